@@ -1,8 +1,8 @@
 """Operations (one row each with intent, lease and outcome), leases, and runs of jobs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from hermesops.errors import HermesError, Hint, RefusedError
@@ -164,3 +164,75 @@ class JobRun:
 def job_subject(name: str) -> str:
     """A job's name in leases."""
     return f"job/{name}"
+
+
+MONITOR_SUBJECT = "monitor"
+"""What the monitor that acts leases."""
+
+BACKUPS_SUBJECT = job_subject("backups")
+"""What a worker leases that makes backups."""
+
+_UNTOUCHED = timedelta(minutes=1)
+_RETRIED = timedelta(seconds=330)
+"""How long operations wait at most while workers run: new ones, and those that failed, with the longest pause."""
+
+
+@dataclass(frozen=True)
+class LeasedWork:
+    """Something to be worked on, and its lease.
+
+    Attributes:
+        created_at: Of an unfinished operation; ``None`` for what is no operation.
+        subject: Of its lease.
+        holder: Who works on it; empty for nobody, and for nobody ever where ``until`` is ``None``.
+        until: When its lease runs out or was released.
+    """
+
+    created_at: datetime | None
+    subject: str
+    holder: str
+    until: datetime | None
+
+    def is_held(self, now: datetime) -> bool:
+        """Whether a process works on it."""
+        return bool(self.holder) and self.until is not None and self.until > now
+
+
+@dataclass(frozen=True)
+class BackgroundWork:
+    """Whether workers and a monitor are there.
+
+    Attributes:
+        waiting: Unfinished operations that no process works on, for longer than while a worker runs.
+        waiting_since: When the oldest of them was opened.
+        is_attended: Whether a process works on another operation: then these only wait for their turn.
+        monitor: The monitor that acts; empty for none.
+        backups_at: When a process last worked on the job ``backups``; ``None`` for never.
+    """
+
+    waiting: int
+    waiting_since: datetime | None
+    is_attended: bool
+    monitor: str
+    backups_at: datetime | None
+
+
+def background_work(rows: Iterable[LeasedWork], now: datetime) -> BackgroundWork:
+    """What the leases of unfinished operations, of the monitor and of the job ``backups`` tell. Pure."""
+    rows = tuple(rows)
+    waiting = [row.created_at for row in rows if row.created_at and _waits(row, row.created_at, now)]
+    others = {row.subject: row for row in rows if row.created_at is None}
+    monitor, backups = others.get(MONITOR_SUBJECT), others.get(BACKUPS_SUBJECT)
+    return BackgroundWork(
+        len(waiting),
+        min(waiting, default=None),
+        any(row.created_at and row.is_held(now) for row in rows),
+        monitor.holder if monitor and monitor.is_held(now) else "",
+        min(backups.until, now) if backups and backups.until else None,
+    )
+
+
+def _waits(row: LeasedWork, created_at: datetime, now: datetime) -> bool:
+    if row.until is None or row.until < created_at:  # of an earlier operation of the same subject
+        return now - created_at > _UNTOUCHED
+    return now - row.until > _RETRIED

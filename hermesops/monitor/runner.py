@@ -19,7 +19,7 @@ from hermesops.fan_out import Limits, fan_out
 from hermesops.model.fleet import ExpectedFleet, ExpectedInstance
 from hermesops.model.health import HEARTBEAT_S, SILENT_S, Answer, Answers, GatewayHealth
 from hermesops.model.ids import InstanceId, OperationId
-from hermesops.model.operation import LeaseHeldError
+from hermesops.model.operation import MONITOR_SUBJECT, LeaseHeldError
 from hermesops.monitor.decide import (
     About,
     Ask,
@@ -41,7 +41,7 @@ from hermesops.monitor.sources import Source, Sources
 from hermesops.operations.db_thread import in_db_thread
 from hermesops.operations.lease import LeaseKeeper
 
-SUBJECT = "monitor"
+SUBJECT = MONITOR_SUBJECT
 """What the acting monitor leases."""
 
 PASS_S = 15.0

@@ -20,12 +20,14 @@ from hermesops.model.plan import GB
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from datetime import datetime
 
     from hermesops.app import Container
     from hermesops.app.services.fleet_health import FleetHealth, JudgedInstance
     from hermesops.app.services.fleet_top import Top
     from hermesops.model.backup import Loss
     from hermesops.model.fleet import LowOnDisk
+    from hermesops.model.operation import BackgroundWork
     from hermesops.model.selector import Selector
 
 app = Noun(no_args_is_help=True)
@@ -43,12 +45,19 @@ _NOT_WELL = frozenset({Condition.DOWN, Condition.SILENT, Condition.DEGRADED})
 
 @dataclass(frozen=True)
 class _Status:
-    """What ``fleet status`` shows of one moment; ``loss`` is ``None`` for a part of the fleet."""
+    """What ``fleet status`` shows of one moment; ``loss`` is ``None`` for a part of the fleet.
+
+    Attributes:
+        actions: The setting ``monitoring.actions``.
+    """
 
     health: "FleetHealth"
     instances: "tuple[JudgedInstance, ...]"
     loss: "Loss | None"
     crowded: "list[LowOnDisk]"
+    work: "BackgroundWork"
+    actions: str
+    now: "datetime"
 
     @classmethod
     def read(cls, composed: "Container", selector: "Selector", chosen: "Collection[Condition]") -> "_Status":
@@ -57,11 +66,14 @@ class _Status:
 
         backups, health = composed.registry.backups, fleet_health(composed.registry)
         crowded = backups.list_low_on_disk({plan: gb * GB for plan, gb in composed.env.settings.data_gb.items()})
+        beside = (composed.registry.operations.background(), composed.env.settings.monitoring.actions)
+        now = composed.registry.now()
         if not selector.conditions:
-            return cls(health, selected(health, chosen), backups.loss(RPO), list(crowded))
+            return cls(health, selected(health, chosen), backups.loss(RPO), list(crowded), *beside, now)
         health = narrowed(health, selector)
         users = {one.user for cell in health.cells for one in cell.instances}
-        return cls(health, selected(health, chosen), None, [one for one in crowded if one.user in users])
+        low = [one for one in crowded if one.user in users]
+        return cls(health, selected(health, chosen), None, low, *beside, now)
 
     def rows(self) -> list[dict[str, object]]:
         return fleet.judged_table(self.instances)
@@ -72,6 +84,7 @@ class _Status:
             "health": fleet.judged(self.health, self.instances),
             "backups": fleet.loss(self.loss) if self.loss else None,
             "crowded": fleet.crowded(self.crowded),
+            **fleet.background(self.work, self.actions),
         }
 
     def lines(self) -> list[str]:
@@ -80,7 +93,11 @@ class _Status:
             *fleet.health_lines(self.health, self.instances),
             *(fleet.loss_lines(self.loss) if self.loss else []),
             *fleet.crowded_lines(self.crowded),
+            *(self._background() if self.health.judgements or self.work.waiting else []),
         ]
+
+    def _background(self) -> list[str]:
+        return fleet.background_lines(self.work, self.actions, self.loss, self.now)
 
 
 def _none(chosen: "Collection[Condition]") -> str:
@@ -226,7 +243,7 @@ def status(
     watch: Watch = False,
     every: Every = "5s",
 ) -> None:
-    """Show the fleet from the registry: a grid of instances, how many of which kind, who lacks backups or room.
+    """Show the fleet from the registry: a grid of instances, who lacks backups or room, if monitor and workers run.
 
     Each instance that should run is healthy, degraded, down, silent or unknown, by what was recorded last: heartbeats
     and answers of its gateway count for 90 seconds, what JustAVPS told --live or fleet drift of its machine for ten

@@ -57,12 +57,15 @@ def monitor(
 
 def _check() -> None:
     from hermesops.app.services.monitor import leader
+    from hermesops.cli.views.fleet import MONITOR_MAY
     from hermesops.errors import UnavailableError
 
-    lease = leader(context.compose().registry)
+    composed = context.compose()
+    lease, actions = leader(composed.registry), composed.env.settings.monitoring.actions
     if lease is None:
         raise UnavailableError("no monitor acts", hint=Hint(("monitor",), "starts one"))
-    result("monitor-check", {"leader": lease.holder}, [f"monitor {lease.holder} acts"])
+    line = f"monitor {lease.holder} acts; it {MONITOR_MAY[actions]}"
+    result("monitor-check", {"leader": lease.holder, "actions": actions}, [line])
 
 
 def _shape(last: "Pass") -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from hermesops.cli.console import advice
@@ -12,6 +13,7 @@ from hermesops.model.fleet import CellTally, LowOnDisk
 from hermesops.model.health import Condition
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.plan import GB
+from hermesops.node.untrusted.foreign_text import unbroken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from hermesops.drift.rebuild import Rebuild
     from hermesops.model.backup import Loss
     from hermesops.model.fleet import RecordedInstance
+    from hermesops.model.operation import BackgroundWork
 
 STATUS_SIGNS = {
     InstanceStatus.PROVISIONING: "P",
@@ -226,6 +229,55 @@ def crowded_lines(agents: Sequence[LowOnDisk]) -> list[str]:
     ]
     more = len(agents) - _NAMED
     return [*lines, *([f"data: {more} more are as full"] if more > 0 else [])]
+
+
+MONITOR_MAY = {
+    "none": "only reports",
+    "restart": "may reboot dead machines",
+    "all": "may reboot dead machines, and replace those that stay dead",
+}
+"""What the monitor does by itself, by the setting monitoring.actions."""
+
+_BACKUPS_REST = timedelta(minutes=15)
+"""Where backups are late, workers run their job more often."""
+
+
+def background(work: "BackgroundWork", actions: str) -> dict[str, object]:
+    """Whether workers and a monitor are there, and what the monitor may do."""
+    return {
+        "monitor": {"acts": work.monitor or None, "actions": actions, "may": MONITOR_MAY[actions]},
+        "workers": {
+            "waiting": work.waiting,
+            "waiting_since": timestamp(work.waiting_since),
+            "at_work": work.is_attended,
+            "backups_at": timestamp(work.backups_at),
+        },
+    }
+
+
+def background_lines(work: "BackgroundWork", actions: str, backups: "Loss | None", now: datetime) -> list[str]:
+    """The same for people: a line about the monitor, and one about workers where none seems to run."""
+    may = f"{MONITOR_MAY[actions]} (monitoring.actions {actions})"
+    if work.monitor:
+        line = f"monitor: {unbroken(work.monitor.partition(':')[0])} acts; it {may}"
+    else:
+        line = advice(
+            "monitor: none runs, so that nobody repairs dead machines;", ("monitor",), f"starts one; it {may}"
+        )
+    return [line, *_worker_lines(work, backups, now)]
+
+
+def _worker_lines(work: "BackgroundWork", backups: "Loss | None", now: datetime) -> list[str]:
+    since = work.waiting_since
+    if since and not work.is_attended:
+        noun = "operation waits" if work.waiting == 1 else "operations wait"
+        line = f"workers: none seems to run: {work.waiting} {noun}, since {since:%Y-%m-%d %H:%M} UTC;"
+        return [advice(line, ("operation", "list"), "names them,", ("worker",), "runs them")]
+    if backups and backups.late and (work.backups_at is None or now - work.backups_at > _BACKUPS_REST):
+        last = f"since {work.backups_at:%Y-%m-%d %H:%M} UTC" if work.backups_at else "ever"
+        line = f"workers: none seems to run: {backups.late} backups are late, and no process began the job {last};"
+        return [advice(line, ("job", "list"), "shows all,", ("worker",), "runs them")]
+    return []
 
 
 def cost(costs: "Costs") -> dict[str, object]:

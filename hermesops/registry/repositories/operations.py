@@ -8,11 +8,23 @@ import sqlalchemy as sa
 
 from hermesops.errors import RefusedError
 from hermesops.model.ids import InstanceId, OperationId
-from hermesops.model.operation import Lease, Operation, OperationKind, OperationStatus, OperationStep
+from hermesops.model.operation import (
+    BACKUPS_SUBJECT,
+    MONITOR_SUBJECT,
+    BackgroundWork,
+    Lease,
+    LeasedWork,
+    Operation,
+    OperationKind,
+    OperationStatus,
+    OperationStep,
+    background_work,
+)
 from hermesops.model.unknown_name import find_by_id, unknown_name
 from hermesops.registry.repositories.base import Repository, insert_if_absent, new_id
 from hermesops.registry.repositories.leases import require_lease
-from hermesops.registry.schema.tables import UNFINISHED, operation_steps, operations
+from hermesops.registry.schema.columns import UtcTimestamp
+from hermesops.registry.schema.tables import UNFINISHED, leases, operation_steps, operations
 
 _STEP_LENGTH = 255
 
@@ -144,6 +156,24 @@ class OperationRepository(Repository):
             .limit(limit)
         )
         return tuple(map(_operation, self._rows(query)))
+
+    def background(self) -> BackgroundWork:
+        """Whether operations wait that no process works on, and whether a monitor acts; one indexed query."""
+        held, columns = leases.c, operations.c
+        of_operations = (
+            sa.select(columns.created_at, columns.subject, held.holder, held.expires_at)
+            .select_from(operations.outerjoin(leases, held.subject == columns.subject))
+            .where(UNFINISHED)
+        )
+        of_others = sa.select(sa.cast(sa.null(), UtcTimestamp), held.subject, held.holder, held.expires_at).where(
+            held.subject.in_((MONITOR_SUBJECT, BACKUPS_SUBJECT))
+        )
+        with self._database.reading() as connection:
+            now = self._database.now(connection)
+            rows = connection.execute(of_operations.union_all(of_others)).all()
+        return background_work(
+            (LeasedWork(at, subject, holder or "", until) for at, subject, holder, until in rows), now
+        )
 
     def open_in(
         self,

@@ -1,7 +1,9 @@
 """Shapes of what fleet and registry commands print as JSON are an interface."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+
+import pytest
 
 from hermesops.app.services.fleet_health import FleetHealth, selected
 from hermesops.cli.views import fleet as fleet_view
@@ -17,9 +19,11 @@ from hermesops.model.fleet import CellTally, RecordedInstance
 from hermesops.model.health import Condition, Judgement
 from hermesops.model.ids import CellName, InstanceId
 from hermesops.model.instance import InstanceStatus
+from hermesops.model.operation import BackgroundWork
 from hermesops.model.plan import Plan
 from hermesops.model.stack import StackHistoryEntry
 from hermesops.model.unassigned_machine import MachineRole, UnassignedStatus
+from hermesops.monitor.decide import Actions
 from tests.support.fleets.in_memory import recovered
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -47,6 +51,57 @@ def fleet(
             judgements[row.id] = Judgement(one, (f"it is {one}", "so it is"))
     cell = CellTally(CELL, "hel1", tuple(rows), UNASSIGNED if unassigned else {})
     return FleetHealth((cell,), judgements, AT if listed else None)
+
+
+LOSS = Loss(agents=3, oldest_s=90_000, late=2, never=0, objective_s=86_400)
+NOBODY = BackgroundWork(0, None, is_attended=False, monitor="", backups_at=None)
+
+
+@pytest.mark.parametrize(
+    ("actions", "may"),
+    [
+        ("none", "only reports (monitoring.actions none)"),
+        ("restart", "may reboot dead machines (monitoring.actions restart)"),
+        ("all", "may reboot dead machines, and replace those that stay dead (monitoring.actions all)"),
+    ],
+)
+def test_one_line_says_whether_a_monitor_acts_and_what_it_may_do(actions: str, may: str) -> None:
+    acts = replace(NOBODY, monitor="host-1:7:aa.1.bb")
+    assert fleet_view.background_lines(acts, actions, None, AT) == [f"monitor: host-1 acts; it {may}"]
+    assert fleet_view.background_lines(NOBODY, actions, None, AT) == [
+        f"monitor: none runs, so that nobody repairs dead machines; hermesops monitor starts one; it {may}"
+    ]
+
+
+def test_work_that_waits_while_nobody_works_is_a_line() -> None:
+    waits = replace(NOBODY, waiting=2, waiting_since=AT - timedelta(hours=1))
+    assert fleet_view.background_lines(waits, "restart", LOSS, AT)[1] == (
+        "workers: none seems to run: 2 operations wait, since 2026-01-02 02:04 UTC; "
+        "hermesops operation list names them, hermesops worker runs them"
+    )
+    assert len(fleet_view.background_lines(replace(waits, is_attended=True), "restart", None, AT)) == 1
+
+
+def test_late_backups_that_no_process_makes_are_a_line() -> None:
+    (_, line) = fleet_view.background_lines(NOBODY, "restart", LOSS, AT)
+    assert line.startswith("workers: none seems to run: 2 backups are late, and no process began the job ever; ")
+    ran = replace(NOBODY, backups_at=AT - timedelta(minutes=16))
+    (_, line) = fleet_view.background_lines(ran, "restart", LOSS, AT)
+    assert "no process began the job since 2026-01-02 02:48 UTC" in line
+    assert len(fleet_view.background_lines(replace(ran, backups_at=AT), "restart", LOSS, AT)) == 1
+    assert len(fleet_view.background_lines(NOBODY, "restart", replace(LOSS, late=0), AT)) == 1
+
+
+def test_the_same_for_programs() -> None:
+    work = BackgroundWork(1, AT, is_attended=False, monitor="h:1:aa.1.bb", backups_at=None)
+    assert fleet_view.background(work, "none") == {
+        "monitor": {"acts": "h:1:aa.1.bb", "actions": "none", "may": "only reports"},
+        "workers": {"waiting": 1, "waiting_since": "2026-01-02T03:04:05+00:00", "at_work": False, "backups_at": None},
+    }
+
+
+def test_every_setting_of_what_the_monitor_may_do_has_words() -> None:
+    assert set(fleet_view.MONITOR_MAY) == set(Actions)
 
 
 def test_the_fleet_in_numbers() -> None:
