@@ -90,7 +90,8 @@ def _ran(world: Command, *arguments: str) -> float:
 @pytest.mark.parametrize("base", [name for name in BASES if name != DEFAULT], indirect=True)
 def test_the_roles_keep_their_promises(base: str) -> None:
     """Roles twice, firewall, sshd, exposure, sandbox limits, monitoring, images: the tests that the default base passes."""
-    environ = {**os.environ, "HERMESOPS_TEST_BASE": base, "HERMESOPS_TEST_ALL": "1"}  # noqa: TID251 - the tests' own switch
+    switches = {"HERMESOPS_TEST_BASE": base, "HERMESOPS_TEST_ALL": "1"}
+    environ = {**os.environ, **switches}  # noqa: TID251 - the tests' own
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *PROMISES],
         cwd=Path(__file__).resolve().parents[2],
