@@ -129,8 +129,22 @@ def _of_entry(entry: AuditEntry) -> Happening:
 
 def _change(name: str, before: object, after: object) -> str:
     if before is None:
-        return f"{name} {after}"
-    return f"{name} {before} -> {after}" if after is not None else f"{name} {before} before"
+        return f"{name} {_words(after)}"
+    return f"{name} {_words(before)} -> {_words(after)}" if after is not None else f"{name} {_words(before)} before"
+
+
+def _words(value: object) -> str:
+    """A value of an entry as people read it: of a runbook's step what became of it, of its diagnosis what it is."""
+    match value:
+        case {"step": step, "outcome": outcome}:
+            return f"{step} {outcome}"
+        case {"meaning": meaning}:
+            return str(meaning)
+        case Mapping():
+            return "; ".join(f"{name} {_words(one)}" for name, one in value.items()) or "none"
+        case list() | tuple():
+            return "; ".join(map(_words, value)) or "none"
+    return str(value)
 
 
 def _of_run(cell: CellName, run: StackHistoryEntry) -> Happening:

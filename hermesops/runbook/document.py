@@ -19,11 +19,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 
 from hermesops.errors import PLACEHOLDER, Hint, UsageError, fill
 from hermesops.model.unknown_name import unknown_name
 from hermesops.node.untrusted.foreign_text import quoted
+from hermesops.runbook.diagnosis import Case, cases_of
 
 VALUES = {
     "USER": "the user of --instance",
@@ -53,7 +55,9 @@ READING = frozenset(
 READING_ON_MACHINES = frozenset(
     {
         *("hermes-node certificate show", "hermes-node metrics", "hermes-node status", "hermes-node volume show"),
-        *("systemctl --failed --no-pager", "timedatectl show", "systemctl status --no-pager hermes-gateway.service"),
+        *("hermes-node health", "systemctl --failed --no-pager"),
+        "systemctl status --no-pager hermes-gateway.service",
+        "journalctl _PID=1 -u hermes-gateway.service -n 20 --no-pager",
     }
 )
 """Commands of ``instance exec`` that a step may run without asking, word for word."""
@@ -68,8 +72,6 @@ _NAMED = re.compile(r"\s*([a-z][a-z0-9-]*)\s*:\s*([a-z]+)\s*")
 _GUARD = re.compile(r"([a-z][a-z0-9-]*) shows (\S.*)")
 _UNFILLED = re.compile(r"(?:^|[/=])([A-Z][A-Z_]+)$")
 _SHELL = frozenset({"|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1"})
-_CUT = 2000
-"""Characters of a line that are compared."""
 
 
 class Kind(StrEnum):
@@ -104,6 +106,8 @@ class Step:
         undo: How the change is undone; empty for one that reads.
         exit_codes: Those besides 0 with which its command may end, as one that reads a broken machine may.
         within_s: Seconds for which one that reads is repeated until it shows what is expected.
+        newer: Names of times in its output that have to be later than the last change.
+        is_optional: Whether the run goes on without it where nobody is there to pick it.
     """
 
     name: str
@@ -116,6 +120,8 @@ class Step:
     undo: Hint
     exit_codes: tuple[int, ...] = ()
     within_s: int = 0
+    newer: tuple[str, ...] = ()
+    is_optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -127,6 +133,8 @@ class Runbook:
         alerts: Names of those that lead to it; empty for a procedure.
         text: As people read it, without tags.
         steps: In the order of the document; empty where nothing is tagged.
+        cases: Rows of the table that tells what it is.
+        diagnosed: How many of the steps come before any that mends or verifies.
     """
 
     name: str
@@ -134,6 +142,8 @@ class Runbook:
     text: str
     steps: tuple[Step, ...]
     alerts: tuple[str, ...] = ()
+    cases: tuple[Case, ...] = ()
+    diagnosed: int = 0
 
     @property
     def values(self) -> frozenset[str]:
@@ -155,7 +165,7 @@ class Runbook:
             )
             for one in self.steps
         )
-        return replace(self, steps=tuple(steps))
+        return replace(self, steps=tuple(steps), cases=tuple(one.filled(values) for one in self.cases))
 
     def begin_at(self, name: str) -> int:
         """Where in ``steps`` a run begins: with the step of that name, without one with the first.
@@ -223,30 +233,27 @@ def parse(name: str, text: str, file: str) -> Runbook:
             kept.append(lines[number])
             number += 1
     title = next((line[2:].strip() for line in lines if line.startswith("# ")), name)
-    return Runbook(name, title, "\n".join(kept), tuple(steps), alerts_of(text))
+    reading = [*takewhile(lambda one: one.kind is Kind.READ and one.line <= _heading(lines, "Mitigation"), steps)]
+    by_word = {
+        word: frozenset(one.name for one in reading if word in _names_of(one))
+        for step in reading
+        for word in _names_of(step)
+    }
+    begin = _heading(lines, "Diagnosis") + 1
+    section = [*takewhile(lambda line: not line.startswith("## "), lines[begin:])]
+    return Runbook(
+        name, title, "\n".join(kept), tuple(steps), alerts_of(text), cases_of(section, by_word), len(reading)
+    )
 
 
-def shows(output: str, text: str) -> str:
-    """The line of an output in which a text stands, as whole words; empty where it does not.
-
-    Blanks count as one, whatever their number: columns move.
-    """
-    pieces = [r"\s+".join(map(re.escape, piece.split())) for piece in text.split("…")]
-    pieces[0] = rf"(?<![\w@-])(?<!\w\.){pieces[0]}"
-    pieces[-1] = rf"{pieces[-1]}(?![\w@-]|\.\w)"
-    patterns = [re.compile(piece) for piece in pieces]
-    return next((line for line in output.splitlines() if _has_in_order(line[:_CUT], patterns)), "")
+def _heading(lines: Sequence[str], title: str) -> int:
+    """The line of a section's heading, from 0; behind all others where there is none."""
+    return lines.index(f"## {title}") if f"## {title}" in lines else len(lines)
 
 
-def _has_in_order(line: str, patterns: Sequence[re.Pattern[str]]) -> bool:
-    """Whether each is found behind the one before; one pattern of all would take for ever on some lines."""
-    end = 0
-    for pattern in patterns:
-        found = pattern.search(line, end)
-        if not found:
-            return False
-        end = found.end()
-    return True
+def _names_of(step: Step) -> tuple[str, str]:
+    """What a step is called by in the diagnosis: its name, and the first words of its command."""
+    return step.name, " ".join(step.command[:2])
 
 
 def _step(lines: list[str], begin: int, rest: str, before: list[Step], file: str) -> tuple[Step, int]:
@@ -258,9 +265,11 @@ def _step(lines: list[str], begin: int, rest: str, before: list[Step], file: str
     step = Step(named[1], Kind(named[2]), _command(lines, block[0], file), begin + 1, (), (), (), Hint())
     for number, field in fields:
         step = _with_field(step, number, field, before, file)
+    if step.is_optional and step.kind is not Kind.DECIDE:
+        raise _wrong(file, begin, "only a step that a person picks may be left out")
     if step.name in {one.name for one in before}:
         raise _wrong(file, begin, f"another step is named {step.name}")
-    if step.kind is Kind.READ and not _is_reading(step.command):
+    if step.kind is Kind.READ and not is_reading(step.command):
         raise _wrong(file, begin, f"{' '.join(step.command[:2])} is not among the commands that only read")
     if step.kind is not Kind.READ and not step.undo:
         raise _wrong(file, begin, "a step that changes says by “undo:” how to undo it")
@@ -295,24 +304,37 @@ def _with_field(step: Step, number: int, field: str, before: list[Step], file: s
             return replace(step, exit_codes=(*step.exit_codes, int(text)))
         case "within" if step.kind is Kind.READ and text.isdecimal() and text.isascii() and int(text) <= _LONGEST_S:
             return replace(step, within_s=int(text))
+        case "newer" if step.kind is Kind.READ:
+            return replace(step, newer=(*step.newer, text))
+        case "otherwise" if text == "left out":
+            return replace(step, is_optional=True)
         case "undo":
             undo = Hint(_words(text, number, file)) if text.startswith("hermesops ") else Hint(text)
             return replace(step, undo=undo)
         case "if" | "unless":
-            found = _GUARD.fullmatch(text)
-            if not found:
-                raise _wrong(file, number, f"“{key}:” is followed by “STEP shows TEXT”")
-            if found[1] not in {one.name for one in before if one.kind is Kind.READ}:
-                raise _wrong(file, number, f"no step before this one reads and is named {found[1]}")
-            return replace(step, guards=(*step.guards, Guard(found[1], found[2], is_shown=key == "if")))
+            return replace(step, guards=(*step.guards, _guard(number, key, text, before, file)))
         case _:
-            known = "expect, absent, exit NUMBER, if, unless, undo, and of a step that reads within SECONDS"
+            known = (
+                "expect, absent, exit NUMBER, if, unless, undo, of a step that reads within SECONDS and newer, and of"
+                " one that decides “otherwise: left out”"
+            )
             raise _wrong(file, number, f"“{key}” is none of {known}")
 
 
-def _is_reading(command: tuple[str, ...]) -> bool:
-    """Whether a command changes nothing."""
+def _guard(number: int, key: str, text: str, before: list[Step], file: str) -> Guard:
+    found = _GUARD.fullmatch(text)
+    if not found:
+        raise _wrong(file, number, f"“{key}:” is followed by “STEP shows TEXT”")
+    if found[1] not in {one.name for one in before if one.kind is Kind.READ}:
+        raise _wrong(file, number, f"no step before this one reads and is named {found[1]}")
+    return Guard(found[1], found[2], is_shown=key == "if")
+
+
+def is_reading(command: tuple[str, ...]) -> bool:
+    """Whether a command, in its words after ``hermesops``, changes nothing."""
     match command:
+        case ("instance", "settings", user):
+            return not user.startswith("-")
         case ("instance", "exec", user, script, *reason):
             is_why = not reason or (len(reason) == len(("--reason", "why")) and reason[0] == "--reason")
             return script in READING_ON_MACHINES and is_why and not user.startswith("-")

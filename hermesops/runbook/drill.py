@@ -4,9 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hermesops.errors import HaltedError, Hint
-from hermesops.runbook.document import Kind, Runbook, Step, shows
+from hermesops.runbook.document import Kind, Runbook, Step
 from hermesops.runbook.faults import Action, Fault, Sign
-from hermesops.runbook.run import Execute, Outcome, RunbookRun
+from hermesops.runbook.matching import shows
+from hermesops.runbook.run import Execute, Outcome, RunbookRun, unseen
 
 SHOWN_S = 120.0
 """Seconds within which a fault has to show, once it was brought about."""
@@ -19,12 +20,13 @@ class World:
     """What a drill acts on.
 
     Attributes:
-        execute: Runs a command of hermesops and shows what it prints.
+        execute: Runs a command of hermesops; what one prints that changes something is shown.
         watch: The same without showing it.
         inject: Carries out an action on the machine.
         clock: Seconds, of any beginning.
         pause: Waits for so many seconds.
         report: Told what is done next.
+        show: Takes what a step that reads printed.
     """
 
     execute: Execute
@@ -33,6 +35,7 @@ class World:
     clock: Callable[[], float]
     pause: Callable[[float], None]
     report: Callable[[Hint], None]
+    show: Callable[[str], None] = unseen
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ def run(fault: Fault, runbook: Runbook, user: str, world: World) -> Drilled:
         return step.kind is not Kind.DECIDE or step.name == fault.picked
 
     began = world.clock()
-    made = RunbookRun(runbook, user, execute=world.execute, ask=confirm, report=world.report)
+    made = RunbookRun(runbook, user, execute=world.execute, ask=confirm, report=world.report, show=world.show)
     made.run(fault.picked)
     changes = [one.step.name for one in made.results if one.step.kind is not Kind.READ and one.outcome is Outcome.DONE]
     return Drilled(shown_s, world.clock() - began, tuple(changes))

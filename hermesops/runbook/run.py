@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial
 from typing import IO
@@ -16,14 +17,24 @@ from typing import IO
 from hermesops import waiting
 from hermesops.errors import HaltedError, HermesError, Hint, PartlyDoneError, RefusedError
 from hermesops.node.untrusted.foreign_text import one_line, quoted
-from hermesops.runbook.document import Guard, Kind, Runbook, Step, shows
+from hermesops.runbook.document import Guard, Kind, Runbook, Step
+from hermesops.runbook.matching import shows
 from hermesops.waiting import cancel
 
 LONGEST_OUTPUT = 256 * 1024
 """Characters of a command's output that are kept and shown."""
 
+_SEEN = 120
+"""Characters of a line by which a row of the diagnosis fits, as they are shown."""
+
 _NOTED = 300
 """Characters of a line in the transcript."""
+
+SHOWN_LINES = 24
+"""Lines of what a reading step printed that are shown, the last ones: as many as those of ``instance show``."""
+
+_NEVER = "-"
+"""A time that nothing has recorded."""
 
 _AGAIN_S = 5.0
 """Between two runs of a step that reads and does not show yet what is expected."""
@@ -41,6 +52,19 @@ class Ended:
     exit_code: int
     output: str
     is_cut: bool = False
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """A row of the runbook's table that fits what was seen.
+
+    Attributes:
+        meaning: What it is, by the row.
+        evidence: Lines of outputs by which it fits; from a possibly hostile source.
+    """
+
+    meaning: str
+    evidence: tuple[str, ...]
 
 
 class Outcome(StrEnum):
@@ -76,25 +100,42 @@ Ask = Callable[[Step], bool | None]
 """Asks whether to run a step that changes something; ``None`` where nobody is there to answer."""
 
 
+def unseen(_: str) -> None:
+    """Drop output where nobody reads it."""
+
+
 class RunbookRun:
     """One run of a runbook.
 
     Args:
         runbook: With its values filled in.
         user: Of the instance that it is about, for hints; empty without one.
+        execute: Runs a command; of one that only reads it shows nothing.
         report: Told what is done next, as parts of a hint: commands name the environment only where people read them.
+        show: Takes the end of what a reading step printed.
     """
 
     def __init__(
-        self, runbook: Runbook, user: str, *, execute: Execute, ask: Ask, report: Callable[[Hint], None]
+        self,
+        runbook: Runbook,
+        user: str,
+        *,
+        execute: Execute,
+        ask: Ask,
+        report: Callable[[Hint], None],
+        show: Callable[[str], None] = unseen,
     ) -> None:
         self._runbook = runbook
         self._user = user
         self._execute = execute
         self._ask = ask
         self._report = report
+        self._show = show
         self._read: dict[str, Ended] = {}  # by step, since the last change
+        self._changed_at = _now()  # before it began, nothing that it finds counts as newer
         self.results: list[StepResult] = []
+        self.diagnosis: tuple[Diagnosis, ...] | None = None
+        """Rows that fit; ``None`` where nothing was read, or there is no table."""
 
     def run(self, begin: str = "") -> None:
         """Run its steps from one on, or all.
@@ -105,9 +146,16 @@ class RunbookRun:
             PartlyDoneError: A change was not confirmed after another one was made.
             UsageError: There is no such step.
         """
-        for step in self._runbook.steps[self._runbook.begin_at(begin) :]:
+        first = self._runbook.begin_at(begin)
+        for number, step in enumerate(self._runbook.steps[first:], first):
+            if number == self._runbook.diagnosed:
+                self._diagnose()
             try:
                 self._do(step)
+            except HaltedError:
+                if number < self._runbook.diagnosed:
+                    self._diagnose()
+                raise
             except KeyboardInterrupt:
                 self.results.append(StepResult(step, Outcome.INTERRUPTED))
                 raise
@@ -121,6 +169,15 @@ class RunbookRun:
         """What was done, for the audit: commands and the lines that decided, no other output. JSON, without secrets."""
         return {
             "runbook": self._runbook.name,
+            "diagnosis": None
+            if self.diagnosis is None
+            else [
+                {
+                    "meaning": one_line(one.meaning, longest=_NOTED),
+                    "evidence": [one_line(line, longest=_NOTED) for line in one.evidence],
+                }
+                for one in self.diagnosis
+            ],
             "steps": [
                 {
                     "step": one.step.name,
@@ -132,6 +189,20 @@ class RunbookRun:
                 for one in self.results
             ],
         }
+
+    def _diagnose(self) -> None:
+        """Say which rows of the table fit what was read."""
+        if not self._read or not self._runbook.cases:
+            return
+        outputs = {name: ended.output for name, ended in self._read.items()}
+        fitting = ((one, one.evidence(outputs)) for one in self._runbook.cases)
+        self.diagnosis = tuple(Diagnosis(one.meaning, lines) for one, lines in fitting if lines)
+        for found in self.diagnosis:
+            seen = "; ".join(one_line(line.strip(), longest=_SEEN) for line in found.evidence)
+            self._report(Hint(f"diagnosis: {found.meaning}, as {quoted(seen)} was printed"))
+        if not self.diagnosis:
+            show = ("runbook", "show", self._runbook.name)
+            self._report(Hint("diagnosis: no row of the table fits by outputs alone;", show, "has those to judge"))
 
     def _do(self, step: Step) -> None:
         if why := self._why_not_needed(step):
@@ -149,13 +220,22 @@ class RunbookRun:
 
     def _compared(self, step: Step) -> tuple[Ended, str]:
         """What a step did, and how it differs from what the runbook expects, once it does not or its time is over."""
-        begun = time.monotonic()
+        begun, is_awaited = time.monotonic(), False
+        self._report(Hint(f"{step.name}:", step.command))
+        ended = self._command(step)
         while True:
-            ended = self._command(step)
-            problem = problem_of(step, ended)
+            problem = problem_of(step, ended) or age_problem(step, ended, self._changed_at)
             if not problem or time.monotonic() - begun >= step.within_s:
+                self._show_end(step, ended)
+                for name in step.newer:
+                    if _time_of(name, ended) == _NEVER:
+                        self._report(Hint(f"{step.name}: no {name} is recorded here, so none was waited for"))
                 return ended, problem
+            if not is_awaited:
+                self._report(Hint(f"{step.name}: {problem}; it is repeated for {step.within_s} s"))
+                is_awaited = True
             waiting.pause_blocking(_AGAIN_S)
+            ended = self._command(step)
 
     def _why_not_needed(self, step: Step) -> str:
         """Which guard does not hold; what it depends on is read again once anything was changed."""
@@ -168,7 +248,9 @@ class RunbookRun:
         if guard.step not in self._read:
             source = next(one for one in self._runbook.steps if one.name == guard.step)
             self._report(Hint(f"{step.name}: is it needed?"))
+            self._report(Hint(f"{source.name}:", source.command))
             ended = self._command(source)
+            self._show_end(source, ended)
             failure = _failure(source, ended)
             if failure or ended.is_cut:
                 problem = f"{guard.step}, on which it depends: {failure or 'it printed too much to be compared'}"
@@ -183,6 +265,10 @@ class RunbookRun:
         if answer is False and step.kind is Kind.DECIDE:
             self.results.append(StepResult(step, Outcome.LEFT_OUT))
             return False
+        if answer is None and step.is_optional:
+            self._report(Hint(f"{step.name}: left out, nobody picked it;", step.command))
+            self.results.append(StepResult(step, Outcome.LEFT_OUT))
+            return False
         self.results.append(StepResult(step, Outcome.NOT_CONFIRMED))
         changed = [
             one.step.name for one in self.results if one.step.kind is not Kind.READ and one.exit_code is not None
@@ -193,13 +279,23 @@ class RunbookRun:
         raise kind(f"step {step.name} was not confirmed: {spared}", hint=Hint(self.next_hint(step), ",", confirms))
 
     def _command(self, step: Step) -> Ended:
-        self._report(Hint(f"{step.name}:", step.command))
         if step.kind is not Kind.READ:
             self._read.clear()
         ended = self._execute(step.command)
         if step.kind is Kind.READ:
             self._read[step.name] = ended
+        else:
+            self._changed_at = _now()
         return ended
+
+    def _show_end(self, step: Step, ended: Ended) -> None:
+        """Show the last lines of what a reading step printed; a change shows its own as they come."""
+        if step.kind is not Kind.READ:
+            return
+        lines = ended.output.splitlines(keepends=True)
+        if left := len(lines[:-SHOWN_LINES]):
+            self._report(Hint(f"{step.name}: {left} lines before these are left out;", step.command, "prints all"))
+        self._show("".join(lines[-SHOWN_LINES:]))
 
     def _halted(self, step: Step, problem: str) -> HermesError:
         undo = Hint("; undo:", step.undo) if step.undo else Hint()
@@ -225,6 +321,34 @@ def problem_of(step: Step, ended: Ended) -> str:
         if ended.is_cut:
             return f"it printed too much to be sure that {quoted(text)} is not there"
     return ""
+
+
+def age_problem(step: Step, ended: Ended, since: datetime) -> str:
+    """How a time that a step printed is not newer than the last change; empty when all are.
+
+    A time that is ``-`` is of what nothing records, as heartbeats without monitoring: nothing could be waited for.
+    """
+    for name in step.newer:
+        told = _time_of(name, ended)
+        if told == _NEVER:
+            continue
+        try:
+            at = datetime.fromisoformat(told)
+        except ValueError:
+            return f"it did not print a time as {quoted(name)}"
+        if at.astimezone(UTC) <= since:
+            when = f"before {since:%H:%M:%S} UTC, when the last change ended or the run began"
+            return f"its {name} is of {at.astimezone(UTC):%H:%M:%S}, {when}"
+    return ""
+
+
+def _time_of(name: str, ended: Ended) -> str:
+    line = shows(ended.output, name)
+    return line.rpartition(name.rsplit(maxsplit=1)[-1])[2].strip() if line else ""
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 async def run_command(

@@ -106,6 +106,26 @@ async def test_late_backups_are_made(world: Command) -> None:
     assert (await world.ok("fleet", "status", "--json")).json["backups"]["late"] == 0
 
 
+async def test_a_dry_run_names_what_nothing_stands_for_yet(world: Command) -> None:
+    shown = (await world.ok("runbook", "run", "gateway-down", "--instance", "ada", "--dry-run")).stdout
+    assert "$ hermesops operation continue OPERATION\n" in shown
+    assert "OPERATION: its oldest unfinished operation; there is none now" in shown
+
+
+async def test_what_a_run_found_is_told_and_written_down(world: Command) -> None:
+    await world.ok("instance", "exec", "ada", "systemctl stop hermes-gateway.service", "--reason", "t")
+    mended = await world.ok("runbook", "run", "gateway-down", "--instance", "ada", "--yes", "--json")
+    assert mended.json["diagnosis"] == [
+        {
+            "meaning": "it does not run, or hangs: restart it (step 3)",
+            "evidence": ["gateway silent", "machine status ready"],
+        }
+    ]
+    changes = (await world.ok("fleet", "changes", "--since", "1h")).stdout.splitlines()
+    assert "steps show done; operations done" in changes[-1]
+    assert "'" not in changes[-1]
+
+
 async def test_a_halted_rollout_is_ended_once_somebody_picks_that(world: Command) -> None:
     bad = await built(world, "bad", "turn:1.0")
     halted = await world.run("rollout", "start", bad, "--all", "--soak", "1s", "--settle", "1s", "--vitals", "none")

@@ -39,16 +39,16 @@ def values_of(registry: "Registry", runbook: "Runbook", instance: "Instance | No
     return {name: str(value) for name, value in found.items()}
 
 
-def _values_of_instance(registry: "Registry", instance: "Instance") -> dict[str, str]:
+def _values_of_instance(registry: "Registry", instance: "Instance") -> dict[str, object]:
     unfinished = registry.operations.list(unfinished=True, instance_id=instance.id)
-    return {
+    found: dict[str, object] = {
         "USER": instance.title,
         "INSTANCE": instance.id,
         "PLAN": instance.plan.value,
         "CELL": instance.cell,
-        # A step that names one is guarded by the list of operations.
-        "OPERATION": unfinished[0].id if unfinished else "none",
     }
+    # A step that names one is guarded by the list of operations.
+    return {**found, "OPERATION": unfinished[0].id} if unfinished else found
 
 
 def variables_of(env: "Environment") -> dict[str, str]:

@@ -149,7 +149,7 @@ def restore(
 
 def _break_and_mend(composed: "Container", fault: "Fault", instance: "Instance") -> "Drilled":
     from hermesops.app.services import drills, runbooks
-    from hermesops.cli.options.runbook import execute, folder
+    from hermesops.cli.options.runbook import execute, folder, show
     from hermesops.runbook import drill
     from hermesops.runbook.document import load
     from hermesops.runbook.faults import AtVendor, ByCommand, OnMachine
@@ -179,6 +179,7 @@ def _break_and_mend(composed: "Container", fault: "Fault", instance: "Instance")
         clock=time.monotonic,
         pause=pause_blocking,
         report=lambda hint: say(advice(hint)),
+        show=show,
     )
     return drill.run(fault.filled(values), runbook.filled(values), user, world)
 

@@ -18,10 +18,11 @@ from hermesops.cli.console import (
     table,
 )
 from hermesops.cli.options.runbook import execute, folder
+from hermesops.cli.options.runbook import show as show_output
 from hermesops.errors import HermesError, Hint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from hermesops.app import Container
     from hermesops.model.instance import Instance
@@ -81,7 +82,8 @@ def run(
     """Run a runbook's steps and compare what they print with what it expects; stop where that differs.
 
     Steps that only read run at once. One that changes something asks; without a terminal the answer is no. Where the
-    runbook has several ways, you pick one, which --yes alone does not. A transcript goes into the audit.
+    runbook has several ways, you pick one, which --yes alone does not. The rows of its table that fit what was printed
+    are told before anything is changed. A transcript goes into the audit.
     """
     from hermesops.app.services import runbooks
     from hermesops.runbook.document import load
@@ -95,8 +97,10 @@ def run(
         runbook = runbook.filled(runbooks.values_of(composed.registry, runbook, instance))
     if dry_run:
         steps = runbook.steps[first:]
-        shown = {"runbook": runbook.name, "user": user or None, "steps": [_shape(one) for one in steps]}
-        result("runbook-steps", shown, [line for one in steps for line in _lines(one)])
+        unfilled = _unfilled(runbook)
+        shown = {"runbook": runbook.name, "user": user or None, "unfilled": unfilled}
+        lines = [line for one in steps for line in _lines(one)]
+        result("runbook-steps", {**shown, "steps": [_shape(one) for one in steps]}, [*lines, *_remarks(unfilled)])
         return 0
     made = RunbookRun(
         runbook,
@@ -104,6 +108,7 @@ def run(
         execute=lambda words: execute(composed, words),
         ask=lambda step: _ask(step, yes=yes, picked=begin),
         report=lambda hint: say(advice(hint)),
+        show=show_output,
     )
     try:
         made.run(begin)
@@ -178,11 +183,26 @@ def _shape(step: "Step") -> dict[str, object]:
     }
 
 
+def _unfilled(runbook: "Runbook") -> dict[str, str]:
+    """Words in capitals that nothing stands for now, with what would."""
+    from hermesops.runbook.document import VALUES
+
+    return {name: f"{VALUES[name]}; there is none now" for name in sorted(runbook.values)}
+
+
+def _remarks(unfilled: "Mapping[str, str]") -> "Iterator[str]":
+    for name, why in unfilled.items():
+        yield f"{name}: {why}"
+
+
 def _lines(step: "Step") -> "Iterator[str]":
     yield f"{step.name} ({step.kind})"
     yield f"  {advice('$', step.command)}"
     yield from (f"  {guard}" for guard in step.guards)
     yield from (f"  expects {text}" for text in step.expected)
     yield from (f"  does not expect {text}" for text in step.absent)
+    yield from (f"  expects a {name} that is newer than the last change" for name in step.newer)
+    if step.is_optional:
+        yield "  left out where nobody picks it"
     if step.undo:
         yield f"  {advice('undo:', step.undo)}"

@@ -18,14 +18,21 @@ def folder() -> Path:
     return assets.folder("runbooks")
 
 
+def show(text: str) -> None:
+    """Show output of a step, where people read."""
+    if not is_json():
+        write(text)
+
+
 def execute(composed: "Container", words: tuple[str, ...], *, shown: bool = True) -> "Ended":
-    """Run a command of hermesops in the chosen environment; its output is shown where people read and want it."""
+    """Run a command of hermesops in the chosen environment; one that changes something shows its output, if wanted."""
     from hermesops.app.services import runbooks
+    from hermesops.runbook.document import is_reading
     from hermesops.runbook.run import run_command
 
     def unseen(_: str) -> None:
-        """Drop output where a program reads the result."""
+        """Leave it to the caller, who has all of it at its end."""
 
     variables = runbooks.variables_of(composed.env)
-    show = write if shown and not is_json() else unseen
-    return context.run(run_command(words, environment=composed.env.name, variables=variables, show=show))
+    take = show if shown and not is_reading(words) else unseen
+    return context.run(run_command(words, environment=composed.env.name, variables=variables, show=take))

@@ -71,11 +71,32 @@ def observation(seen: "Observation", health: "Judgement | None") -> dict[str, ob
     }
 
 
-def settings_lines(shown: Mapping[str, object]) -> list[str]:
-    """Settings in the form in which ``--from`` takes them."""
+def route(name: str) -> dict[str, object]:
+    """Who answers an agent of which that model is set; empty for the default.
+
+    The provider is ``None`` of a model that the platform's router does not have.
+    """
+    from hermesops.model.route import ROUTES
+
+    found = next((one for one in ROUTES if one.name == (name or ROUTES[0].name)), None)
+    return {
+        "model": found.name if found else name,
+        "is_default": not name,
+        "provider": found.provider if found else None,
+        "provider_model": found.provider_model if found else None,
+    }
+
+
+def settings_lines(shown: Mapping[str, object], route: Mapping[str, object] | None = None) -> list[str]:
+    """Settings in the form in which ``--from`` takes them; who answers as a comment."""
     import yaml
 
-    return yaml.safe_dump(dict(shown), sort_keys=False, allow_unicode=True).splitlines()
+    lines = yaml.safe_dump(dict(shown), sort_keys=False, allow_unicode=True).splitlines()
+    if route is None:
+        return lines
+    default = ", the default" if route["is_default"] else ""
+    who = f"{route['provider_model']} of {route['provider']}" if route["provider"] else "nobody: the router lacks it"
+    return [*lines, f"# {route['model']}{default}, is answered by {who}"]
 
 
 def operation(row: "Operation") -> dict[str, object]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from hermesops.node import VERSION, protocol
 from hermesops.node.errors import ExitCode, NodeError
-from hermesops.node.instance import certificate, drain, fencing, volume, warm
+from hermesops.node.instance import certificate, clock, drain, fencing, volume, warm
 from hermesops.node.instance.agent import gateway, installation, readiness
 from hermesops.node.instance.agent.api import Answer
 from hermesops.node.instance.agent.installation import Base
@@ -100,6 +100,7 @@ def status(machine: Machine) -> dict[str, Any]:
         "lease": str(lease) if lease else None,
         "volume": volume.show(machine),
         "certificate": certificate.of_status(machine),
+        "clock": clock.of_status(machine),
     }
 
 

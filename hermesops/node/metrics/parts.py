@@ -5,11 +5,10 @@ Each part reads one source. What is not known is left out: it must not look like
 
 import re
 from collections.abc import Iterator
-from math import isfinite
 from typing import Any
 
 from hermesops.node import VERSION
-from hermesops.node.instance import certificate, drain, fencing, recovery, status, volume
+from hermesops.node.instance import certificate, clock, drain, fencing, recovery, status, volume
 from hermesops.node.instance.agent import gateway, installation
 from hermesops.node.instance.agent.installation import Base
 from hermesops.node.instance.personalise import stored_payload
@@ -38,7 +37,6 @@ _ANSWER_BYTES = 1 << 20
 _TURN_COUNTS_S = 600.0
 """Seconds for which the turn of a probe is shown: afterwards it would be taken for the present."""
 
-_OFFSET_COUNTS_S = 600.0
 _DISTRIBUTION = re.compile(rb"""^(ID|VERSION_ID)=["']?([a-z0-9._-]{1,32})["']?$""", re.MULTILINE)
 _TOKEN = re.compile(r"hm2\.[0-9A-Za-z-]{1,64}\.[0-9]{1,10}\.([0-9]{1,11})\.[0-9a-f]{40}", re.ASCII)
 """A token for the model router; the third number is its expiry, in seconds since 1970: ``hermesops.model.route``."""
@@ -89,14 +87,9 @@ def router_token(machine: Machine, _kept: Kept) -> Iterator[Sample]:
 
 def clock_offset(machine: Machine, _kept: Kept) -> Iterator[Sample]:
     """How far the machine's clock was from the platform's at the last answer of that."""
-    data = machine.files.read(machine.layout.clock)
-    if data is None:
-        return
-    raw = strict_json.parse_object(data)
-    offset, at = float(raw["offset_s"]), float(raw["at"])
-    # The clock itself may have been set since.
-    if isfinite(offset) and abs(machine.system.now() - at) <= _OFFSET_COUNTS_S:
-        yield Sample("hermes_clock_offset_seconds", offset)
+    found = clock.offset(machine)
+    if found is not None:
+        yield Sample("hermes_clock_offset_seconds", found)
 
 
 def data(machine: Machine, _kept: Kept) -> Iterator[Sample]:

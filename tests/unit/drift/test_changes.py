@@ -38,6 +38,24 @@ def entry(number: int, minute: float, action: str = "status_changed", subject: s
     return AuditEntry(number, at(minute), "eve@desk", action, subject, "asked", {}, {})
 
 
+def test_what_a_runbook_did_is_told_in_words() -> None:
+    after = {
+        "runbook": "gateway-down",
+        "diagnosis": [{"meaning": "it hangs", "evidence": ["gateway silent"]}],
+        "steps": [
+            {"step": "show", "command": ["instance", "show", "ada"], "outcome": "done", "exit_code": 0, "detail": ""},
+            {"step": "restart", "command": ["x"], "outcome": "not needed", "exit_code": None, "detail": ""},
+        ],
+        "counts": {"a": 1, "b": []},
+    }
+    run = AuditEntry(1, AT, "eve@desk", "runbook_run", SUBJECT, "asked", {"counts": ["x", "y"]}, after)
+    [found] = timeline([run], [], [], [], subject=SUBJECT, since=None)
+    assert found.detail == (
+        "counts x; y -> a 1; b none, runbook gateway-down, diagnosis it hangs,"
+        " steps show done; restart not needed, asked"
+    )
+
+
 def test_everything_stands_in_one_order_the_newest_last() -> None:
     found = timeline(
         [entry(3, 8, "machine_reboot_seen", "machine/m"), entry(2, 1), entry(1, 1, "operation_opened")],

@@ -8,7 +8,8 @@ import pytest
 from hermesops import assets
 from hermesops.errors import Hint, UsageError
 from hermesops.runbook import document
-from hermesops.runbook.document import READING, Guard, Kind, load, names, parse, shows
+from hermesops.runbook.document import READING, Guard, Kind, load, names, parse
+from hermesops.runbook.matching import shows
 from tests.unit.cli.test_hints import problem_of
 
 FOLDER = assets.folder("runbooks")
@@ -71,6 +72,7 @@ def test_tagged_blocks_are_steps() -> None:
         "instance exec USER 'hermes-node status'",
         "instance exec USER 'hermes-node metrics' --reason look",
         "monitor --check",
+        "instance settings USER",
     ],
 )
 def test_some_commands_only_read_as_they_are_written(command: str) -> None:
@@ -87,6 +89,8 @@ def test_some_commands_only_read_as_they_are_written(command: str) -> None:
         "instance exec USER 'hermes-node status' --user x",
         "monitor --check --once",
         "monitor --once",
+        "instance settings USER --back",
+        "instance settings --back",
     ],
 )
 def test_others_like_them_do_not(command: str) -> None:
@@ -133,6 +137,9 @@ def test_a_value_is_one_word(user: str) -> None:
         ("undo: hermesops instance suspend USER --reason WHY\n", "\n", 15, "how to undo it"),
         ("expect: machine", "expects: machine", 6, "“expects” is none of expect, absent, exit NUMBER, if"),
         ("expect: machine-restorable USER", "expect:", 6, "is no “key: text”"),
+        ("undo: hermesops", "newer: last heartbeat\n   undo: hermesops", 20, "“newer” is none of expect"),
+        ("undo: hermesops", "otherwise: goes on\n   undo: hermesops", 20, "“otherwise” is none of expect"),
+        ("undo: hermesops", "otherwise: left out\n   undo: hermesops", 15, "only a step that a person picks"),
         ("if: drift shows", "if: drift has", 16, "“if:” is followed by “STEP shows TEXT”"),
         ("if: drift shows", "if: restore shows", 16, "no step before this one reads and is named restore"),
         ("-->\n```console", "-->\n\n```console", 5, "a tag stands right before a block"),
@@ -228,6 +235,14 @@ def test_a_runbook_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no runbook '\.\./README'"):
         load(FOLDER, "../README")
     assert document.names(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", names(FOLDER))
+def test_a_machine_that_is_called_healthy_has_sent_a_heartbeat_since(name: str) -> None:
+    for step in load(FOLDER, name).steps:
+        if "health healthy" in step.expected:
+            assert step.newer == ("last heartbeat",), f"runbooks/{name}.md:{step.line}"
+            assert step.within_s >= 120, "heartbeats are 30 s apart, and take some more until they are recorded"
 
 
 def test_where_a_run_begins() -> None:

@@ -7,7 +7,9 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -113,6 +115,174 @@ def test_a_step_that_reads_is_repeated_within_its_time(monkeypatch: pytest.Monke
     made = RunbookRun(book, "", execute=lambda _: Ended(0, "silent"), ask=lambda _: None, report=lambda _: None)
     with pytest.raises(HaltedError, match="did not print"):
         made.run()
+
+
+HEARTBEAT = """# It is silent
+
+## Diagnosis
+
+<!-- step show: read -->
+```console
+$ hermesops instance show USER
+```
+
+| `show` shows | what it is |
+|---|---|
+| `machine status stopped` | it is off: [machine](machine-gone.md) |
+| `gateway silent` | it hangs |
+
+## Mitigation
+
+<!-- step reboot: change
+undo: not needed
+-->
+```console
+$ hermesops instance reboot USER
+```
+
+## Verify
+
+<!-- step show-after: read
+within: 5
+newer: last heartbeat
+expect: health healthy
+-->
+```console
+$ hermesops instance show USER
+```
+"""
+
+
+class SilentMachine:
+    """It answers as it is told; its heartbeats are as old as they are told to be."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *shown: str, text: str = HEARTBEAT) -> None:
+        monkeypatch.setattr(running, "_AGAIN_S", 0.01)
+        self.told = iter(shown)
+        self.ran: list[str] = []
+        self.said: list[str] = []
+        self.shown: list[str] = []
+        self.made = RunbookRun(
+            parse("silent", text, "silent.md"),
+            "ada",
+            execute=self.execute,
+            ask=lambda _: True,
+            report=lambda hint: self.said.append(str(hint)),
+            show=self.shown.append,
+        )
+
+    def execute(self, words: tuple[str, ...]) -> Ended:
+        self.ran.append(words[1])
+        return Ended(0, "" if words[1] == "reboot" else next(self.told))
+
+
+def beat(age_s: float) -> str:
+    """What ``instance show`` says of a machine whose last heartbeat is so old."""
+    at = (datetime.now(UTC) - timedelta(seconds=age_s)).isoformat(timespec="seconds")
+    return f"last heartbeat  {at}\nmachine status  stopped\nhealth healthy"
+
+
+def test_a_heartbeat_from_before_the_change_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = SilentMachine(monkeypatch, beat(80), beat(80), beat(30), beat(-5), "not asked for")
+    machine.made.run()
+    assert machine.ran == ["show", "reboot", "show", "show", "show"]
+    assert next(machine.told) == "not asked for"
+    waits = [line for line in machine.said if "it is repeated for 5 s" in line]
+    assert len(waits) == 1
+    assert "its last heartbeat is of " in waits[0]
+
+
+@pytest.mark.parametrize("begin", ["", "show-after"])
+def test_an_old_heartbeat_halts_where_no_newer_one_comes(monkeypatch: pytest.MonkeyPatch, begin: str) -> None:
+    shown = [beat(80)] * 3
+    machine = SilentMachine(monkeypatch, *shown, text=HEARTBEAT.replace("within: 5\n", ""))
+    with pytest.raises(HaltedError, match=r"its last heartbeat is of .*, before .* UTC, when the last change ended"):
+        machine.made.run(begin)
+
+
+def test_heartbeats_that_nothing_records_are_not_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = SilentMachine(monkeypatch, *["last heartbeat -\nhealth healthy"] * 2)
+    machine.made.run()
+    assert "show-after: no last heartbeat is recorded here, so none was waited for" in machine.said
+
+
+def test_a_time_that_cannot_be_read_halts(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = HEARTBEAT.replace("within: 5\n", "")
+    for shown in ("last heartbeat soon\nhealth healthy", "health healthy"):
+        with pytest.raises(HaltedError, match="it did not print a time as “last heartbeat”"):
+            SilentMachine(monkeypatch, shown, shown, text=text).made.run()
+
+
+def test_the_row_that_fits_is_told_before_anything_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = SilentMachine(monkeypatch, beat(80), beat(-5))
+    machine.made.run()
+    told = "diagnosis: it is off: machine (runbook machine-gone), as “machine status stopped” was printed"
+    assert machine.said.index(told) < machine.said.index("reboot: hermesops instance reboot USER")
+    assert machine.made.transcript()["diagnosis"] == [
+        {"meaning": "it is off: machine (runbook machine-gone)", "evidence": ["machine status stopped"]}
+    ]
+
+
+def test_where_no_row_fits_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = SilentMachine(monkeypatch, "gateway ok", beat(-5))
+    machine.made.run()
+    assert [line for line in machine.said if line.startswith("diagnosis")] == [
+        "diagnosis: no row of the table fits by outputs alone; hermesops runbook show silent has those to judge"
+    ]
+    assert machine.made.transcript()["diagnosis"] == []
+
+
+def test_a_step_that_halts_the_diagnosis_leaves_its_row_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = HEARTBEAT.replace("show: read -->", "show: read\nexpect: status running\n-->", 1)
+    machine = SilentMachine(monkeypatch, "gateway silent", text=text)
+    with pytest.raises(HaltedError):
+        machine.made.run()
+    assert machine.said[-1] == "diagnosis: it hangs, as “gateway silent” was printed"
+
+
+def test_a_run_that_read_nothing_tells_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = SilentMachine(monkeypatch, beat(-5))
+    machine.made.run("reboot")
+    assert machine.made.transcript()["diagnosis"] is None
+    assert not [line for line in machine.said if line.startswith("diagnosis")]
+
+
+def test_of_a_long_output_the_end_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [f"line {number}\n" for number in range(running.SHOWN_LINES + 60)]
+    machine = SilentMachine(monkeypatch, "".join(lines), beat(-5))
+    machine.made.run()
+    assert machine.shown == ["".join(lines[60:]), mock.ANY]
+    assert "show: 60 lines before these are left out; hermesops instance show USER prints all" in machine.said
+    assert machine.shown[1].startswith("last heartbeat"), "what was printed while it was awaited is not shown"
+
+
+def test_a_way_that_may_be_left_out_halts_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "_AGAIN_S", 0.01)
+    text = """# T
+<!-- step revoke: decide
+otherwise: left out
+undo: not possible
+-->
+```console
+$ hermesops token revoke USER
+```
+<!-- step list: read -->
+```console
+$ hermesops token list USER
+```
+"""
+    said: list[str] = []
+    for answer, outcome in ((None, Outcome.LEFT_OUT), (False, Outcome.LEFT_OUT), (True, Outcome.DONE)):
+        made = RunbookRun(
+            parse("t", text, "t.md"),
+            "ada",
+            execute=lambda _: Ended(0, ""),
+            ask=lambda _, answer=answer: answer,  # type: ignore[misc]
+            report=lambda hint: said.append(str(hint)),
+        )
+        made.run()
+        assert [one.outcome for one in made.results] == [outcome, Outcome.DONE]
+    assert "revoke: left out, nobody picked it; hermesops token revoke USER" in said
 
 
 @pytest.mark.parametrize("line", ["within: soon", "within: 601", "within: -1"])

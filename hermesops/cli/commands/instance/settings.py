@@ -57,8 +57,9 @@ def settings(
 
     outcome = context.run_connected(composed, change) if ways else ""
     shown = masked(composed.registry.instance_secrets.settings(instance.id))
-    lines = [outcome] if outcome else shapes.settings_lines(shown)
-    result("instance-settings", {"user": user, "settings": shown, "outcome": outcome or None}, lines)
+    route = shapes.route(str(shown["model"]))
+    lines = [outcome] if outcome else shapes.settings_lines(shown, route)
+    result("instance-settings", {"user": user, "settings": shown, "route": route, "outcome": outcome or None}, lines)
 
 
 def policy(

@@ -1,14 +1,20 @@
 """``hermesops runbook``: what is asked, what a program reads, and which names the shell completes."""
 
+import asyncio
 import io
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from hermesops.app.services import runbooks
 from hermesops.cli.commands import runbook
+from hermesops.cli.options import runbook as options
 from hermesops.errors import Hint, RefusedError
-from hermesops.runbook.document import Guard, Kind, Step
+from hermesops.model.plan import Plan
+from hermesops.runbook.document import Guard, Kind, Step, parse
+from hermesops.runbook.run import Ended
 from hermesops.settings import Environment
 from tests.support.fakes.terminal import Terminal, begin_anew
 
@@ -77,6 +83,40 @@ def test_a_step_as_people_and_programs_read_it() -> None:
         "absent": ["halted"],
         "undo": Hint("a new rollout"),
     }
+
+
+def test_a_value_that_is_not_there_stays_a_word_and_is_told() -> None:
+    text = "# T\n<!-- step go-on: change\nundo: none\n-->\n```console\n$ hermesops operation continue OPERATION\n```\n"
+    book = parse("t", text, "t.md")
+    instance = SimpleNamespace(title="ada", id="i", plan=Plan.LIGHT, cell="cell1")
+    for unfinished, word, told in (
+        ([], "OPERATION", ["OPERATION: its oldest unfinished operation; there is none now"]),
+        ([SimpleNamespace(id="o1")], "o1", []),
+    ):
+        registry = SimpleNamespace(operations=SimpleNamespace(list=lambda found=unfinished, **_: found))
+        filled = book.filled(runbooks.values_of(registry, book, instance))  # type: ignore[arg-type]
+        assert filled.steps[0].command[-1] == word
+        assert list(runbook._remarks(runbook._unfilled(filled))) == told
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"), [(("fleet", "status"), []), (("instance", "restart", "ada"), ["restarted\n"])]
+)
+def test_what_a_reading_step_prints_is_not_shown_as_it_comes(
+    monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], shown: list[str]
+) -> None:
+    written: list[str] = []
+
+    async def run_command(_: object, *, show: Callable[[str], None], **_others: object) -> Ended:
+        show("restarted\n")
+        return Ended(0, "restarted\n")
+
+    monkeypatch.setattr("hermesops.runbook.run.run_command", run_command)
+    monkeypatch.setattr(options, "write", written.append)
+    monkeypatch.setattr("hermesops.cli.context.run", asyncio.run)
+    composed = SimpleNamespace(env=Environment.load("local", {"HOME": "/h"}))
+    assert options.execute(composed, words).output == "restarted\n"  # type: ignore[arg-type]
+    assert written == shown
 
 
 def test_names_are_completed() -> None:

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 import yaml
 
 from hermesops.cli import console
@@ -121,6 +122,20 @@ def test_settings() -> None:
     }
     assert masked(chosen) == shape
     assert yaml.safe_load("\n".join(shapes.settings_lines(shape))) == shape
+    lines = shapes.settings_lines(shape, shapes.route("gpt-4o"))
+    assert yaml.safe_load("\n".join(lines)) == shape
+    assert lines[-1] == "# gpt-4o, is answered by gpt-4o of openai"
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("", "# claude-haiku, the default, is answered by claude-haiku-4-5 of anthropic"),
+        ("gone", "# gone, is answered by nobody: the router lacks it"),
+    ],
+)
+def test_who_answers_an_agent(name: str, line: str) -> None:
+    assert shapes.settings_lines({}, shapes.route(name))[-1] == line
 
 
 def test_an_operation() -> None:

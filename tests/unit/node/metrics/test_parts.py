@@ -10,6 +10,7 @@ import pytest
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import issue_token
 from hermesops.node import __main__ as node
+from hermesops.node.instance import clock
 from hermesops.node.instance.agent import readiness
 from hermesops.node.instance.agent.api import Answer
 from hermesops.node.instance.personalise import personalise
@@ -191,6 +192,22 @@ def test_the_clock_is_what_the_platforms_last_answer_made_it(machine: NodeHome) 
     for age, shown in ((5, -42.5), (601, None)):
         machine.layout.clock.write_text(json.dumps({"offset_s": -42.5, "at": machine.system.now() - age}))
         assert metrics(machine).get("hermes_clock_offset_seconds") == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("", None),
+        ('{"offset_s": "x", "at": 1}', None),
+        ('{"offset_s": -42.5, "at": 1}', None),
+        ('{"offset_s": -42.5, "at": NOW}', {"off": True, "offset_s": -42.5}),
+        ('{"offset_s": 10.0, "at": NOW}', {"off": False, "offset_s": 10.0}),
+    ],
+)
+def test_status_has_the_clock_as_the_alert_judges_it(machine: NodeHome, text: str, shown: object) -> None:
+    assert clock.of_status(machine.node) is None
+    machine.layout.clock.write_text(text.replace("NOW", str(machine.system.now())))
+    assert clock.of_status(machine.node) == shown
 
 
 @pytest.mark.parametrize(
