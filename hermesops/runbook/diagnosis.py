@@ -47,11 +47,10 @@ class Case:
         return Case(put(self.meaning), ways)
 
     def evidence(self, outputs: Mapping[str, str]) -> tuple[str, ...]:
-        """The lines by which it fits what steps printed, given by their names; none where it does not."""
+        """The texts by which it fits what steps printed, given by their names; none where it does not."""
         for way in self.ways:
-            lines = [_line_of(printed, outputs) for printed in way]
-            if all(lines):
-                return tuple(dict.fromkeys(lines))
+            if all(_is_shown(printed, outputs) for printed in way):
+                return tuple(printed.text for printed in way)
         return ()
 
 
@@ -92,6 +91,7 @@ def _ways(
     return tuple(map(tuple, ways)) if is_checkable and all(ways) else (), sources
 
 
-def _line_of(printed: Printed, outputs: Mapping[str, str]) -> str:
-    lines = (shows(text, printed.text) for step, text in outputs.items() if step in printed.steps or not printed.steps)
-    return next(filter(None, lines), "")
+def _is_shown(printed: Printed, outputs: Mapping[str, str]) -> bool:
+    return any(
+        shows(text, printed.text) for step, text in outputs.items() if step in printed.steps or not printed.steps
+    )

@@ -57,7 +57,7 @@ READING_ON_MACHINES = frozenset(
         *("hermes-node certificate show", "hermes-node metrics", "hermes-node status", "hermes-node volume show"),
         *("hermes-node health", "systemctl --failed --no-pager"),
         "systemctl status --no-pager hermes-gateway.service",
-        "journalctl _PID=1 -u hermes-gateway.service -n 20 --no-pager",
+        "journalctl _PID=1 UNIT=hermes-gateway.service -n 20 --no-pager",
     }
 )
 """Commands of ``instance exec`` that a step may run without asking, word for word."""

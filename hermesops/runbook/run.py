@@ -24,9 +24,6 @@ from hermesops.waiting import cancel
 LONGEST_OUTPUT = 256 * 1024
 """Characters of a command's output that are kept and shown."""
 
-_SEEN = 120
-"""Characters of a line by which a row of the diagnosis fits, as they are shown."""
-
 _NOTED = 300
 """Characters of a line in the transcript."""
 
@@ -60,7 +57,7 @@ class Diagnosis:
 
     Attributes:
         meaning: What it is, by the row.
-        evidence: Lines of outputs by which it fits; from a possibly hostile source.
+        evidence: The row's texts by which it fits: lines that have them may quote a user.
     """
 
     meaning: str
@@ -174,7 +171,7 @@ class RunbookRun:
             else [
                 {
                     "meaning": one_line(one.meaning, longest=_NOTED),
-                    "evidence": [one_line(line, longest=_NOTED) for line in one.evidence],
+                    "evidence": [one_line(text, longest=_NOTED) for text in one.evidence],
                 }
                 for one in self.diagnosis
             ],
@@ -195,11 +192,11 @@ class RunbookRun:
         if not self._read or not self._runbook.cases:
             return
         outputs = {name: ended.output for name, ended in self._read.items()}
-        fitting = ((one, one.evidence(outputs)) for one in self._runbook.cases)
-        self.diagnosis = tuple(Diagnosis(one.meaning, lines) for one, lines in fitting if lines)
+        fitting = ((one.meaning, one.evidence(outputs)) for one in self._runbook.cases)
+        self.diagnosis = tuple(Diagnosis(meaning, texts) for meaning, texts in fitting if texts)
         for found in self.diagnosis:
-            seen = "; ".join(one_line(line.strip(), longest=_SEEN) for line in found.evidence)
-            self._report(Hint(f"diagnosis: {found.meaning}, as {quoted(seen)} was printed"))
+            seen = " and ".join(map(quoted, found.evidence))
+            self._report(Hint(f"diagnosis: {found.meaning}; printed was {seen}"))
         if not self.diagnosis:
             show = ("runbook", "show", self._runbook.name)
             self._report(Hint("diagnosis: no row of the table fits by outputs alone;", show, "has those to judge"))

@@ -216,7 +216,7 @@ def test_a_time_that_cannot_be_read_halts(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_row_that_fits_is_told_before_anything_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = SilentMachine(monkeypatch, beat(80), beat(-5))
     machine.made.run()
-    told = "diagnosis: it is off: machine (runbook machine-gone), as “machine status stopped” was printed"
+    told = "diagnosis: it is off: machine (runbook machine-gone); printed was “machine status stopped”"
     assert machine.said.index(told) < machine.said.index("reboot: hermesops instance reboot USER")
     assert machine.made.transcript()["diagnosis"] == [
         {"meaning": "it is off: machine (runbook machine-gone)", "evidence": ["machine status stopped"]}
@@ -237,7 +237,7 @@ def test_a_step_that_halts_the_diagnosis_leaves_its_row_told(monkeypatch: pytest
     machine = SilentMachine(monkeypatch, "gateway silent", text=text)
     with pytest.raises(HaltedError):
         machine.made.run()
-    assert machine.said[-1] == "diagnosis: it hangs, as “gateway silent” was printed"
+    assert machine.said[-1] == "diagnosis: it hangs; printed was “gateway silent”"
 
 
 def test_a_run_that_read_nothing_tells_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
