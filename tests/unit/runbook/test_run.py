@@ -235,7 +235,7 @@ def test_where_no_row_fits_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_step_that_halts_the_diagnosis_leaves_its_row_told(monkeypatch: pytest.MonkeyPatch) -> None:
     text = HEARTBEAT.replace("show: read -->", "show: read\nexpect: status running\n-->", 1)
     machine = SilentMachine(monkeypatch, "gateway silent", text=text)
-    with pytest.raises(HaltedError):
+    with pytest.raises(HaltedError, match="did not print “status running”"):
         machine.made.run()
     assert machine.said[-1] == "diagnosis: it hangs; printed was “gateway silent”"
 
