@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from hermesops.alerts.rules import deployed
 from tests.support.alerts import promtool
-from tests.support.alerts.cases import CASES
-from tests.support.alerts.promtool import Kind
+from tests.support.alerts.cases import ADA, CASES, instance, monitor
+from tests.support.alerts.promtool import Case, Kind
 from tests.support.real import prometheus
 from tests.support.suite.prerequisites import require
 
@@ -37,6 +38,34 @@ def test_what_people_read_of_it_is_filled_in(alert: str, program: Path, tmp_path
     assert "no value" not in shown, shown
     assert "%!" not in shown, shown
     assert "{{" not in shown, shown
+
+
+@pytest.mark.parametrize(
+    ("scale", "silent_after_s", "at_s", "figure"),
+    [
+        (1.0, 300, 450, "150 s since its last heartbeat; a machine is silent after 90 s"),
+        (1.0, 0, 450, "300 s since its last heartbeat or longer; a machine is silent after 90 s"),
+        (0.3, 300, 345, "45 s since its last heartbeat; a machine is silent after 27 s"),
+        (0.3, 0, 300, "90 s since its last heartbeat or longer; a machine is silent after 27 s"),
+    ],
+)
+def test_a_silent_machine_is_told_of_with_its_age_and_the_limit_as_they_are_deployed(
+    scale: float,
+    silent_after_s: int,
+    at_s: int,
+    figure: str,
+    program: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (rules := tmp_path / "rules").mkdir()
+    for path in promtool.files():
+        (rules / path.name).write_text(deployed(path.read_text(), scale=scale, runbooks_url=""))
+    monkeypatch.setattr(promtool, "RULES", rules)
+    series = monitor(600) | instance("ada", 600, silent_after_s=silent_after_s)
+    case = Case(Kind.FIRES, figure, series, {at_s: (ADA,)})
+    (shown,) = promtool.annotations(program, tmp_path, "HeartbeatMissed", case)
+    assert f'figure="{figure}"' in shown
 
 
 def test_every_alert_has_cases_of_each_kind() -> None:
