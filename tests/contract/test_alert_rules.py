@@ -1,10 +1,15 @@
 """Every alert fires in time, not just below, and not while an operation holds the instance; bad series hide nothing."""
 
+import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from hermesops.alerts.rules import deployed
+from hermesops.telemetry.client import MonitoringClient
+from hermesops.telemetry.metrics import Metrics
+from hermesops.waiting import Pending, until
 from tests.support.alerts import promtool
 from tests.support.alerts.cases import ADA, CASES, instance, monitor
 from tests.support.alerts.promtool import Case, Kind
@@ -87,3 +92,31 @@ def test_every_alert_has_cases_of_each_kind() -> None:
 def test_the_files_are_what_promtool_takes(program: Path) -> None:
     for path in promtool.files():
         assert promtool.checked(program, path) == ""
+
+
+async def test_prometheus_says_which_alerts_only_go_on_firing(program: Path, tmp_path: Path) -> None:
+    over_at = time.time() + 3
+    rules = [
+        {
+            "alert": "Over",
+            "expr": f"vector(time()) < {over_at}",
+            "keep_firing_for": "1h",
+            "labels": {"severity": "page"},
+        },
+        {"alert": "Holds", "expr": "vector(1)"},
+    ]
+    (tmp_path / "rules.yml").write_text(yaml.safe_dump({"groups": [{"name": "one", "rules": rules}]}))
+    config = {"global": {"evaluation_interval": "200ms"}, "rule_files": ["rules.yml"]}
+    (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(config))
+    with prometheus.serving(tmp_path, program.parent, tmp_path / "prometheus.yml", prefix="/prometheus") as url:
+        metrics = Metrics(MonitoringClient(url))
+
+        async def over() -> bool | Pending[bool]:
+            found = {dict(labels)["alertname"]: holds for labels, holds in (await metrics.alerts()).items()}
+            seen.append(found)
+            return found == {"Over": False, "Holds": True} or Pending(str(found))
+
+        seen = list[dict[str, bool]]()
+        await until(over, what="one alert to be over", timeout_s=30, every_s=0.2)
+    assert all(found["Holds"] for found in seen if found)
+    assert {"Over": True, "Holds": True} in seen
