@@ -1,6 +1,7 @@
 """Figures of the platform's Prometheus, with labels. What is not finite is left out: a gap is never a figure.
 
-Source: Prometheus HTTP API v1, ``/query``, ``/query_range`` and ``/rules``.
+Source: Prometheus HTTP API v1, ``/query``, ``/query_range``, ``/rules`` and ``/alerts``; ``keepFiringSince`` is in its
+``web/api/v1/api.go`` since 2.42.
 """
 
 import math
@@ -92,6 +93,18 @@ class Metrics:
             return frozenset(_text(rule["name"]) for group in groups for rule in group["rules"])
         except _WRONG as error:
             raise _unreadable("rules", error) from error
+
+    async def alerts(self, *, within_s: float = WITHIN_S) -> Mapping[frozenset[tuple[str, str]], bool]:
+        """By all labels of each alert that is pending or fires: whether what it is about still holds.
+
+        One whose condition is over goes on firing for the ``keep_firing_for`` of its rule. Raises as ``instant``.
+        """
+        answer = await self._client.ask(Question(f"{_API}/alerts", within_s=within_s))
+        try:
+            listed = answer["data"]["alerts"]
+            return {frozenset(_labels(one["labels"]).items()): not one.get("keepFiringSince") for one in listed}
+        except _WRONG as error:
+            raise _unreadable("alerts", error) from error
 
     async def _result(
         self, path: str, params: tuple[tuple[str, str], ...], kind: str, within_s: float

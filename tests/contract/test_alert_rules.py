@@ -1,12 +1,18 @@
 """Every alert fires in time, not just below, and not while an operation holds the instance; bad series hide nothing."""
 
+import time
 from pathlib import Path
 
 import pytest
+import yaml
 
+from hermesops.alerts.rules import deployed
+from hermesops.telemetry.client import MonitoringClient
+from hermesops.telemetry.metrics import Metrics
+from hermesops.waiting import Pending, until
 from tests.support.alerts import promtool
-from tests.support.alerts.cases import CASES
-from tests.support.alerts.promtool import Kind
+from tests.support.alerts.cases import ADA, CASES, instance, monitor
+from tests.support.alerts.promtool import Case, Kind
 from tests.support.real import prometheus
 from tests.support.suite.prerequisites import require
 
@@ -39,6 +45,34 @@ def test_what_people_read_of_it_is_filled_in(alert: str, program: Path, tmp_path
     assert "{{" not in shown, shown
 
 
+@pytest.mark.parametrize(
+    ("scale", "silent_after_s", "at_s", "figure"),
+    [
+        (1.0, 300, 450, "150 s since its last heartbeat; a machine is silent after 90 s"),
+        (1.0, 0, 450, "300 s since its last heartbeat or longer; a machine is silent after 90 s"),
+        (0.3, 300, 345, "45 s since its last heartbeat; a machine is silent after 27 s"),
+        (0.3, 0, 300, "90 s since its last heartbeat or longer; a machine is silent after 27 s"),
+    ],
+)
+def test_a_silent_machine_is_told_of_with_its_age_and_the_limit_as_they_are_deployed(
+    scale: float,
+    silent_after_s: int,
+    at_s: int,
+    figure: str,
+    program: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (rules := tmp_path / "rules").mkdir()
+    for path in promtool.files():
+        (rules / path.name).write_text(deployed(path.read_text(), scale=scale, runbooks_url=""))
+    monkeypatch.setattr(promtool, "RULES", rules)
+    series = monitor(600) | instance("ada", 600, silent_after_s=silent_after_s)
+    case = Case(Kind.FIRES, figure, series, {at_s: (ADA,)})
+    (shown,) = promtool.annotations(program, tmp_path, "HeartbeatMissed", case)
+    assert f'figure="{figure}"' in shown
+
+
 def test_every_alert_has_cases_of_each_kind() -> None:
     missing = list[str]()
     for rule in promtool.all_rules():
@@ -58,3 +92,31 @@ def test_every_alert_has_cases_of_each_kind() -> None:
 def test_the_files_are_what_promtool_takes(program: Path) -> None:
     for path in promtool.files():
         assert promtool.checked(program, path) == ""
+
+
+async def test_prometheus_says_which_alerts_only_go_on_firing(program: Path, tmp_path: Path) -> None:
+    over_at = time.time() + 3
+    rules = [
+        {
+            "alert": "Over",
+            "expr": f"vector(time()) < {over_at}",
+            "keep_firing_for": "1h",
+            "labels": {"severity": "page"},
+        },
+        {"alert": "Holds", "expr": "vector(1)"},
+    ]
+    (tmp_path / "rules.yml").write_text(yaml.safe_dump({"groups": [{"name": "one", "rules": rules}]}))
+    config = {"global": {"evaluation_interval": "200ms"}, "rule_files": ["rules.yml"]}
+    (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(config))
+    with prometheus.serving(tmp_path, program.parent, tmp_path / "prometheus.yml", prefix="/prometheus") as url:
+        metrics = Metrics(MonitoringClient(url))
+
+        async def over() -> bool | Pending[bool]:
+            found = {dict(labels)["alertname"]: holds for labels, holds in (await metrics.alerts()).items()}
+            seen.append(found)
+            return found == {"Over": False, "Holds": True} or Pending(str(found))
+
+        seen = list[dict[str, bool]]()
+        await until(over, what="one alert to be over", timeout_s=30, every_s=0.2)
+    assert all(found["Holds"] for found in seen if found)
+    assert {"Over": True, "Holds": True} in seen

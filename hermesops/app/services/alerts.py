@@ -1,13 +1,13 @@
 """Alerts of the platform's monitoring as an operator sees and silences them: with users, not ids of instances."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from hermesops.errors import Hint, UsageError
-from hermesops.model.alert import Alert, Matcher, Severity, Silence
+from hermesops.errors import HermesError, Hint, UsageError
+from hermesops.model.alert import WATCHDOG, Alert, Matcher, Severity, Silence
 from hermesops.model.cell import parse_cell
 from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.model.unknown_name import find_by_id, unknown_name
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from hermesops.model.instance import Instance
     from hermesops.registry import Registry
     from hermesops.telemetry.client import MonitoringClient
+
+
+_HOLDS_WITHIN_S = 3.0
+"""Seconds for Prometheus's word, without which alerts are listed as well."""
 
 
 class Steps(Enum):
@@ -38,12 +42,14 @@ class OpenAlert:
         user: Alias, else id; empty where it is about no instance that the registry knows.
         next: The command that is next.
         stands_for: Users of the alerts of that name which it hides; empty for an alert of one instance.
+        ending: Whether what it is about does not hold any more, so that it ends by itself; ``None`` for not known.
     """
 
     alert: Alert
     user: str
     next: Hint
     stands_for: tuple[str, ...] = ()
+    ending: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,8 @@ class Alerts:
         """
         chosen = set(severities) or ({*Severity} if everything else {Severity.PAGE, Severity.TICKET})
         firing = await Alertmanager(self.client).alerts(muted=True)
+        # After it, not beside it: what begins in between would look as if it were over.
+        ending = await self._ending(firing)
         found = [
             one
             for one in firing
@@ -83,7 +91,22 @@ class Alerts:
             and (instance is None or one.instance == instance.id)
         ]
         users = self.users() if any(one.instance for one in firing) else {}
-        return tuple(self._open(one, users, firing) for one in found)
+        return tuple(replace(self._open(one, users, firing), ending=ending(one)) for one in found)
+
+    async def _ending(self, firing: Collection[Alert]) -> Callable[[Alert], bool | None]:
+        """Whether an alert's condition is over, as Prometheus has it; nobody misses a list of alerts for its sake."""
+        try:
+            holds = await Metrics(self.client).alerts(within_s=_HOLDS_WITHIN_S) if firing else {}
+        except HermesError:
+            return lambda _: None
+        # One that is not there is over as well, unless Prometheus has only just started and evaluated no rules.
+        is_whole = any(one.name == WATCHDOG and _labels(one) in holds for one in firing)
+
+        def ending(alert: Alert) -> bool | None:
+            found = holds.get(_labels(alert))
+            return not found if found is not None else True if is_whole else None
+
+        return ending
 
     async def acknowledge(self, name: str, instance: "Instance | None", *, length: timedelta, reason: str) -> Silence:
         """Say that somebody works on an alert: nobody is told of it again for a while, and rollouts stay held.
@@ -201,3 +224,7 @@ class Alerts:
     def _note(self, action: str, subject: str, made: Silence, reason: str) -> None:
         after = {"silence": made.id, "matchers": [str(one) for one in made.matchers], "until": made.ends_at.isoformat()}
         self.registry.audit.append(action, subject, after=after, why=reason)
+
+
+def _labels(alert: Alert) -> frozenset[tuple[str, str]]:
+    return frozenset(alert.labels.items())

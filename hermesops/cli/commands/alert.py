@@ -48,7 +48,11 @@ def list_(
         bool, typer.Option("--all", help="Silenced and inhibited ones as well, and those that nobody is told of.")
     ] = False,
 ) -> None:
-    """List open alerts, the most urgent and oldest first, each with the command that is next."""
+    """List open alerts, the most urgent and oldest first, each with the command that is next.
+
+    One that is “ending” is over: its condition holds no more, and it closes by itself within minutes. Its figure is the
+    last one from before.
+    """
     chosen = tuple(values.one_of(Severity, word, "--severity") for word in severity.split(",")) if severity else ()
     composed = context.compose()
     instance = composed.registry.instances.find(user) if user else None

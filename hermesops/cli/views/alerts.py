@@ -11,7 +11,7 @@ from hermesops.node.untrusted.foreign_text import one_line
 
 if TYPE_CHECKING:
     from hermesops.app.services.alerts import OpenAlert
-    from hermesops.model.alert import Alert, Silence
+    from hermesops.model.alert import Silence
 
 COLUMNS = ("severity", "alert", "user", "cell", "for", "state", "figure", "next")
 """Of the table of open alerts."""
@@ -36,7 +36,8 @@ def alert(one: "OpenAlert", now: datetime) -> dict[str, object]:
         "instance_id": found.instance or None,
         "cell": found.cell or None,
         "severity": found.severity.value if found.severity else None,
-        "state": state_of(found),
+        "state": state_of(one),
+        "ending": one.ending,
         "since": timestamp(found.since),
         "for_s": round((now - found.since).total_seconds()),
         "summary": found.summary,
@@ -66,11 +67,13 @@ def _several(users: Sequence[str]) -> str:
     return ", ".join(users[:_NAMED]) + more
 
 
-def state_of(found: "Alert") -> str:
-    """Whether anybody is told of it."""
-    if found.silenced_by:
+def state_of(one: "OpenAlert") -> str:
+    """Whether anybody is told of it, and then whether its cause is over."""
+    if one.alert.silenced_by:
         return "silenced"
-    return "inhibited" if found.inhibited_by else "open"
+    if one.alert.inhibited_by:
+        return "inhibited"
+    return "ending" if one.ending else "open"
 
 
 def silence(one: "Silence") -> dict[str, object]:

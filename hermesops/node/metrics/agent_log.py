@@ -29,6 +29,7 @@ _LINE = re.compile(
     rb"(?:\[[^\]]{0,80}\] )?(?P<text>.*)",
     re.DOTALL,
 )
+_TIME = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}")
 _CALL_FAILED = re.compile(
     rb"API call failed \(attempt \d{1,4}/\d{1,4}\) error_type=(\w{1,80}) .{0,1000}?"
     rb" summary=(?:HTTP |Error code: )?(\d{3})?"
@@ -82,13 +83,23 @@ def _new_lines(machine: Machine, home: int, name: str, kept: dict[str, Any]) -> 
         kept[f"{name} inode"] = kept[f"{name} offset"] = 0  # one that comes is new from its first line on
         return
     kept[f"{name} inode"], kept[f"{name} offset"] = piece.inode, piece.end
+    # Another file may come out of a backup: what it has from before was counted then. Without a time nothing counts.
+    is_read_on = piece.inode == inode and piece.end - len(piece.data) >= offset
+    since = "" if is_read_on else str(kept.get(f"{name} newest", ""))
+    fresh = [line for line in piece.data.splitlines() if _begins_at(line) >= since]
+    kept[f"{name} newest"] = next(filter(None, map(_begins_at, reversed(fresh))), kept.get(f"{name} newest", ""))
     if is_first:
         return
     if inode not in {0, piece.inode}:  # it was renamed, and has lines that were not read
         older = machine.files.read_on(home, f"{name}.1", inode=inode, offset=offset, limit=_PIECE_BYTES)
         if older is not None and older.inode == inode:
             yield from older.data.splitlines()
-    yield from piece.data.splitlines()
+    yield from fresh
+
+
+def _begins_at(line: bytes) -> str:
+    found = _TIME.match(line)
+    return found[0].decode() if found else ""
 
 
 def _count_error(line: bytes, kept: dict[str, Any]) -> None:

@@ -208,6 +208,28 @@ HEARTBEATS: dict[str, tuple[Case, ...]] = {
             {660: (), 760: (), 775: (ADA,)},
         ),
         Case(
+            Kind.BUSY,
+            "an operation of a minute, shorter than what has to pass: 90 s after it as well, also in another cell",
+            monitor(900)
+            | instance("ada", 900)
+            | {_HEARTBEAT: f"{growing(15, 300)} _x9 {growing(15, 450, begin=450)}"}
+            | {
+                'hermesops_instance_busy{instance_id="ada"}': then((0, 330), (1, 60), (0, 510)),
+                'hermesops_instance_expected{instance_id="ada", cell="cell-1"}': then((1, 390), (0, 510)),
+                'hermesops_instance_expected{instance_id="ada", cell="cell-2"}': then(("_", 390), (1, 510)),
+            },
+            dict.fromkeys(range(330, 900, 10), ()),
+        ),
+        Case(
+            Kind.FIRES,
+            "the first one of a lost cell that is silent waits while the loss is pending",
+            _cells("", 900, **{"cell-1": 2, "cell-2": 4})
+            | instance("cell-1-0", 900, silent_after_s=300)
+            | instance("cell-1-1", 900, silent_after_s=330)
+            | {of("hermes_metrics_timestamp_seconds", "cell-1-1"): f"{growing(15, 315)} 328"},
+            {395: (), 400: (), 410: ({"instance_id": "cell-1-0", "cell": "cell-1"},)},
+        ),
+        Case(
             Kind.HOSTILE,
             "heartbeats that are NaN are none",
             world(900) | {_HEARTBEAT: f"{growing(15, 300)} {then(('NaN', 600))}"},
@@ -591,6 +613,11 @@ def _disk(used: str) -> Series:
 
 _UNIT = 'node_systemd_unit_state{instance_id="ada", machine="m-ada", name="loki.service", state="STATE"}'
 
+
+def _failed(unit: str) -> str:
+    return f'node_systemd_unit_state{{instance_id="ada", machine="m-ada", name="{unit}", state="failed"}}'
+
+
 MACHINE: dict[str, tuple[Case, ...]] = {
     "DiskFilling page": (
         *_simple(
@@ -648,17 +675,33 @@ MACHINE: dict[str, tuple[Case, ...]] = {
         seconds=900,
         before=595,
     ),
-    "UnitFailed": _simple(
-        world(900),
-        {_UNIT.replace("STATE", "failed"): then((0, 300), (1, 600))},
-        {
-            _UNIT.replace("STATE", "failed"): then((0, 300), (1, 45), (0, 555)),
-            _UNIT.replace("STATE", "active"): steady(1, 900),
-        },
-        365,
-        {**ADA, "name": "loki.service"},
-        seconds=900,
-        before=355,
+    "UnitFailed": (
+        *_simple(
+            world(900),
+            {_UNIT.replace("STATE", "failed"): then((0, 300), (1, 600))},
+            {
+                _UNIT.replace("STATE", "failed"): then((0, 300), (1, 45), (0, 555)),
+                _UNIT.replace("STATE", "active"): steady(1, 900),
+            },
+            365,
+            {**ADA, "name": "loki.service"},
+            seconds=900,
+            before=355,
+        ),
+        Case(
+            Kind.BELOW,
+            "the platform refuses the machine: what asks for orders fails, and a minute later figures are refused",
+            monitor(1200)
+            | instance("ada", 1200, silent_after_s=375)
+            | {_failed("hermes-orders.service"): then((0, 315), (1, 60))},
+            dict.fromkeys(range(300, 1200, 15), ()),
+        ),
+        Case(
+            Kind.FIRES,
+            "a unit that heartbeats need, on a machine that goes on to be heard",
+            world(1200) | {_failed("hermes-orders.service"): then((0, 300), (1, 900))},
+            {450: (), 585: (), 615: ({**ADA, "name": "hermes-orders.service"},)},
+        ),
     ),
     "ClockOff": (
         *_simple(
@@ -825,6 +868,9 @@ def _turns(failed: str, answered: str, name: str = "ada") -> Series:
     }
 
 
+_MENDED = f"{then((1, 300))} {_restarting(15, 45, 1200)} {then((1, 6000))}"
+"""An agent that comes and goes for twenty minutes, too fast for an alert of its own."""
+
 _MANY = tuple(f"user-{number}" for number in range(20))
 
 
@@ -863,6 +909,12 @@ OBJECTIVES: dict[str, tuple[Case, ...]] = {
             "one of twenty does: 5 % at most, where 7.2 % are needed",
             world(1200, *_MANY) | {of("hermes_agent_up", "user-1"): _restarting(15, 45, 1200)},
             {780: (), 1100: ()},
+        ),
+        Case(
+            Kind.FIRES,
+            "twenty minutes, and mended: one page",
+            world(4800) | {_AGENT: _MENDED},
+            {1500: ({},), 1800: ({},), **dict.fromkeys(range(2130, 4800, 60), ())},
         ),
         *_explained(1, 1),
         *_explained(14, 1),
@@ -911,6 +963,30 @@ OBJECTIVES: dict[str, tuple[Case, ...]] = {
             "one of twenty comes and goes: 3.75 % of the time of all",
             world(1800, *_MANY) | {of("hermes_agent_up", "user-1"): _restarting(15, 45, 1800)},
             {1500: (), 1700: ({},), 1800: ({},)},
+        ),
+        Case(
+            Kind.BELOW,
+            "twenty minutes of which a page told, and mended: no ticket after it",
+            world(4800) | {_AGENT: _MENDED},
+            dict.fromkeys(range(0, 4800, 30), ()),
+        ),
+        Case(
+            Kind.FIRES,
+            "a page told of three of twenty, of which one is not mended: a ticket after it",
+            world(4800, *_MANY)
+            | {of("hermes_agent_up", name): _MENDED for name in _MANY[:2]}
+            | {of("hermes_agent_up", "user-2"): _restarting(15, 45, 4800)},
+            {1800: (), 2400: (), 3600: ({},), 4800: ({},)},
+            evaluated_s=15,
+        ),
+        Case(
+            Kind.FIRES,
+            "mended after a page, and half an hour later it begins again, slowly",
+            world(7200, *_MANY)
+            | {of("hermes_agent_up", name): _MENDED for name in _MANY[:3]}
+            | {of("hermes_agent_up", "user-3"): then((1, 3600)) + " " + _restarting(15, 45, 3600)},
+            {3600: (), 7200: ({},)},
+            evaluated_s=15,
         ),
         Case(
             Kind.BELOW,
@@ -976,6 +1052,20 @@ OBJECTIVES: dict[str, tuple[Case, ...]] = {
             {600: (), 1300: ({},), 1400: ({},)},
         ),
         Case(Kind.BELOW, "one of twenty does not", _with_turns(1500, 1), {1300: (), 1400: ()}),
+        Case(
+            Kind.BELOW,
+            "five of twenty for twenty minutes, of which a page told, and mended: no ticket after it",
+            _with_turns(4800, 0)
+            | {
+                key: value
+                for name in _MANY[:5]
+                for key, value in _turns(
+                    f"{growing(1, 1200)} {then((79, 3600))}", f"{then((0, 1200))} {growing(1, 3600)}", name
+                ).items()
+            },
+            dict.fromkeys(range(0, 4800, 60), ()),
+            evaluated_s=15,
+        ),
         Case(
             Kind.BUSY,
             "operations hold them",

@@ -32,6 +32,7 @@ def test_an_alert_for_programs() -> None:
         "cell": "cell1",
         "severity": "page",
         "state": "open",
+        "ending": None,
         "since": "2026-01-02T01:59:05+00:00",
         "for_s": 3900,
         "summary": "the gateway does not answer",
@@ -58,10 +59,22 @@ def test_an_alert_about_several_names_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("silenced", "inhibited", "state"), [((), (), "open"), (("s",), (), "silenced"), ((), ("f",), "inhibited")]
+    ("silenced", "inhibited", "ending", "state"),
+    [
+        ((), (), None, "open"),
+        ((), (), False, "open"),
+        ((), (), True, "ending"),
+        (("s",), ("a",), False, "silenced"),
+        (("s",), (), True, "silenced"),
+        ((), ("a",), None, "inhibited"),
+        ((), ("a",), True, "inhibited"),
+    ],
 )
-def test_whether_anybody_is_told(silenced: tuple[str, ...], inhibited: tuple[str, ...], state: str) -> None:
-    assert view.state_of(replace(FOUND, silenced_by=silenced, inhibited_by=inhibited)) == state
+def test_whether_anybody_is_told_and_whether_it_is_over(
+    silenced: tuple[str, ...], inhibited: tuple[str, ...], *, ending: bool | None, state: str
+) -> None:
+    alert = replace(FOUND, silenced_by=silenced, inhibited_by=inhibited)
+    assert view.state_of(replace(OPEN, alert=alert, ending=ending)) == state
 
 
 def test_a_silence_with_its_matchers() -> None:

@@ -45,9 +45,9 @@ class Counting:
         return {name: value for name, value in found.items() if value}
 
 
-def write(machine: NodeHome, *lines: str, log: str = "agent.log") -> None:
+def write(machine: NodeHome, *lines: str, log: str = "agent.log", at: str = _AT) -> None:
     with (machine.home / "logs" / log).open("a") as file:
-        file.writelines(f"{_AT} {line}\n" for line in lines)
+        file.writelines(f"{at} {line}\n" for line in lines)
 
 
 @pytest.fixture
@@ -155,6 +155,26 @@ def test_a_log_that_was_cut_is_read_from_its_beginning(counting: Counting) -> No
     assert counting.run() == {"gateway_errors": 2}
     (counting.machine.home / "logs/errors.log").write_text(f"{_AT} ERROR a: b\n")
     assert counting.run() == {"gateway_errors": 3}
+
+
+@pytest.mark.parametrize("seen_without", [False, True], ids=["at once", "with a run in between"])
+def test_a_log_that_comes_out_of_a_backup_is_not_counted_again(counting: Counting, *, seen_without: bool) -> None:
+    log = counting.machine.home / "logs/errors.log"
+    before, after = (_AT.replace("09:00", f"09:{minute}") for minute in ("05", "10"))
+    write(counting.machine, "ERROR a: 1", "ERROR a: 2", log="errors.log")
+    copied = log.read_text()
+    write(counting.machine, "ERROR a: 3", log="errors.log", at=before)
+    assert counting.run() == {"gateway_errors": 3}
+    log.rename(log.with_name("former"))
+    if seen_without:
+        assert counting.run() == {"gateway_errors": 3}
+    log.write_text(copied)
+    assert counting.run() == {"gateway_errors": 3}
+    write(counting.machine, "ERROR a: 4", log="errors.log", at=after)
+    assert counting.run() == {"gateway_errors": 4}
+    # A clock that is set back makes no line of the same file an old one.
+    write(counting.machine, "ERROR a: 5", log="errors.log")
+    assert counting.run() == {"gateway_errors": 5}
 
 
 def test_of_a_flood_only_the_end_is_read(counting: Counting) -> None:
