@@ -89,7 +89,7 @@ def _ran(world: Command, *arguments: str) -> float:
 
 @pytest.mark.parametrize("base", [name for name in BASES if name != DEFAULT], indirect=True)
 def test_the_roles_keep_their_promises(base: str) -> None:
-    """Roles twice, firewall, sshd, exposure, sandbox limits, monitoring, images: the tests that the default base passes."""
+    """Roles twice, firewall, sshd, exposure, sandbox limits, monitoring, images: what the default base passes."""
     switches = {"HERMESOPS_TEST_BASE": base, "HERMESOPS_TEST_ALL": "1"}
     environ = {**os.environ, **switches}  # noqa: TID251 - the tests' own
     done = subprocess.run(
