@@ -117,7 +117,7 @@ async def test_a_build_in_the_background_leaves_the_processor_to_others(workshop
 
 
 async def test_a_build_in_the_background_gives_way_to_who_waits_for_it(workshop: Workshop) -> None:
-    workshop.go(does=f"touch {workshop.began}; echo net/http >&2; [ $(nice) = 0 ] || sleep 30; {BUILDS}")
+    workshop.go(does=f"touch {workshop.began}; echo net/http >&2; [ $(nice) = {os.nice(0)} ] || sleep 30; {BUILDS}")
     beside = asyncio.create_task(workshop.tools(is_polite=True).build(PACKAGE))
     await workshop.has_begun()
     waiting = asyncio.create_task(workshop.tools().build(PACKAGE))
