@@ -209,6 +209,7 @@ async def test_the_exporter_answers_with_the_nodes_own_metrics(machine: Watched)
 
 
 async def test_lean_sends_metrics_and_logs_as_this_machine(machine: Watched) -> None:
+    await machine.log("from before")
     serial = await machine.certify()
     await machine.told(machine.ingest.url)
     assert set(await machine.units()) == {f"hermes-{name}.service" for name in ("node-exporter", "vmagent", "syslog")}
@@ -216,6 +217,7 @@ async def test_lean_sends_metrics_and_logs_as_this_machine(machine: Watched) -> 
     await machine.log('with "quotes", a \\ and ä')
     line = ({"unit": "hermes-probe.service", "priority": "info"}, 'with "quotes", a \\ and ä')
     await arrives(lambda: line in machine.ingest.lines(), "a line")
+    assert "from before" not in str(machine.ingest.lines())
     assert {one.serial for one in machine.ingest.received} == {serial}
     assert {one.path for one in machine.ingest.received} == {WRITE, LOGS}
 
