@@ -75,11 +75,19 @@ def variables() -> "dict[str, str]":
 
 
 def ask(
-    method: str, url: str, *, key: str = "", body: object = None, session: str = "", timeout_s: float = LOOK_S
+    method: str,
+    url: str,
+    *,
+    key: str = "",
+    body: object = None,
+    session: str = "",
+    timeout_s: float = LOOK_S,
+    authorities: str = "",
 ) -> "tuple[int, dict[str, Any]]":
     """Status and body of a request; status 0 and a reason without an answer.
 
-    By hand, since http.client costs 30 ms to import: HTTP/1.0, so that the answer ends where the connection does.
+    By hand, since http.client costs 30 ms to import: HTTP/1.0, so that the answer ends where the connection does. TLS
+    trusts the file ``authorities``, where there is one, in the place of the distribution's.
     """
     scheme, _, rest = url.partition("://")
     host, _, path = rest.partition("/")
@@ -90,7 +98,8 @@ def ask(
     lines += [f"X-Hermes-Session-Id: {session}"] if session else []
     lines += ["Content-Type: application/json", f"Content-Length: {len(content)}", "", ""]
     try:
-        with connected(name, int(port or (443 if scheme == "https" else 80)), scheme, timeout_s) as connection:
+        at = int(port or (443 if scheme == "https" else 80))
+        with connected(name, at, scheme, timeout_s, authorities) as connection:
             connection.sendall("\r\n".join(lines).encode() + content)
             answer = received(connection, time.monotonic() + timeout_s)
     except OSError as error:
@@ -118,14 +127,15 @@ def received(connection: socket.socket, until: float) -> bytes:
             raise OSError(f"an answer of more than {LARGEST} bytes")
 
 
-def connected(name: str, port: int, scheme: str, timeout_s: float) -> socket.socket:
-    """A connection, with TLS where the address says so."""
+def connected(name: str, port: int, scheme: str, timeout_s: float, authorities: str) -> socket.socket:
+    """A connection, with TLS where the address says so; it trusts the distribution's authorities without a file."""
     connection = socket.create_connection((name, port), timeout_s)
     if scheme != "https":
         return connection
     import ssl  # noqa: PLC0415 - 10 ms that few machines need
 
-    return ssl.create_default_context().wrap_socket(connection, server_hostname=name)
+    context = ssl.create_default_context(cafile=authorities if os.access(authorities, os.R_OK) else None)
+    return context.wrap_socket(connection, server_hostname=name)
 
 
 def api(path: str) -> str:
@@ -188,7 +198,10 @@ def model(environment: "dict[str, str]") -> "dict[str, object]":
     provider = part(config, "providers", str(chosen.get("provider", "")).partition(":")[2])
     variable = str(provider.get("key_env", ""))
     key = environment.get(variable, "")
-    status, body = ask("GET", f"{provider['base_url']}/models", key=key) if provider.get("base_url") else (0, {})
+    # As hermes-agent, which trusts the file where there is one. Source: agent/ssl_verify.py of 0.19.0.
+    trusted = str(provider.get("ssl_ca_cert") or "")
+    url = f"{provider['base_url']}/models" if provider.get("base_url") else ""
+    status, body = ask("GET", url, key=key, authorities=trusted) if url else (0, {})
     return {
         "name": chosen.get("default", ""),
         "key_variable": variable,
