@@ -18,6 +18,9 @@ _ROUTER_FOLDER = "/var/lib/hermes-platform-router"
 _SMALL_DISK = "/var/lib/hermes-platform/drill"
 _UP = commands(("stack", "up", "platform"))
 _MIGRATED = commands(("registry", "migrate"))
+_RESTARTED = frozenset({"PlatformServiceDown", "ModelFailing"})
+"""What may be told of a router that is started anew: that takes longer than these alerts wait where times are scaled."""
+
 _QUIET_S = 900.0
 
 
@@ -106,7 +109,7 @@ PLATFORM_CHAINS = (
         "router-folder-gone",
         "RouterUsageLost",
         f"{_in_database('REVOKE INSERT ON model_usage FROM router')}; chown root: {_ROUTER_FOLDER}",
-        both(_MIGRATED, on_platform("systemctl restart hermes-platform-router")),
+        both(_MIGRATED, on_platform(f"chown hermes-router: {_ROUTER_FOLDER}")),
         turns=True,
         undo=_MIGRATED,
     ),
@@ -115,6 +118,7 @@ PLATFORM_CHAINS = (
         "ProviderKeyRefused",
         "printf ended >/etc/hermes-platform/secrets/router/openai; systemctl restart hermes-platform-router",
         _UP,
+        beside=_RESTARTED,
         turns=True,
     ),
     _of_the_host(
