@@ -19,7 +19,7 @@ _SMALL_DISK = "/var/lib/hermes-platform/drill"
 _UP = commands(("stack", "up", "platform"))
 _MIGRATED = commands(("registry", "migrate"))
 _RESTARTED = frozenset({"PlatformServiceDown", "ModelFailing"})
-"""What may be told of a router that is started anew: that takes longer than these alerts wait where times are scaled."""
+"""What may be told of a router that is started anew, as its alerts wait less where times are scaled."""
 
 _QUIET_S = 900.0
 
