@@ -10,6 +10,9 @@ from hermesops.errors import UsageError
 from hermesops.model.route import ROUTES, ModelRoute
 from hermesops.router.gate import Limits
 
+_NEVER = 1_000_000_000
+"""More failures in a minute than there are."""
+
 
 @dataclass(frozen=True)
 class Configuration:
@@ -91,6 +94,10 @@ class Configuration:
                 "num_retries": 0,
                 "allowed_fails": 3,
                 "cooldown_time": 10,
+                # A refusal costs a provider nothing, and LiteLLM says 429 of a route that rests, whatever the cause.
+                "allowed_fails_policy": dict.fromkeys(
+                    ("AuthenticationErrorAllowedFails", "RateLimitErrorAllowedFails"), _NEVER
+                ),
                 "max_fallbacks": len(names),
             },
             "litellm_settings": {

@@ -47,6 +47,9 @@ _PASSED_BACK = (b"content-type", b"retry-after", b"cache-control")
 _MESSAGE_CHARS = 2_000
 _ERROR_BYTES = 1 << 20
 _STREAM_ERROR = b'data: {"error"'
+_RESTING = "No deployments available"
+"""What LiteLLM says, with 429, of a route whose provider failed several times. Source: its ``types/router.py``."""
+
 _KEY = re.compile(r"(?:sk|AIza|hm2)[-_.A-Za-z0-9*]{6,}")
 
 
@@ -292,7 +295,7 @@ def provider_error(status: int, said: str = "", retry_after_s: int = 0) -> Refus
         message = _KEY.sub("***", said)[:_MESSAGE_CHARS] or "the model's provider refuses the request"
         is_long = "context" in said.lower() and ("length" in said.lower() or "window" in said.lower())
         return Refused(HTTPStatus.BAD_REQUEST, "context_length_exceeded" if is_long else "bad_request", message)
-    if status == HTTPStatus.TOO_MANY_REQUESTS:
+    if status == HTTPStatus.TOO_MANY_REQUESTS and _RESTING not in said:
         message = "the model's provider allows no more requests now"
         return Refused(status, "rate_limit_exceeded", message, "rate_limit_error", retry_after_s)
     if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.PAYMENT_REQUIRED, HTTPStatus.NOT_FOUND}:
@@ -304,7 +307,8 @@ def provider_error(status: int, said: str = "", retry_after_s: int = 0) -> Refus
     message = "the model's provider fails"
     # What is no error of HTTP is a bug of LiteLLM's or ours, or a provider that answers what nobody can read.
     known = status in {HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE}
-    return Refused(status if known else HTTPStatus.BAD_GATEWAY, "upstream_unavailable", message, "server_error")
+    found = status if known else HTTPStatus.BAD_GATEWAY
+    return Refused(found, "upstream_unavailable", message, "server_error", retry_after_s)
 
 
 def _said(body: bytes) -> str:

@@ -169,6 +169,15 @@ async def test_where_all_fail_the_agent_is_told_what_and_never_that_its_token_is
     assert CANARY not in answer.text
 
 
+@pytest.mark.parametrize(("act", "told"), [("401", {502}), ("429", {429}), ("500", {502, 503})])
+async def test_a_cause_that_lasts_is_told_each_time_as_what_it_is(
+    agent: Agent, providers: Providers, act: str, told: set[int]
+) -> None:
+    """LiteLLM itself answers 429 of providers that it does not ask for a while."""
+    providers.reset(anthropic=act, openai=act, gemini=act)
+    assert {(await agent.ask()).status_code for _ in range(8)} <= told
+
+
 async def test_a_request_that_every_provider_finds_wrong_is_400_without_a_key_in_it(
     agent: Agent, providers: Providers
 ) -> None:

@@ -146,6 +146,11 @@ async def test_errors_are_told_in_our_words(status: int, becomes: int, code: str
         assert "hello" not in answer.text
 
 
+def test_a_route_that_rests_after_failures_is_no_rate_limit() -> None:
+    told = provider_error(429, "No deployments available for selected model, Try again in 10 seconds.", 10)
+    assert (told.status, told.code, told.retry_after_s) == (502, "upstream_unavailable", 10)
+
+
 def test_a_conversation_that_is_too_long_is_told_as_openai_does() -> None:
     said = "This model's maximum context length is 128000 tokens"
     assert provider_error(400, said).code == "context_length_exceeded"
