@@ -45,7 +45,9 @@ class Operator:
 
     def types(self, *words: str, **variables: str) -> Ran:
         settings = {"HERMESOPS_HOME": str(self.home), "HERMESOPS_CACHE": str(self.home / "cache"), **variables}
-        environment = {**os.environ, **settings}  # noqa: TID251 - the command needs PATH and proxies
+        # The command needs PATH and proxies, and knows no switches of tests.
+        others = {name: text for name, text in os.environ.items() if not name.startswith("HERMESOPS_")}  # noqa: TID251
+        environment = {**others, **settings}
         done = subprocess.run(
             [sys.executable, "-m", "hermesops", "local", *words],
             env=environment,
