@@ -257,7 +257,7 @@ class WatchedFleet:
 
 async def _run(channel: Channel, script: str, timeout_s: float) -> str:
     ran = await channel.run(script, timeout_s=timeout_s)
-    assert ran.exit_code == 0, f"{script} -> {ran.exit_code}\n{ran.text}"
+    assert ran.exit_code == 0, f"{script} -> {ran.exit_code}\n{ran.text}\n{ran.stderr.decode(errors='replace')}"
     return ran.text
 
 
