@@ -53,6 +53,7 @@ def _of_the_host(
     beside: frozenset[str] = frozenset(),
     turns: bool = False,
     undo: Act | None = None,
+    alert_s: float = 600,
 ) -> Chain:
     """A fault whose runbook ends with something that is done on the host."""
     return Chain(
@@ -69,7 +70,7 @@ def _of_the_host(
         beside=beside,
         turns=turns,
         undo=undo,
-        alert_s=600,
+        alert_s=alert_s,
     )
 
 
@@ -120,6 +121,7 @@ PLATFORM_CHAINS = (
         _UP,
         beside=_RESTARTED,
         turns=True,
+        alert_s=1000,  # no good answer of ten minutes, which nothing scales
     ),
     _of_the_host(
         "platform-router-ended",
