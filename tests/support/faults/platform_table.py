@@ -53,7 +53,6 @@ def _of_the_host(
     beside: frozenset[str] = frozenset(),
     turns: bool = False,
     undo: Act | None = None,
-    alert_s: float = 600,
 ) -> Chain:
     """A fault whose runbook ends with something that is done on the host."""
     return Chain(
@@ -70,7 +69,8 @@ def _of_the_host(
         beside=beside,
         turns=turns,
         undo=undo,
-        alert_s=alert_s,
+        # The longest is that of a provider's key: no good answer for ten minutes, which nothing scales.
+        alert_s=1000,
     )
 
 
@@ -121,7 +121,6 @@ PLATFORM_CHAINS = (
         _UP,
         beside=_RESTARTED,
         turns=True,
-        alert_s=1000,  # no good answer of ten minutes, which nothing scales
     ),
     _of_the_host(
         "platform-router-ended",
