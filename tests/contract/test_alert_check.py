@@ -58,7 +58,7 @@ def test_what_is_shipped_is_right(checker: Checker) -> None:
     [
         (RULES, "expr: vector(90)", "expr: vector(90", "unclosed left parenthesis"),
         (RULES, "expr: count by (cell)", "expr: count bye (cell)", "parse error"),
-        (RULES, "{{ $value | humanizeDuration }}", "{{ $value | humaniseDuration }}", "humaniseDuration"),
+        (RULES, "{{ $value | humanizePercentage }}", "{{ $value | humanisePercentage }}", "humanisePercentage"),
         (RULES, "keep_firing_for: 5m", "keep_firing: 5m", "“keep_firing” is none of"),
         (RULES, "groups:", "groups: {", "this is no YAML"),
         (

@@ -71,5 +71,5 @@ def test_revocations_of_certificates_and_tokens_stand_in_order(registry: Registr
     assert found == [
         ("certificates_revoked", "certificates 1, stolen"),
         ("model_tokens_revoked", "generation 1 -> 2, leak"),
-        ("tokens_revoked", "purposes ['chat'], leak"),
+        ("tokens_revoked", "purposes chat, leak"),
     ]
