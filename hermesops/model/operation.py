@@ -172,9 +172,12 @@ MONITOR_SUBJECT = "monitor"
 BACKUPS_SUBJECT = job_subject("backups")
 """What a worker leases that makes backups."""
 
+LONGEST_PAUSE_S = 300.0
+"""Seconds that a worker waits at most before it takes an operation again that failed."""
+
 _UNTOUCHED = timedelta(minutes=1)
-_RETRIED = timedelta(seconds=330)
-"""How long operations wait at most while workers run: new ones, and those that failed, with the longest pause."""
+_RETRIED = timedelta(seconds=LONGEST_PAUSE_S + 30)
+"""How long operations wait at most while workers run: new ones, and those that failed."""
 
 
 @dataclass(frozen=True)

@@ -41,9 +41,6 @@ from hermesops.monitor.sources import Source, Sources
 from hermesops.operations.db_thread import in_db_thread
 from hermesops.operations.lease import LeaseKeeper
 
-SUBJECT = MONITOR_SUBJECT
-"""What the acting monitor leases."""
-
 PASS_S = 15.0
 """Seconds from the begin of one pass to the next."""
 
@@ -182,7 +179,7 @@ class Monitor:
     async def _try_to_lead(self, *, once: bool) -> None:
         self._notify("WATCHDOG=1")
         try:
-            async with LeaseKeeper(self._registry, SUBJECT) as keeper:
+            async with LeaseKeeper(self._registry, MONITOR_SUBJECT) as keeper:
                 _log.info("monitor_leads")
                 self._follows = ""
                 self.tally.was_leader = True

@@ -24,6 +24,7 @@ from dbos import DBOS, DBOSConfig, EnqueueOptions
 
 from hermesops.errors import UnavailableError
 from hermesops.model.ids import OperationId
+from hermesops.model.operation import LONGEST_PAUSE_S
 from hermesops.operations.dispatch import Task
 from hermesops.sqlite_wal import enable_wal
 
@@ -34,7 +35,6 @@ _KEPT = timedelta(hours=1)
 """How long ended tasks are kept, for inspection."""
 
 _FIRST_DELAY_S = 2.0
-_LONGEST_DELAY_S = 300.0
 
 _RUNNING = "PENDING"
 _UNFINISHED = ["ENQUEUED", "DELAYED", _RUNNING]
@@ -53,7 +53,7 @@ RunOperation = Callable[[OperationId], Awaitable[bool]]
 
 def delay_s(turns: int) -> float:
     """Seconds from the end of the so many-th turn that failed to the next one."""
-    return float(min(_FIRST_DELAY_S * 2 ** min(turns - 1, 20), _LONGEST_DELAY_S))
+    return float(min(_FIRST_DELAY_S * 2 ** min(turns - 1, 20), LONGEST_PAUSE_S))
 
 
 class DbosQueue:

@@ -2,8 +2,7 @@
 
 from datetime import timedelta
 
-from hermesops.model.operation import BackgroundWork, OperationKind, OperationStatus, job_subject
-from hermesops.monitor.runner import SUBJECT
+from hermesops.model.operation import MONITOR_SUBJECT, BackgroundWork, OperationKind, OperationStatus, job_subject
 from hermesops.registry import Registry
 from tests.support.real.registries import TurnedClock, placed
 
@@ -49,7 +48,7 @@ def test_one_that_is_worked_on_shows_that_others_wait_for_their_turn(registry: R
 
 
 def test_a_monitor_acts_while_it_renews_its_lease(registry: Registry, clock: TurnedClock) -> None:
-    registry.leases.take(SUBJECT, "host-1:1:aa.1.bb")
+    registry.leases.take(MONITOR_SUBJECT, "host-1:1:aa.1.bb")
     assert registry.operations.background().monitor == "host-1:1:aa.1.bb"
     clock.turn(20)
     assert registry.operations.background().monitor == ""

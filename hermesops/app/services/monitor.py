@@ -21,12 +21,11 @@ from hermesops.model.fleet import ExpectedFleet
 from hermesops.model.health import Answers, GatewayHealth
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.instance import InstanceStatus
-from hermesops.model.operation import Lease, Operation, OperationKind, OperationStatus
+from hermesops.model.operation import MONITOR_SUBJECT, Lease, Operation, OperationKind, OperationStatus
 from hermesops.model.rollout import RolloutState
 from hermesops.monitor.decide import Actions, Policy, Repairing, Replace
 from hermesops.monitor.exposition import Series, series
 from hermesops.monitor.ports import Figures
-from hermesops.monitor.runner import SUBJECT
 from hermesops.operations.runner import Operations
 from hermesops.registry import Registry
 from hermesops.settings import MonitoringSettings
@@ -56,7 +55,7 @@ def policy_of(settings: MonitoringSettings) -> Policy:
 
 def leader(registry: Registry) -> Lease | None:
     """The lease of the monitor that acts; ``None`` where none does."""
-    return next((lease for lease in registry.leases.list() if lease.subject == SUBJECT), None)
+    return next((lease for lease in registry.leases.list() if lease.subject == MONITOR_SUBJECT), None)
 
 
 def waits(provisions: Iterable[Operation]) -> Iterator[tuple[Operation, float]]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hermesops import assets
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import issue_token
 from hermesops.node import __main__ as node
@@ -208,6 +209,11 @@ def test_status_has_the_clock_as_the_alert_judges_it(machine: NodeHome, text: st
     assert clock.of_status(machine.node) is None
     machine.layout.clock.write_text(text.replace("NOW", str(machine.system.now())))
     assert clock.of_status(machine.node) == shown
+
+
+def test_a_clock_is_off_by_as_much_as_for_the_alert() -> None:
+    rules = (assets.folder("roles") / "hermes_platform_monitoring/files/rules/instances.yml").read_text()
+    assert f"(abs(last_over_time(hermes_clock_offset_seconds[5m]))) > {clock.OFF_S:g})" in rules
 
 
 @pytest.mark.parametrize(
