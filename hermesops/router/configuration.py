@@ -11,7 +11,16 @@ from hermesops.model.route import ROUTES, ModelRoute
 from hermesops.router.gate import Limits
 
 _NEVER = 1_000_000_000
-"""More failures in a minute than there are."""
+"""More failures than there are."""
+
+_FAILURES = dict.fromkeys(
+    (f"{failure}ErrorAllowedFails" for failure in ("Timeout", "InternalServer", "ServiceUnavailable", "BadGateway")), 3
+)
+"""So many of a kind within ten seconds, and a route is not asked for ten. What is not named here never counts.
+
+A refusal costs a provider nothing. And LiteLLM 1.108 notes its own "all deployments are in cooldown" as a failure of
+the route that answered instead: counted, one failing provider would take the others with it, one after the other.
+"""
 
 
 @dataclass(frozen=True)
@@ -82,7 +91,8 @@ class Configuration:
             }
             if base := self.bases.get(route.provider):
                 parameters["api_base"] = base
-            models.append({"model_name": route.name, "litellm_params": parameters})
+            told = {"allowed_fails_policy": _FAILURES}
+            models.append({"model_name": route.name, "litellm_params": parameters, "model_info": told})
         # Another route of the same provider would fail for the same reason.
         order = {one.name: [other.name for other in routes if other.provider != one.provider] for one in routes}
         if self.fallbacks is not None:
@@ -92,12 +102,8 @@ class Configuration:
             "router_settings": {
                 "fallbacks": [{name: others} for name, others in order.items() if others],
                 "num_retries": 0,
-                "allowed_fails": 3,
+                "allowed_fails": _NEVER,
                 "cooldown_time": 10,
-                # A refusal costs a provider nothing, and LiteLLM says 429 of a route that rests, whatever the cause.
-                "allowed_fails_policy": dict.fromkeys(
-                    ("AuthenticationErrorAllowedFails", "RateLimitErrorAllowedFails"), _NEVER
-                ),
                 "max_fallbacks": len(names),
             },
             "litellm_settings": {

@@ -10,6 +10,7 @@ from typing import Any
 
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy._types import ProxyException, UserAPIKeyAuth
+from litellm.types.router import RouterRateLimitError
 
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import ModelRoute
@@ -53,7 +54,9 @@ class UsageLogger(CustomLogger):
 
     async def async_log_failure_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:  # noqa: ANN401, ARG002 - LiteLLM's signature
         """Count a failed attempt at one provider; another may answer after it."""
-        self._count(kwargs, status_of(kwargs.get("exception")), None)
+        # Nobody was asked, and LiteLLM names the route that answered instead.
+        if not isinstance(kwargs.get("exception"), RouterRateLimitError):
+            self._count(kwargs, status_of(kwargs.get("exception")), None)
 
     def _count(self, kwargs: Mapping[str, Any], outcome: str, usage: object) -> None:
         metadata = (kwargs.get("litellm_params") or {}).get("metadata") or {}

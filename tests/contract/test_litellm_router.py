@@ -155,6 +155,23 @@ async def test_two_that_fail_are_followed_by_the_third(agent: Agent, providers: 
     assert content(await agent.ask()) == "gemini answers"
 
 
+@pytest.mark.parametrize("act", ["500", "503", "hang"])
+async def test_a_provider_that_goes_on_failing_is_left_alone_and_takes_no_other_with_it(
+    agent: Agent, providers: Providers, act: str
+) -> None:
+    """LiteLLM counts its own refusals to ask the failing one against whoever answers instead."""
+    providers.reset(anthropic=act)
+    before = re.findall(r'answers_total{.*provider="(?:openai|gemini)",status="(?!200).*', agent.router.metrics)
+    for _ in range(4):
+        answers = await asyncio.gather(*(agent.ask() for _ in range(5)))
+        assert {content(answer) for answer in answers} == {"openai answers"}
+    assert 1 <= providers.asked.count("anthropic") <= 10
+    for provider in ("openai", "gemini"):
+        assert content(await agent.ask(ROUTE_OF[provider])) == f"{provider} answers"
+    after = re.findall(r'answers_total{.*provider="(?:openai|gemini)",status="(?!200).*', agent.router.metrics)
+    assert after == before
+
+
 @pytest.mark.parametrize(
     ("act", "status", "code"),
     [("401", 502, "provider_refuses"), ("429", 429, "rate_limit_exceeded"), ("500", 502, "upstream_unavailable")],
