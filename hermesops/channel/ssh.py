@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import paramiko
 
 _CONNECT_S = 10.0
+_HANDSHAKE_S = 30.0
+"""A machine whose memory is full takes long over it, and is what this is for."""
 _PIECE = 32 * 1024
 _PORT = 22
 
@@ -126,8 +128,10 @@ def connected(machine: SshMachine, key: Path, public: str) -> Iterator[SshSessio
     try:
         transport = paramiko.Transport(opened)
         try:
-            transport.auth_timeout = _CONNECT_S
-            transport.start_client(timeout=_CONNECT_S)
+            transport.banner_timeout = transport.auth_timeout = transport.handshake_timeout = _HANDSHAKE_S
+            transport.start_client(timeout=_HANDSHAKE_S)
+            if not transport.initial_kex_done:  # start_client returns then as well
+                raise UnavailableError(f"sshd at {machine.address} answers, but no handshake in {_HANDSHAKE_S:g} s")
             _refuse_another(transport, machine)
             transport.auth_publickey("root", _private(key, public))
             transport.set_keepalive(15)

@@ -2,12 +2,14 @@
 
 import socket
 import subprocess
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
+from hermesops.channel import ssh
 from hermesops.channel.ssh import SshMachine, connected
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.identity.signatures import Signers, fresh_key
@@ -95,6 +97,27 @@ def test_nobody_who_listens_is_told_as_that(served: Served) -> None:
     served.machine = replace(served.machine, port=port)
     with pytest.raises(UnavailableError, match=r"sshd at 127\.0\.0\.1 does not answer"):
         served.run()
+
+
+@pytest.mark.parametrize("said", [b"", b"SSH-2.0-OpenSSH_9.2\r\n"], ids=["nothing", "a banner"])
+def test_a_server_that_does_not_go_on_is_given_up(served: Served, said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ssh, "_HANDSHAKE_S", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        served.machine = replace(served.machine, port=listener.getsockname()[1])
+
+        def answer() -> None:
+            accepted, _ = listener.accept()
+            with accepted:
+                accepted.sendall(said)
+                while accepted.recv(4096):
+                    pass
+
+        server = threading.Thread(target=answer, daemon=True)
+        server.start()
+        with pytest.raises(UnavailableError, match=r"no handshake in 0\.5 s|Error reading SSH protocol banner"):
+            served.run()
+        server.join(timeout=10)
+        assert not server.is_alive()
 
 
 def test_a_key_with_a_passphrase_needs_the_agent(
