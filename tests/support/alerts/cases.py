@@ -1054,6 +1054,23 @@ OBJECTIVES: dict[str, tuple[Case, ...]] = {
         Case(Kind.BELOW, "one of twenty does not", _with_turns(1500, 1), {1300: (), 1400: ()}),
         Case(
             Kind.BELOW,
+            "two turns of one of three, and many after them that the model's own alert explains",
+            world(2700, *_MANY[:3])
+            | {
+                key: value
+                for name in _MANY[:3]
+                for key, value in _turns(steady(0, 2700), growing(1, 2700), name).items()
+            }
+            | _turns(
+                then((0, 120), (1, 330), (2, 850), *((count, 15) for count in range(3, 8)), (8, 1325)),
+                steady(0, 2700),
+                "user-0",
+            )
+            | {of("hermes_model_errors_total", "user-0", status="401"): then((0, 1290), (8, 1410))},
+            dict.fromkeys(range(0, 2700, 60), ()),
+        ),
+        Case(
+            Kind.BELOW,
             "five of twenty for twenty minutes, of which a page told, and mended: no ticket after it",
             _with_turns(4800, 0)
             | {
