@@ -29,7 +29,7 @@ class Configuration:
 
     Attributes:
         database: PostgreSQL, as libpq reads it; holds no password.
-        socket: Path of the Unix socket that nginx asks on; empty: ``port`` of the loopback instead, for tests.
+        port: Of the loopback, for tests; 0: the socket that systemd passes.
         spool: Folder of undelivered usage.
         secrets: Folder with ``router.key`` and, for each provider, a file of its name with the key.
         first_answer_s: Seconds without a byte after which a provider has failed that was asked for a stream.
@@ -42,7 +42,6 @@ class Configuration:
     database: str
     spool: Path
     secrets: Path
-    socket: str = ""
     port: int = 0
     metrics_port: int = 0
     first_answer_s: float = 60.0

@@ -7,6 +7,7 @@ import logging
 import os
 import secrets
 import signal
+import socket
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from hermesops.router.metrics import Metrics
 _SHORTEST_KEY = 32
 _END_S = 20
 _KEY_FILE = "router.key"
+_FIRST_PASSED = 3
 
 log = structlog.get_logger()
 
@@ -111,7 +113,6 @@ async def serve(settings: Configuration, folder: Path) -> None:
             gate,
             host="127.0.0.1",
             port=settings.port,
-            uds=settings.socket or None,
             access_log=False,
             log_config=None,
             lifespan="on",
@@ -142,12 +143,21 @@ async def serve(settings: Configuration, folder: Path) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end)
     async with parts.books.accounts.kept(), asyncio.TaskGroup() as group:
-        group.create_task(server.serve())
+        group.create_task(server.serve(_passed_sockets(settings)))
         if settings.metrics_port:
             group.create_task(figures.serve())
         log.info("router_serves", routes=[route.name for route in settings.routes])
     await parts.books.accounts.read()  # delivers what is left, where the registry answers
     parts.ledger.close()
+
+
+def _passed_sockets(settings: Configuration) -> list[socket.socket] | None:
+    """What systemd holds for the router, so that requests wait while it restarts. Source: sd_listen_fds(3)."""
+    if settings.port:
+        return None
+    if os.environ.get("LISTEN_FDS") != "1":  # noqa: TID251 - systemd's, not a setting
+        raise UsageError("systemd passes no socket, and the settings name no port: hermes-platform-router.socket does")
+    return [socket.socket(fileno=_FIRST_PASSED)]
 
 
 def _litellm(settings: Configuration, parts: Parts, folder: Path) -> App:

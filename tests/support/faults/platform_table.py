@@ -125,7 +125,7 @@ PLATFORM_CHAINS = (
     _of_the_host(
         "platform-router-ended",
         "PlatformServiceDown",
-        "systemctl stop hermes-platform-router",
+        "systemctl stop hermes-platform-router.socket hermes-platform-router.service",
         _UP,
         meaning="the model router does not run",
         turns=True,
