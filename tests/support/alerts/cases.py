@@ -1054,8 +1054,8 @@ OBJECTIVES: dict[str, tuple[Case, ...]] = {
         Case(Kind.BELOW, "one of twenty does not", _with_turns(1500, 1), {1300: (), 1400: ()}),
         Case(
             Kind.BELOW,
-            "two turns of one of three, and many after them that the model's own alert explains",
-            world(2700, *_MANY[:3])
+            "two turns of one of two, and many after them that the model's own alert explains",
+            world(2700, *_MANY[:2])
             | {
                 key: value
                 for name in _MANY[:3]
