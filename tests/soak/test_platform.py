@@ -18,7 +18,7 @@ from tests.support.real.command import Command, local_world
 from tests.support.real.operators import two_operators
 from tests.support.vendor.outside_changes import stop_behind_its_back
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(12, at=5), pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.machines, pytest.mark.timeout(3600)]
 
 WHY = ("--reason", "test")
 ROTATION = ("--soak", "1s", "--settle", "1s", "--vitals", "none", *WHY)
