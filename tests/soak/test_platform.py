@@ -173,6 +173,18 @@ async def test_a_platform_is_brought_up_used_and_survives_the_death_of_its_servi
     await _is_taken_back(platform, connected["epoch"])
     assert {one["user"] for one in (await command.ok("instance", "list", "--json")).json["instances"]} == users
 
+    said = "\n".join(f"{ran.stdout}\n{ran.stderr}" for ran in command.said)
+    keys = _keys_in(command.home)
+    assert len(keys) > 5
+    assert [name for name, key in keys if key in said] == []
+
+
+def _keys_in(home: Path) -> list[tuple[str, str]]:
+    """Lines of the world's and the environment's keys, with the names of their files."""
+    files = [file for pattern in ("*/*.key", "*/keys/*.key", "*/world/*.key") for file in home.glob(pattern)]
+    lines = ((file.name, line) for file in files for line in file.read_text().splitlines())
+    return [(name, line) for name, line in lines if len(line) >= 20 and not line.startswith("-----")]
+
 
 async def _is_brought_up(platform: Platform, bob: Command, folder: Path) -> tuple[str, ...]:
     """By the command that this returns, and that changes nothing once more."""
