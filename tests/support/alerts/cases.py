@@ -632,6 +632,13 @@ MACHINE: dict[str, tuple[Case, ...]] = {
         ),
         Case(
             Kind.FIRES,
+            "emptied, it stands for GatewayDown until that has ended",
+            world(1500) | _disk(then((500, 300), (960, 300), (500, 900))),
+            {365: ({**ADA, "volume": "data"},), 930: ({**ADA, "volume": "data"},), 990: ()},
+            severity="page",
+        ),
+        Case(
+            Kind.FIRES,
             "the root disk as well, whatever else is mounted",
             world(900)
             | {
@@ -768,6 +775,12 @@ DATA: dict[str, tuple[Case, ...]] = {
             {**ADA, "database": "state"},
             seconds=900,
             before=295,
+        ),
+        Case(
+            Kind.FIRES,
+            "mended, it stands for GatewayDown until that has ended",
+            world(1500) | {of("hermes_database_integrity", database="state"): then((1, 300), (0, 300), (1, 900))},
+            {305: ({**ADA, "database": "state"},), 930: ({**ADA, "database": "state"},), 990: ()},
         ),
         Case(
             Kind.HOSTILE,
