@@ -441,7 +441,7 @@ CHAINS: tuple[Chain, ...] = (
         beside=frozenset({"FleetGap"}),  # seconds longer: a sender's pause after refusals is not scaled
         whose=("",),
         halts=True,
-        by_hand=both(commands(("local", "up", "--monitoring")), _no_alerts),
+        by_hand=both(on_platform("systemctl restart hermes-platform-ingest"), _no_alerts),
         again="alerts-after",
     ),
     Chain(
