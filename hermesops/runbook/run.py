@@ -27,7 +27,7 @@ LONGEST_OUTPUT = 256 * 1024
 _NOTED = 300
 """Characters of a line in the transcript."""
 
-SHOWN_LINES = 24
+SHOWN_LINES = 60
 """Lines of what a reading step printed that are shown, the last ones: as many as those of ``instance show``."""
 
 _NEVER = "-"
