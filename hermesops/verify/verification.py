@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from testinfra.host import Host
 
 from hermesops.channel import Channel, Completed
-from hermesops.errors import HermesError
+from hermesops.errors import HermesError, Hint
 from hermesops.model.check import Check, Verdict
 from hermesops.verify.backend import Answer, ChannelBackend, CommandTooSlowError, answers_of, command_of, commands_of
 from hermesops.verify.checks.agent import AGENT_PROMISES
@@ -20,6 +20,8 @@ WITHOUT_USER = MACHINE_PROMISES
 """Checks of a machine without an instance, as one from a new image."""
 
 PROMISES = (*WITHOUT_USER, *AGENT_PROMISES)
+
+_NO_ANSWER = Hint(("runbook", "show", "break-glass"), "if its toolbox is cut")
 
 _QUICK_S = 20.0
 _SLOW_S = 75.0
@@ -66,7 +68,8 @@ async def verify(channel: Channel, expected: Expected, promises: Sequence[Promis
         completed = await channel.run(command_of(commands, limit_s=limit_s), timeout_s=limit_s + 10)
         answers = answers_of(commands, completed)
     except HermesError as error:
-        unknown = (Check(promise.name, Verdict.UNKNOWN, error.message, error.hint) for promise in promises)
+        hint = error.hint or _NO_ANSWER
+        unknown = (Check(promise.name, Verdict.UNKNOWN, error.message, hint) for promise in promises)
         return Verification(tuple(unknown), (), 1)
     found = await _judged(channel, expected, promises, answers)
     return replace(found, round_trips=found.round_trips + 1)

@@ -314,6 +314,7 @@ async def test_a_machine_that_does_not_answer_makes_everything_unknown(kind: typ
     machine = kind()
     found = await verify(as_channel(machine), EXPECTED)
     assert {check.verdict for check in found.checks} == {Verdict.UNKNOWN}
+    assert all(check.hint for check in found.checks), "what to do, where a cut toolbox is the cause"
     assert (found.findings, len(machine.runs)) == ((), 1)
 
 
