@@ -435,6 +435,7 @@ def test_rules_fire_and_alertmanager_hears_of_it(host: PlatformHost) -> None:
 
 
 def test_its_own_figures_are_there(host: PlatformHost) -> None:
+    assert write(host, host.machine(), body(fresh(), ("twice", "1"), ("twice", "2"))) == 204
     text = httpx.get(f"http://127.0.0.1:{host.ports['ingest']}/metrics", trust_env=False).text
     for name in ("samples_total", "senders", "series", "sender_series_max", 'dropped_total{why="labels"}'):
         assert f"hermes_platform_ingest_{name} " in text

@@ -1071,7 +1071,7 @@ OBJECTIVES: dict[str, tuple[Case, ...]] = {
             world(2700, *_MANY[:2])
             | {
                 key: value
-                for name in _MANY[:3]
+                for name in _MANY[:2]
                 for key, value in _turns(steady(0, 2700), growing(1, 2700), name).items()
             }
             | _turns(
