@@ -82,6 +82,12 @@ class Container(Unconnected):
             async with self.session() as session:
                 return (await session.backups.keys.reach()).name
 
+        async def machines() -> str:
+            from hermesops.app.services.fleet_observation import reach_machines
+
+            async with self.session() as session:
+                return await reach_machines(self.registry, session.instance_client)
+
         async def room() -> str:
             from hermesops.doctor.computer import free_room
             from hermesops.localcloud.drivers.nspawn.computer import resources
@@ -98,6 +104,7 @@ class Container(Unconnected):
             secrets=lambda: self.secrets,
             endpoint=lambda: self.endpoint,
             vendor=self.vendor,
+            machines=machines,
             router_key=lambda: self.router_key,
             authority=lambda: self.authority,
             release_key=lambda: self.release_key,

@@ -123,7 +123,8 @@ def _open_log(level: int) -> None:
     """
     import structlog
 
-    shown = [structlog.dev.ConsoleRenderer()] if sys.stderr.isatty() else [structlog.processors.JSONRenderer()]
+    as_json = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    shown = [structlog.dev.ConsoleRenderer()] if sys.stderr.isatty() else as_json
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

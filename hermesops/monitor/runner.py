@@ -17,9 +17,10 @@ from hermesops import waiting
 from hermesops.errors import HermesError, RefusedError, UsageError
 from hermesops.fan_out import Limits, fan_out
 from hermesops.model.fleet import ExpectedFleet, ExpectedInstance
-from hermesops.model.health import HEARTBEAT_S, SILENT_S, Answer, Answers, GatewayHealth
+from hermesops.model.health import HEARTBEAT_S, SILENT_S, Answers, GatewayHealth
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.operation import MONITOR_SUBJECT, LeaseHeldError
+from hermesops.monitor.controls import Ways, controls
 from hermesops.monitor.decide import (
     About,
     Ask,
@@ -32,7 +33,6 @@ from hermesops.monitor.decide import (
     Verdict,
     answered,
     decide,
-    suspicion,
 )
 from hermesops.monitor.exposition import Exposition, Series, series
 from hermesops.monitor.heartbeats import QUERY, Heartbeat, parse
@@ -59,8 +59,8 @@ _ASK_AGAIN_S = 20.0
 _ASK_ALIVE_AGAIN_S = 300.0
 """Seconds after which a machine is asked again that answered, though it sends no heartbeats."""
 
-_CONTROLS = 3
-"""How many machines that do send heartbeats are asked when others are silent: does asking work at all?"""
+_WAYS_S = 60.0
+"""Seconds from one trial of the ways to machines to the next."""
 
 _CONTINUE_S = 60.0
 _FLAGS = (
@@ -141,6 +141,7 @@ class Monitor:
         self._grace_s = grace_s
         self._stopping = asyncio.Event()
         self._sources = Sources()
+        self._ways = Ways(ports.machines, self._sources)
         self._exposition = Exposition(_FLAGS)
         self._repairing: dict[str, asyncio.Task[None]] = {}
         self._asked: dict[InstanceId, tuple[float, bool]] = {}
@@ -193,6 +194,12 @@ class Monitor:
             await self._push(self._while_cut_off(0.0))
 
     async def _lead(self, *, once: bool) -> None:
+        try:
+            await self._watch(once=once)
+        finally:
+            await self._ways.stop()
+
+    async def _watch(self, *, once: bool) -> None:
         loop = asyncio.get_running_loop()
         while not self._stopping.is_set():
             began = loop.time()
@@ -227,11 +234,14 @@ class Monitor:
         beats = await self._heartbeats(fleet)
         is_settled = once or self._sources.answers_for_s(Source.PROMETHEUS) >= SILENT_S
         facts = self._facts(fleet, beats or {}, knows_heartbeats=beats is not None and is_settled)
+        if not once and self._is_due("ways", _WAYS_S):
+            self._ways.begin(controls(facts, beats or {}))
         verdict = decide(facts, self._policy)
         if verdict.asks:
             answers = await self._ask([ask.instance_id for ask in verdict.asks])
             self._note_listing(facts, answers)
-            works = await self._asking_works(facts, answers)
+            is_any_silent = any(found.is_silent for found in answers.values())
+            works = await self._ways.work(controls(facts, beats or {})) if is_any_silent else None
             verdict = decide(answered(facts, answers, asking_works=works), self._policy)
         self._log_changes(verdict)
         self._carry_out(verdict)
@@ -325,19 +335,6 @@ class Monitor:
         if any(found.machine not in {"", listed[one]} for one, found in answers.items()):
             self._due.pop("listing", None)
 
-    async def _asking_works(self, facts: FleetFacts, answers: Mapping[InstanceId, Answers]) -> bool | None:
-        """Whether machines that send heartbeats answer by both ways; ``None`` where that need not be known."""
-        if not facts.knows_heartbeats or not any(found.is_silent for found in answers.values()):
-            return None
-        alive = [one for one in facts.instances if not one.busy and one.silence_s is not None]
-        alive = [one for one in alive if not suspicion(one, knows_heartbeats=True)]
-        controls = sorted(alive, key=lambda one: (one.silence_s or 0.0, one.id))[:_CONTROLS]
-        if not controls:
-            return None
-        said = await fan_out([one.id for one in controls], self._machines.ask, _ASKING)
-        found = [one for one in said if not isinstance(one, HermesError)]
-        return any(one.toolbox is Answer.YES for one in found) and any(one.proxy is Answer.YES for one in found)
-
     # What follows
 
     def _log_changes(self, verdict: Verdict) -> None:
@@ -417,7 +414,7 @@ class Monitor:
 
     def _of_sources(self) -> dict[Series, float]:
         return {
-            series("hermesops_monitor_source_up", source=source.value): float(answers)
+            series("hermesops_monitor_source_up", asked=source.value): float(answers)
             for source, answers in self._sources.all().items()
         }
 

@@ -15,6 +15,8 @@ class Source(StrEnum):
     PROMETHEUS = "prometheus"
     JUSTAVPS = "justavps"
     REGISTRY = "registry"
+    TOOLBOX = "toolbox"
+    PROXY = "proxy"
 
 
 class Sources:
@@ -33,6 +35,17 @@ class Sources:
         """It has not."""
         if self._turned(source, answers=False) is not False:
             _log.warning("source_does_not_answer", source=source.value, problem=problem)
+
+    def note(self, source: Source, *, answers: bool, problem: str) -> None:
+        """It has, or it has not."""
+        if answers:
+            self.up(source)
+        else:
+            self.down(source, problem)
+
+    def forget(self, source: Source) -> None:
+        """Whether it answers is not known any more."""
+        self._answers.pop(source, None)
 
     def answers_for_s(self, source: Source) -> float:
         """For how many seconds it has answered; 0 while it does not."""

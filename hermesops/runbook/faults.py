@@ -385,8 +385,11 @@ FAULTS = (
     Fault("release-harmful", "revoke-a-release", (), "a release that agents run turns out to do harm"),
     Fault("release-store-older", "release-key", (), "the store of releases is restored to an older state"),
     Fault("cell-deleted", "cell-lost", ("CellLost",), "all machines of a cell are deleted at JustAVPS"),
-    Fault("toolbox-cut", "break-glass", (), "neither the toolbox nor the proxy of a machine answers"),
-    Fault("vendor-silent", "vendor-down", (), "JustAVPS's API answers nothing but errors"),
+    Fault("machine-cut-off", "break-glass", (), "neither the toolbox nor the proxy of a machine answers"),
+    Fault(
+        "toolbox-cut", "vendor-down", ("VendorDown",), "the toolbox lets nobody through, while JustAVPS's API answers"
+    ),
+    Fault("vendor-silent", "vendor-down", ("VendorDown",), "JustAVPS's API answers nothing but errors"),
     Fault("vendor-and-reports-away", "fleet-gap", ("FleetGap",), "no machine reports, while agents answer"),
     Fault("worker-killed", "controller-lost", (), "a process dies at its work and leaves it half done"),
     Fault("registry-overwritten", "registry-damaged", (), "the registry's file is overwritten"),

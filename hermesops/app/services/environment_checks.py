@@ -47,6 +47,7 @@ class EnvironmentChecks:
     Attributes:
         runs_machines: Whether its machines run on this computer, and are no simulated ones.
         account: Checks of the platform's cloud account, by name; none where the environment has no account.
+        machines: Whether anybody gets through to machines.
         state_opens: Opens a state of Pulumi's with the passphrase.
     """
 
@@ -56,6 +57,7 @@ class EnvironmentChecks:
     secrets: Callable[[], Secrets]
     endpoint: Callable[[], Endpoint]
     vendor: Callable[[], AbstractAsyncContextManager[Client]]
+    machines: Probe
     router_key: Callable[[], bytes]
     authority: Callable[[], CertificateAuthority]
     release_key: Callable[[], ReleaseKey]
@@ -66,7 +68,11 @@ class EnvironmentChecks:
 
     async def doctor(self) -> list[Check]:
         """What this computer and this environment lack."""
-        probes: dict[str, Probe] = {"registry": self._registry_opens, "vendor": self._vendor_answers}
+        probes: dict[str, Probe] = {
+            "registry": self._registry_opens,
+            "vendor": self._vendor_answers,
+            "machines": self.machines,
+        }
         if self.runs_machines:
             probes = {"room": self.room, **probes}
         return [*check_computer(runs_machines=self.runs_machines), *await check_all(probes)]

@@ -1,16 +1,23 @@
 """Asks JustAVPS and agents how the fleet is, and records what they say."""
 
+import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 from hermesops.app.adapters.health_samples import StoredHealthSamples
 from hermesops.channel import Channel, ToolboxChannel
 from hermesops.drift.collect import listing
+from hermesops.errors import Hint, UnavailableError
 from hermesops.health.sampler import Sampler
 from hermesops.health.samples import Question
+from hermesops.instances.remote.both_ways import ask_both_ways
+from hermesops.instances.remote.instance_client import InstanceClient
 from hermesops.justavps import Client
+from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import InstanceStatus
+from hermesops.monitor.controls import draw, judge
+from hermesops.monitor.sources import Source
 from hermesops.registry import Registry
 
 
@@ -22,6 +29,31 @@ async def list_machines(
     async with vendor() as client:
         seen, missing = listing(await client.list_machines(), rows, environment, {})
     registry.observations.record(seen, missing=missing)
+
+
+async def reach_machines(registry: Registry, client: InstanceClient) -> str:
+    """Ask a few of the machines that should run by both ways that lead to machines; what was seen, in a few words.
+
+    Raises:
+        UnavailableError: By one of the ways nobody answered.
+    """
+    expected = {one.id: one for one in registry.fleet.expected(reason="doctor").instances if not one.busy}
+    serving = {one.id for one in expected.values() if one.reported_gateway is GatewayHealth.OK}
+    asked = draw(list(expected), serving)
+    if not asked:
+        return "no machine runs"
+    instances = [registry.instances.get(one.id) for one in asked]
+    answers = [found for found, _ in await asyncio.gather(*(ask_both_ways(client, one) for one in instances))]
+    whom = ", ".join(expected[one.id].user for one in asked)
+    found = judge(asked, answers)
+    if silent := [way.value for way, lets_through in found.items() if lets_through is False]:
+        way = (
+            "JustAVPS tells of no machine"
+            if Source.JUSTAVPS in silent
+            else f"no machine answers by {' and '.join(silent)}"
+        )
+        raise UnavailableError(f"{way}; asked: {whom}", hint=Hint(("runbook", "show", "vendor-down")))
+    return f"{whom} answer by {' and '.join(way.value for way in (Source.TOOLBOX, Source.PROXY) if found[way])}"
 
 
 async def ask_agents(registry: Registry, vendor: Callable[[], AbstractAsyncContextManager[Client]]) -> None:

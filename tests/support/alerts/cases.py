@@ -1138,6 +1138,12 @@ _DATABASE = 'hermes_platform_postgresql_{}{{job="host", service="host-exporter"}
 _BACKUP = _DATABASE.format("backup_timestamp_seconds").replace("}", ', type="TYPE"}')
 _WRITTEN = 'node_textfile_mtime_seconds{job="host", file="/var/lib/hermes-platform/metrics/FILE.prom"}'
 
+
+def _way(name: str) -> str:
+    """The monitor's series of a way to machines."""
+    return f'hermesops_monitor_source_up{{asked="{name}"}}'
+
+
 PLATFORM: dict[str, tuple[Case, ...]] = {
     "Watchdog": (
         Case(Kind.FIRES, "always", {}, {0: ({},), 600: ({},)}),
@@ -1299,6 +1305,54 @@ PLATFORM: dict[str, tuple[Case, ...]] = {
             "it acts",
             monitor(900) | {'hermesops_monitor_stopped_acting{reason="share of the fleet"}': steady(0, 900)},
             {300: (), 900: ()},
+        ),
+    ),
+    "VendorDown": (
+        Case(
+            Kind.FIRES,
+            "the toolbox answers nobody from 300 s to 600 s",
+            monitor(900)
+            | {_way("justavps"): steady(1, 900), _way("proxy"): steady(1, 900)}
+            | {_way("toolbox"): then((1, 300), (0, 300), (1, 300))},
+            {415: (), 425: ({},), 590: ({},), 610: ()},
+        ),
+        Case(
+            Kind.FIRES,
+            "the API answers nobody: one alert, though nobody knows of the others",
+            monitor(900)
+            | {_way("justavps"): then((1, 300), (0, 600))}
+            | {_way(name): then((1, 300), ("_", 600)) for name in ("toolbox", "proxy")},
+            {415: (), 425: ({},), 890: ({},)},
+        ),
+        Case(
+            Kind.FIRES,
+            "two ways at once: one alert",
+            {_way(x): steady(0, 300) for x in ("toolbox", "proxy")},
+            {200: ({},)},
+        ),
+        Case(
+            Kind.BELOW,
+            "it was away for less than two minutes",
+            monitor(900) | {_way("toolbox"): then((1, 300), (0, 105), (1, 495))},
+            {400: (), 425: (), 900: ()},
+        ),
+        Case(
+            Kind.BELOW,
+            "the registry and Prometheus are others' alerts",
+            monitor(900) | {_way(name): steady(0, 900) for name in ("registry", "prometheus")},
+            {400: (), 900: ()},
+        ),
+        Case(
+            Kind.HOSTILE,
+            "NaN is no answer of anybody's",
+            monitor(900) | {_way("toolbox"): steady("NaN", 900), _way("proxy"): steady(1, 900)},
+            {400: (), 900: ()},
+        ),
+        Case(
+            Kind.BELOW,
+            "what nobody knows any more is not told",
+            monitor(900) | {_way("toolbox"): then((0, 100), ("_", 800))},
+            {110: (), 300: (), 900: ()},
         ),
     ),
     "RolloutHalted": (

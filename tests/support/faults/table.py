@@ -362,20 +362,32 @@ CHAINS: tuple[Chain, ...] = (
     Chain("agent-suspended", user="cyd", quiet_s=60),
     Chain("proxy-token-revoked", user="bob", quiet_s=60),
     Chain("state-lost", user="ada", quiet_s=60),
+    # Of several
     Chain(
         "vendor-silent",
+        "VendorDown",
+        about="fleet",
         is_alone=True,
         inject=commands(("local", "fault", "set", "server-error", "--times", "50000")),
         whose=("",),
         halts=True,
         by_hand=_CLEAR,
         again="status-after",
-        quiet_s=120,
     ),
     Chain(
         "toolbox-cut",
+        "VendorDown",
+        about="fleet",
         is_alone=True,
-        beside=frozenset({"BreakGlassOpen"}),  # which its runbook brings about
+        inject=commands(("local", "fault", "set", "edge-error", "--path", "/machines/*/toolbox", "--for", "900")),
+        whose=("",),
+        halts=True,  # it says that JustAVPS answers, and that break glass is the way in
+        by_hand=_CLEAR,
+        again="status-after",
+    ),
+    Chain(
+        "machine-cut-off",
+        is_alone=True,
         inject=commands(
             ("local", "fault", "set", "edge-error", "--path", "/machines/*/toolbox", "--for", "900"),
             ("local", "fault", "set", "proxy-unauthorised", "--for", "900"),
@@ -383,7 +395,6 @@ CHAINS: tuple[Chain, ...] = (
         quiet_s=60,
         by_hand=_CLEAR,
     ),
-    # Of several
     Chain(
         "gateways-stopped",
         "GatewayDown",

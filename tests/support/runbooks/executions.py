@@ -49,7 +49,7 @@ ELSEWHERE = {
     "platform-database-lost": (
         "tests/integration/test_platform_restore.py::test_the_registry_goes_on_with_a_new_epoch_that_machines_follow"
     ),
-    "toolbox-cut": "tests/e2e/test_break_glass.py::test_the_runbook_gets_onto_a_machine_that_is_cut_off",
+    "machine-cut-off": "tests/e2e/test_break_glass.py::test_the_runbook_gets_onto_a_machine_that_is_cut_off",
     "release-takes-no-turns": "tests/e2e/test_runbook.py::test_a_halted_rollout_is_ended_once_somebody_picks_that",
 }
 """Tests that do so for reasons of their own as well."""
@@ -224,6 +224,17 @@ async def vendor_silent(world: Command) -> None:
     assert found["status-after"] == "differs"
     await world.ok("local", "fault", "clear")
     await mended(world, "vendor-down", "--from", "status-after")
+
+
+@execution("toolbox-cut")
+async def toolbox_cut(world: Command) -> None:
+    await world.ok("local", "fault", "set", "edge-error", "--path", "/machines/*/toolbox", "--times", "5000")
+    ran = await world.run("runbook", "run", "VendorDown", "--yes")
+    assert (ran.exit_code, "no machine answers by toolbox" in ran.stdout) == (8, True), str(ran)
+    assert "for a machine that cannot wait, break glass (runbook break-glass)" in f"{ran.stdout}{ran.stderr}"
+    await world.ok("local", "fault", "clear")
+    found = await mended(world, "VendorDown", "--from", "status-after")
+    assert found["doctor-after"] == "done"
 
 
 @execution("vendor-and-reports-away")

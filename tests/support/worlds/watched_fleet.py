@@ -98,6 +98,8 @@ class WatchedFleet:
         asked: Whom the monitor asked, with the second.
         repaired: What it began, with the second.
         away: Sources that do not answer, by spans of seconds.
+        gateway: What machines say of their gateways.
+        asking_takes_s: Seconds until a machine that is asked answers.
     """
 
     hosts: dict[InstanceId, Host]
@@ -108,9 +110,12 @@ class WatchedFleet:
     asked: list[tuple[float, InstanceId]] = field(default_factory=list)
     repaired: list[tuple[float, Repairing]] = field(default_factory=list)
     recorded: dict[InstanceId, datetime] = field(default_factory=dict)
+    reported: dict[InstanceId, GatewayHealth | None] = field(default_factory=dict)
     pushed: list[str] = field(default_factory=list)
     listed_at: float | None = None
     away: Mapping[str, Callable[[float], bool]] = field(default_factory=dict)
+    gateway: GatewayHealth = GatewayHealth.OK
+    asking_takes_s: float = 1.0
 
     @classmethod
     def of(cls, count: int, *, per_cell: int = 40, policy: Policy | None = None) -> "WatchedFleet":
@@ -139,8 +144,11 @@ class WatchedFleet:
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
 
+    def _is_away(self, source: str) -> bool:
+        return source in self.away and self.away[source](self._now())
+
     def _reach(self, source: str) -> None:
-        if source in self.away and self.away[source](self._now()):
+        if self._is_away(source):
             raise UnavailableError(f"{source} is away")
 
     # Registry
@@ -161,6 +169,7 @@ class WatchedFleet:
                 self.recorded.get(one.instance_id),
                 at(one.gone_at),
                 one.busy,
+                self.reported.get(one.instance_id),
             )
             for one in self.hosts.values()
         )
@@ -170,7 +179,7 @@ class WatchedFleet:
 
     def record_reported(self, reported: Mapping[InstanceId, GatewayHealth | None]) -> None:
         self._reach("registry")
-        assert not reported, "these machines say nothing of their gateways"
+        self.reported.update(reported)
 
     def record_heartbeats(self, beats: Mapping[InstanceId, datetime]) -> int:
         self._reach("registry")
@@ -195,6 +204,8 @@ class WatchedFleet:
                 for what in ("written", "sampled"):
                     labels = {"instance_id": host.instance_id, "what": what}
                     found.append({"metric": labels, "value": [at, str(at)]})
+                said = {"instance_id": host.instance_id, "what": "gateway", "status": self.gateway.value}
+                found.append({"metric": said, "value": [at, "1"]})
         return found
 
     async def push(self, text: str) -> None:
@@ -208,12 +219,15 @@ class WatchedFleet:
 
     async def ask(self, instance_id: InstanceId) -> Answers:
         self.asked.append((self._now(), instance_id))
-        if "justavps" in self.away and self.away["justavps"](self._now()):
+        if self._is_away("justavps"):
             return Answers("")
-        await self.clock.pause(1)
+        await self.clock.pause(self.asking_takes_s)
         host = self.hosts[instance_id]
-        answer = Answer.YES if host.answers(self._now()) else Answer.SILENT
-        return Answers(host.status, answer, answer)
+
+        def by(way: str) -> Answer:
+            return Answer.YES if host.answers(self._now()) and not self._is_away(way) else Answer.SILENT
+
+        return Answers(host.status, by("toolbox"), by("proxy"))
 
     async def cost(self) -> Mapping[str, float]:
         return {}

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 import structlog
 
+from hermesops.ingest.senders import IDENTITY
 from hermesops.model.fleet import GONE
+from hermesops.model.health import GatewayHealth
 from hermesops.monitor.decide import Actions, Policy, Reboot, Replace, Start
 from tests.support.worlds.watched_fleet import WatchedFleet, flapping, without_threads
 
@@ -70,7 +72,8 @@ def test_what_answers_is_never_touched_however_long_its_heartbeats_are_missing(l
     fleet.host(5).mute = lambda second: second > 500
     fleet.watch(DAY, fleet.monitor())
     assert fleet.repaired == []
-    assert 250 <= len(fleet.asked) <= 300, "it is asked every five minutes"
+    asked = [at for at, instance_id in fleet.asked if instance_id == fleet.host(5).instance_id and at > 600]
+    assert 250 <= len(asked) <= 300, "it is asked every five minutes"
     told = [line for line in events(log, "instance_seems_dead") if line["decision"] == "Alert"]
     assert "monitoring is broken" in told[0]["why"]
 
@@ -116,9 +119,63 @@ def test_while_a_source_is_away_nothing_is_rebooted_and_it_is_told_once(source: 
     assert 5_000 < at < 5_250, "it goes on by itself"
     for event in ("source_does_not_answer", "source_answers_again"):
         assert [line["source"] for line in events(log, event)] == [source]
-    away = f'hermesops_monitor_source_up{{source="{source}"}} 0\n'
+    away = f'hermesops_monitor_source_up{{asked="{source}"}} 0\n'
     assert any(away in text for text in fleet.pushed)
     assert away not in fleet.pushed[-1]
+
+
+@pytest.mark.parametrize("way", ["toolbox", "proxy"])
+def test_a_way_by_which_nobody_answers_is_told_though_every_heartbeat_is_well(way: str, log: list[Any]) -> None:
+    fleet = WatchedFleet.of(10)
+    fleet.away = {way: lambda second: 900 < second < 5_000}
+    fleet.watch(6_000, fleet.monitor())
+    assert fleet.repaired == []
+    for event in ("source_does_not_answer", "source_answers_again"):
+        assert [line["source"] for line in events(log, event)] == [way]
+    away = f'hermesops_monitor_source_up{{asked="{way}"}} 0\n'
+    told = [number for number, text in enumerate(fleet.pushed) if away in text]
+    assert 61 <= told[0] <= 66, "within a minute"
+    assert len(told) == told[-1] - told[0] + 1
+    assert away not in fleet.pushed[-1]
+
+
+def test_no_label_is_one_that_the_ingest_replaces() -> None:
+    fleet = WatchedFleet.of(3)
+    fleet.watch(600, fleet.monitor())
+    own = "\n".join(line for line in fleet.pushed[-1].splitlines() if line.startswith("hermesops_monitor_"))
+    assert 'source_up{asked="toolbox"} 1' in own
+    assert [label for label in IDENTITY if f'{label.decode()}="' in own] == []
+
+
+def test_what_no_answer_tells_of_is_not_told(log: list[Any]) -> None:
+    fleet = WatchedFleet.of(10)
+    fleet.away = {"justavps": lambda second: 900 < second < 5_000}
+    fleet.watch(3_000, fleet.monitor())
+    assert [line["source"] for line in events(log, "source_does_not_answer")] == ["justavps"]
+    assert 'asked="justavps"} 0\n' in fleet.pushed[-1]
+    assert 'asked="toolbox"' not in fleet.pushed[-1], "it is a part of what is away"
+
+
+def test_gateways_that_are_down_are_not_taken_for_a_proxy_that_is(log: list[Any]) -> None:
+    fleet = WatchedFleet.of(3)
+    fleet.away = {"proxy": lambda second: second > 900}
+    fleet.gateway = GatewayHealth.SILENT
+    fleet.watch(3_000, fleet.monitor())
+    assert events(log, "source_does_not_answer") == []
+
+
+def test_a_way_that_hangs_delays_no_pass() -> None:
+    fleet = WatchedFleet.of(10)
+    fleet.asking_takes_s = 25.0
+    monitor = fleet.monitor()
+    fleet.watch(3_000, monitor)
+    assert monitor.tally.passes >= 3_000 / 15
+
+
+def test_those_that_are_asked_are_drawn_by_lot() -> None:
+    fleet = WatchedFleet.of(30)
+    fleet.watch(6_000, fleet.monitor())
+    assert len({instance_id for _, instance_id in fleet.asked}) == 30
 
 
 def test_a_registry_that_is_away_ends_the_lead_and_comes_back(log: list[Any]) -> None:
@@ -132,7 +189,7 @@ def test_a_registry_that_is_away_ends_the_lead_and_comes_back(log: list[Any]) ->
     assert 5_000 < at < 5_250
     assert len(events(log, "source_does_not_answer")) == 1
     assert len(events(log, "monitor_leads")) == 2
-    cut_off = [text for text in fleet.pushed if 'source_up{source="registry"} 0' in text]
+    cut_off = [text for text in fleet.pushed if 'source_up{asked="registry"} 0' in text]
     assert len(cut_off) > 200, "a monitor without its registry is taken for dead"
     assert all('hermesops_instance_expected{instance_id="i0001",cell="cell0"} 1' in text for text in cut_off)
     assert "hermesops_monitor_leader 0" in cut_off[0].splitlines()
