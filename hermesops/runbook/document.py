@@ -55,7 +55,7 @@ READING = frozenset(
 READING_ON_MACHINES = frozenset(
     {
         *("hermes-node certificate show", "hermes-node metrics", "hermes-node status", "hermes-node volume show"),
-        *("hermes-node health", "systemctl --failed --no-pager"),
+        *("hermes-node health", "systemctl --failed --no-pager", "systemctl status --state=failed --no-pager -n 20"),
         "systemctl status --no-pager hermes-gateway.service",
         "journalctl _PID=1 UNIT=hermes-gateway.service -n 20 --no-pager",
     }
@@ -135,6 +135,7 @@ class Runbook:
         steps: In the order of the document; empty where nothing is tagged.
         cases: Rows of the table that tells what it is.
         diagnosed: How many of the steps come before any that mends or verifies.
+        by_hand: Commands of its mitigation that are no steps, as a person types them: no run runs them.
     """
 
     name: str
@@ -144,6 +145,7 @@ class Runbook:
     alerts: tuple[str, ...] = ()
     cases: tuple[Case, ...] = ()
     diagnosed: int = 0
+    by_hand: tuple[str, ...] = ()
 
     @property
     def values(self) -> frozenset[str]:
@@ -165,7 +167,8 @@ class Runbook:
             )
             for one in self.steps
         )
-        return replace(self, steps=tuple(steps), cases=tuple(one.filled(values) for one in self.cases))
+        cases = tuple(one.filled(values) for one in self.cases)
+        return replace(self, steps=tuple(steps), cases=cases, by_hand=tuple(map(put, self.by_hand)))
 
     def begin_at(self, name: str) -> int:
         """Where in ``steps`` a run begins: with the step of that name, without one with the first.
@@ -220,14 +223,19 @@ def parse(name: str, text: str, file: str) -> Runbook:
     lines = text.splitlines()
     steps: list[Step] = []
     kept: list[str] = []
-    number = 0
+    by_hand: list[str] = []
+    mitigation = range(_heading(lines, "Mitigation"), _heading(lines, "Verify"))
+    number = tagged = 0
     while number < len(lines):
         if tag := _TAG.match(lines[number]):
             step, number = _step(lines, number, tag[1], steps, file)
+            tagged = number
             steps.append(step)
         elif _is_fence(lines[number]):
             end = _end_of_block(lines, number, file)
             kept += lines[number : end + 1]
+            if number in mitigation and number != tagged:
+                by_hand += [line.strip()[2:] for line in lines[number:end] if line.lstrip().startswith("$ ")]
             number = end + 1
         else:
             kept.append(lines[number])
@@ -242,7 +250,14 @@ def parse(name: str, text: str, file: str) -> Runbook:
     begin = _heading(lines, "Diagnosis") + 1
     section = [*takewhile(lambda line: not line.startswith("## "), lines[begin:])]
     return Runbook(
-        name, title, "\n".join(kept), tuple(steps), alerts_of(text), cases_of(section, by_word), len(reading)
+        name,
+        title,
+        "\n".join(kept),
+        tuple(steps),
+        alerts_of(text),
+        cases_of(section, by_word),
+        len(reading),
+        tuple(by_hand),
     )
 
 

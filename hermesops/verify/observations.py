@@ -35,6 +35,7 @@ class Observations:
         home: Where the running gateway keeps its state; ``promised_home`` is where it should.
         filesystem: Of ``home``, as the gateway sees it; empty when it does not run.
         skills: How many are there; -1 without the folder.
+        user_settings: Bytes of the user's own ``config.yaml``; -1 without that file.
         chat: The result of one turn; empty when none was tried.
     """
 
@@ -60,6 +61,7 @@ class Observations:
     filesystem: str = ""
     skills: int = -1
     bundled_skills: int = -1
+    user_settings: int = -1
     chat: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -95,6 +97,7 @@ class Observations:
             filesystem=str(home.get("filesystem") or ""),
             skills=int(home.get("skills", -1)),
             bundled_skills=int(home.get("bundled", -1)),
+            user_settings=int(home.get("settings", -1)),
             chat=chat or {},
         )
 

@@ -15,6 +15,7 @@ from hermesops.verify.checks.machine import MACHINE_PROMISES
 from hermesops.verify.checks.promise import BrokenPromiseError, Expected, Promise, UnseenError, WorthALookError
 from hermesops.verify.failure_catalog import Finding, diagnose
 from hermesops.verify.observations import observed, probe_command
+from hermesops.waiting import cancel
 
 WITHOUT_USER = MACHINE_PROMISES
 """Checks of a machine without an instance, as one from a new image."""
@@ -25,6 +26,7 @@ _NO_ANSWER = Hint(("runbook", "show", "break-glass"), "if its toolbox is cut")
 
 _QUICK_S = 20.0
 _SLOW_S = 75.0
+_SHORT_S = 10.0
 
 _UNREADABLE = (AssertionError, AttributeError, LookupError, RuntimeError, StopIteration, TypeError, ValueError)
 """What testinfra and our own reading raise when a command prints something else than either knows."""
@@ -58,21 +60,31 @@ class Verification:
 async def verify(channel: Channel, expected: Expected, promises: Sequence[Promise] = PROMISES) -> Verification:
     """Check all promises of a machine in one round trip, plus one for each command that was not foreseen.
 
-    A machine that does not answer makes every check ``unknown``; nothing is raised. Commands run as root and change
-    nothing.
+    A machine that does not answer has one check instead, which is ``unknown``; nothing is raised. Commands run as root
+    and change nothing.
     """
     # The probe runs in any case: known failures are recognised by it.
     commands = tuple(dict.fromkeys((*commands_of(promises, expected), probe_command())))
     limit_s = _SLOW_S if any(promise.slow for promise in promises) else _QUICK_S
     try:
-        completed = await channel.run(command_of(commands, limit_s=limit_s), timeout_s=limit_s + 10)
+        completed = await _answer(channel, command_of(commands, limit_s=limit_s), limit_s + 10)
         answers = answers_of(commands, completed)
     except HermesError as error:
-        hint = error.hint or _NO_ANSWER
-        unknown = (Check(promise.name, Verdict.UNKNOWN, error.message, hint) for promise in promises)
-        return Verification(tuple(unknown), (), 1)
+        return Verification((Check("answers", Verdict.UNKNOWN, error.message, error.hint or _NO_ANSWER),), (), 1)
     found = await _judged(channel, expected, promises, answers)
     return replace(found, round_trips=found.round_trips + 1)
+
+
+async def _answer(channel: Channel, line: str, within_s: float) -> Completed:
+    """Run the batch; one that takes long is waited for only while the machine answers a short command."""
+    batch = asyncio.ensure_future(channel.run(line, timeout_s=within_s))
+    try:
+        done, _ = await asyncio.wait({batch}, timeout=_QUICK_S)
+        if not done:
+            await channel.run("true", timeout_s=_SHORT_S)
+        return await batch
+    finally:
+        await cancel(batch)
 
 
 async def _judged(

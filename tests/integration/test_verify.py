@@ -198,6 +198,14 @@ async def test_a_home_that_is_not_kept_loses_skills_between_sessions(agent: Agen
     await repaired(agent)
 
 
+async def test_settings_of_the_user_that_are_gone_are_noticed(agent: Agent) -> None:
+    await agent.run("mv /var/lib/hermes/config.yaml /var/lib/hermes/.config.kept")
+    try:
+        assert list(broken(await found(agent))) == ["user-settings"]
+    finally:
+        await agent.run("mv /var/lib/hermes/.config.kept /var/lib/hermes/config.yaml")
+
+
 async def test_a_token_that_is_not_forwarded_is_named(agent: Agent) -> None:
     await agent.run("sed -i '/^AUXILIARY_HELIUM_API_KEY=/d' /etc/hermes/.env")
     finding = await recognised(agent, Failure.KEY_NOT_FORWARDED)

@@ -34,13 +34,16 @@ class Steps(Enum):
     OF_ALL = "of all"
 
 
+_ENDS = Hint("nothing: its cause is over, and it ends by itself")
+
+
 @dataclass(frozen=True)
 class OpenAlert:
     """An alert, and whose instance it is about.
 
     Attributes:
         user: Alias, else id; empty where it is about no instance that the registry knows.
-        next: The command that is next.
+        next: What is next: a command, or nothing where the cause is over.
         stands_for: Users of the alerts of that name which it hides; empty for an alert of one instance.
         ending: Whether what it is about does not hold any more, so that it ends by itself; ``None`` for not known.
     """
@@ -91,7 +94,7 @@ class Alerts:
             and (instance is None or one.instance == instance.id)
         ]
         users = self.users() if any(one.instance for one in firing) else {}
-        return tuple(replace(self._open(one, users, firing), ending=ending(one)) for one in found)
+        return tuple(_as_it_ends(self._open(one, users, firing), ending=ending(one)) for one in found)
 
     async def _ending(self, firing: Collection[Alert]) -> Callable[[Alert], bool | None]:
         """Whether an alert's condition is over, as Prometheus has it; nobody misses a list of alerts for its sake."""
@@ -224,6 +227,11 @@ class Alerts:
     def _note(self, action: str, subject: str, made: Silence, reason: str) -> None:
         after = {"silence": made.id, "matchers": [str(one) for one in made.matchers], "until": made.ends_at.isoformat()}
         self.registry.audit.append(action, subject, after=after, why=reason)
+
+
+def _as_it_ends(one: OpenAlert, *, ending: bool | None) -> OpenAlert:
+    """The same, with whether its cause is over: then nobody has to do anything more."""
+    return replace(one, ending=ending, next=_ENDS) if ending else replace(one, ending=ending)
 
 
 def _labels(alert: Alert) -> frozenset[tuple[str, str]]:

@@ -98,9 +98,14 @@ def run(
     if dry_run:
         steps = runbook.steps[first:]
         unfilled = _unfilled(runbook)
-        shown = {"runbook": runbook.name, "user": user or None, "unfilled": unfilled}
+        by_hand = list(runbook.by_hand)
+        shown = {"runbook": runbook.name, "user": user or None, "unfilled": unfilled, "by_hand": by_hand}
         lines = [line for one in steps for line in _lines(one)]
-        result("runbook-steps", {**shown, "steps": [_shape(one) for one in steps]}, [*lines, *_remarks(unfilled)])
+        result(
+            "runbook-steps",
+            {**shown, "steps": [_shape(one) for one in steps]},
+            [*lines, *_left(runbook), *_remarks(unfilled)],
+        )
         return 0
     made = RunbookRun(
         runbook,
@@ -137,7 +142,11 @@ def _finish(
     }
     done = sum(one.outcome.value == "done" for one in made.results)
     result("runbook-run", shown, [] if failure else [f"runbook {runbook.name}: {done} steps done, as it expects"])
+    for line in _left(runbook):
+        say(line)
     if failure is None:
+        if runbook.alerts:
+            say(advice(Hint("its alert ends by itself, some minutes after its cause:", ("alert", "list"))))
         return 0
     complain(failure)
     return failure.exit_code
@@ -195,12 +204,19 @@ def _remarks(unfilled: "Mapping[str, str]") -> "Iterator[str]":
         yield f"{name}: {why}"
 
 
+def _left(runbook: "Runbook") -> "Iterator[str]":
+    """Commands that a run leaves to a person."""
+    if runbook.by_hand:
+        yield f"left to you, where it is needed ({advice(Hint(('runbook', 'show', runbook.name)))} says when):"
+        yield from (f"  $ {line}" for line in runbook.by_hand)
+
+
 def _lines(step: "Step") -> "Iterator[str]":
     yield f"{step.name} ({step.kind})"
     yield f"  {advice('$', step.command)}"
     yield from (f"  {guard}" for guard in step.guards)
     yield from (f"  expects {text}" for text in step.expected)
-    yield from (f"  does not expect {text}" for text in step.absent)
+    yield from (f"  must not show {text}" for text in step.absent)
     yield from (f"  expects a {name} that is newer than the last change" for name in step.newer)
     if step.is_optional:
         yield "  left out where nobody picks it"

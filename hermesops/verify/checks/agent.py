@@ -106,6 +106,14 @@ def _skills(host: Host, _: Expected) -> str:
     return f"{seen.skills} skills, on {seen.filesystem}"
 
 
+def _user_settings(host: Host, _: Expected) -> str:
+    seen = observed(host)
+    broken_unless(
+        seen.user_settings > 0, f"no config.yaml in {seen.home}, or an empty one: what the user chose is gone"
+    )
+    return f"{seen.user_settings} bytes"
+
+
 def _chat(host: Host, expected: Expected) -> str:
     chat = observed(host, f"chat {expected.session}").chat
     why = chat.get("error") or chat.get("finish")
@@ -137,6 +145,12 @@ AGENT_PROMISES = (
         "model", "the model router knows token and model", _model, Hint(("provision", "USER"), "hands them over again")
     ),
     Promise("skills", "skills and memories outlive a restart", _skills, CONVERGE),
+    Promise(
+        "user-settings",
+        "the user's own settings are there",
+        _user_settings,
+        Hint(("backup", "restore", "USER"), "brings them back, with all else of that backup"),
+    ),
     Promise("chat", "a message is answered", _chat, Hint(("instance", "logs", "USER")), slow=True),
 )
 """In the order for people to read."""

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -162,7 +163,17 @@ def home(pid: int) -> "dict[str, object]":
         "filesystem": filesystem(pid, seen) if pid else "",
         "skills": skills(f"/proc/{pid}/root{seen}/skills" if pid else f"{seen}/skills"),
         "bundled": skills("/opt/hermes/current/skills"),
+        "settings": size_of(f"/proc/{pid}/root{seen}/config.yaml" if pid else f"{seen}/config.yaml"),
     }
+
+
+def size_of(path: str) -> int:
+    """Bytes of a file; -1 where there is none, or something else."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return -1
+    return found.st_size if stat.S_ISREG(found.st_mode) else -1
 
 
 def filesystem(pid: int, path: str) -> str:

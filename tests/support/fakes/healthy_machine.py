@@ -44,6 +44,7 @@ HEALTHY_OBSERVATION: dict[str, Any] = {
         "filesystem": "ext4",
         "skills": 73,
         "bundled": 73,
+        "settings": 512,
     },
 }
 HEALTHY_CHAT: dict[str, Any] = {"status": 200, "answered": True, "finish": "stop", "error": "", "session_removed": True}

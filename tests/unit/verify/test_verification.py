@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import Callable
 
 import pytest
@@ -8,11 +9,13 @@ from testinfra.host import Host
 from hermesops.channel import Channel, Completed, MachineUnreachableError
 from hermesops.errors import Hint
 from hermesops.model.check import Check, Verdict
+from hermesops.verify import verification
 from hermesops.verify.backend import answers_of, command_of, commands_of
 from hermesops.verify.checks.machine import DROP_INS
 from hermesops.verify.checks.promise import Expected, Promise, broken_unless
 from hermesops.verify.failure_catalog import Failure, Finding
 from hermesops.verify.verification import PROMISES, WITHOUT_USER, Verification, verify
+from hermesops.waiting import pause
 from tests.support.fakes.healthy_machine import HEALTHY, INSTANCE, KEY_DIGEST, PromisingMachine
 from tests.support.real.one_by_one import QUICK, verify_one_by_one
 
@@ -156,6 +159,8 @@ BREAKS = [
     ("skills", observe("home.filesystem", "tmpfs")),
     ("skills", observe("home.used", "/root/.hermes")),
     ("skills", observe("home.skills", -1)),
+    ("user-settings", observe("home.settings", -1)),
+    ("user-settings", observe("home.settings", 0)),
     ("chat", turn(status=500, answered=False, error="no provider")),
     ("chat", turn(answered=False)),
     ("chat", turn(session_removed=False)),
@@ -310,12 +315,45 @@ class WithoutPython(PromisingMachine):
 
 
 @pytest.mark.parametrize("kind", [Unreachable, WithoutPython])
-async def test_a_machine_that_does_not_answer_makes_everything_unknown(kind: type[PromisingMachine]) -> None:
+async def test_a_machine_that_does_not_answer_is_unknown_and_told_once(kind: type[PromisingMachine]) -> None:
     machine = kind()
     found = await verify(as_channel(machine), EXPECTED)
-    assert {check.verdict for check in found.checks} == {Verdict.UNKNOWN}
-    assert all(check.hint for check in found.checks), "what to do, where a cut toolbox is the cause"
-    assert (found.findings, len(machine.runs)) == ((), 1)
+    [check] = found.checks
+    assert check.verdict is Verdict.UNKNOWN
+    assert check.hint, "what to do, where a cut toolbox is the cause"
+    assert (found.findings, found.is_ok, len(machine.runs)) == ((), False, 1)
+
+
+class Hanging(Unreachable):
+    """Answers nothing, and the channel gives a long command up late."""
+
+    async def run(self, command: str, **options: object) -> Completed:
+        if command != "true":
+            await asyncio.Event().wait()
+        return await super().run(command, **options)
+
+
+async def test_a_machine_that_does_not_answer_is_given_up_before_its_checks_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(verification, "_QUICK_S", 0.2)
+    async with asyncio.timeout(10):
+        found = await verify(as_channel(Hanging()), EXPECTED)
+    assert [check.verdict for check in found.checks] == [Verdict.UNKNOWN]
+
+
+class Slow(PromisingMachine):
+    async def run(self, command: str, **options: object) -> Completed:
+        if command != "true":
+            await pause(0.5)
+        return await super().run(command, **options)
+
+
+async def test_a_machine_that_is_slow_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verification, "_QUICK_S", 0.1)
+    machine = Slow()
+    machine.answers["true"] = (0, "")
+    assert (await verify(as_channel(machine), EXPECTED)).is_ok
 
 
 def _suspicious(host: Host, _: Expected) -> str:

@@ -53,6 +53,7 @@ async def test_an_alert_is_ending_once_its_condition_is_over(
         alerts = Alerts(cast("Registry", None), monitoring.client, lambda _: Steps.NONE)
         found = await alerts.list()
         assert {one.alert.name: one.ending for one in found} == ending
+        assert {one.alert.name for one in found if "nothing" in str(one.next)} == {one for one in ending if ending[one]}
         assert [one.path for one in monitoring.asked] == [LISTED.split()[1], HOLD.split()[1]]
         monitoring.answers[LISTED] = Answer([])
         assert await alerts.list() == ()

@@ -36,6 +36,7 @@ def checks(home: Path, name: str = "staging", **parts: Any) -> EnvironmentChecks
         "secrets": lambda: part(find=lambda _: None),
         "endpoint": part,
         "vendor": refuses(UnavailableError("no answer")),
+        "machines": bucket,
         "router_key": lambda: b"r" * 32,
         "authority": part,
         "release_key": lambda: part(is_available=False),

@@ -71,7 +71,7 @@ def test_a_step_as_people_and_programs_read_it() -> None:
         "  $ hermesops rollout retry 'a b'",
         "  if status shows “halted”",
         "  expects done",
-        "  does not expect halted",
+        "  must not show halted",
         "  undo: a new rollout",
     ]
     assert runbook._shape(step(Kind.DECIDE)) == {
@@ -83,6 +83,22 @@ def test_a_step_as_people_and_programs_read_it() -> None:
         "absent": ["halted"],
         "undo": Hint("a new rollout"),
     }
+
+
+def test_commands_that_no_step_runs_are_left_to_a_person_by_name() -> None:
+    step, other = "undo: none\n-->\n```console\n$ hermesops fleet drift\n```", "```console\n$ hermesops {}\nok\n```"
+    text = "\n".join(
+        (
+            *("# T", "## Diagnosis", other.format("doctor"), "## Mitigation", "1. Stop.", other.format("freeze set")),
+            *(f"<!-- step one: change\n{step}", "  " + other.format("provision USER").replace("\n", "\n  ")),
+            *("## Verify", other.format("fleet status")),
+        )
+    )
+    book = parse("t", text, "t.md").filled({"USER": "ada"})
+    assert [one.name for one in book.steps] == ["one"]
+    assert book.by_hand == ("hermesops freeze set", "hermesops provision ada")
+    assert list(runbook._left(book))[1:] == ["  $ hermesops freeze set", "  $ hermesops provision ada"]
+    assert list(runbook._left(parse("t", f"# T\n## Mitigation\n<!-- step one: change\n{step}", "t.md"))) == []
 
 
 def test_a_value_that_is_not_there_stays_a_word_and_is_told() -> None:
