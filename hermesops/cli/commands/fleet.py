@@ -349,7 +349,9 @@ def drift(
 
 
 @app.command()
-def changes(since: Annotated[str, typer.Option(help="An age (90m, 12h, 7d) or a time in ISO 8601.")]) -> None:
+def changes(
+    since: Annotated[str, typer.Option(help="An age (90m, 12h, 7d) or a time in ISO 8601.")] = "24h",
+) -> None:
     """List what happened, oldest first: changes by operators, stack runs, and changes from outside hermesops."""
     from hermesops.app.services.fleet import happenings
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hermesops.cli.console import advice
 from hermesops.cli.views import shapes
+from hermesops.cli.views.alerts import span
 from hermesops.cli.views.shapes import timestamp
 from hermesops.errors import Hint
 from hermesops.model.fleet import CellTally, LowOnDisk
@@ -202,9 +203,8 @@ def loss_lines(backups: "Loss") -> list[str]:
     """The same for people."""
     if not backups.agents:
         return []
-    hours, minutes = backups.oldest_s // 3600, backups.oldest_s // 60 % 60
     none = f"; {backups.never} have none yet" if backups.never else ""
-    line = f"backups: at most {hours} h {minutes} min of what agents know would be lost with their machines{none}"
+    line = f"backups: no agent would lose more than {span(backups.oldest_s)} with its machine{none}"
     if not backups.late:
         return [line]
     late = f"{backups.late} of {backups.agents} agents have none of the last {backups.objective_s // 3600} h"

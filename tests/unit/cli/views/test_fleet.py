@@ -203,11 +203,11 @@ def test_what_would_be_lost_with_all_machines() -> None:
         "objective_s": 86_400,
     }
     assert fleet_view.loss_lines(well) == [
-        "backups: at most 22 h 13 min of what agents know would be lost with their machines; 1 have none yet"
+        "backups: no agent would lose more than 22 h 13 min with its machine; 1 have none yet"
     ]
     late = fleet_view.loss_lines(replace(well, oldest_s=90_000, late=3, never=0))
     assert late == [
-        "backups: at most 25 h 0 min of what agents know would be lost with their machines",
+        "backups: no agent would lose more than 1 d 1 h with its machine",
         (
             "3 of 40 agents have none of the last 24 h: hermesops backup list names them, "
             "hermesops runbook run backups-are-late leads to their backups"
