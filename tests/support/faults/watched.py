@@ -29,6 +29,9 @@ from tests.support.real.command import Command, local_world
 USERS = ("ada", "bob", "cyd")
 """Two in one cell, the third in another."""
 
+_TOLD_S = 15.0
+"""Seconds within which an alert that fires is told of."""
+
 SCALE = 0.3
 """Shorter, a busy computer makes well machines look silent."""
 
@@ -231,6 +234,7 @@ class WatchedFleet:
             return len(heard) >= len(USERS) or Pending(f"{len(heard)} of {len(USERS)}")
 
         await until(all_there, what="the first figures of every machine", timeout_s=300, every_s=2)
+        await pause(_TOLD_S)  # what fired meanwhile is told a little later
         await self.quiet(within_s=300)
 
     async def gateways(self) -> dict[str, str]:
