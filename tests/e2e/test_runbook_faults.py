@@ -46,7 +46,7 @@ async def with_ada(home: Path) -> AsyncIterator[Command]:
         yield command
 
 
-@pytest.mark.turns(3)
+@pytest.mark.turns(5)
 @pytest.mark.parametrize("name", DRILLED)
 async def test_a_drill_ends_well_and_leaves_nothing(pooled: Command, name: str) -> None:
     await pooled.ok("pool", "refill")
@@ -65,7 +65,7 @@ async def test_a_runbook_ends_a_fault_that_changes_its_world(tmp_path: Path, nam
         await EXECUTIONS[name](world)
 
 
-@pytest.mark.turns(3)
+@pytest.mark.turns(5)
 @pytest.mark.parametrize("name", [name for name in EXECUTIONS if name not in ALONE])
 async def test_a_runbook_ends_its_fault(simulated: Command, name: str) -> None:
     await EXECUTIONS[name](simulated)
