@@ -388,6 +388,7 @@ CHAINS: tuple[Chain, ...] = (
     Chain(
         "machine-cut-off",
         is_alone=True,
+        beside=frozenset({"BreakGlassOpen", "VendorDown"}),  # of the runbook's doing, and of the cause
         inject=commands(
             ("local", "fault", "set", "edge-error", "--path", "/machines/*/toolbox", "--for", "900"),
             ("local", "fault", "set", "proxy-unauthorised", "--for", "900"),
