@@ -78,6 +78,12 @@ class Ways:
         self._machines = machines
         self._sources = sources
         self._trial: asyncio.Task[object] | None = None
+        self._failed: frozenset[Source] = frozenset()
+
+    @property
+    def are_doubtful(self) -> bool:
+        """Whether one failed in the last trial: the next one should be soon."""
+        return bool(self._failed)
 
     async def work(self, asked: Sequence[Control]) -> bool | None:
         """Whether both do; ``None`` where there was nobody to ask."""
@@ -99,10 +105,12 @@ class Ways:
         answers = [Answers("") if isinstance(one, HermesError) else one for one in said]
         found = judge(asked, answers)
         for source, lets_through in found.items():
-            if lets_through is not None:
-                self._sources.note(
-                    source, answers=lets_through, problem="of machines that send heartbeats none answered"
-                )
-            elif source is not Source.JUSTAVPS:
-                self._sources.forget(source)
+            if lets_through:
+                self._sources.up(source)
+            elif lets_through is None:
+                if source is not Source.JUSTAVPS:
+                    self._sources.forget(source)
+            elif source in self._failed:  # once may be three gateways that start anew
+                self._sources.down(source, "of machines that send heartbeats none answered, twice")
+        self._failed = frozenset(source for source, lets_through in found.items() if lets_through is False)
         return found

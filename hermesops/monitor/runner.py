@@ -62,6 +62,9 @@ _ASK_ALIVE_AGAIN_S = 300.0
 _WAYS_S = 60.0
 """Seconds from one trial of the ways to machines to the next."""
 
+_WAYS_AGAIN_S = 15.0
+"""The same after one in which a way failed."""
+
 _CONTINUE_S = 60.0
 _FLAGS = (
     "hermesops_break_glass_open",
@@ -234,7 +237,7 @@ class Monitor:
         beats = await self._heartbeats(fleet)
         is_settled = once or self._sources.answers_for_s(Source.PROMETHEUS) >= SILENT_S
         facts = self._facts(fleet, beats or {}, knows_heartbeats=beats is not None and is_settled)
-        if not once and self._is_due("ways", _WAYS_S):
+        if not once and self._is_due("ways", _WAYS_AGAIN_S if self._ways.are_doubtful else _WAYS_S):
             self._ways.begin(controls(facts, beats or {}))
         verdict = decide(facts, self._policy)
         if verdict.asks:

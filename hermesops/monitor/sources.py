@@ -36,13 +36,6 @@ class Sources:
         if self._turned(source, answers=False) is not False:
             _log.warning("source_does_not_answer", source=source.value, problem=problem)
 
-    def note(self, source: Source, *, answers: bool, problem: str) -> None:
-        """It has, or it has not."""
-        if answers:
-            self.up(source)
-        else:
-            self.down(source, problem)
-
     def forget(self, source: Source) -> None:
         """Whether it answers is not known any more."""
         self._answers.pop(source, None)

@@ -1314,7 +1314,7 @@ PLATFORM: dict[str, tuple[Case, ...]] = {
             monitor(900)
             | {_way("justavps"): steady(1, 900), _way("proxy"): steady(1, 900)}
             | {_way("toolbox"): then((1, 300), (0, 300), (1, 300))},
-            {415: (), 425: ({},), 590: ({},), 610: ()},
+            {355: (), 365: ({},), 590: ({},), 610: ()},
         ),
         Case(
             Kind.FIRES,
@@ -1322,7 +1322,7 @@ PLATFORM: dict[str, tuple[Case, ...]] = {
             monitor(900)
             | {_way("justavps"): then((1, 300), (0, 600))}
             | {_way(name): then((1, 300), ("_", 600)) for name in ("toolbox", "proxy")},
-            {415: (), 425: ({},), 890: ({},)},
+            {355: (), 365: ({},), 890: ({},)},
         ),
         Case(
             Kind.FIRES,
@@ -1332,9 +1332,9 @@ PLATFORM: dict[str, tuple[Case, ...]] = {
         ),
         Case(
             Kind.BELOW,
-            "it was away for less than two minutes",
-            monitor(900) | {_way("toolbox"): then((1, 300), (0, 105), (1, 495))},
-            {400: (), 425: (), 900: ()},
+            "it was away for less than a minute",
+            monitor(900) | {_way("toolbox"): then((1, 300), (0, 45), (1, 555))},
+            {340: (), 365: (), 900: ()},
         ),
         Case(
             Kind.BELOW,

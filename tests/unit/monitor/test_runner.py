@@ -134,9 +134,26 @@ def test_a_way_by_which_nobody_answers_is_told_though_every_heartbeat_is_well(wa
         assert [line["source"] for line in events(log, event)] == [way]
     away = f'hermesops_monitor_source_up{{asked="{way}"}} 0\n'
     told = [number for number, text in enumerate(fleet.pushed) if away in text]
-    assert 61 <= told[0] <= 66, "within a minute"
+    assert 61 <= told[0] <= 68, "within a minute and a half"
     assert len(told) == told[-1] - told[0] + 1
     assert away not in fleet.pushed[-1]
+
+
+def test_a_way_that_fails_once_is_not_told_and_is_tried_again_soon(log: list[Any]) -> None:
+    fleet = WatchedFleet.of(10)
+    failed: list[float] = []
+
+    def once(second: float) -> bool:
+        if second > 900 and len(failed) < 3:
+            failed.append(second)
+            return True
+        return False
+
+    fleet.away = {"proxy": once}
+    fleet.watch(2_000, fleet.monitor())
+    assert events(log, "source_does_not_answer") == []
+    assert len(failed) == 3
+    assert any(10 < at - failed[0] < 20 for at, _ in fleet.asked)
 
 
 def test_no_label_is_one_that_the_ingest_replaces() -> None:
