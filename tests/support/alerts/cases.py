@@ -1349,10 +1349,10 @@ PLATFORM: dict[str, tuple[Case, ...]] = {
             {400: (), 900: ()},
         ),
         Case(
-            Kind.BELOW,
-            "what nobody knows any more is not told",
-            monitor(900) | {_way("toolbox"): then((0, 100), ("_", 800))},
-            {110: (), 300: (), 900: ()},
+            Kind.FIRES,
+            "what nobody knows any more is told for a minute",
+            monitor(900) | {_way("toolbox"): then((0, 105), ("_", 795))},
+            {50: (), 95: ({},), 180: (), 900: ()},
         ),
     ),
     "RolloutHalted": (
