@@ -74,8 +74,8 @@ async def changes(command: Command, rollout_id: str) -> list[dict[str, Any]]:
 
 
 async def test_canaries_that_get_slower_halt_a_live_rollout_and_it_can_be_replayed(fleet: Command) -> None:
-    # A turn takes 0.2 s, and as long again to be noticed on a busy computer: twice as long would hardly be seen there.
-    slow = await built(fleet, "slow", "slow:1:3.5")
+    # A turn takes 0.2 s, and twice that to be noticed on a busy computer: one twice as long would hardly be seen there.
+    slow = await built(fleet, "slow", "slow:1:3")
     ran = await fleet.run(
         "rollout", "start", slow, *QUICK, "--stages", "50%,100%", "--vitals", "turn_latency", "--json"
     )

@@ -142,12 +142,12 @@ def _finish(
     }
     done = sum(one.outcome.value == "done" for one in made.results)
     result("runbook-run", shown, [] if failure else [f"runbook {runbook.name}: {done} steps done, as it expects"])
-    for line in _left(runbook):
-        say(line)
     if failure is None:
         if runbook.alerts:
             say(advice(Hint("its alert ends by itself, some minutes after its cause:", ("alert", "list"))))
         return 0
+    for line in _left(runbook):
+        say(line)
     complain(failure)
     return failure.exit_code
 

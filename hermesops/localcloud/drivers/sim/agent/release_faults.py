@@ -96,7 +96,7 @@ class Symptoms:
 
     def turn_s(self, turn: str) -> float:
         """Seconds of a turn, which vary."""
-        noise = 0.8 + 0.4 * draw(self.machine_id, "turn", turn)
+        noise = 0.9 + 0.2 * draw(self.machine_id, "turn", turn)
         return _TURN_S * noise * self.faults.get(ReleaseFault.SLOW, 1)
 
     @property
