@@ -150,7 +150,7 @@ def _of_silence(facts: HealthFacts, beat: float | None) -> Judgement | None:
 def _why_unknown(machine: MachineFact | None, beat: float | None) -> tuple[str, ...]:
     reasons = [f"no answer of its gateway in the last {ANSWER_S:.0f} s is recorded"]
     if beat is not None:
-        reasons.append(f"a heartbeat came {ago(beat)}")
+        reasons.append(f"a heartbeat came {ago(beat)} without a word on its gateway: runbook metrics-incomplete")
     if machine is None:
         reasons.append("JustAVPS was never asked")
     elif not _is_possible(machine.age_s):

@@ -24,6 +24,7 @@ class Observations:
     Attributes:
         unit: systemd's properties of the gateway.
         identity: The instance that the machine reports; ``None`` for none.
+        handed: Whether what the machine was handed can be read.
         alive_status: HTTP status of ``/health``; 0 without an answer, and then ``alive_reason`` says why.
         key_digest: SHA-256 of the API key in the managed environment.
         detailed_status: HTTP status of ``/health/detailed`` with that key.
@@ -41,6 +42,7 @@ class Observations:
 
     unit: Mapping[str, str] = field(default_factory=dict)
     identity: Mapping[str, Any] | None = None
+    handed: bool = False
     release: Mapping[str, Any] = field(default_factory=dict)
     alive_status: int = 0
     alive_reason: str = ""
@@ -77,6 +79,7 @@ class Observations:
         return cls(
             unit=answer.get("unit") or {},
             identity=answer.get("identity"),
+            handed=bool(answer.get("handed")),
             release=answer.get("release") or {},
             alive_status=int(alive.get("status") or 0),
             alive_reason=str(alive.get("reason") or ""),

@@ -33,6 +33,7 @@ async def test_settings_are_changed_once_kept_secret_and_taken_back(world: Comma
     assert (config["model"]["default"], config["agent"]["disabled_toolsets"]) == ("gpt-4o", ["code_execution"])
     checks = (await world.ok("instance", "verify", user, "--json")).json["checks"]
     assert [check["seen"] for check in checks if check["check"] == "model"] == ["gpt-4o, token accepted"]
+    assert (await world.ok("instance", "verify", user, "--failed")).stdout == "everything is ok\n"
     await world.ok("instance", "chat", user, "hello", "--reason", "t")
     assert (await _models_asked_for(world, row["instance_id"]))[-1] == "gpt-4o"
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from hermesops.model.backup import Loss
     from hermesops.model.fleet import LowOnDisk
     from hermesops.model.operation import BackgroundWork
+    from hermesops.model.rollout import Freeze
     from hermesops.model.selector import Selector
 
 app = Noun(no_args_is_help=True)
@@ -57,6 +58,7 @@ class _Status:
     crowded: "list[LowOnDisk]"
     work: "BackgroundWork"
     actions: str
+    freezes: "tuple[Freeze, ...]"
     now: "datetime"
 
     @classmethod
@@ -66,8 +68,9 @@ class _Status:
 
         backups, health = composed.registry.backups, fleet_health(composed.registry)
         crowded = backups.list_low_on_disk({plan: gb * GB for plan, gb in composed.env.settings.data_gb.items()})
-        beside = (composed.registry.operations.background(), composed.env.settings.monitoring.actions)
         now = composed.registry.now()
+        freezes = tuple(one for one in composed.registry.freezes.list() if one.holds_at(now))
+        beside = (composed.registry.operations.background(), composed.env.settings.monitoring.actions, freezes)
         if not selector.conditions:
             return cls(health, selected(health, chosen), backups.loss(RPO), list(crowded), *beside, now)
         health = narrowed(health, selector)
@@ -84,6 +87,7 @@ class _Status:
             "health": fleet.judged(self.health, self.instances),
             "backups": fleet.loss(self.loss) if self.loss else None,
             "crowded": fleet.crowded(self.crowded),
+            "freezes": [rollout_view.freeze(one, self.now) for one in self.freezes],
             **fleet.background(self.work, self.actions),
         }
 
@@ -93,6 +97,7 @@ class _Status:
             *fleet.health_lines(self.health, self.instances),
             *(fleet.loss_lines(self.loss) if self.loss else []),
             *fleet.crowded_lines(self.crowded),
+            *fleet.freeze_lines(self.freezes),
             *(self._background() if self.health.judgements or self.work.waiting else []),
         ]
 

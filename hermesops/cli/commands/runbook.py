@@ -140,8 +140,10 @@ def _finish(
         "problem": failure.message if failure else None,
         "hint": failure.hint if failure else None,
     }
-    done = sum(one.outcome.value == "done" for one in made.results)
-    result("runbook-run", shown, [] if failure else [f"runbook {runbook.name}: {done} steps done, as it expects"])
+    done = [one.step.kind.value for one in made.results if one.outcome.value == "done"]
+    changes = len(done) - done.count("read")
+    words = f"runbook {runbook.name}: {len(done)} steps done, of which {changes} changed something, as it expects"
+    result("runbook-run", shown, [] if failure else [words])
     if failure is None:
         if runbook.alerts:
             say(advice(Hint("its alert ends by itself, some minutes after its cause:", ("alert", "list"))))

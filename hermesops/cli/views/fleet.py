@@ -14,7 +14,7 @@ from hermesops.model.fleet import CellTally, LowOnDisk
 from hermesops.model.health import Condition
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.plan import GB
-from hermesops.node.untrusted.foreign_text import unbroken
+from hermesops.node.untrusted.foreign_text import one_line, quoted, unbroken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from hermesops.model.backup import Loss
     from hermesops.model.fleet import RecordedInstance
     from hermesops.model.operation import BackgroundWork
+    from hermesops.model.rollout import Freeze
 
 STATUS_SIGNS = {
     InstanceStatus.PROVISIONING: "P",
@@ -210,6 +211,19 @@ def loss_lines(backups: "Loss") -> list[str]:
     late = f"{backups.late} of {backups.agents} agents have none of the last {backups.objective_s // 3600} h"
     todo = ("runbook", "run", "backups-are-late")
     return [line, advice(f"{late}:", ("backup", "list"), "names them,", todo, "leads to their backups")]
+
+
+def freeze_lines(freezes: "Sequence[Freeze]") -> list[str]:
+    """Freezes that hold now, which are easily forgotten."""
+    return [
+        advice(
+            f"frozen {f'until {one.ends_at:%Y-%m-%d %H:%M} UTC' if one.ends_at else 'without an end'}"
+            f" by {one_line(one.who)}, {quoted(one.reason)}:",
+            ("freeze", "lift", one.id),
+            "ends that",
+        )
+        for one in freezes
+    ]
 
 
 def crowded(agents: Sequence[LowOnDisk]) -> list[dict[str, object]]:

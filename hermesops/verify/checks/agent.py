@@ -48,6 +48,11 @@ def _secrets(host: Host, _: Expected) -> str:
     )
 
 
+def _handed(host: Host, _: Expected) -> str:
+    broken_unless(observed(host).handed, "/etc/hermes-node/instance.json is no JSON: hermes-node cannot read it")
+    return "readable"
+
+
 def _identity(host: Host, expected: Expected) -> str:
     identity = observed(host).identity
     broken_unless(identity is not None, "the machine has no instance")
@@ -135,6 +140,12 @@ AGENT_PROMISES = (
     Promise("release", "the running agent is the slot's", _release, Hint(("instance", "restart", "USER"))),
     Promise(
         "secrets", "files with secrets are private", _secrets, Hint(("provision", "USER"), "hands them over again")
+    ),
+    Promise(
+        "payload",
+        "what the machine was handed can be read",
+        _handed,
+        Hint(("provision", "USER"), "hands it over again"),
     ),
     Promise("identity", "the machine knows whose it is", _identity, Hint("stop;", ("instance", "show", "USER"))),
     Promise("api", "the agent's API answers", _api, Hint(("instance", "logs", "USER"))),

@@ -244,6 +244,7 @@ def observe() -> "dict[str, object]":
         "unit": properties,
         "identity": parsed(read("/etc/hermes-node/identity.json")) or None,
         "release": release(),
+        "handed": bool(parsed(read("/etc/hermes-node/instance.json"))),
         "alive": {"status": alive_status, "version": word(alive.get("version")), "reason": word(alive.get("reason"))},
         "key_digest": hashlib.sha256(key.encode()).hexdigest() if key else "",
         "detailed": {

@@ -27,6 +27,7 @@ HEALTHY_OBSERVATION: dict[str, Any] = {
     },
     "identity": {"instance": INSTANCE, "user": "u", "plan": "light", "cell": "cell1", "epoch": 1},
     "release": {"id": "0.19.0-abc", "hermes_agent": "0.19.0"},
+    "handed": True,
     "alive": {"status": 200, "version": "0.19.0", "reason": ""},
     "key_digest": KEY_DIGEST,
     "detailed": {"status": 200, "verdict": "ok", "state": "running", "failing": []},

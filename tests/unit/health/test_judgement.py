@@ -28,6 +28,7 @@ from hermesops.model.vitals import TurnOutcome
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 READY = MachineFact("ready", 20.0)
 OK = AgentFact(GatewayHealth.OK, 12.0)
+NO_WORD = "without a word on its gateway: runbook metrics-incomplete"
 NO_ANSWER = "no answer of its gateway in the last 90 s is recorded"
 
 
@@ -87,7 +88,11 @@ def agent(gateway: GatewayHealth, age_s: float = 12.0) -> HealthFacts:
         (
             HealthFacts(READY, (), SILENT_S),
             "unknown",
-            (NO_ANSWER, "a heartbeat came 90 s ago", "its machine was ready when JustAVPS was asked 20 s ago"),
+            (
+                NO_ANSWER,
+                f"a heartbeat came 90 s ago {NO_WORD}",
+                "its machine was ready when JustAVPS was asked 20 s ago",
+            ),
         ),
         (
             HealthFacts(READY, (), SILENT_S + 1),
@@ -102,7 +107,11 @@ def agent(gateway: GatewayHealth, age_s: float = 12.0) -> HealthFacts:
         (
             HealthFacts(MachineFact("stopped", 20.0), (), 10.0),
             "unknown",
-            (NO_ANSWER, "a heartbeat came 10 s ago", "its machine was stopped when JustAVPS was asked 20 s ago"),
+            (
+                NO_ANSWER,
+                f"a heartbeat came 10 s ago {NO_WORD}",
+                "its machine was stopped when JustAVPS was asked 20 s ago",
+            ),
         ),
         (HealthFacts(READY, is_unanswered=True), "silent", ("hermes-node did not answer through the toolbox",)),
         (

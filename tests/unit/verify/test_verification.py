@@ -159,6 +159,7 @@ BREAKS = [
     ("skills", observe("home.filesystem", "tmpfs")),
     ("skills", observe("home.used", "/root/.hermes")),
     ("skills", observe("home.skills", -1)),
+    ("payload", observe("handed", value=False)),
     ("user-settings", observe("home.settings", -1)),
     ("user-settings", observe("home.settings", 0)),
     ("chat", turn(status=500, answered=False, error="no provider")),

@@ -49,6 +49,7 @@ def verify(
     state: Annotated[
         bool, typer.Option("--state", help="Only compare its state with its newest backup; exit 7 if it differs.")
     ] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="Show only what is not ok.")] = False,
 ) -> int:
     """Check on the machine what the roles promise, in one round trip, and name what is wrong."""
     if state:
@@ -58,8 +59,9 @@ def verify(
     composed, instance = find_instance(user)
     verification = context.run_connected(composed, lambda session: session.verify(instance))
     checks = verification.for_user(user)
-    rows = [{**shapes.check(one), "hint": "" if one.verdict is Verdict.OK else one.hint} for one in checks]
-    table("verify", "checks", ("check", "verdict", "seen", "hint"), rows, "no checks")
+    shown = [one for one in checks if not failed or one.verdict is not Verdict.OK]
+    rows = [{**shapes.check(one), "hint": "" if one.verdict is Verdict.OK else one.hint} for one in shown]
+    table("verify", "checks", ("check", "verdict", "seen", "hint"), rows, "everything is ok")
     fine = sum(check.verdict is Verdict.OK for check in checks)
     warnings = sum(check.verdict is Verdict.WARNING for check in checks)
     noted = f", {warnings} warning{'s' if warnings > 1 else ''}" if warnings else ""

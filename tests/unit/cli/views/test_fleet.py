@@ -21,6 +21,7 @@ from hermesops.model.ids import CellName, InstanceId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import BackgroundWork
 from hermesops.model.plan import Plan
+from hermesops.model.rollout import Freeze
 from hermesops.model.stack import StackHistoryEntry
 from hermesops.model.unassigned_machine import MachineRole, UnassignedStatus
 from hermesops.monitor.decide import Actions
@@ -190,6 +191,15 @@ def test_commands_that_follow_each_other_are_numbered() -> None:
     assert fleet_view.drift_lines([lost])[2:4] == [
         "    1. $ hermesops instance terminate ada --now --without-backup",
         "    2. $ hermesops provision ada --plan light",
+    ]
+
+
+def test_a_freeze_that_holds_is_not_forgotten() -> None:
+    at = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
+    held = Freeze("f1", at, at + timedelta(hours=4), "JustAVPS is\ndown", "ada@example.net")
+    assert fleet_view.freeze_lines([held, replace(held, id="f2", ends_at=None)]) == [
+        "frozen until 2026-01-02 07:04 UTC by ada@example.net, “JustAVPS is down”: hermesops freeze lift f1 ends that",
+        "frozen without an end by ada@example.net, “JustAVPS is down”: hermesops freeze lift f2 ends that",
     ]
 
 
