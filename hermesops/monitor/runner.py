@@ -417,7 +417,7 @@ class Monitor:
 
     def _of_sources(self) -> dict[Series, float]:
         return {
-            series("hermesops_monitor_source_up", asked=source.value): float(answers)
+            series("hermesops_monitor_source_up", service=source.value): float(answers)
             for source, answers in self._sources.all().items()
         }
 

@@ -1141,7 +1141,7 @@ _WRITTEN = 'node_textfile_mtime_seconds{job="host", file="/var/lib/hermes-platfo
 
 def _way(name: str) -> str:
     """The monitor's series of a way to machines."""
-    return f'hermesops_monitor_source_up{{asked="{name}"}}'
+    return f'hermesops_monitor_source_up{{service="{name}"}}'
 
 
 PLATFORM: dict[str, tuple[Case, ...]] = {

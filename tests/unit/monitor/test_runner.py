@@ -119,7 +119,7 @@ def test_while_a_source_is_away_nothing_is_rebooted_and_it_is_told_once(source: 
     assert 5_000 < at < 5_250, "it goes on by itself"
     for event in ("source_does_not_answer", "source_answers_again"):
         assert [line["source"] for line in events(log, event)] == [source]
-    away = f'hermesops_monitor_source_up{{asked="{source}"}} 0\n'
+    away = f'hermesops_monitor_source_up{{service="{source}"}} 0\n'
     assert any(away in text for text in fleet.pushed)
     assert away not in fleet.pushed[-1]
 
@@ -132,7 +132,7 @@ def test_a_way_by_which_nobody_answers_is_told_though_every_heartbeat_is_well(wa
     assert fleet.repaired == []
     for event in ("source_does_not_answer", "source_answers_again"):
         assert [line["source"] for line in events(log, event)] == [way]
-    away = f'hermesops_monitor_source_up{{asked="{way}"}} 0\n'
+    away = f'hermesops_monitor_source_up{{service="{way}"}} 0\n'
     told = [number for number, text in enumerate(fleet.pushed) if away in text]
     assert 61 <= told[0] <= 68, "within a minute and a half"
     assert len(told) == told[-1] - told[0] + 1
@@ -160,7 +160,7 @@ def test_no_label_is_one_that_the_ingest_replaces() -> None:
     fleet = WatchedFleet.of(3)
     fleet.watch(600, fleet.monitor())
     own = "\n".join(line for line in fleet.pushed[-1].splitlines() if line.startswith("hermesops_monitor_"))
-    assert 'source_up{asked="toolbox"} 1' in own
+    assert 'source_up{service="toolbox"} 1' in own
     assert [label for label in IDENTITY if f'{label.decode()}="' in own] == []
 
 
@@ -169,8 +169,8 @@ def test_what_no_answer_tells_of_is_not_told(log: list[Any]) -> None:
     fleet.away = {"justavps": lambda second: 900 < second < 5_000}
     fleet.watch(3_000, fleet.monitor())
     assert [line["source"] for line in events(log, "source_does_not_answer")] == ["justavps"]
-    assert 'asked="justavps"} 0\n' in fleet.pushed[-1]
-    assert 'asked="toolbox"' not in fleet.pushed[-1], "it is a part of what is away"
+    assert 'service="justavps"} 0\n' in fleet.pushed[-1]
+    assert 'service="toolbox"' not in fleet.pushed[-1], "it is a part of what is away"
 
 
 def test_gateways_that_are_down_are_not_taken_for_a_proxy_that_is(log: list[Any]) -> None:
@@ -206,7 +206,7 @@ def test_a_registry_that_is_away_ends_the_lead_and_comes_back(log: list[Any]) ->
     assert 5_000 < at < 5_250
     assert len(events(log, "source_does_not_answer")) == 1
     assert len(events(log, "monitor_leads")) == 2
-    cut_off = [text for text in fleet.pushed if 'source_up{asked="registry"} 0' in text]
+    cut_off = [text for text in fleet.pushed if 'source_up{service="registry"} 0' in text]
     assert len(cut_off) > 200, "a monitor without its registry is taken for dead"
     assert all('hermesops_instance_expected{instance_id="i0001",cell="cell0"} 1' in text for text in cut_off)
     assert "hermesops_monitor_leader 0" in cut_off[0].splitlines()
