@@ -23,7 +23,7 @@ from hermesops.waiting import cancel
 _AT_MOST = 3
 """How many machines are asked at once."""
 
-_LOT = random.SystemRandom()
+_RANDOM = random.SystemRandom()
 
 _ASKING = Limits(at_once=_AT_MOST, slow_after_s=15.0, within_s=30.0)
 
@@ -43,7 +43,7 @@ class Control:
 def controls(facts: FleetFacts, beats: Mapping[InstanceId, Heartbeat]) -> Sequence[Control]:
     """Machines that nobody works on, some whose gateways serve where there are any.
 
-    By lot: what machines say of themselves must not bring it about that only they are asked.
+    At random: what machines say of themselves must not bring it about that only they are asked.
     """
     if not facts.knows_heartbeats:
         return ()
@@ -56,7 +56,7 @@ def controls(facts: FleetFacts, beats: Mapping[InstanceId, Heartbeat]) -> Sequen
 def draw(alive: Sequence[InstanceId], serving: Collection[InstanceId]) -> Sequence[Control]:
     """A few of those that should answer, only such whose gateways serve where there are any."""
     among = [one for one in alive if one in serving] or alive
-    return [Control(one, serves=one in serving) for one in _LOT.sample(among, min(_AT_MOST, len(among)))]
+    return [Control(one, serves=one in serving) for one in _RANDOM.sample(among, min(_AT_MOST, len(among)))]
 
 
 def judge(asked: Sequence[Control], answers: Sequence[Answers]) -> Mapping[Source, bool | None]:
