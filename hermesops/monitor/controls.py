@@ -71,6 +71,12 @@ def judge(asked: Sequence[Control], answers: Sequence[Answers]) -> Mapping[Sourc
     }
 
 
+async def ask_all(machines: Machines, whom: Sequence[InstanceId], limits: Limits) -> list[Answers]:
+    """Ask machines by both ways; one that could not be asked in its time has told nothing."""
+    said = await fan_out(whom, machines.ask, limits)
+    return [Answers("") if isinstance(found, HermesError) else found for found in said]
+
+
 class Ways:
     """Tries the ways, and notes of each whether it lets somebody through."""
 
@@ -101,9 +107,7 @@ class Ways:
             await cancel(self._trial)
 
     async def _try(self, asked: Sequence[Control]) -> Mapping[Source, bool | None]:
-        said = await fan_out([one.id for one in asked], self._machines.ask, _ASKING)
-        answers = [Answers("") if isinstance(one, HermesError) else one for one in said]
-        found = judge(asked, answers)
+        found = judge(asked, await ask_all(self._machines, [one.id for one in asked], _ASKING))
         for source, lets_through in found.items():
             if lets_through:
                 self._sources.up(source)

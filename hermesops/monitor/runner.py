@@ -15,12 +15,12 @@ import structlog
 
 from hermesops import waiting
 from hermesops.errors import HermesError, RefusedError, UsageError
-from hermesops.fan_out import Limits, fan_out
+from hermesops.fan_out import Limits
 from hermesops.model.fleet import ExpectedFleet, ExpectedInstance
 from hermesops.model.health import HEARTBEAT_S, SILENT_S, Answers, GatewayHealth
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.operation import MONITOR_SUBJECT, LeaseHeldError
-from hermesops.monitor.controls import Ways, controls
+from hermesops.monitor.controls import Ways, ask_all, controls
 from hermesops.monitor.decide import (
     About,
     Ask,
@@ -318,12 +318,10 @@ class Monitor:
         return clock - asked_at
 
     async def _ask(self, whom: list[InstanceId]) -> dict[InstanceId, Answers]:
-        said = await fan_out(whom, self._machines.ask, _ASKING)
+        said = await ask_all(self._machines, whom, _ASKING)
         clock = asyncio.get_running_loop().time()
         self._asked = {one: at for one, at in self._asked.items() if clock - at[0] < _ASK_ALIVE_AGAIN_S}
-        answers = {
-            one: Answers("") if isinstance(found, HermesError) else found for one, found in zip(whom, said, strict=True)
-        }
+        answers = dict(zip(whom, said, strict=True))
         for one, found in answers.items():
             self._asked[one] = clock, found.is_alive
         if any(found.machine for found in answers.values()):

@@ -70,7 +70,8 @@ async def verify(channel: Channel, expected: Expected, promises: Sequence[Promis
         completed = await _answer(channel, command_of(commands, limit_s=limit_s), limit_s + 10)
         answers = answers_of(commands, completed)
     except HermesError as error:
-        return Verification((Check("answers", Verdict.UNKNOWN, error.message, error.hint or _NO_ANSWER),), (), 1)
+        hint = Hint(error.hint, ";", _NO_ANSWER)
+        return Verification((Check("answers", Verdict.UNKNOWN, error.message, hint),), (), 1)
     found = await _judged(channel, expected, promises, answers)
     return replace(found, round_trips=found.round_trips + 1)
 

@@ -309,19 +309,25 @@ class Unreachable(PromisingMachine):
         raise MachineUnreachableError("machine m-1 does not answer")
 
 
+class Refused(PromisingMachine):
+    async def run(self, command: str, **_options: object) -> Completed:
+        self.runs.append(command)
+        raise MachineUnreachableError("502, an answer that is not JSON", hint=Hint(("instance", "list")))
+
+
 class WithoutPython(PromisingMachine):
     async def run(self, command: str, **_options: object) -> Completed:
         self.runs.append(command)
         return Completed(127, b"", b"sh: 1: python3: not found")
 
 
-@pytest.mark.parametrize("kind", [Unreachable, WithoutPython])
+@pytest.mark.parametrize("kind", [Unreachable, Refused, WithoutPython])
 async def test_a_machine_that_does_not_answer_is_unknown_and_told_once(kind: type[PromisingMachine]) -> None:
     machine = kind()
     found = await verify(as_channel(machine), EXPECTED)
     [check] = found.checks
     assert check.verdict is Verdict.UNKNOWN
-    assert check.hint, "what to do, where a cut toolbox is the cause"
+    assert "hermesops runbook show break-glass" in str(check.hint), "what to do, where a cut toolbox is the cause"
     assert (found.findings, found.is_ok, len(machine.runs)) == ((), False, 1)
 
 
