@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import anyio.lowlevel
 import structlog
 from ansible.errors import AnsibleConnectionFailure, AnsibleError, AnsibleFileNotFound
 from ansible.module_utils.common.text.converters import to_bytes, to_text
@@ -95,6 +96,10 @@ _LOOK_EVERY_S = 1.0
 
 T = TypeVar("T")
 display = Display()
+
+# anyio, which httpx calls, imports its half of asyncio at the first call. Ansible forks a worker for each task, and
+# imports this module before: so it is imported once, and not for 50 ms in every worker.
+asyncio.run(anyio.lowlevel.checkpoint())
 
 if not structlog.is_configured():
     # A worker's stdout belongs to Ansible, and structlog prints there unless told otherwise.

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hermesops.app.services.platform_host import Part, PlatformHost
     from hermesops.app.services.platform_restore import DatabaseRestore
     from hermesops.app.services.platform_router import RouterPart
+    from hermesops.app.services.platform_services import PlatformServices
     from hermesops.app.services.platform_state import HostState
     from hermesops.app.services.saved_previews import SavedPreviews
     from hermesops.converge import Converger
@@ -184,6 +185,19 @@ class PlatformParts:
         from hermesops.app.services.platform_state import observe_host
 
         return await observe_host(self.host.channel_to(await self._machine()))
+
+    async def services(self) -> "PlatformServices":
+        """The services of its host; raises as ``observe``."""
+        from hermesops.app.services.platform_services import PlatformServices
+
+        return PlatformServices(self.host.channel_to(await self._machine()))
+
+    def note_restart(self, service: str, why: str) -> None:
+        """Note in the audit that services are restarted; only say it where no registry answers, which may be why."""
+        try:
+            self.app.registry.audit.append("platform_restarted", f"platform/{service or 'down'}", why=why)
+        except UnavailableError as error:
+            self.app.report(f"without an entry in the audit: {error.message}")
 
     @cached_property
     def _world(self) -> "WorldFiles":

@@ -229,10 +229,13 @@ class LocalPlatforms:
         async with self.stack.hold_lease(self.stack.lease) as turn:
             return await turn.guard(self._up(signed))
 
-    async def apply(self, machine_id: MachineId, parts: Sequence[Part]) -> tuple[str, ...]:
+    async def apply(
+        self, machine_id: MachineId, parts: Sequence[Part], *, has_packages: bool = False
+    ) -> tuple[str, ...]:
         """Apply these roles alone to its machine, as ``PlatformHost.apply`` does; the tasks that changed something."""
         url = httpx.URL(f"https://{self.services[PlatformService.MONITORING]}")
-        return await self.host.apply(HostAddress(platform_machine_name(self.environment), machine_id, url.host), parts)
+        at = HostAddress(platform_machine_name(self.environment), machine_id, url.host)
+        return await self.host.apply(at, parts, has_packages=has_packages)
 
     async def _up(self, signed: SavedPreview | None) -> PlatformUp:
         begun = time.monotonic()
@@ -241,10 +244,10 @@ class LocalPlatforms:
         self.report(f"machine {name}")
         await started(self.client, self.host.channel_to, machine_id, name, report=self.report)
         write_private(self.world.platform, machine_id.encode())  # the machine's way to the vendor's API opens
-        changed = await self.apply(machine_id, await self.parts())
+        image = (await self.client.get_machine(machine_id)).image_id or ""
+        changed = await self.apply(machine_id, await self.parts(), has_packages=bool(image))
         await self.host.wait_for_monitoring(f"https://{self.services[PlatformService.MONITORING]}")
         write_private(self.world.monitoring, b"")
-        image = (await self.client.get_machine(machine_id)).image_id or ""
         return PlatformUp(done, name, changed, round(time.monotonic() - begun, 1), image)
 
 

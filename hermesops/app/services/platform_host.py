@@ -1,7 +1,8 @@
 """The host of an environment's platform: which roles it gets, with certificates of its own, and when it answers."""
 
+import asyncio
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -23,25 +24,31 @@ from hermesops.image.machines import Reporter
 from hermesops.model.certificate import CallerName
 from hermesops.model.ids import MachineId
 from hermesops.pki.authority import Authority
-from hermesops.waiting import Pending, until
+from hermesops.waiting import Pending, cancel, until
 
 PLAYBOOK, GROUP = "platform", "platforms"
 
-ROLES = (
-    "hermes_platform_postgresql",
-    "hermes_platform_redis",
-    "hermes_platform_object_store",
-    "hermes_platform_monitoring",
-    "hermes_platform_llm_router",
-    "hermes_platform_control",
+STAGES = (
+    (("hermes_base", "hermes_platform_tls"),),
+    (
+        ("hermes_platform_object_store", "hermes_platform_postgresql"),
+        ("hermes_platform_redis", "hermes_platform_monitoring"),
+    ),
+    (("hermes_platform_llm_router",), ("hermes_platform_control",)),
 )
-"""Roles of the playbook that may be left out, in its order."""
+"""Roles of the playbook. A stage needs those before it; its lines need nothing of each other."""
+
+ROLES = tuple(role for stage in STAGES for line in stage for role in line)
+"""Every role of the playbook that a host of a local world may have."""
 
 TLS = "/etc/hermes-platform/tls"
 """Folder of a platform's host with its certificates."""
 
 OPEN_PORTS = (5432, 6380, 8443, 8444, 8445, 8446, 8447)
 """TCP ports on which a platform's services may be reached, by mutual TLS or TLS with a key."""
+
+Line = tuple[str, ...]
+"""Roles that run one after another."""
 
 _ANSWERS_S = 60.0
 _SHOWN_S = 10.0
@@ -62,6 +69,25 @@ async def run_on_host(channel: Channel, command: str, *, what: str = "", timeout
         refused = f"the platform's host refused {what or repr(command)}: {last_words(done)}"
         raise UnavailableError(refused, hint=Hint(("platform", "show")))
     return done.text.strip()
+
+
+def stages_of(asked: Collection[str], *, side_by_side: bool) -> list[list[Line]]:
+    """Those stages that are left of ``STAGES`` with the roles that are asked for.
+
+    Args:
+        side_by_side: Whether a stage may have several lines; stages of one line that follow each other are one.
+    """
+    stages: list[list[Line]] = []
+    for stage in STAGES:
+        lines = [tuple(role for role in line if role in asked) for line in stage]
+        lines = [line for line in lines if line]
+        if not side_by_side:
+            lines = [tuple(role for line in lines for role in line)]
+        if stages and len(lines) == len(stages[-1]) == 1:
+            stages[-1] = [stages[-1][0] + lines[0]]
+        elif lines:
+            stages.append(lines)
+    return stages
 
 
 @dataclass(frozen=True)
@@ -167,8 +193,12 @@ class PlatformHost:
     context: Callable[[], ssl.SSLContext]
     report: Reporter
 
-    async def apply(self, at: HostAddress, parts: Sequence[Part]) -> tuple[str, ...]:
-        """Apply the roles of these parts, and no other; the tasks that changed something.
+    async def apply(self, at: HostAddress, parts: Sequence[Part], *, has_packages: bool = False) -> tuple[str, ...]:
+        """Apply role ``hermes_base`` and those of these parts, and no other; the tasks that changed something.
+
+        Args:
+            has_packages: Whether every package is there already. Then roles that need nothing of each other run side
+                by side; two that install would be in each other's way.
 
         Raises:
             PartlyDoneError: A role failed.
@@ -180,10 +210,20 @@ class PlatformHost:
         for part in parts:
             told = await part.variables(at, pairs)
             variables |= {f"{part.role}_{name}": value for name, value in told.items()}
-        asked = {part.role for part in parts}
-        variables |= {f"{role}_enabled": role in asked for role in ROLES}
+        changed: list[str] = []
+        for stage in stages_of({"hermes_base", *(part.role for part in parts)}, side_by_side=has_packages):
+            runs = [asyncio.ensure_future(self._run(at, line, variables)) for line in stage]
+            try:
+                await asyncio.wait(runs)  # each to its end, also beside one that failed: no role stops halfway
+            finally:
+                await cancel(*runs)
+            changed += [task for run in runs for task in run.result()]
+        return tuple(changed)
+
+    async def _run(self, at: HostAddress, line: Line, variables: Mapping[str, object]) -> tuple[str, ...]:
         host = Host(at.name, at.machine_id, groups=(GROUP,))
-        done = await self.converger.run(PLAYBOOK, [host], variables=variables, report=self.report)
+        switches = {f"{role}_enabled": role in line for role in ROLES}
+        done = await self.converger.run(PLAYBOOK, [host], variables={**variables, **switches}, report=self.report)
         done.require_ok()
         return done.changed
 

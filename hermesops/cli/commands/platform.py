@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from hermesops.app.container_parts.platform import PlatformParts
     from hermesops.app.services.platform_connect import Connected, SettingChange
     from hermesops.app.services.platform_restore import Restored
-    from hermesops.app.services.platform_state import HostState
+    from hermesops.app.services.platform_services import ServiceLog
+    from hermesops.app.services.platform_state import HostState, ServiceState
     from hermesops.bootstrap.decide import Step
     from hermesops.bootstrap.runner import Bootstrap, Preview
     from hermesops.stacks.platform.outputs import PlatformOutputs
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 app = Noun(no_args_is_help=True)
 
 _COLUMNS = ("thing", "step")
+_NONE_DOWN = "no service is down"
+
+Service = Annotated[str, typer.Argument(metavar="[SERVICE]", help="As in platform show.", show_default=False)]
 
 
 @app.command()
@@ -79,7 +83,10 @@ def bootstrap(
 
 @app.command()
 def show() -> None:
-    """Show where the platform's services are, how they are, and how old the newest backup of the database is."""
+    """Show where the platform's services are, how they are, and how old the newest backup of the database is.
+
+    Of a local world that has its monitoring alone, it shows the services of that.
+    """
     from hermesops.app.services.platform_connect import is_connected
     from hermesops.cli.views import platform as view
 
@@ -96,6 +103,49 @@ def show() -> None:
     columns = ("service", "state", "healthy", "restarts")
     table("platform-show", "services", columns, shown["services"], "no services")
     result("platform-show", shown, view.lines(outputs, host, connected=connected))
+
+
+@app.command()
+def logs(
+    service: Service = "",
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=1000, help="Lines of each, from the end.")] = 40,
+) -> None:
+    """Show the newest lines of a service's log; without SERVICE, of each service that is down."""
+    composed = _with_host("shows its log")
+
+    async def work(parts: "PlatformParts") -> "list[ServiceLog]":
+        return await (await parts.services()).logs(service, lines)
+
+    found = context.run_platform(composed, work)
+    shape = {"services": [{"service": one.service, "lines": list(one.lines)} for one in found]}
+    shown = [line for one in found for line in (f"== {one.service}", *one.lines)]
+    result("platform-logs", shape, shown or [_NONE_DOWN])
+
+
+@app.command()
+def restart(reason: Why, service: Service = "", yes: Yes = False) -> None:
+    """Restart a service of the platform, and look whether it stays up; without SERVICE, each that is down.
+
+    Agents go on meanwhile, except that nobody's turn is answered while router or postgresql start.
+    """
+    from hermesops.cli.views import platform as view
+
+    composed = _with_host("restarts it")
+    agree(
+        f"This restarts {service or 'every service that is down'} of environment {composed.env.name}'s platform.",
+        expect=composed.env.name,
+        spared="nothing was restarted",
+        yes=yes,
+    )
+
+    async def work(parts: "PlatformParts") -> "list[ServiceState]":
+        services = await parts.services()
+        parts.note_restart(service, reason)
+        return await services.restart(service)
+
+    done = context.run_platform(composed, work)
+    lines = [f"{one.name} is {one.state}" for one in done] or [_NONE_DOWN]
+    result("platform-restart", {"services": view.services(done)}, lines)
 
 
 @app.command()
@@ -233,6 +283,16 @@ def bundle(
     result("platform-bundle", shape, lines)
 
 
+def _with_host(verb: str) -> "Container":
+    composed = context.compose()
+    if not composed.env.is_local:
+        raise UsageError(
+            f"the platform's hosts of environment {composed.env.name} are on AWS",
+            hint=f"Session Manager opens a shell on one (aws ssm start-session), where systemctl {verb}",
+        )
+    return composed
+
+
 def _disconnect(composed: "Container", *, yes: bool) -> None:
     name = composed.env.name
     agree(
@@ -255,8 +315,8 @@ def _disconnect(composed: "Container", *, yes: bool) -> None:
     )
 
 
-async def _observe(parts: "PlatformParts") -> "tuple[PlatformOutputs[str], HostState | None]":
-    outputs = await parts.stack.outputs()
+async def _observe(parts: "PlatformParts") -> "tuple[PlatformOutputs[str] | None, HostState | None]":
+    outputs = await parts.stack.outputs() if await parts.stack.exists() else None
     return outputs, await parts.observe()
 
 

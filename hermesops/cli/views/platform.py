@@ -6,38 +6,50 @@ from typing import TYPE_CHECKING, Any
 from hermesops.cli.views import shapes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hermesops.app.services.platform_connect import SettingChange
-    from hermesops.app.services.platform_state import HostState
+    from hermesops.app.services.platform_state import HostState, ServiceState
     from hermesops.stacks.platform.outputs import PlatformOutputs
 
 
-def show(outputs: "PlatformOutputs[str]", host: "HostState | None", *, connected: bool) -> dict[str, Any]:
-    """A platform; ``services`` and what follows are null where it is on no single host."""
+def show(outputs: "PlatformOutputs[str] | None", host: "HostState | None", *, connected: bool) -> dict[str, Any]:
+    """A platform; ``outputs`` are null where it has no stack, ``services`` and more where it is on no single host."""
     seen: dict[str, Any] = {"services": None, "versions": None, "database_backup": None, "certificate_until": None}
     if host:
         seen = {
-            "services": [
-                {"service": one.name, "state": one.state, "healthy": one.is_healthy, "restarts": one.restarts}
-                for one in host.services
-            ],
+            "services": services(host.services),
             "versions": dict(host.versions),
             "database_backup": shapes.timestamp(host.database_backup),
             "certificate_until": shapes.timestamp(host.certificate_until),
         }
     healthy = host.is_healthy if host else None
-    return {"outputs": outputs.by_name(), "connected": connected, "healthy": healthy, **seen}
+    return {"outputs": outputs.by_name() if outputs else None, "connected": connected, "healthy": healthy, **seen}
 
 
-def lines(outputs: "PlatformOutputs[str]", host: "HostState | None", *, connected: bool) -> list[str]:
+def services(found: "Sequence[ServiceState]") -> list[dict[str, object]]:
+    """Services of a host."""
+    return [
+        {"service": one.name, "state": one.state, "healthy": one.is_healthy, "restarts": one.restarts} for one in found
+    ]
+
+
+def lines(outputs: "PlatformOutputs[str] | None", host: "HostState | None", *, connected: bool) -> list[str]:
     """The same for people."""
-    found = [*shapes.fields({name: value for name, value in outputs.by_name().items() if value}), ""]
+    found = shapes.fields({name: value for name, value in outputs.by_name().items() if value}) if outputs else []
     if host:
         backup = f"{_age(host.database_backup)} old" if host.database_backup else "none yet"
         until = f"{host.certificate_until:%Y-%m-%d}" if host.certificate_until else "unknown"
-        found += shapes.fields({"database backup": backup, "certificate until": until, **host.versions})
-        found.append("")
-    found.append("this environment uses it" if connected else "this environment does not use it yet")
-    return found
+        kept = {"database backup": backup} if outputs else {}
+        found += ["", *shapes.fields({**kept, "certificate until": until, **host.versions}), "", _down(host)]
+    if outputs is None:
+        return [*found, "this local world has no platform, and its monitoring alone"]
+    return [*found, "this environment uses it" if connected else "this environment does not use it yet"]
+
+
+def _down(host: "HostState") -> str:
+    down = ", ".join(one.name for one in host.services if not one.is_healthy)
+    return f"down: {down}" if down else "no service is down"
 
 
 def changes(found: "tuple[SettingChange, ...]") -> list[dict[str, object]]:

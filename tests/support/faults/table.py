@@ -453,7 +453,7 @@ CHAINS: tuple[Chain, ...] = (
         beside=frozenset({"FleetGap"}),  # seconds longer: a sender's pause after refusals is not scaled
         whose=("",),
         halts=True,
-        by_hand=both(on_platform("systemctl restart hermes-platform-ingest"), _no_alerts),
+        by_hand=_no_alerts,
         again="alerts-after",
     ),
     Chain(

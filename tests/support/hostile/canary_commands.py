@@ -176,6 +176,8 @@ EXPLAINED: Mapping[str, str] = {
     "local serve": "local up starts it; it runs during all the others, and is watched",
     "platform bootstrap": "needs an AWS account; tests/contract/test_platform_bootstrap.py",
     "platform show": "needs machines; tests/soak/test_platform.py looks for keys in all that commands say there",
+    "platform logs": "as platform show",
+    "platform restart": "as platform show",
     "platform connect": "as platform show",
     "platform restore": "as platform show",
     "platform bundle": "fetches all that hermesops needs; tests/contract/test_platform_bundle.py",

@@ -163,8 +163,9 @@ def test_the_images_we_ship_name_roles_playbooks_and_locks_that_exist(name: str,
 def _roles_in(playbook: str) -> list[str]:
     """Roles of a playbook, whole or in part, each once and in its order."""
     [play] = yaml.safe_load((assets.folder("ansible") / "playbooks" / playbook).read_text())
-    imported = (task["ansible.builtin.import_role"]["name"] for task in play.get("tasks", ()))
-    return list(dict.fromkeys([*(one["role"] for one in play["roles"]), *imported]))
+    ways = ("ansible.builtin.import_role", "ansible.builtin.include_role")
+    in_tasks = (task[way]["name"] for task in play.get("tasks", ()) for way in ways if way in task)
+    return list(dict.fromkeys([*(one["role"] for one in play.get("roles", ())), *in_tasks]))
 
 
 @pytest.mark.parametrize("name", ["hermes-base", PLATFORM_IMAGE])

@@ -134,8 +134,10 @@ async def test_the_host_gets_certificates_once_and_keeps_them(host: Host) -> Non
     assert all(once[name] and not again[name] for name in pairs)
     assert once["ingest"].read_bytes().startswith(b"#!/usr/bin/python3 -I\n")
     assert (once["hermes_base_open_ports"], once["hermes_base_daemon_port"]) == (list(OPEN_PORTS), 7070)
-    assert [role for role in ROLES if once.get(f"{role}_enabled", once.get("enabled"))] == [
-        "hermes_platform_monitoring"
+    assert [role for role in ROLES if once[f"{role}_enabled".removeprefix(PREFIX)]] == [
+        "hermes_base",
+        "hermes_platform_tls",
+        "hermes_platform_monitoring",
     ]
     assert host.ordered == [first.machine] * 2
 

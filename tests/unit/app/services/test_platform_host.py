@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.app.services.host_certificates import is_good, is_of_caller
-from hermesops.app.services.platform_host import CertificatePairs, HostAddress
+from hermesops.app.services.platform_host import ROLES, CertificatePairs, HostAddress, stages_of
 from hermesops.channel import Completed
 from hermesops.model.certificate import CallerName
 from hermesops.model.ids import MachineId
@@ -56,3 +56,28 @@ async def test_roles_of_one_run_get_the_same_certificate_and_a_host_that_has_a_g
     assert await again.server(AT) == ("", "")
     assert await again.client("hermesops-worker", "/etc/worker.crt") == ("", "")
     assert await again.client("hermesops-monitor", "/etc/worker.crt") != ("", "")
+
+
+def test_roles_that_need_nothing_of_each_other_run_side_by_side() -> None:
+    assert stages_of(ROLES, side_by_side=True) == [
+        [("hermes_base", "hermes_platform_tls")],
+        [
+            ("hermes_platform_object_store", "hermes_platform_postgresql"),
+            ("hermes_platform_redis", "hermes_platform_monitoring"),
+        ],
+        [("hermes_platform_llm_router",), ("hermes_platform_control",)],
+    ]
+
+
+def test_side_by_side_or_not_every_role_runs_once_and_after_what_it_needs() -> None:
+    beside = stages_of(ROLES, side_by_side=True)
+    assert sorted(role for stage in beside for line in stage for role in line) == sorted(ROLES)
+    assert stages_of(ROLES, side_by_side=False) == [[ROLES]]
+
+
+def test_roles_that_are_not_asked_for_make_no_run_of_their_own() -> None:
+    asked = {"hermes_base", "hermes_platform_tls", "hermes_platform_monitoring"}
+    assert stages_of(asked, side_by_side=True) == [
+        [("hermes_base", "hermes_platform_tls", "hermes_platform_monitoring")]
+    ]
+    assert stages_of({"hermes_platform_control"}, side_by_side=False) == [[("hermes_platform_control",)]]

@@ -78,7 +78,7 @@ def _options(role: str) -> Mapping[str, Mapping[str, Any]]:
 
 def _roles() -> list[str]:
     playbook = yaml.safe_load((assets.folder("ansible") / "playbooks" / "platform.yml").read_text())
-    return [role["role"] for role in playbook[0]["roles"]]
+    return [task["ansible.builtin.include_role"]["name"] for task in playbook[0]["tasks"]]
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)

@@ -1,0 +1,98 @@
+"""The services of a platform's host: the log of one, and its restart."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hermesops.app.services.platform_host import run_on_host
+from hermesops.app.services.platform_state import HostState, ServiceState, observe_host
+from hermesops.channel import Channel
+from hermesops.errors import Hint, PartlyDoneError, UsageError
+
+_PREFIX = "hermes-platform-"
+_STABLE_S = 3
+"""Seconds after which a service that ends at once has ended again."""
+
+_RESTART_S = 300.0
+_LOG_S = 30.0
+
+
+@dataclass(frozen=True)
+class ServiceLog:
+    """The newest lines of a service's log, oldest first."""
+
+    service: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PlatformServices:
+    """Reads and restarts the services of a host.
+
+    Args:
+        channel: To the host.
+    """
+
+    channel: Channel
+
+    async def logs(self, name: str, most: int) -> list[ServiceLog]:
+        """The newest lines of a service's log.
+
+        Args:
+            name: Of the service, as ``chosen`` takes it.
+            most: Lines of each.
+
+        Raises:
+            UsageError: There is no such service.
+            UnavailableError: The host does not answer.
+        """
+        services = chosen(await observe_host(self.channel), name)
+        return [ServiceLog(one.name, await self._lines(one, most)) for one in services]
+
+    async def restart(self, name: str) -> list[ServiceState]:
+        """Restart a service, and look at it once it could have ended again; how it is then.
+
+        Args:
+            name: Of the service, as ``chosen`` takes it; without one nothing that runs is touched.
+
+        Raises:
+            UsageError: There is no such service.
+            PartlyDoneError: One of them does not stay up.
+            UnavailableError: The host does not answer.
+        """
+        names = [one.name for one in chosen(await observe_host(self.channel), name)]
+        if not names:
+            return []
+        units = shlex.join(f"{one}.service" for one in names)
+        # A unit that failed too often is not started any more, until that is forgotten.
+        restart = f"systemctl reset-failed {units} 2>/dev/null; systemctl restart {units}; sleep {_STABLE_S}; true"
+        await run_on_host(self.channel, restart, what="to restart services", timeout_s=_RESTART_S)
+        now = [one for one in (await observe_host(self.channel)).services if one.name in names]
+        down = [one.name for one in now if not one.is_healthy]
+        if down:
+            raise PartlyDoneError(
+                f"{', '.join(down)} did not stay up", hint=Hint(("platform", "logs", down[0]), "says why")
+            )
+        return now
+
+    async def _lines(self, service: ServiceState, most: int) -> tuple[str, ...]:
+        command = f"journalctl --unit {shlex.quote(service.name)} --lines {most} --no-pager --output short-iso --quiet"
+        return tuple((await run_on_host(self.channel, command, timeout_s=_LOG_S)).splitlines())
+
+
+def chosen(host: HostState, name: str) -> Sequence[ServiceState]:
+    """The service of a name; without a name all that are not as they should be.
+
+    Args:
+        name: Of its unit, also without ``hermes-platform-``, as alerts say it.
+
+    Raises:
+        UsageError: There is none of that name.
+    """
+    if not name:
+        return [one for one in host.services if not one.is_healthy]
+    found = [one for one in host.services if one.name in (name, _PREFIX + name)]
+    if not found:
+        known = ", ".join(one.name.removeprefix(_PREFIX) for one in host.services)
+        raise UsageError(f"the platform's host has no service {name!r}", hint=f"it has {known}")
+    return found

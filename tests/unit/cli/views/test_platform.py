@@ -1,0 +1,30 @@
+"""What ``platform show`` prints of a host."""
+
+from hermesops.app.services.platform_state import HostState, ServiceState
+from hermesops.cli.views import platform
+
+NGINX = ServiceState("hermes-platform-nginx", "active", is_healthy=True, restarts=0)
+LOKI = ServiceState("hermes-platform-loki", "failed", is_healthy=False, restarts=3)
+
+
+def host(*services: ServiceState) -> HostState:
+    return HostState(services, {"nginx": "1.22"}, None, None)
+
+
+def test_what_is_down_is_named_as_runbooks_look_for_it() -> None:
+    assert "down: hermes-platform-loki" in platform.lines(None, host(NGINX, LOKI), connected=False)
+    healthy = platform.lines(None, host(NGINX), connected=False)
+    assert "no service is down" in healthy
+    assert not any("down:" in line for line in healthy)
+
+
+def test_a_world_with_its_monitoring_alone_says_so_and_shows_its_services() -> None:
+    shown = platform.show(None, host(NGINX, LOKI), connected=False)
+    assert (shown["outputs"], shown["healthy"]) == (None, False)
+    assert [(one["service"], one["healthy"]) for one in shown["services"]] == [
+        ("hermes-platform-nginx", True),
+        ("hermes-platform-loki", False),
+    ]
+    assert "this local world has no platform, and its monitoring alone" in platform.lines(
+        None, host(NGINX), connected=False
+    )
