@@ -50,7 +50,7 @@ def alert(one: "OpenAlert", now: datetime) -> dict[str, object]:
 
 
 def alert_row(one: "OpenAlert", now: datetime) -> dict[str, object]:
-    """The same for a table: how long it has fired, and no text that spoils the columns."""
+    """The same for a table: how long it has fired, the figure as it was where that is over, no text that spoils it."""
     shown = alert(one, now)
     figure = one.alert.figure or one.alert.summary
     return {
@@ -58,7 +58,7 @@ def alert_row(one: "OpenAlert", now: datetime) -> dict[str, object]:
         "user": one.user or one.alert.instance or _several(one.stands_for),
         "severity": shown["severity"] or one_line(one.alert.labels.get("severity", "unknown"), longest=20),
         "for": span((now - one.alert.since).total_seconds()),
-        "figure": one_line(figure, longest=_FIGURE),
+        "figure": one_line(f"was: {figure}" if one.ending else figure, longest=_FIGURE),
     }
 
 

@@ -140,6 +140,7 @@ def health_lines(health: "FleetHealth", instances: "Sequence[JudgedInstance]") -
     if more > 0:
         listing = ("fleet", "status", "--health", "down,silent,degraded")
         lines.append(advice(f"{more} more:", listing, "names them"))
+    lines += _at_once_lines(counts)
     if Condition.UNKNOWN in counts:
         why = ("fleet", "status", "--health", "unknown")
         lines.append(advice(f"{counts[Condition.UNKNOWN]} unknown:", why, "says why;", _ASK))
@@ -147,6 +148,22 @@ def health_lines(health: "FleetHealth", instances: "Sequence[JudgedInstance]") -
         lines.append(
             advice(("alert", "list"), "names the runbook of each;", ("fleet", "drift"), "compares its machine")
         )
+    return lines
+
+
+def _at_once_lines(counts: dict[str, int]) -> list[str]:
+    """Where so many are silent or down that the monitor repairs none: they have one cause, and it is elsewhere."""
+    from hermesops.monitor.decide import Policy
+
+    many = max(1, Policy().silent_share * sum(counts.values()))
+    silent, down = (counts.get(condition, 0) for condition in (Condition.SILENT, Condition.DOWN))
+    lines = []
+    if silent > many:
+        shows = (("platform", "show"), "shows what takes their heartbeats in,", ("doctor",), "who else answers")
+        lines.append(advice(f"{silent} silent at once, so rather by one cause than by their own:", *shows))
+    if down > many:
+        changes = ("fleet", "changes")
+        lines.append(advice(f"{down} down at once, so rather by one cause:", changes, "shows what changed before"))
     return lines
 
 

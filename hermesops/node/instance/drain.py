@@ -39,7 +39,7 @@ def drain(machine: Machine, *, deadline_s: float, lease: FencingToken | None) ->
     The marker stays either way: a gateway that was not drained continues to drain until ``undrain``.
 
     Raises:
-        NotReadyError: The gateway runs, and does not report its work.
+        NotReadyError: As ``finish_work``.
     """
     started = machine.system.monotonic()
     with machine.files.locked(machine.layout.lock):
@@ -56,6 +56,9 @@ def finish_work(
     """Stop new work and wait until the agent has finished; returns the work left.
 
     The caller holds the machine's lock; ``is_cancelled`` is asked meanwhile whether to wait no longer.
+
+    Raises:
+        NotReadyError: The gateway runs, and at the end of the time it still does not report its work.
     """
     system, started = machine.system, machine.system.monotonic()
     is_unassigned = machine.files.read(machine.layout.identity) is None
@@ -68,10 +71,15 @@ def finish_work(
         machine.files.write(folder, DRAIN_MARKER, json.dumps({"action": "drain"}).encode(), agent.home.access)
     system.sleep(_SETTLED_S)
     while True:
-        busy = {**_work(machine, agent, key), "cron_due": _due(machine, agent, key)}
         is_over = is_cancelled() or system.monotonic() >= started + deadline_s
-        if is_idle(busy) or is_over or not is_running(machine, agent):
-            return busy
+        try:
+            busy = {**_work(machine, agent, key), "cron_due": _due(machine, agent, key)}
+        except NotReadyError:  # it may only be starting
+            if is_over:
+                raise
+        else:
+            if is_idle(busy) or is_over or not is_running(machine, agent):
+                return busy
         system.sleep(_EVERY_S)
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from typing import Any
 
-from hermesops.node.errors import ExitCode, NodeError, RefusedError
+from hermesops.node.errors import ExitCode, NodeError, NotReadyError, RefusedError
 from hermesops.node.instance import drain, fencing, volume
 from hermesops.node.instance.agent import gateway, readiness
 from hermesops.node.instance.agent.installation import Agent, agent_of, is_running
@@ -87,7 +87,9 @@ def _switch_back(machine: Machine, to: str, *, loses: bool, even_revoked: bool, 
     held = Activation(slot.current(machine), target, Phase.PREPARED, kept, starts)
     records.save(machine, held)
     slot.stage_rollback_files(machine, target)
-    drain.finish_work(machine, agent, deadline_s=drain_s)
+    # A gateway that never says what it is at is one that a rollback is for: its work is not waited for any longer.
+    with suppress(NotReadyError):
+        drain.finish_work(machine, agent, deadline_s=drain_s)
     return roll_back(machine, replace(held, phase=Phase.GOING_BACK), _ASKED)
 
 

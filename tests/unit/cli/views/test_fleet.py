@@ -186,6 +186,27 @@ def test_where_nothing_should_run_nothing_is_judged() -> None:
     assert fleet_view.health_lines(fleet(SUSPENDED), ()) == []
 
 
+@pytest.mark.parametrize(
+    ("condition", "count", "well", "lines"),
+    [
+        (Condition.SILENT, 1, 0, 0),
+        (Condition.SILENT, 2, 1, 1),
+        (Condition.SILENT, 2, 8, 0),
+        (Condition.SILENT, 3, 8, 1),
+        (Condition.DOWN, 2, 8, 0),
+        (Condition.DOWN, 3, 8, 1),
+    ],
+)
+def test_more_than_the_monitor_would_repair_at_once_have_one_cause(
+    condition: Condition, count: int, well: int, lines: int
+) -> None:
+    found = fleet(*[condition] * count, *[Condition.HEALTHY] * well)
+    told = [line for line in fleet_view.health_lines(found, ()) if "at once" in line]
+    assert len(told) == lines
+    shows = "hermesops platform show" if condition is Condition.SILENT else "hermesops fleet changes"
+    assert all(line.startswith(f"{count} {condition} at once") and shows in line for line in told)
+
+
 def test_commands_that_follow_each_other_are_numbered() -> None:
     lost = write_finding(Kind.MACHINE_MISSING, "gone", cell="cell1", machine="m", user="ada", plan="light")
     assert fleet_view.drift_lines([lost])[2:4] == [

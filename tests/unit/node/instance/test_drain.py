@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from hermesops.node import __main__ as node
-from hermesops.node.errors import OutrankedError, RefusedError
+from hermesops.node.errors import NotReadyError, OutrankedError, RefusedError
 from hermesops.node.instance import drain, fencing, status
+from hermesops.node.instance.agent.api import Answer
 from hermesops.node.instance.personalise import configure, personalise
 from hermesops.node.protocol import FencingToken
 from tests.support.crash.death import KilledError
@@ -111,6 +112,31 @@ def test_nothing_is_known_of_a_gateway_that_is_down_or_says_nothing(machine: Nod
     assert status.status(machine.node)["busy"] is None
     machine.system.running = False
     assert status.status(machine.node)["busy"] is None
+
+
+def test_a_gateway_that_is_only_starting_is_drained_once_it_answers(
+    machine: NodeHome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.system.says = Answer(0, "Connection refused")
+    real, begun = machine.system.sleep, machine.system.now_s
+
+    def slept(seconds: float) -> None:
+        real(seconds)
+        if machine.system.now_s > begun + 5:
+            machine.system.says = None
+
+    monkeypatch.setattr(machine.system, "sleep", slept)
+    answer, drained = drain.drain(machine.node, deadline_s=30, lease=None)
+    assert drained
+    assert 5 < answer["seconds"] < 10
+
+
+def test_a_gateway_that_never_says_what_it_is_at_is_not_taken_for_idle(machine: NodeHome) -> None:
+    machine.system.says, begun = Answer(0, "Connection refused"), machine.system.now_s
+    with pytest.raises(NotReadyError, match="does not report its work"):
+        drain.drain(machine.node, deadline_s=30, lease=None)
+    assert machine.system.now_s >= begun + 30
+    assert _marker(machine).exists()
 
 
 def test_a_stopped_gateway_is_drained(machine: NodeHome) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from hermesops.node import __main__ as node
 from hermesops.node.errors import NotReadyError, OutrankedError, RefusedError
+from hermesops.node.instance import drain
 from hermesops.node.instance.agent.api import Answer
 from hermesops.node.instance.personalise import configure, personalise
 from hermesops.node.instance.status import status
@@ -407,6 +408,16 @@ def test_a_confirmed_one_is_left_by_name_and_asking_twice_does_no_more(home: Rel
         rollback.rollback(home.node, lease=None)
     with pytest.raises(RefusedError, match=f"there are {OLD}, {NEW}"):
         rollback.rollback(home.node, to="0.1.0-000000000000", lease=None)
+
+
+def test_a_confirmed_one_that_hangs_is_left_though_it_never_says_what_it_is_at(home: ReleaseHome) -> None:
+    activate_release(home.node)
+    confirm(home.node, NEW, lease=None)
+    home.system.sick.add(NEW)
+    with pytest.raises(NotReadyError, match="does not report its work"):
+        drain.drain(home.node, deadline_s=1, lease=None)
+    answer, code = rollback.rollback(home.node, to=OLD, lease=None)
+    assert (code, answer["release"], home.seen()["runs"]) == (0, OLD, OLD)
 
 
 def test_a_slot_that_was_lost_is_installed_anew_and_rolled_back_to(home: ReleaseHome) -> None:
