@@ -132,6 +132,13 @@ async def _left_behind(fleet: WatchedFleet, user: str) -> None:
     await fleet.provision(user)
 
 
+async def _second_release(fleet: WatchedFleet, user: str) -> None:
+    """One to roll back to, where there is none yet."""
+    if int(await fleet.on_machine(user, "ls /opt/hermes/releases | wc -l")) < 2:
+        newer = await _release(fleet, f"newer-{time.time():.0f}")
+        await fleet.command.ok("rollout", "start", newer, "--all", *_ROLLOUT)
+
+
 async def _halted_rollout(fleet: WatchedFleet, _: str) -> None:
     # No model is reached through it. A provider's address would be no fault: the instance's own wins over a release's.
     bad = await _release(fleet, f"bad-{time.time():.0f}", HTTP_PROXY="http://127.0.0.1:9")
@@ -497,6 +504,8 @@ CHAINS: tuple[Chain, ...] = (
             *(("runbook", "run", "HeartbeatMissed", "--instance", user, "--yes") for user in ("bob", "cyd"))
         ),
         again="status-after",
+        # Once the first of two is mended, the other is one that the monitor may repair.
+        repairs=frozenset({("start", "cyd")}),
         restarted=("bob", "cyd"),
     ),
     Chain(
@@ -536,13 +545,17 @@ CHAINS: tuple[Chain, ...] = (
         "gateways-restart",
         "GatewayLooping",
         is_alone=True,
-        inject=on_machine(
-            "release=$(readlink /opt/hermes/current); "
-            + _again_and_again(
-                f'test "$(readlink /opt/hermes/current)" = $release || exit; '
-                f"systemctl kill --kill-who=main --signal=KILL {_GATEWAY}; sleep 14"
-            )
+        inject=both(
+            _second_release,
+            on_machine(
+                "release=$(readlink /opt/hermes/current); "
+                + _again_and_again(
+                    f'test "$(readlink /opt/hermes/current)" = $release || exit; '
+                    f"systemctl kill --kill-who=main --signal=KILL {_GATEWAY}; sleep 14"
+                )
+            ),
         ),
+        restarted=USERS,  # by the release
         undo=_NO_MORE,
     ),
     Chain(
