@@ -65,7 +65,9 @@ class PlatformServices:
             return []
         units = shlex.join(f"{one}.service" for one in names)
         # A unit that failed too often is not started any more, until that is forgotten.
-        restart = f"systemctl reset-failed {units} 2>/dev/null; systemctl restart {units}; sleep {_STABLE_S}; true"
+        restart = (
+            f"systemctl reset-failed -- {units} 2>/dev/null; systemctl restart -- {units}; sleep {_STABLE_S}; true"
+        )
         await run_on_host(self.channel, restart, what="to restart services", timeout_s=_RESTART_S)
         now = [one for one in (await observe_host(self.channel)).services if one.name in names]
         down = [one.name for one in now if not one.is_healthy]
@@ -76,7 +78,7 @@ class PlatformServices:
         return now
 
     async def _lines(self, service: ServiceState, most: int) -> tuple[str, ...]:
-        command = f"journalctl --unit {shlex.quote(service.name)} --lines {most} --no-pager --output short-iso --quiet"
+        command = f"journalctl --unit={shlex.quote(service.name)} --lines {most} --no-pager --output short-iso --quiet"
         return tuple((await run_on_host(self.channel, command, timeout_s=_LOG_S)).splitlines())
 
 

@@ -111,7 +111,7 @@ def logs(
     lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=1000, help="Lines of each, from the end.")] = 40,
 ) -> None:
     """Show the newest lines of a service's log; without SERVICE, of each service that is down."""
-    composed = _with_host("shows its log")
+    composed = _with_host("journalctl shows its log")
 
     async def work(parts: "PlatformParts") -> "list[ServiceLog]":
         return await (await parts.services()).logs(service, lines)
@@ -130,7 +130,7 @@ def restart(reason: Why, service: Service = "", yes: Yes = False) -> None:
     """
     from hermesops.cli.views import platform as view
 
-    composed = _with_host("restarts it")
+    composed = _with_host("systemctl restarts it")
     agree(
         f"This restarts {service or 'every service that is down'} of environment {composed.env.name}'s platform.",
         expect=composed.env.name,
@@ -283,12 +283,13 @@ def bundle(
     result("platform-bundle", shape, lines)
 
 
-def _with_host(verb: str) -> "Container":
+def _with_host(by_hand: str) -> "Container":
+    """The environment, whose platform is on a machine of its local world; on AWS an operator does it by hand there."""
     composed = context.compose()
     if not composed.env.is_local:
         raise UsageError(
             f"the platform's hosts of environment {composed.env.name} are on AWS",
-            hint=f"Session Manager opens a shell on one (aws ssm start-session), where systemctl {verb}",
+            hint=f"Session Manager opens a shell on one (aws ssm start-session), where {by_hand}",
         )
     return composed
 

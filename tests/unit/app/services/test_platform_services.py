@@ -27,7 +27,7 @@ class Host:
         if "list-unit-files" in command:
             return Completed(0, f"{self.units()}{_PART}{_PART}{_PART}{_PART}".encode(), b"")
         if "journalctl" in command:
-            unit = re.findall(r"--unit (\S+)", command)[0]
+            unit = re.findall(r"--unit=(\S+)", command)[0]
             return Completed(int(self.refuses_logs), f"{unit} said one\n{unit} said two\n".encode(), b"no journal")
         self.restarted = re.findall(r"(\S+)\.service", command.partition("systemctl restart")[2])
         self.states |= {one: "failed" if one in self.broken else "active" for one in self.restarted}
