@@ -1,0 +1,79 @@
+"""``hermesops platform logs`` and ``restart``: what they do to the host, and where there is none."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from hermesops.app.services.platform_services import ServiceLog
+from hermesops.app.services.platform_state import ServiceState
+from hermesops.cli import context
+from hermesops.cli.commands import platform
+from hermesops.errors import UsageError
+from tests.support.fakes.parts import part
+
+
+class Host:
+    """The platform's host of a local world, and the audit."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    async def services(self) -> Any:  # noqa: ANN401 - stands for them
+        return part(logs=self.logs, restart=self.restart)
+
+    async def logs(self, name: str, most: int) -> list[ServiceLog]:
+        return [ServiceLog(f"hermes-platform-{name}", tuple(f"line {each}" for each in range(most)))] if name else []
+
+    async def restart(self, name: str) -> list[ServiceState]:
+        self.done.append(f"restarted {name}")
+        return [ServiceState(f"hermes-platform-{name}", "active", is_healthy=True, restarts=0)] if name else []
+
+    def note_restart(self, name: str, why: str) -> None:
+        self.done.append(f"noted {name}: {why}")
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch) -> Host:
+    host = Host()
+
+    def run_platform(_: object, work: Callable[[Any], Awaitable[Any]]) -> Any:  # noqa: ANN401 - as the work says
+        async def whole() -> Any:  # noqa: ANN401 - as above
+            return await work(host)
+
+        return asyncio.run(whole())
+
+    monkeypatch.setattr(context, "compose", lambda: part(env=part(is_local=True, name="local")))
+    monkeypatch.setattr(context, "run_platform", run_platform)
+    return host
+
+
+def test_a_restart_is_noted_before_it_is_done(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    platform.restart(reason="it hangs", service="nginx", yes=True)
+    assert host.done == ["noted nginx: it hangs", "restarted nginx"]
+    assert capsys.readouterr().out == "hermes-platform-nginx is active\n"
+
+
+def test_lines_stand_below_the_service_that_wrote_them(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    platform.logs(service="loki", lines=2)
+    assert capsys.readouterr().out == "== hermes-platform-loki\nline 0\nline 1\n"
+    assert host.done == []
+
+
+@pytest.mark.usefixtures("host")
+def test_without_a_service_that_is_down_there_is_nothing_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    platform.logs(service="", lines=2)
+    platform.restart(reason="t", service="", yes=True)
+    assert capsys.readouterr().out == "no service is down\nno service is down\n"
+
+
+def test_on_aws_both_name_the_way_to_a_host(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(context, "compose", lambda: part(env=part(is_local=False, name="staging")))
+    with pytest.raises(UsageError, match="of environment staging are on AWS") as logs:
+        platform.logs(service="nginx", lines=1)
+    assert "journalctl shows its log" in str(logs.value.hint)
+    with pytest.raises(UsageError) as restart:
+        platform.restart(reason="t", service="nginx", yes=True)
+    assert "systemctl restarts it" in str(restart.value.hint)
+    assert host.done == []
