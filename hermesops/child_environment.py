@@ -6,7 +6,9 @@ name is passed on because a program needs it. Beside ``settings`` the only modul
 """
 
 import os
-from collections.abc import Iterable, Mapping
+import platform
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 
 Names = tuple[str, ...]
@@ -70,3 +72,22 @@ def not_ours(environment: Mapping[str, str]) -> dict[str, str]:
 
 def _matches(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+@contextmanager
+def without_asking_for_architecture() -> Iterator[None]:
+    """While the block lasts, ``platform.architecture`` starts no program: it raises ``RuntimeError``.
+
+    It asks the program ``file``, and hands it our whole environment. croniter 6, which dbos imports, does that at its
+    import; where it raises, it goes by the size of a pointer. Source: ``is_32bit`` in ``croniter/croniter.py``.
+    """
+    before = vars(platform)["architecture"]
+
+    def refuse() -> None:
+        raise RuntimeError("no program is asked")
+
+    vars(platform)["architecture"] = refuse
+    try:
+        yield
+    finally:
+        vars(platform)["architecture"] = before

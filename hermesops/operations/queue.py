@@ -20,13 +20,16 @@ from typing import Any
 
 import sqlalchemy as sa
 import structlog
-from dbos import DBOS, DBOSConfig, EnqueueOptions
 
+from hermesops import child_environment
 from hermesops.errors import UnavailableError
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import LONGEST_PAUSE_S
 from hermesops.operations.dispatch import Task
 from hermesops.sqlite_wal import enable_wal
+
+with child_environment.without_asking_for_architecture():
+    from dbos import DBOS, DBOSConfig, EnqueueOptions
 
 _VERSION = "1"
 _TASK = "turn"

@@ -1,6 +1,8 @@
 """No program that we start is given our environment: it holds keys of the whole fleet."""
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -143,3 +145,19 @@ def test_a_copy_of_our_environment_is_known_by_what_was_added(monkeypatch: pytes
         "ANSIBLE_STDOUT_CALLBACK": "awx_display",
         "AWX_ISOLATED_DATA_DIR": "/a",
     }
+
+
+def test_an_import_of_the_queue_starts_no_program(tmp_path: Path) -> None:
+    program, ran = tmp_path / "file", tmp_path / "ran"
+    program.write_text(f"#!/bin/sh\nenv > {ran}\n")
+    program.chmod(0o755)
+    code = "import platform, hermesops.operations.queue; print(platform.architecture()[0])"
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "PYTHONPATH": str(ROOT.parent)}
+    asked = subprocess.run([sys.executable, "-c", "import croniter"], env=environment, check=True, capture_output=True)
+    assert asked.stdout == b""
+    assert ran.exists(), "without care it does"
+    ran.unlink()
+    done = subprocess.run([sys.executable, "-c", code.partition("; ")[0]], env=environment, check=True)
+    assert (done.returncode, ran.exists()) == (0, False)
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True)
+    assert ran.exists(), "afterwards it is asked as ever"
