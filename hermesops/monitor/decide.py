@@ -241,6 +241,11 @@ def decide(fleet: FleetFacts, policy: Policy) -> Verdict:
     return Verdict((*left, *decisions), dict(judging.stopped), len(found))
 
 
+def most_silent(share: float, instances: int) -> int:
+    """How many of so many instances may be silent at once; above it they have one cause, and nothing is repaired."""
+    return max(1, math.floor(share * instances))
+
+
 class _Judging:
     """One pass over what seems dead; counts what it decides, so that limits hold within a pass too."""
 
@@ -261,7 +266,7 @@ class _Judging:
                     self._in_cell[cells[repair.instance_id]] += 1
         idle = Counter(one.cell for one in fleet.instances if not one.busy)
         silent = Counter(one.cell for one in suspects)
-        allowed = max(1, math.floor(policy.silent_share * idle.total()))
+        allowed = most_silent(policy.silent_share, idle.total())
         if len(suspects) > allowed:
             self.stopped[StopReason.FLEET_SILENT] = (
                 f"{len(suspects)} of {idle.total()} instances seem dead at once, which is more than {allowed}: "

@@ -190,12 +190,13 @@ class PlatformParts:
         """The services of its host; raises as ``observe``."""
         from hermesops.app.services.platform_services import PlatformServices
 
-        return PlatformServices(self.host.channel_to(await self._machine()))
+        return PlatformServices(self.host.channel_to(await self._machine()), self._note_restart)
 
-    def note_restart(self, service: str, why: str) -> None:
-        """Note in the audit that services are restarted; only say it where no registry answers, which may be why."""
+    def _note_restart(self, services: Sequence[str], why: str) -> None:
+        """Note it in the audit; only say it where no registry answers, which may be why they are restarted."""
         try:
-            self.app.registry.audit.append("platform_restarted", f"platform/{service or 'down'}", why=why)
+            for one in services:
+                self.app.registry.audit.append("service_restarted", f"platform/{one}", why=why)
         except UnavailableError as error:
             self.app.report(f"without an entry in the audit: {error.message}")
 

@@ -36,9 +36,9 @@ STAGES = (
     ),
     (("hermes_platform_llm_router",), ("hermes_platform_control",)),
 )
-"""Roles of the playbook. A stage needs those before it; its lines need nothing of each other."""
+"""Roles of the playbook. A stage needs those before it; its sequences of roles need nothing of each other."""
 
-ROLES = tuple(role for stage in STAGES for line in stage for role in line)
+ROLES = tuple(role for stage in STAGES for sequence in stage for role in sequence)
 """Every role of the playbook that a host of a local world may have."""
 
 TLS = "/etc/hermes-platform/tls"
@@ -47,7 +47,7 @@ TLS = "/etc/hermes-platform/tls"
 OPEN_PORTS = (5432, 6380, 8443, 8444, 8445, 8446, 8447)
 """TCP ports on which a platform's services may be reached, by mutual TLS or TLS with a key."""
 
-Line = tuple[str, ...]
+RoleSequence = tuple[str, ...]
 """Roles that run one after another."""
 
 _ANSWERS_S = 60.0
@@ -71,22 +71,22 @@ async def run_on_host(channel: Channel, command: str, *, what: str = "", timeout
     return done.text.strip()
 
 
-def stages_of(asked: Collection[str], *, side_by_side: bool) -> list[list[Line]]:
+def stages_of(asked: Collection[str], *, side_by_side: bool) -> list[list[RoleSequence]]:
     """Those stages that are left of ``STAGES`` with the roles that are asked for.
 
     Args:
-        side_by_side: Whether a stage may have several lines; stages of one line that follow each other are one.
+        side_by_side: Whether a stage may have several sequences; stages of one that follow each other become one.
     """
-    stages: list[list[Line]] = []
+    stages: list[list[RoleSequence]] = []
     for stage in STAGES:
-        lines = [tuple(role for role in line if role in asked) for line in stage]
-        lines = [line for line in lines if line]
+        sequences = [tuple(role for role in sequence if role in asked) for sequence in stage]
+        sequences = [sequence for sequence in sequences if sequence]
         if not side_by_side:
-            lines = [tuple(role for line in lines for role in line)]
-        if stages and len(lines) == len(stages[-1]) == 1:
-            stages[-1] = [stages[-1][0] + lines[0]]
-        elif lines:
-            stages.append(lines)
+            sequences = [tuple(role for sequence in sequences for role in sequence)]
+        if stages and len(sequences) == len(stages[-1]) == 1:
+            stages[-1] = [stages[-1][0] + sequences[0]]
+        elif sequences:
+            stages.append(sequences)
     return stages
 
 
@@ -212,7 +212,7 @@ class PlatformHost:
             variables |= {f"{part.role}_{name}": value for name, value in told.items()}
         changed: list[str] = []
         for stage in stages_of({"hermes_base", *(part.role for part in parts)}, side_by_side=has_packages):
-            runs = [asyncio.ensure_future(self._run(at, line, variables)) for line in stage]
+            runs = [asyncio.ensure_future(self._run(at, sequence, variables)) for sequence in stage]
             try:
                 await asyncio.wait(runs)  # each to its end, also beside one that failed: no role stops halfway
             finally:
@@ -220,9 +220,9 @@ class PlatformHost:
             changed += [task for run in runs for task in run.result()]
         return tuple(changed)
 
-    async def _run(self, at: HostAddress, line: Line, variables: Mapping[str, object]) -> tuple[str, ...]:
+    async def _run(self, at: HostAddress, roles: RoleSequence, variables: Mapping[str, object]) -> tuple[str, ...]:
         host = Host(at.name, at.machine_id, groups=(GROUP,))
-        switches = {f"{role}_enabled": role in line for role in ROLES}
+        switches = {f"{role}_enabled": role in roles for role in ROLES}
         done = await self.converger.run(PLAYBOOK, [host], variables={**variables, **switches}, report=self.report)
         done.require_ok()
         return done.changed

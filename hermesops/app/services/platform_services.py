@@ -1,7 +1,7 @@
 """The services of a platform's host: the log of one, and its restart."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hermesops.app.services.platform_host import run_on_host
@@ -31,9 +31,11 @@ class PlatformServices:
 
     Args:
         channel: To the host.
+        note: Notes in the audit that services are restarted, by their names, and why.
     """
 
     channel: Channel
+    note: Callable[[Sequence[str], str], None]
 
     async def logs(self, name: str, most: int) -> list[ServiceLog]:
         """The newest lines of a service's log.
@@ -49,11 +51,12 @@ class PlatformServices:
         services = chosen(await observe_host(self.channel), name)
         return [ServiceLog(one.name, await self._lines(one, most)) for one in services]
 
-    async def restart(self, name: str) -> list[ServiceState]:
+    async def restart(self, name: str, why: str) -> list[ServiceState]:
         """Restart a service, and look at it once it could have ended again; how it is then.
 
         Args:
             name: Of the service, as ``chosen`` takes it; without one nothing that runs is touched.
+            why: For the audit.
 
         Raises:
             UsageError: There is no such service.
@@ -63,6 +66,7 @@ class PlatformServices:
         names = [one.name for one in chosen(await observe_host(self.channel), name)]
         if not names:
             return []
+        self.note(names, why)
         units = shlex.join(f"{one}.service" for one in names)
         # A unit that failed too often is not started any more, until that is forgotten.
         restart = (

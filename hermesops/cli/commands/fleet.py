@@ -50,6 +50,7 @@ class _Status:
 
     Attributes:
         actions: The setting ``monitoring.actions``.
+        silent_share: The setting ``monitoring.silent_share``.
     """
 
     health: "FleetHealth"
@@ -58,6 +59,7 @@ class _Status:
     crowded: "list[LowOnDisk]"
     work: "BackgroundWork"
     actions: str
+    silent_share: float
     freezes: "tuple[Freeze, ...]"
     now: "datetime"
 
@@ -70,7 +72,8 @@ class _Status:
         crowded = backups.list_low_on_disk({plan: gb * GB for plan, gb in composed.env.settings.data_gb.items()})
         now = composed.registry.now()
         freezes = tuple(one for one in composed.registry.freezes.list() if one.holds_at(now))
-        beside = (composed.registry.operations.background(), composed.env.settings.monitoring.actions, freezes)
+        settings = composed.env.settings.monitoring
+        beside = (composed.registry.operations.background(), settings.actions, settings.silent_share, freezes)
         if not selector.conditions:
             return cls(health, selected(health, chosen), backups.loss(RPO), list(crowded), *beside, now)
         health = narrowed(health, selector)
@@ -95,6 +98,7 @@ class _Status:
         return [
             *fleet.grid(self.health),
             *fleet.health_lines(self.health, self.instances),
+            *fleet.at_once_lines(self.health, self.silent_share),
             *(fleet.loss_lines(self.loss) if self.loss else []),
             *fleet.crowded_lines(self.crowded),
             *fleet.freeze_lines(self.freezes),

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 app = Noun(no_args_is_help=True)
 
 _COLUMNS = ("thing", "step")
-_NONE_DOWN = "no service is down"
 
 Service = Annotated[str, typer.Argument(metavar="[SERVICE]", help="As in platform show.", show_default=False)]
 
@@ -111,6 +110,8 @@ def logs(
     lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=1000, help="Lines of each, from the end.")] = 40,
 ) -> None:
     """Show the newest lines of a service's log; without SERVICE, of each service that is down."""
+    from hermesops.cli.views import platform as view
+
     composed = _with_host("journalctl shows its log")
 
     async def work(parts: "PlatformParts") -> "list[ServiceLog]":
@@ -119,7 +120,7 @@ def logs(
     found = context.run_platform(composed, work)
     shape = {"services": [{"service": one.service, "lines": list(one.lines)} for one in found]}
     shown = [line for one in found for line in (f"== {one.service}", *one.lines)]
-    result("platform-logs", shape, shown or [_NONE_DOWN])
+    result("platform-logs", shape, shown or [view.NONE_DOWN])
 
 
 @app.command()
@@ -139,12 +140,10 @@ def restart(reason: Why, service: Service = "", yes: Yes = False) -> None:
     )
 
     async def work(parts: "PlatformParts") -> "list[ServiceState]":
-        services = await parts.services()
-        parts.note_restart(service, reason)
-        return await services.restart(service)
+        return await (await parts.services()).restart(service, reason)
 
     done = context.run_platform(composed, work)
-    lines = [f"{one.name} is {one.state}" for one in done] or [_NONE_DOWN]
+    lines = [f"{one.name} is {one.state}" for one in done] or [view.NONE_DOWN]
     result("platform-restart", {"services": view.services(done)}, lines)
 
 

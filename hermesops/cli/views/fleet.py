@@ -140,7 +140,6 @@ def health_lines(health: "FleetHealth", instances: "Sequence[JudgedInstance]") -
     if more > 0:
         listing = ("fleet", "status", "--health", "down,silent,degraded")
         lines.append(advice(f"{more} more:", listing, "names them"))
-    lines += _at_once_lines(counts)
     if Condition.UNKNOWN in counts:
         why = ("fleet", "status", "--health", "unknown")
         lines.append(advice(f"{counts[Condition.UNKNOWN]} unknown:", why, "says why;", _ASK))
@@ -151,17 +150,23 @@ def health_lines(health: "FleetHealth", instances: "Sequence[JudgedInstance]") -
     return lines
 
 
-def _at_once_lines(counts: dict[str, int]) -> list[str]:
-    """Where so many are silent or down that the monitor repairs none: they have one cause, and it is elsewhere."""
-    from hermesops.monitor.decide import Policy
+def at_once_lines(health: "FleetHealth", silent_share: float) -> list[str]:
+    """What is next where more are silent or down than happens to be at once: their cause is not on their machines.
 
-    many = max(1, Policy().silent_share * sum(counts.values()))
+    Args:
+        silent_share: The setting ``monitoring.silent_share``.
+    """
+    counts = _by_health(health, health.cells)
     silent, down = (counts.get(condition, 0) for condition in (Condition.SILENT, Condition.DOWN))
-    lines = []
-    if silent > many:
+    if not silent and not down:
+        return []
+    from hermesops.monitor.decide import most_silent
+
+    most, lines = most_silent(silent_share, sum(counts.values())), list[str]()
+    if silent > most:
         shows = (("platform", "show"), "shows what takes their heartbeats in,", ("doctor",), "who else answers")
         lines.append(advice(f"{silent} silent at once, so rather by one cause than by their own:", *shows))
-    if down > many:
+    if down > most:
         changes = ("fleet", "changes")
         lines.append(advice(f"{down} down at once, so rather by one cause:", changes, "shows what changed before"))
     return lines

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from hermesops.stacks.platform.outputs import PlatformOutputs
 
 
+NONE_DOWN = "no service is down"
+
+
 def show(outputs: "PlatformOutputs[str] | None", host: "HostState | None", *, connected: bool) -> dict[str, Any]:
     """A platform; ``outputs`` are null where it has no stack, ``services`` and more where it is on no single host."""
     seen: dict[str, Any] = {"services": None, "versions": None, "database_backup": None, "certificate_until": None}
@@ -49,7 +52,7 @@ def lines(outputs: "PlatformOutputs[str] | None", host: "HostState | None", *, c
 
 def _down(host: "HostState") -> str:
     down = ", ".join(one.name for one in host.services if not one.is_healthy)
-    return f"down: {down}" if down else "no service is down"
+    return f"down: {down}" if down else NONE_DOWN
 
 
 def changes(found: "tuple[SettingChange, ...]") -> list[dict[str, object]]:

@@ -71,7 +71,7 @@ def test_roles_that_need_nothing_of_each_other_run_side_by_side() -> None:
 
 def test_side_by_side_or_not_every_role_runs_once_and_after_what_it_needs() -> None:
     beside = stages_of(ROLES, side_by_side=True)
-    assert sorted(role for stage in beside for line in stage for role in line) == sorted(ROLES)
+    assert sorted(role for stage in beside for sequence in stage for role in sequence) == sorted(ROLES)
     assert stages_of(ROLES, side_by_side=False) == [[ROLES]]
 
 

@@ -1,6 +1,7 @@
 """Services of a platform's host: their logs, and their restart."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -22,6 +23,8 @@ class Host:
         self.broken: set[str] = set()
         self.restarted: list[str] = []
         self.refuses_logs = False
+        self.noted: list[tuple[list[str], str]] = []
+        self.done: list[str] = []
 
     async def run(self, command: str, **_: object) -> Completed:
         if "list-unit-files" in command:
@@ -29,6 +32,7 @@ class Host:
         if "journalctl" in command:
             unit = re.findall(r"--unit=(\S+)", command)[0]
             return Completed(int(self.refuses_logs), f"{unit} said one\n{unit} said two\n".encode(), b"no journal")
+        self.done.append("restarted")
         self.restarted = re.findall(r"(\S+)\.service", command.partition("systemctl restart")[2])
         self.states |= {one: "failed" if one in self.broken else "active" for one in self.restarted}
         return Completed(0, b"", b"")
@@ -42,7 +46,11 @@ class Host:
     @property
     def services(self) -> PlatformServices:
         channel: Any = part(run=self.run)
-        return PlatformServices(channel)
+        return PlatformServices(channel, self.note)
+
+    def note(self, names: Sequence[str], why: str) -> None:
+        self.noted.append((list(names), why))
+        self.done.append("noted")
 
 
 @pytest.fixture
@@ -51,24 +59,32 @@ def host() -> Host:
 
 
 async def test_without_a_name_what_is_down_is_restarted_and_nothing_else(host: Host) -> None:
-    done = await host.services.restart("")
+    done = await host.services.restart("", "t")
     assert host.restarted == ["hermes-platform-ingest", "hermes-platform-loki"]
     assert [(one.name, one.is_healthy) for one in done] == [(name, True) for name in host.restarted]
     host.restarted = []
-    assert (await host.services.restart(""), host.restarted) == ([], [])
+    assert (await host.services.restart("", "t"), host.restarted) == ([], [])
+    assert host.noted == [(["hermes-platform-ingest", "hermes-platform-loki"], "t")], "what is not done is not noted"
+    assert host.done == ["noted", "restarted"]
+
+
+async def test_a_restart_of_what_the_host_has_not_is_not_noted(host: Host) -> None:
+    with pytest.raises(UsageError, match="no service 'worker'"):
+        await host.services.restart("worker", "t")
+    assert (host.noted, host.restarted) == ([], [])
 
 
 async def test_a_service_that_runs_is_restarted_by_its_name_as_alerts_say_it(host: Host) -> None:
-    await host.services.restart("nginx")
+    await host.services.restart("nginx", "t")
     assert host.restarted == ["hermes-platform-nginx"]
-    await host.services.restart("hermes-platform-nginx")
+    await host.services.restart("hermes-platform-nginx", "t")
     assert host.restarted == ["hermes-platform-nginx"]
 
 
 async def test_one_that_does_not_stay_up_is_named_with_the_way_to_its_log(host: Host) -> None:
     host.broken = {"hermes-platform-loki"}
     with pytest.raises(PartlyDoneError, match="hermes-platform-loki did not stay up") as caught:
-        await host.services.restart("")
+        await host.services.restart("", "t")
     assert "platform logs hermes-platform-loki" in str(caught.value.hint)
 
 

@@ -15,7 +15,7 @@ from tests.support.fakes.parts import part
 
 
 class Host:
-    """The platform's host of a local world, and the audit."""
+    """The platform's host of a local world."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -26,12 +26,9 @@ class Host:
     async def logs(self, name: str, most: int) -> list[ServiceLog]:
         return [ServiceLog(f"hermes-platform-{name}", tuple(f"line {each}" for each in range(most)))] if name else []
 
-    async def restart(self, name: str) -> list[ServiceState]:
-        self.done.append(f"restarted {name}")
+    async def restart(self, name: str, why: str) -> list[ServiceState]:
+        self.done.append(f"restarted {name}: {why}")
         return [ServiceState(f"hermes-platform-{name}", "active", is_healthy=True, restarts=0)] if name else []
-
-    def note_restart(self, name: str, why: str) -> None:
-        self.done.append(f"noted {name}: {why}")
 
 
 @pytest.fixture
@@ -49,9 +46,9 @@ def host(monkeypatch: pytest.MonkeyPatch) -> Host:
     return host
 
 
-def test_a_restart_is_noted_before_it_is_done(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_restart_is_done_for_the_reason_that_is_given(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
     platform.restart(reason="it hangs", service="nginx", yes=True)
-    assert host.done == ["noted nginx: it hangs", "restarted nginx"]
+    assert host.done == ["restarted nginx: it hangs"]
     assert capsys.readouterr().out == "hermes-platform-nginx is active\n"
 
 

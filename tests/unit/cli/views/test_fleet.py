@@ -201,10 +201,11 @@ def test_more_than_the_monitor_would_repair_at_once_have_one_cause(
     condition: Condition, count: int, well: int, lines: int
 ) -> None:
     found = fleet(*[condition] * count, *[Condition.HEALTHY] * well)
-    told = [line for line in fleet_view.health_lines(found, ()) if "at once" in line]
+    told = fleet_view.at_once_lines(found, 0.2)
     assert len(told) == lines
     shows = "hermesops platform show" if condition is Condition.SILENT else "hermesops fleet changes"
     assert all(line.startswith(f"{count} {condition} at once") and shows in line for line in told)
+    assert fleet_view.at_once_lines(found, 1.0) == [], "as monitoring.silent_share has it"
 
 
 def test_commands_that_follow_each_other_are_numbered() -> None:
