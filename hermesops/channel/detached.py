@@ -30,7 +30,7 @@ from hermesops.channel.errors import (
 from hermesops.channel.interface import Completed
 from hermesops.errors import HermesError, RefusedError
 from hermesops.justavps.toolbox import Execution, Toolbox
-from hermesops.waiting import Pending, until
+from hermesops.waiting import Pending, pause, until
 
 _INLINE = 1 << 20
 """Bytes of output that fit into the answer with the result."""
@@ -40,6 +40,14 @@ _BEYOND_S = 15
 
 _OVERDUE_S = 60.0
 """Seconds beyond its limit for which a command that seems to run is waited for; the machine kills it at the limit."""
+
+_STARTS = 3
+"""How often a command is started before its last refusal is told.
+
+A scope's job is cancelled now and then while systemd reloads, of which ``systemd-run --quiet`` says nothing
+(``src/run/run.c`` of systemd 252); while it executes itself anew, its bus does not answer. In both cases the command
+never began, so it is safe to start it again: one of 40 in a loop of ``systemctl daemon-reload``, measured 2026.
+"""
 
 _ENDED = frozenset({scripts.DONE, scripts.UNSTARTED})
 _BEGUN = frozenset({scripts.DONE, scripts.RUNNING, scripts.EXPIRED, scripts.BROKEN})
@@ -108,7 +116,7 @@ class DetachedCommand:
         self._toolbox = toolbox
         self._id = machine_id
         self._pace = pace
-        self._folder = f"{scripts.FOLDER}/hermesops-run-{uuid4().hex}"
+        self._folder = ""
         self._asked_at = self._answered_at = 0.0
         self._is_begun = False
         self._limit_s = 0
@@ -122,6 +130,17 @@ class DetachedCommand:
             AnswerLostError: It began, and its end is unknown: the machine rebooted, or stopped answering.
         """
         self._limit_s = math.ceil(limit_s)
+        for _ in range(_STARTS - 1):
+            ended = await self._once(command, cwd=cwd, env=env)
+            if isinstance(ended, Completed):
+                return ended
+            await pause(self._pace.every_s)
+        ended = await self._once(command, cwd=cwd, env=env)
+        return ended if isinstance(ended, Completed) else self._refused(ended)
+
+    async def _once(self, command: str, *, cwd: str, env: Mapping[str, str]) -> Completed | CommandStatus:
+        """Run it in a folder of its own, to its end; the status is that of a command that never began."""
+        self._folder = f"{scripts.FOLDER}/hermesops-run-{uuid4().hex}"
         self._asked_at = self._answered_at = time.monotonic()
         limits = (str(self._limit_s), f"{self._pace.answer_s:g}", str(_INLINE))
         start = scripts.start(self._folder, command, *limits)
@@ -130,6 +149,8 @@ class DetachedCommand:
             if isinstance(first, Completed):
                 return first
             told = first if first.state in _ENDED else await self._ended()
+            if told.state == scripts.UNSTARTED:
+                return told
             completed = Completed(told.exit_code, *(told.output or await self._fetched()))
         except (MachineUnreachableError, RefusedError):
             raise  # nothing began, or nothing can be stopped
@@ -191,6 +212,14 @@ class DetachedCommand:
         if ran_s > self._limit_s + _OVERDUE_S:
             raise CommandExpiredError(f"machine {self._id}: the command is beyond its limit of {self._limit_s} s")
         return Pending("it runs")
+
+    def _refused(self, told: CommandStatus) -> Completed:
+        """What a command comes to that systemd did not start, however often it was asked to."""
+        words = told.output[1] if told.output else b""
+        if words:
+            return Completed(told.exit_code, b"", words)
+        what = f"machine {self._id}: systemd dropped a command {_STARTS} times before it began, and did not say why"
+        raise MachineUnreachableError(what, hint=look_at(self._id))
 
     async def _fetched(self) -> tuple[bytes, bytes]:
         with translated(self._id, "reading output", missing=NoSuchFileError):

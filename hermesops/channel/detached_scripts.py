@@ -17,14 +17,19 @@ DONE, RUNNING, EXPIRED, BROKEN = "done", "running", "expired", "broken"
 UNSTARTED, REFUSED, NEVER = "unstarted", "refused", "never"
 STATES = frozenset({DONE, RUNNING, EXPIRED, BROKEN, UNSTARTED, REFUSED, NEVER})
 
-# $1 folder, $2 the sweeper. Whichever command makes the common folder starts its sweeper, which may sweep meanwhile.
+# $1 folder. Whichever command makes the common folder starts its sweeper, which may sweep meanwhile. What is old and
+# not locked was read, or is not wanted. systemd writes a transient unit's command to a file and reads it back when it
+# reloads, which breaks every dollar sign, backslash and semicolon (252, seen 2026): the sweeper's command has none.
 _MAKE = """
+sweeper="hermesops-sweep-${1##*/}"
+sweep="find '${1%/*}' -mindepth 1 -maxdepth 1 -mmin +10 -print0 | xargs -0 -I {} flock -n {} rm -rf {}
+rmdir '${1%/*}' && systemctl stop $sweeper.timer"
 for _ in 1 2 3; do
   mkdir -m 700 "$1" && break
   [ ! -d "$1" ] || break
-  mkdir -m 700 "${1%/*}" && systemd-run --quiet --collect --unit="hermesops-sweep-${1##*/}" \\
+  mkdir -m 700 "${1%/*}" && systemd-run --quiet --collect --unit="$sweeper" \\
     --description="Removal of what commands left" --on-active=600 --on-unit-inactive=600 \\
-    sh -c "$2" sh "${1%/*}" "hermesops-sweep-${1##*/}" </dev/null >/dev/null
+    sh -c "$sweep" </dev/null >/dev/null || rmdir "${1%/*}"
 done 2>/dev/null
 if [ ! -d "$1" ]; then
   echo "cannot make $1" >&2
@@ -32,16 +37,16 @@ if [ ! -d "$1" ]; then
 fi
 """
 
-# $3 seconds to wait, $4 bytes that fit into the answer. flock waits without polling.
+# $2 seconds to wait, $3 bytes that fit into the answer. flock waits without polling.
 _TELL = """
 exec 9<"$1" || exit
-flock -s -w "$3" -E 75 9
+flock -s -w "$2" -E 75 9
 if [ "$?" = 75 ]; then
   echo running
 elif [ -s "$1/code" ]; then
   read -r code <"$1/code"
   size=$(stat -c +%s "$1/out" "$1/err")
-  if [ "$((0 $size))" -le "$4" ]; then
+  if [ "$((0 $size))" -le "$3" ]; then
     echo "done $code inline"
     for stream in out err; do
       if [ -s "$1/$stream" ]; then base64 -w0 "$1/$stream"; fi
@@ -61,7 +66,7 @@ else
 fi
 """
 
-# $5 command, $6 limit, $7 what runs it. setsid --fork rather than &, which would have the command ignore signals. The
+# $4 command, $5 limit, $6 what runs it. setsid --fork rather than &, which would have the command ignore signals. The
 # descriptor 9 carries the lock along.
 _LAUNCH = """
 exec 9<"$1"
@@ -71,7 +76,7 @@ if ! flock -n 9 || ! echo start 2>/dev/null >"$1/claim"; then
   exit
 fi
 set +C
-setsid --fork systemd-run --scope --quiet --collect --unit="${1##*/}" sh -c "$7" sh "$1" "$5" "$6" \\
+setsid --fork systemd-run --scope --quiet --collect --unit="${1##*/}" sh -c "$6" sh "$1" "$4" "$5" \\
   </dev/null >/dev/null 2>"$1/trouble"
 exec 9<&-
 """
@@ -87,12 +92,6 @@ _RUN = """
 ) </dev/null >/dev/null 2>&1 &
 sh -c "$2" >"$1/out" 2>"$1/err" 9<&-
 echo "$?" >"$1/code"
-"""
-
-# $1 all folders, $2 this sweeper. Old and not locked means that the result was read, or is not wanted.
-_SWEEP = """
-find "$1" -mindepth 1 -maxdepth 1 -mmin +10 -exec flock -n {} rm -rf {} \\;
-rmdir "$1" && systemctl stop "$2.timer"
 """
 
 # The age is that of the first process, which counts from boot in a container too.
@@ -125,14 +124,14 @@ def script_command(script: str, *arguments: str) -> str:
 
 def start(folder: str, command: str, limit_s: str, wait_s: str, inline: str) -> str:
     """The command line that starts one, waits a while and prints its status."""
-    return script_command(_MAKE + _LAUNCH + _TELL, folder, _SWEEP, wait_s, inline, command, limit_s, _RUN)
+    return script_command(_MAKE + _LAUNCH + _TELL, folder, wait_s, inline, command, limit_s, _RUN)
 
 
 def observe(folder: str, wait_s: str, inline: str) -> str:
     """The command line that waits a while and prints its status; one that has not begun will never begin."""
-    return script_command(_MAKE + _CLAIM + _TELL, folder, _SWEEP, wait_s, inline)
+    return script_command(_MAKE + _CLAIM + _TELL, folder, wait_s, inline)
 
 
 def stop(folder: str) -> str:
     """The command line that kills one and deletes its files; one that has not begun will never begin."""
-    return script_command(_MAKE + _CLAIM + _STOP, folder, _SWEEP)
+    return script_command(_MAKE + _CLAIM + _STOP, folder)

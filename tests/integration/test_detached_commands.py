@@ -7,7 +7,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from hermesops.channel import AnswerLostError, CommandExpiredError, MachineUnreachableError, Pace, ToolboxChannel
+from hermesops.channel import (
+    AnswerLostError,
+    CommandExpiredError,
+    Completed,
+    MachineUnreachableError,
+    Pace,
+    ToolboxChannel,
+)
 from hermesops.channel import detached_scripts as scripts
 from hermesops.justavps import Client
 from hermesops.waiting import Pending, until
@@ -122,11 +129,29 @@ async def test_a_start_that_comes_there_late_is_refused(bench: Bench) -> None:
     assert await bench.seen("ls /run/late") == ""
 
 
+@pytest.mark.parametrize("verb", ["daemon-reload", "daemon-reexec"])
+async def test_commands_begin_also_while_systemd_reloads_all_the_time(bench: Bench, verb: str) -> None:
+    script = f"for _ in $(seq 20); do systemctl {verb}; sleep 0.2; done; echo reloaded"
+    reloads = asyncio.create_task(bench.seen(script))
+    while not reloads.done():
+        assert await bench.channel.run("echo ran") == Completed(0, b"ran\n", b"")
+    assert await reloads == "reloaded"
+
+
+async def test_a_command_that_systemd_drops_without_a_word_runs_once_in_the_end(bench: Bench) -> None:
+    drops_once = '#!/bin/sh\nrm "$0"\nexit 1\n'
+    await bench.channel.put("/usr/local/bin/systemd-run", drops_once.encode(), mode=0o755)
+    assert (await bench.channel.run("echo $$ >>/var/tmp/dropped; echo end")).stdout == b"end\n"
+    assert await bench.seen("wc -l </var/tmp/dropped; ls /usr/local/bin/systemd-run") == "1"
+
+
 async def test_what_was_told_at_once_is_swept_in_the_end(bench: Bench) -> None:
     waiting = asyncio.create_task(bench.channel.run("touch /run/begun-1; sleep 60"))
     await _runs(bench, "/run/begun-1")
     await bench.channel.run("true")
-    sweep = f"touch -d '1 hour ago' {scripts.FOLDER}/*; systemctl start $(systemctl show -P Triggers '*sweep*.timer')"
+    make_old = f"touch -d '1 hour ago' {scripts.FOLDER}/*"
+    # The sweeper's own timer starts it long after systemd has read its units again.
+    sweep = f"systemctl daemon-reload; {make_old}; systemctl start $(systemctl show -P Triggers '*sweep*.timer')"
 
     async def left(count: int) -> bool | Pending[bool]:
         names = (await bench.seen(f"ls {scripts.FOLDER}; systemctl list-timers --no-legend '*sweep*'")).splitlines()

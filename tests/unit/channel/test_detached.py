@@ -3,11 +3,14 @@
 import asyncio
 import json as text
 import shlex
+import subprocess
+from pathlib import Path
 
 import httpx
 import pytest
 
 from hermesops.channel import AnswerLostError, CommandExpiredError, Completed, MachineUnreachableError, Pace
+from hermesops.channel import detached_scripts as scripts
 from hermesops.channel.detached import CommandStatus, told_by
 from hermesops.channel.toolbox import ToolboxChannel
 from hermesops.errors import RefusedError
@@ -53,7 +56,7 @@ def _verbs(transport: Answers) -> list[str]:
 
 def _verb(request: httpx.Request) -> str:
     script = shlex.split(text.loads(request.content)["command"])[2]
-    return "start" if "setsid" in script else "look" if "flock" in script else "stop"
+    return "start" if "setsid" in script else "look" if "flock -s" in script else "stop"
 
 
 def test_what_the_machine_says_is_read_as_it_is_meant() -> None:
@@ -146,9 +149,24 @@ async def test_the_limit_is_said() -> None:
 
 
 async def test_a_command_that_could_not_begin_says_why() -> None:
-    assert await Run(said("unstarted\nd2h5\n")).done() == Completed(126, b"", b"why")
+    assert await Run(*[said("unstarted\nd2h5\n")] * 3).done() == Completed(126, b"", b"why")
     full = json(200, {"exit_code": 126, "stdout": "", "stderr": "no space"})
     assert await Run(full).done() == Completed(126, b"", b"no space")
+
+
+@pytest.mark.parametrize("words", ["", "d2h5"])
+async def test_a_command_that_systemd_dropped_is_started_again(words: str) -> None:
+    dropped = said(f"unstarted\n{words}\n")
+    run = Run(dropped, said("running\n"), dropped, DONE)
+    assert await run.done() == RESULT
+    assert run.asked == ["start", "start", "look", "start"]
+
+
+async def test_a_command_that_systemd_always_drops_without_a_word_never_began() -> None:
+    dropped = said("unstarted\n\n")
+    run = Run(dropped, dropped, dropped)
+    with pytest.raises(MachineUnreachableError, match="dropped a command 3 times before it began"):
+        await run.done()
 
 
 async def test_a_refused_start_is_just_said() -> None:
@@ -189,3 +207,16 @@ async def test_a_command_that_is_cancelled_is_ended(answered: int) -> None:
     with pytest.raises(asyncio.CancelledError):
         await run
     assert _verbs(answers)[-1] == "stop"
+
+
+def test_the_sweepers_command_has_nothing_that_a_reload_of_systemd_breaks(tmp_path: Path) -> None:
+    """What it breaks was seen on a booted machine; tests/integration/test_detached_commands.py sweeps there."""
+    noted = tmp_path / "noted"
+    stub = tmp_path / "systemd-run"
+    stub.write_text(f'#!/bin/sh\nshift $(($# - 1))\nprintf %s "$1" >{noted}\n')
+    stub.chmod(0o755)
+    command = scripts.stop(str(tmp_path / "runs" / "one"))
+    subprocess.run(["/bin/sh", "-c", command], check=True, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, timeout=30)  # noqa: S603 - ours
+    sweep = noted.read_text()
+    assert "systemctl stop hermesops-sweep-one.timer" in sweep
+    assert set(sweep).isdisjoint('$;\\"`%')
