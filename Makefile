@@ -108,7 +108,7 @@ lint-mypy: .venv/installed
 	mypy
 	# Apart and from their folder: seen from here, they would be part of a package ansible.
 	cd ansible/plugins
-	mypy --config-file ../../pyproject.toml --cache-dir ../../.mypy_cache/plugins --explicit-package-bases connection filter inventory
+	mypy --config-file ../../pyproject.toml --cache-dir ../../.mypy_cache/plugins --explicit-package-bases action connection filter inventory modules
 
 lint-arrows: .venv/installed
 	@echo "==> import-linter"

@@ -1,23 +1,30 @@
-"""The filter ``hermes_deployed_rules``: a file of alert rules as a server gets it."""
+"""The filter ``hermes_rule_files``: files of alert rules as a server gets them."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermesops.alerts.rules import deployed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 DOCUMENTATION = """
-name: hermes_deployed_rules
+name: hermes_rule_files
 short_description: Alert rules as a server gets them
 description:
-    - Multiplies every waiting time in a file of Prometheus's rules, and completes the addresses of runbooks.
+    - Multiplies every waiting time in files of Prometheus's rules, and completes the addresses of runbooks.
+    - Returns an entry for the module C(hermes_files) for each, which Prometheus's own tool has to accept.
 author: hermesops
 options:
     _input:
-        description: Text of the file.
+        description: Paths of the files on the controller.
+        type: list
+        elements: string
+        required: true
+    folder:
+        description: Where a server has them.
         type: string
         required: true
     scale:
@@ -31,13 +38,20 @@ options:
 """
 
 
-def _deployed(text: str, scale: float, runbooks_url: str) -> str:
-    return deployed(text, scale=float(scale), runbooks_url=runbooks_url)
+def _rule_files(paths: Iterable[str], folder: str, scale: float, runbooks_url: str) -> list[dict[str, str]]:
+    return [
+        {
+            "path": f"{folder}/{Path(path).name}",
+            "content": deployed(Path(path).read_text(), scale=float(scale), runbooks_url=runbooks_url),
+            "validate": "promtool check rules %s",
+        }
+        for path in paths
+    ]
 
 
 class FilterModule:
     """Ansible looks for this class."""
 
-    def filters(self) -> dict[str, Callable[..., str]]:
+    def filters(self) -> dict[str, Callable[..., list[dict[str, str]]]]:
         """Name and function."""
-        return {"hermes_deployed_rules": _deployed}
+        return {"hermes_rule_files": _rule_files}

@@ -27,7 +27,7 @@ def test_the_roles_drop_ins_are_known() -> None:
 
 
 def test_the_sweeper_of_detached_commands_is_known() -> None:
-    assert f'--unit="{detached_scripts.SWEEPER}${{' in detached_scripts.start("/f", "true", "1", "1", "1")
+    assert f'sweeper="{detached_scripts.SWEEPER}${{' in detached_scripts.start("/f", "true", "1", "1", "1")
 
 
 SYSTEMCTL = """#!/bin/sh

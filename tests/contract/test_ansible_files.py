@@ -1,0 +1,149 @@
+"""What the module ``hermes_files`` makes of a list: ansible-playbook runs it here, in a folder of the test."""
+
+import grp
+import json
+import os
+import pwd
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hermesops import assets
+
+USER = {"owner": pwd.getpwuid(os.geteuid()).pw_name, "group": grp.getgrgid(os.getegid()).gr_name}
+
+
+@dataclass(frozen=True)
+class Host:
+    """A role of one task, and the folder that it brings to what its list says."""
+
+    role: Path
+    folder: Path
+
+    def bring(self, *entries: dict[str, Any] | str, check: bool = False) -> dict[str, Any]:
+        """Run the task; its result. Entries that are text are Jinja that makes a list."""
+        files = entries[0] if isinstance(entries[0], str) else [{**USER, **one} for one in entries]  # type: ignore[dict-item]
+        task = {"name": "Bring files", "hermes_files": {"files": files}, "register": "result"}
+        shown = {
+            "name": "Show",
+            "ansible.builtin.copy": {"content": "{{ result | to_json }}", "dest": str(self.result)},
+        }
+        tasks = [{**task, "failed_when": False}, {**shown, "check_mode": False}]
+        play = [{"hosts": "localhost", "gather_facts": False, "vars": {"who": "ada"}, "roles": [self.role.name]}]
+        (self.role / "tasks" / "main.yml").write_text(yaml.safe_dump(tasks))
+        playbook = self.role.parent / "play.yml"
+        playbook.write_text(yaml.safe_dump(play))
+        environment = {
+            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+            "HOME": str(self.role.parent),
+            "ANSIBLE_CONFIG": str(assets.folder("ansible") / "ansible.cfg"),
+            "ANSIBLE_ROLES_PATH": str(self.role.parent),
+            "ANSIBLE_REMOTE_TMP": str(self.role.parent / "remote"),
+            "ANSIBLE_INVENTORY_UNPARSED_FAILED": "false",
+        }
+        command = ["ansible-playbook", "-c", "local", "-i", "localhost,", *["--check"][: int(check)], str(playbook)]
+        ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        result: dict[str, Any] = json.loads(self.result.read_text())
+        return result
+
+    @property
+    def result(self) -> Path:
+        """Where the task's result is written."""
+        return self.role.parent / "result.json"
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    role, folder = tmp_path / "role", tmp_path / "host"
+    for name in ("tasks", "templates", "files"):
+        (role / name).mkdir(parents=True)
+    folder.mkdir()
+    (role / "templates" / "greeting.j2").write_text("{% if who %}\nhello {{ who }}\n{% endif %}\n")
+    (role / "files" / "program").write_text("print('{{ who }}')\n\n")
+    return Host(role, folder)
+
+
+def test_files_of_each_kind_are_made_in_order_and_a_second_run_changes_nothing(host: Host) -> None:
+    settings = host.folder / "settings"
+    entries: list[dict[str, Any]] = [
+        {"path": str(settings), "state": "directory", "mode": "0750"},
+        {"path": str(settings / "greeting"), "template": "greeting.j2", "mode": "0600"},
+        {"path": str(settings / "program"), "source": "program", "mode": "0755"},
+        {"path": str(settings / "masked"), "state": "link", "content": "/dev/null"},
+        {"path": str(settings / "kept"), "state": "kept", "content": "first"},
+        {"path": str(settings / "gone"), "state": "absent"},
+    ]
+    result = host.bring(*entries)
+    made = ["settings", "settings/greeting", "settings/program", "settings/masked", "settings/kept"]
+    assert result["changed_files"] == [str(host.folder / one) for one in made]
+    assert "invocation" not in result
+    assert (settings / "greeting").read_text() == "hello ada\n"
+    assert (settings / "program").read_text() == "print('{{ who }}')\n\n"
+    assert (settings / "masked").readlink() == Path("/dev/null")
+    modes = [oct(path.stat().st_mode & 0o777) for path in (settings, settings / "greeting", settings / "program")]
+    assert modes == ["0o750", "0o600", "0o755"]
+
+    (settings / "kept").write_text("by the service")
+    assert host.bring(*entries)["changed"] is False
+    assert (settings / "kept").read_text() == "by the service"
+
+
+def test_what_differs_is_mended_and_nothing_else(host: Host) -> None:
+    one, other = host.folder / "one", host.folder / "other"
+    entries = [{"path": str(one), "content": "1"}, {"path": str(other), "content": "2"}]
+    host.bring(*entries)
+    one.chmod(0o666)
+    assert host.bring(*entries)["changed_files"] == [str(one)]
+    assert one.stat().st_mode & 0o777 == 0o644
+    other.write_text("3")
+    assert host.bring(*entries, check=True)["changed_files"] == [str(other)]
+    assert other.read_text() == "3"
+    result = host.bring(*entries, {"path": str(one), "state": "absent"})
+    assert result["changed_files"] == [str(other), str(one)]
+    assert [(one["before"], one["after"]) for one in result["diff"]] == [("3", "2"), ("there\n", "")]
+    assert not one.exists()
+
+
+def test_a_content_that_is_refused_changes_no_file_also_not_those_before_it(host: Host) -> None:
+    good, bad = host.folder / "good", host.folder / "bad"
+    bad.write_text("as it was")
+    result = host.bring(
+        {"path": str(good), "content": "x"},
+        {"path": str(bad), "content": "goodbye", "validate": "grep --quiet hello %s"},
+    )
+    assert f"{bad}: grep --quiet hello %s refused it" in result["msg"]
+    assert not good.exists()
+    assert bad.read_text() == "as it was"
+    assert [one.name for one in host.folder.iterdir()] == ["bad"]
+
+
+def test_a_link_in_the_place_of_a_file_is_replaced_and_what_it_leads_to_is_left_alone(host: Host) -> None:
+    target, path = host.folder / "target", host.folder / "path"
+    target.write_text("foreign")
+    path.symlink_to(target)
+    host.bring({"path": str(path), "content": "ours"})
+    assert (path.is_symlink(), path.read_text(), target.read_text()) == (False, "ours", "foreign")
+
+
+def test_a_folder_is_never_removed(host: Host) -> None:
+    (host.folder / "data").mkdir()
+    assert "is a folder" in host.bring({"path": str(host.folder / "data"), "state": "absent"})["msg"]
+    assert (host.folder / "data").is_dir()
+
+
+def test_lists_of_files_that_are_alike_need_no_line_for_each(host: Host) -> None:
+    own = f"owner='{USER['owner']}', group='{USER['group']}'"
+    folder = str(host.folder)
+    host.bring(f"{{{{ ['', 'a', 'b'] | hermes_files('{folder}/made', state='directory', {own}) }}}}")
+    assert sorted(one.name for one in (host.folder / "made").iterdir()) == ["a", "b"]
+    host.bring(f"{{{{ ['greeting'] | hermes_files('{folder}', template='{{}}.j2', {own}) }}}}")
+    assert (host.folder / "greeting").read_text() == "hello ada\n"
+    (host.folder / "old").write_text("x")
+    host.bring(f"{{{{ {{'new': 'y', 'old': ''}} | hermes_contents('{folder}', mode='0600', {own}) }}}}")
+    assert ((host.folder / "new").read_text(), (host.folder / "old").read_text()) == ("y", "x")
