@@ -56,7 +56,8 @@ READING = frozenset(
 READING_ON_MACHINES = frozenset(
     {
         *("hermes-node certificate show", "hermes-node metrics", "hermes-node status", "hermes-node volume show"),
-        *("hermes-node health", "systemctl --failed --no-pager", "systemctl status --state=failed --no-pager -n 20"),
+        *("hermes-node health", "hermes-node release show"),
+        *("systemctl --failed --no-pager", "systemctl status --state=failed --no-pager -n 20"),
         "systemctl status --no-pager hermes-gateway.service",
         "journalctl _PID=1 UNIT=hermes-gateway.service -n 20 --no-pager",
     }
