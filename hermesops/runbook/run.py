@@ -4,6 +4,7 @@ import asyncio
 import codecs
 import contextlib
 import os
+import re
 import signal
 import sys
 import time
@@ -29,6 +30,9 @@ _NOTED = 300
 
 SHOWN_LINES = 60
 """Lines of what a reading step printed that are shown, the last ones: as many as those of ``instance show``."""
+
+_ARMOUR = re.compile(r"-----BEGIN ([A-Z ]{1,40})-----[A-Za-z0-9+/=\s\\]{0,20000}-----END \1-----(?:\\n)?")
+"""What PEM puts around a certificate or a request, on lines of its own or within a string of JSON."""
 
 _NEVER = "-"
 """A time that nothing has recorded."""
@@ -292,12 +296,17 @@ class RunbookRun:
         lines = ended.output.splitlines(keepends=True)
         if left := len(lines[:-SHOWN_LINES]):
             self._report(Hint(f"{step.name}: {left} lines before these are left out;", step.command, "prints all"))
-        self._show("".join(lines[-SHOWN_LINES:]))
+        self._show(without_armour("".join(lines[-SHOWN_LINES:])))
 
     def _halted(self, step: Step, problem: str) -> HermesError:
         undo = Hint("; undo:", step.undo) if step.undo else Hint()
         show = Hint(("runbook", "show", self._runbook.name), "says what else it may be;")
         return HaltedError(f"step {step.name}: {problem}", hint=Hint(show, self.next_hint(step), undo))
+
+
+def without_armour(output: str) -> str:
+    """An output without the text of certificates and requests in it, which are for programs: what they are stays."""
+    return _ARMOUR.sub(r"(\1)", output)
 
 
 def holds(guard: Guard, ended: Ended) -> bool:

@@ -117,6 +117,23 @@ def test_a_step_that_reads_is_repeated_within_its_time(monkeypatch: pytest.Monke
         made.run()
 
 
+def test_a_request_for_a_certificate_is_for_programs_and_not_shown() -> None:
+    armour = "-----BEGIN CERTIFICATE REQUEST-----\\nMIIB+/=\\n-----END CERTIFICATE REQUEST-----\\n"
+    printed = f'{{"certificate": {{"request": "{armour}", "serial": "5"}}, "payload": null}}\n'
+    shown: list[str] = []
+    text = "# T\n<!-- step show: read\nexpect: payload\n-->\n```console\n$ hermesops fleet status\n```\n"
+    made = RunbookRun(
+        parse("t", text, "t.md"),
+        "",
+        execute=lambda _: Ended(0, printed),
+        ask=lambda _: None,
+        report=lambda _: None,
+        show=shown.append,
+    )
+    made.run()
+    assert shown == ['{"certificate": {"request": "(CERTIFICATE REQUEST)", "serial": "5"}, "payload": null}\n']
+
+
 HEARTBEAT = """# It is silent
 
 ## Diagnosis
