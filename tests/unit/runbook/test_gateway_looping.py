@@ -6,8 +6,9 @@ import pytest
 
 from hermesops import assets
 from hermesops.errors import HaltedError
+from hermesops.runbook.command import Ended
 from hermesops.runbook.document import Step, load
-from hermesops.runbook.run import Ended, Outcome, RunbookRun
+from hermesops.runbook.run import Outcome, RunbookRun
 
 FILLED = load(assets.folder("runbooks"), "gateway-looping").filled({"USER": "ada"})
 BOOK = replace(FILLED, steps=tuple(replace(step, within_s=0) for step in FILLED.steps))
