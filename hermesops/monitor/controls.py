@@ -59,7 +59,7 @@ def draw(alive: Sequence[InstanceId], serving: Collection[InstanceId]) -> Sequen
     return [Control(one, serves=one in serving) for one in _RANDOM.sample(among, min(_AT_MOST, len(among)))]
 
 
-def judge(asked: Sequence[Control], answers: Sequence[Answers]) -> Mapping[Source, bool | None]:
+def ways_that_answer(asked: Sequence[Control], answers: Sequence[Answers]) -> Mapping[Source, bool | None]:
     """Which of the ways let somebody through; ``None`` where the answers do not tell."""
     if not any(found.machine for found in answers):
         return {Source.JUSTAVPS: False if asked else None, Source.TOOLBOX: None, Source.PROXY: None}
@@ -107,7 +107,7 @@ class Ways:
             await cancel(self._trial)
 
     async def _try(self, asked: Sequence[Control]) -> Mapping[Source, bool | None]:
-        found = judge(asked, await ask_all(self._machines, [one.id for one in asked], _ASKING))
+        found = ways_that_answer(asked, await ask_all(self._machines, [one.id for one in asked], _ASKING))
         for source, lets_through in found.items():
             if lets_through:
                 self._sources.up(source)

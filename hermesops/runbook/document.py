@@ -26,6 +26,7 @@ from hermesops.errors import PLACEHOLDER, Hint, UsageError, fill
 from hermesops.model.unknown_name import unknown_name
 from hermesops.node.untrusted.foreign_text import quoted
 from hermesops.runbook.diagnosis import Case, cases_of
+from hermesops.runbook.reading import is_reading
 
 VALUES = {
     "USER": "the user of --instance",
@@ -36,32 +37,6 @@ VALUES = {
     "ROLLOUT": "the newest unfinished rollout, else the newest",
 }
 """Words in capitals that a run fills in."""
-
-READING = frozenset(
-    {
-        *("alert list", "audit log", "audit verify", "backup list", "cell list", "cell show", "doctor", "fleet cost"),
-        *("billing list", "billing show"),
-        *("fleet changes", "fleet drift", "fleet outdated", "fleet status", "fleet top", "fleet usage"),
-        *("freeze list", "identity list", "identity show", "instance list"),
-        *("instance logs", "instance show", "instance timeline", "instance verify"),
-        *("job list", "operation list", "operation show", "platform logs", "platform show", "pool list"),
-        *("registry check", "registry copies"),
-        *("relay list", "release list", "release show", "rollout explain", "rollout history", "rollout list"),
-        *("rollout status", "secrets check", "secrets list"),
-        *("snapshot list", "stack list", "stack preview", "token list"),
-    }
-)
-"""Commands that a step may run without asking; a tag cannot make another one harmless."""
-
-READING_ON_MACHINES = frozenset(
-    {
-        *("hermes-node certificate show", "hermes-node metrics", "hermes-node status", "hermes-node volume show"),
-        *("hermes-node health", "systemctl --failed --no-pager", "systemctl status --state=failed --no-pager -n 20"),
-        "systemctl status --no-pager hermes-gateway.service",
-        "journalctl _PID=1 UNIT=hermes-gateway.service -n 20 --no-pager",
-    }
-)
-"""Commands of ``instance exec`` that a step may run without asking, word for word."""
 
 _LONGEST_S = 600
 """For which a step that reads may be repeated."""
@@ -344,19 +319,6 @@ def _guard(number: int, key: str, text: str, before: list[Step], file: str) -> G
     if found[1] not in {one.name for one in before if one.kind is Kind.READ}:
         raise _wrong(file, number, f"no step before this one reads and is named {found[1]}")
     return Guard(found[1], found[2], is_shown=key == "if")
-
-
-def is_reading(command: tuple[str, ...]) -> bool:
-    """Whether a command, in its words after ``hermesops``, changes nothing."""
-    match command:
-        case ("instance", "settings", user):
-            return not user.startswith("-")
-        case ("instance", "exec", user, script, *reason):
-            is_why = not reason or (len(reason) == len(("--reason", "why")) and reason[0] == "--reason")
-            return script in READING_ON_MACHINES and is_why and not user.startswith("-")
-        case ("monitor", "--check"):
-            return True
-    return bool({command[0], " ".join(command[:2])} & READING)
 
 
 def _command(lines: list[str], begin: int, file: str) -> tuple[str, ...]:

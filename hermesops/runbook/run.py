@@ -1,28 +1,18 @@
 """Runs a runbook's steps: each is shown, run and compared with what the runbook expects, until one differs."""
 
-import asyncio
-import codecs
-import contextlib
-import os
-import signal
-import sys
+import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import partial
-from typing import IO
 
 from hermesops import waiting
 from hermesops.errors import HaltedError, HermesError, Hint, PartlyDoneError, RefusedError
 from hermesops.node.untrusted.foreign_text import one_line, quoted
+from hermesops.runbook.command import Ended
 from hermesops.runbook.document import Guard, Kind, Runbook, Step
 from hermesops.runbook.matching import shows
-from hermesops.waiting import cancel
-
-LONGEST_OUTPUT = 256 * 1024
-"""Characters of a command's output that are kept and shown."""
 
 _NOTED = 300
 """Characters of a line in the transcript."""
@@ -30,25 +20,14 @@ _NOTED = 300
 SHOWN_LINES = 60
 """Lines of what a reading step printed that are shown, the last ones: as many as those of ``instance show``."""
 
+_ARMOUR = re.compile(r"-----BEGIN ([A-Z ]{1,40})-----[A-Za-z0-9+/=\s\\]{0,20000}-----END \1-----(?:\\n)?")
+"""What PEM puts around a certificate or a request, on lines of its own or within a string of JSON."""
+
 _NEVER = "-"
 """A time that nothing has recorded."""
 
 _AGAIN_S = 5.0
 """Between two runs of a step that reads and does not show yet what is expected."""
-
-
-@dataclass(frozen=True)
-class Ended:
-    """A command that ended.
-
-    Attributes:
-        output: What it wrote to both streams, in order; from a possibly hostile source.
-        is_cut: Whether it wrote more.
-    """
-
-    exit_code: int
-    output: str
-    is_cut: bool = False
 
 
 @dataclass(frozen=True)
@@ -292,12 +271,17 @@ class RunbookRun:
         lines = ended.output.splitlines(keepends=True)
         if left := len(lines[:-SHOWN_LINES]):
             self._report(Hint(f"{step.name}: {left} lines before these are left out;", step.command, "prints all"))
-        self._show("".join(lines[-SHOWN_LINES:]))
+        self._show(without_armour("".join(lines[-SHOWN_LINES:])))
 
     def _halted(self, step: Step, problem: str) -> HermesError:
         undo = Hint("; undo:", step.undo) if step.undo else Hint()
         show = Hint(("runbook", "show", self._runbook.name), "says what else it may be;")
         return HaltedError(f"step {step.name}: {problem}", hint=Hint(show, self.next_hint(step), undo))
+
+
+def without_armour(output: str) -> str:
+    """An output without the text of certificates and requests in it, which are for programs: what they are stays."""
+    return _ARMOUR.sub(r"(\1)", output)
 
 
 def holds(guard: Guard, ended: Ended) -> bool:
@@ -346,83 +330,6 @@ def _time_of(name: str, ended: Ended) -> str:
 
 def _now() -> datetime:
     return datetime.now(UTC)
-
-
-async def run_command(
-    words: Sequence[str], *, environment: str, variables: Mapping[str, str], show: Callable[[str], None]
-) -> Ended:
-    """Run a command of hermesops as a child without a terminal, and wait for its end.
-
-    It has a session of its own, so that Ctrl-C, which cancels this, reaches it once: it then cleans up, and a second
-    one ends it.
-
-    Args:
-        words: After ``hermesops``.
-        environment: Which one it acts on, by ``--env``.
-        variables: Its environment.
-        show: Takes its output as it comes, ``LONGEST_OUTPUT`` characters at most.
-    """
-    output, end = os.pipe()
-    with os.fdopen(output, "rb", buffering=0) as stream:
-        try:
-            child = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *("-m", "hermesops", "--env", environment, *words),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=end,
-                stderr=end,
-                env=variables,
-                start_new_session=True,
-            )
-        finally:
-            os.close(end)
-        kept = _Output(show)
-        ending = asyncio.create_task(_until_end(child, stream, kept))
-        try:
-            return Ended(await asyncio.shield(ending), "".join(kept.pieces), kept.is_cut)
-        except asyncio.CancelledError:
-            with contextlib.suppress(ProcessLookupError):
-                child.send_signal(signal.SIGINT)
-            await ending
-            raise
-        finally:
-            await cancel(ending)
-            if child.returncode is None:
-                child.kill()
-            await child.wait()
-
-
-async def _until_end(child: asyncio.subprocess.Process, stream: IO[bytes], kept: "_Output") -> int:
-    reader = asyncio.StreamReader()
-    make = partial(asyncio.StreamReaderProtocol, reader)
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(make, stream)
-    try:
-        while piece := await reader.read(65536):
-            kept.take(piece)
-        return await child.wait()
-    finally:
-        transport.close()
-
-
-class _Output:
-    """A child's output: shown and kept up to a length; what comes after that is dropped."""
-
-    def __init__(self, show: Callable[[str], None]) -> None:
-        self._show = show
-        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        self._room = LONGEST_OUTPUT
-        self.pieces: list[str] = []
-        self.is_cut = False
-
-    def take(self, piece: bytes) -> None:
-        """Show and keep what there is room for."""
-        text = self._decoder.decode(piece)
-        head = text[: self._room]
-        self.is_cut = self.is_cut or len(text) > len(head)
-        self._room -= len(head)
-        if head:
-            self.pieces.append(head)
-            self._show(head)
 
 
 def _failure(step: Step, ended: Ended) -> str:

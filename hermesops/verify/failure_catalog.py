@@ -28,6 +28,10 @@ class Failure(StrEnum):
     KEY_NOT_FORWARDED = "model-key-not-forwarded"
 
 
+SILENCES = frozenset({Failure.BOOT_PROBE, Failure.GONE_AFTER_BOOT})
+"""Failures of a gateway that does not answer."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """A failure that was recognised.

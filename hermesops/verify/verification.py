@@ -10,11 +10,12 @@ from hermesops.channel import Channel, Completed
 from hermesops.errors import HermesError, Hint
 from hermesops.model.check import Check, Verdict
 from hermesops.verify.backend import Answer, ChannelBackend, CommandTooSlowError, answers_of, command_of, commands_of
+from hermesops.verify.causes import causes_of
 from hermesops.verify.checks.agent import AGENT_PROMISES
 from hermesops.verify.checks.machine import MACHINE_PROMISES
 from hermesops.verify.checks.promise import BrokenPromiseError, Expected, Promise, UnseenError, WorthALookError
 from hermesops.verify.failure_catalog import Finding, diagnose
-from hermesops.verify.observations import observed, probe_command
+from hermesops.verify.observations import Observations, observed, probe_command
 from hermesops.waiting import cancel
 
 WITHOUT_USER = MACHINE_PROMISES
@@ -38,11 +39,13 @@ class Verification:
 
     Attributes:
         findings: The known failures that explain failed checks.
+        seen: What the probe saw; ``None`` where that could not be read.
     """
 
     checks: tuple[Check, ...]
     findings: tuple[Finding, ...]
     round_trips: int
+    seen: Observations | None = None
 
     @property
     def is_ok(self) -> bool:
@@ -50,11 +53,12 @@ class Verification:
         return not self.findings and all(check.verdict.holds for check in self.checks)
 
     def for_user(self, user: str) -> tuple[Check, ...]:
-        """Findings first, then all checks, with commands that name the user."""
+        """Findings first, then all checks, with commands that name the user; a failure that follows has none."""
         named = (Check(f"diagnosis:{f.failure}", Verdict.FAILED, f.seen, f.hint) for f in self.findings)
-        return tuple(
-            Check(check.name, check.verdict, check.seen, check.hint.put(USER=user)) for check in (*named, *self.checks)
-        )
+        every = (*named, *self.checks)
+        if self.seen is not None:
+            every = causes_of(self.checks, self.findings, self.seen).attribute(every)
+        return tuple(Check(check.name, check.verdict, check.seen, check.hint.put(USER=user)) for check in every)
 
 
 async def verify(channel: Channel, expected: Expected, promises: Sequence[Promise] = PROMISES) -> Verification:
@@ -98,20 +102,19 @@ async def _judged(
         return asyncio.run_coroutine_threadsafe(channel.run(command, timeout_s=_SLOW_S), loop).result()
 
     backend = ChannelBackend(channel.machine_id, run, answers)
-    checks, findings = await asyncio.to_thread(_judge, backend, expected, promises)
-    return Verification(checks, findings, len(backend.direct))
+    checks, seen = await asyncio.to_thread(_judge, backend, expected, promises)
+    return Verification(checks, diagnose(seen, expected) if seen else (), len(backend.direct), seen)
 
 
 def _judge(
     backend: ChannelBackend, expected: Expected, promises: Iterable[Promise]
-) -> tuple[tuple[Check, ...], tuple[Finding, ...]]:
+) -> tuple[tuple[Check, ...], Observations | None]:
     host = backend.host()
     checks = tuple(_check(promise, host, expected) for promise in promises)
     try:
-        seen = observed(host)
+        return checks, observed(host)
     except (HermesError, UnseenError, ValueError, TypeError, AttributeError, CommandTooSlowError):
-        return checks, ()
-    return checks, diagnose(seen, expected)
+        return checks, None
 
 
 def _check(promise: Promise, host: Host, expected: Expected) -> Check:

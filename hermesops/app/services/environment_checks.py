@@ -17,6 +17,7 @@ from hermesops.errors import HermesError, Hint, RefusedError
 from hermesops.justavps import Client
 from hermesops.keyring.key_ring import parse_ring
 from hermesops.model.check import Check
+from hermesops.model.ids import platform_machine_name
 from hermesops.registry import Registry
 from hermesops.secrets.catalog import (
     API_KEY,
@@ -134,7 +135,10 @@ class EnvironmentChecks:
     async def _vendor_answers(self) -> str:
         async with self.vendor() as client:
             account = await client.get_account()
-        return f"{self.endpoint().api_url} knows {account.machines_count} machines"
+            platform = await client.find_machine(platform_machine_name(self.env.name))
+        count = account.machines_count
+        known = f"{count - 1} machines and the platform's own" if platform else f"{count} machines"
+        return f"{self.endpoint().api_url} knows {known}"
 
     async def _registry_unseals(self) -> str:
         registry, secrets = self.registry(), self.secrets()

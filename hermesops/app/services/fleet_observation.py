@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from hermesops.app.adapters.health_samples import StoredHealthSamples
 from hermesops.channel import Channel, ToolboxChannel
 from hermesops.drift.collect import listing
-from hermesops.errors import Hint, UnavailableError
+from hermesops.errors import Hint, RefusedError, UnavailableError
 from hermesops.health.sampler import Sampler
 from hermesops.health.samples import Question
 from hermesops.instances.remote.both_ways import ask_both_ways
@@ -16,9 +16,11 @@ from hermesops.justavps import Client
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import InstanceStatus
-from hermesops.monitor.controls import draw, judge
+from hermesops.monitor.controls import draw, ways_that_answer
 from hermesops.monitor.sources import Source
 from hermesops.registry import Registry
+
+_VENDOR_DOWN = Hint(("runbook", "show", "vendor-down"))
 
 
 async def list_machines(
@@ -35,7 +37,8 @@ async def reach_machines(registry: Registry, client: InstanceClient) -> str:
     """Ask a few of the machines that should run by both ways that lead to machines; what was seen, in a few words.
 
     Raises:
-        UnavailableError: By one of the ways nobody answered.
+        RefusedError: JustAVPS tells of the machines, and by one of the ways none of them answered.
+        UnavailableError: JustAVPS tells of none, so that nobody could be asked.
     """
     expected = {one.id: one for one in registry.fleet.expected(reason="doctor").instances if not one.busy}
     serving = {one.id for one in expected.values() if one.reported_gateway is GatewayHealth.OK}
@@ -45,14 +48,12 @@ async def reach_machines(registry: Registry, client: InstanceClient) -> str:
     instances = [registry.instances.get(one.id) for one in asked]
     answers = [found for found, _ in await asyncio.gather(*(ask_both_ways(client, one) for one in instances))]
     whom = ", ".join(expected[one.id].user for one in asked)
-    found = judge(asked, answers)
+    found = ways_that_answer(asked, answers)
+    if found[Source.JUSTAVPS] is False:
+        raise UnavailableError(f"JustAVPS tells of no machine; asked: {whom}", hint=_VENDOR_DOWN)
+    # JustAVPS says that they run, and 5xx of its toolbox or proxy are answers: this is seen, not unknown.
     if silent := [way.value for way, lets_through in found.items() if lets_through is False]:
-        way = (
-            "JustAVPS tells of no machine"
-            if Source.JUSTAVPS in silent
-            else f"no machine answers by {' and '.join(silent)}"
-        )
-        raise UnavailableError(f"{way}; asked: {whom}", hint=Hint(("runbook", "show", "vendor-down")))
+        raise RefusedError(f"no machine answers by {' and '.join(silent)}; asked: {whom}", hint=_VENDOR_DOWN)
     return f"{whom} answer by {' and '.join(way.value for way in (Source.TOOLBOX, Source.PROXY) if found[way])}"
 
 

@@ -1,5 +1,6 @@
 """The services of a platform's host: the log of one, and its restart."""
 
+import asyncio
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 from hermesops.app.services.platform_host import run_on_host
 from hermesops.app.services.platform_state import HostState, ServiceState, observe_host
 from hermesops.channel import Channel
-from hermesops.errors import Hint, PartlyDoneError, UsageError
+from hermesops.errors import HermesError, Hint, PartlyDoneError, UnavailableError, UsageError
 
 _PREFIX = "hermes-platform-"
 _STABLE_S = 3
@@ -19,10 +20,15 @@ _LOG_S = 30.0
 
 @dataclass(frozen=True)
 class ServiceLog:
-    """The newest lines of a service's log, oldest first."""
+    """The newest lines of a service's log, oldest first; none where it could not be read.
+
+    Attributes:
+        problem: Why it could not be read.
+    """
 
     service: str
-    lines: tuple[str, ...]
+    lines: tuple[str, ...] = ()
+    problem: HermesError | None = None
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,7 @@ class PlatformServices:
     note: Callable[[Sequence[str], str], None]
 
     async def logs(self, name: str, most: int) -> list[ServiceLog]:
-        """The newest lines of a service's log.
+        """The newest lines of each service's log; one that cannot be read hides no other.
 
         Args:
             name: Of the service, as ``chosen`` takes it.
@@ -46,10 +52,10 @@ class PlatformServices:
 
         Raises:
             UsageError: There is no such service.
-            UnavailableError: The host does not answer.
+            UnavailableError: The host does not say which services it has.
         """
         services = chosen(await observe_host(self.channel), name)
-        return [ServiceLog(one.name, await self._lines(one, most)) for one in services]
+        return list(await asyncio.gather(*(self._log(one, most) for one in services)))
 
     async def restart(self, name: str, why: str) -> list[ServiceState]:
         """Restart a service, and look at it once it could have ended again; how it is then.
@@ -81,9 +87,23 @@ class PlatformServices:
             )
         return now
 
-    async def _lines(self, service: ServiceState, most: int) -> tuple[str, ...]:
+    async def _log(self, service: ServiceState, most: int) -> ServiceLog:
         command = f"journalctl --unit={shlex.quote(service.name)} --lines {most} --no-pager --output short-iso --quiet"
-        return tuple((await run_on_host(self.channel, command, timeout_s=_LOG_S)).splitlines())
+        try:
+            said = await run_on_host(self.channel, command, timeout_s=_LOG_S)
+        except HermesError as error:
+            return ServiceLog(service.name, problem=error)
+        return ServiceLog(service.name, tuple(said.splitlines()))
+
+
+def unread(logs: Sequence[ServiceLog]) -> HermesError | None:
+    """The error that names the logs that could not be read; none where all were."""
+    failed = [(one.service, one.problem) for one in logs if one.problem]
+    if not failed:
+        return None
+    names, (_, first) = ", ".join(name for name, _ in failed), failed[0]
+    kind = UnavailableError if len(failed) == len(logs) else PartlyDoneError
+    return kind(f"the log of {names} could not be read: {first.message}", hint=first.hint)
 
 
 def chosen(host: HostState, name: str) -> Sequence[ServiceState]:

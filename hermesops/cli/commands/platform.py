@@ -110,6 +110,7 @@ def logs(
     lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=1000, help="Lines of each, from the end.")] = 40,
 ) -> None:
     """Show the newest lines of a service's log; without SERVICE, of each service that is down."""
+    from hermesops.app.services.platform_services import unread
     from hermesops.cli.views import platform as view
 
     composed = _with_host("journalctl shows its log")
@@ -118,9 +119,9 @@ def logs(
         return await (await parts.services()).logs(service, lines)
 
     found = context.run_platform(composed, work)
-    shape = {"services": [{"service": one.service, "lines": list(one.lines)} for one in found]}
-    shown = [line for one in found for line in (f"== {one.service}", *one.lines)]
-    result("platform-logs", shape, shown or [view.NONE_DOWN])
+    result("platform-logs", {"services": view.logs(found)}, view.log_lines(found) or [view.NONE_DOWN])
+    if problem := unread(found):
+        raise problem
 
 
 @app.command()

@@ -8,7 +8,7 @@ from hermesops.cli.console import is_json, write
 
 if TYPE_CHECKING:
     from hermesops.app import Container
-    from hermesops.runbook.run import Ended
+    from hermesops.runbook.command import Ended
 
 
 def folder() -> Path:
@@ -27,8 +27,8 @@ def show(text: str) -> None:
 def execute(composed: "Container", words: tuple[str, ...], *, shown: bool = True) -> "Ended":
     """Run a command of hermesops in the chosen environment; one that changes something shows its output, if wanted."""
     from hermesops.app.services import runbooks
-    from hermesops.runbook.document import is_reading
-    from hermesops.runbook.run import run_command
+    from hermesops.runbook.command import run_command
+    from hermesops.runbook.reading import is_reading
 
     def unseen(_: str) -> None:
         """Leave it to the caller, who has all of it at its end."""

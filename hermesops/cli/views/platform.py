@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hermesops.app.services.platform_connect import SettingChange
+    from hermesops.app.services.platform_services import ServiceLog
     from hermesops.app.services.platform_state import HostState, ServiceState
     from hermesops.stacks.platform.outputs import PlatformOutputs
 
@@ -35,6 +36,27 @@ def services(found: "Sequence[ServiceState]") -> list[dict[str, object]]:
     return [
         {"service": one.name, "state": one.state, "healthy": one.is_healthy, "restarts": one.restarts} for one in found
     ]
+
+
+def logs(found: "Sequence[ServiceLog]") -> list[dict[str, object]]:
+    """Logs of services; ``problem`` says why one could not be read."""
+    return [
+        {
+            "service": one.service,
+            "lines": list(one.lines),
+            "problem": one.problem.message if one.problem else None,
+        }
+        for one in found
+    ]
+
+
+def log_lines(found: "Sequence[ServiceLog]") -> list[str]:
+    """Each service's name, and below it its lines, or why there are none."""
+    shown: list[str] = []
+    for one in found:
+        shown += [f"== {one.service}", *one.lines]
+        shown += [f"not read: {one.problem.message}"] if one.problem else []
+    return shown
 
 
 def lines(outputs: "PlatformOutputs[str] | None", host: "HostState | None", *, connected: bool) -> list[str]:

@@ -1311,10 +1311,10 @@ PLATFORM: dict[str, tuple[Case, ...]] = {
         Case(
             Kind.FIRES,
             "the toolbox answers nobody from 300 s to 600 s",
-            monitor(900)
-            | {_way("justavps"): steady(1, 900), _way("proxy"): steady(1, 900)}
-            | {_way("toolbox"): then((1, 300), (0, 300), (1, 300))},
-            {355: (), 365: ({},), 590: ({},), 610: ()},
+            monitor(1200)
+            | {_way("justavps"): steady(1, 1200), _way("proxy"): steady(1, 1200)}
+            | {_way("toolbox"): then((1, 300), (0, 300), (1, 600))},
+            {355: (), 365: ({},), 590: ({},), 890: ({},), 920: ()},
         ),
         Case(
             Kind.FIRES,
@@ -1350,9 +1350,9 @@ PLATFORM: dict[str, tuple[Case, ...]] = {
         ),
         Case(
             Kind.FIRES,
-            "what nobody knows any more is told for a minute",
+            "what nobody knows any more is told for a minute, and for as long as it goes on firing",
             monitor(900) | {_way("toolbox"): then((0, 105), ("_", 795))},
-            {50: (), 95: ({},), 180: (), 900: ()},
+            {50: (), 95: ({},), 450: ({},), 500: (), 900: ()},
         ),
     ),
     "RolloutHalted": (

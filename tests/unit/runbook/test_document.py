@@ -8,7 +8,7 @@ import pytest
 from hermesops import assets
 from hermesops.errors import Hint, UsageError
 from hermesops.runbook import document
-from hermesops.runbook.document import READING, Guard, Kind, load, names, parse
+from hermesops.runbook.document import Guard, Kind, load, names, parse
 from hermesops.runbook.matching import shows
 from tests.unit.cli.test_hints import problem_of
 
@@ -220,13 +220,6 @@ def test_the_template_is_right_and_no_runbook() -> None:
     assert len(parse("TEMPLATE", (FOLDER / "TEMPLATE.md").read_text(), "TEMPLATE.md").steps) == 3
     assert not {"TEMPLATE", "everyday", "glossary", "architecture"} & set(names(FOLDER))
     assert set(WITH_STEPS) < set(names(FOLDER))
-
-
-@pytest.mark.parametrize("command", sorted(READING))
-def test_commands_that_read_exist(command: str) -> None:
-    noun, *verb = command.split()
-    page = (FOLDER / "reference" / f"{noun}.md").read_text()
-    assert f"\n## {command}\n" in page if verb else page
 
 
 def test_a_runbook_that_is_not_there(tmp_path: Path) -> None:

@@ -6,10 +6,10 @@ import pytest
 
 from hermesops.errors import HaltedError, Hint
 from hermesops.runbook import drill
+from hermesops.runbook.command import Ended
 from hermesops.runbook.document import parse
 from hermesops.runbook.drill import SHOWN_S, World
 from hermesops.runbook.faults import Action, ByCommand, Fault, OnMachine, Sign
-from hermesops.runbook.run import Ended
 
 BOOK = parse(
     "gateway-down",

@@ -1,5 +1,7 @@
 """Each check opens what it needs: what does not open fails its own check and no other."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -105,3 +107,26 @@ async def test_the_passphrase_is_tried_where_there_is_one(tmp_path: Path) -> Non
     made = checks(tmp_path, secrets=lambda: part(find=lambda _: "x"), state_opens=wrong)
     [one] = await made.check_secrets(("pulumi.passphrase",))
     assert (one.verdict, one.seen) == (Verdict.FAILED, "stack cell1: incorrect passphrase")
+
+
+@pytest.mark.parametrize(
+    ("platform", "known"), [(part(), "knows 3 machines and the platform's own"), (None, "knows 4 machines")]
+)
+async def test_the_platforms_own_machine_is_counted_apart(tmp_path: Path, platform: object, known: str) -> None:
+    asked = []
+
+    async def get_account() -> object:
+        return part(machines_count=4)
+
+    async def find_machine(name: str) -> object:
+        asked.append(name)
+        return platform
+
+    @asynccontextmanager
+    async def vendor() -> AsyncIterator[object]:
+        yield part(get_account=get_account, find_machine=find_machine)
+
+    made = checks(tmp_path, vendor=vendor, endpoint=lambda: part(api_url="https://a"))
+    found = {one.name: one.seen for one in await made.doctor()}
+    assert found["vendor"] == f"https://a {known}"
+    assert asked == ["hermes-staging-platform"]

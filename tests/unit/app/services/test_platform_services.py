@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hermesops.app.services.platform_services import PlatformServices, chosen
+from hermesops.app.services.platform_services import PlatformServices, chosen, unread
 from hermesops.app.services.platform_state import parse_host
 from hermesops.channel import Completed
 from hermesops.errors import PartlyDoneError, UnavailableError, UsageError
@@ -22,7 +22,7 @@ class Host:
         self.states = {f"hermes-platform-{name}": state for name, state in states.items()}
         self.broken: set[str] = set()
         self.restarted: list[str] = []
-        self.refuses_logs = False
+        self.unreadable: set[str] = set()
         self.noted: list[tuple[list[str], str]] = []
         self.done: list[str] = []
 
@@ -31,7 +31,9 @@ class Host:
             return Completed(0, f"{self.units()}{_PART}{_PART}{_PART}{_PART}".encode(), b"")
         if "journalctl" in command:
             unit = re.findall(r"--unit=(\S+)", command)[0]
-            return Completed(int(self.refuses_logs), f"{unit} said one\n{unit} said two\n".encode(), b"no journal")
+            return Completed(
+                int(unit in self.unreadable), f"{unit} said one\n{unit} said two\n".encode(), b"no journal"
+            )
         self.done.append("restarted")
         self.restarted = re.findall(r"(\S+)\.service", command.partition("systemctl restart")[2])
         self.states |= {one: "failed" if one in self.broken else "active" for one in self.restarted}
@@ -95,10 +97,26 @@ async def test_the_log_of_what_is_down_is_shown_or_of_the_one_that_is_named(host
     assert one.lines == ("hermes-platform-nginx said one", "hermes-platform-nginx said two")
 
 
-async def test_a_host_that_refuses_is_told_with_what_it_said(host: Host) -> None:
-    host.refuses_logs = True
-    with pytest.raises(UnavailableError, match="no journal"):
-        await host.services.logs("nginx", 2)
+async def test_a_log_that_cannot_be_read_hides_no_other(host: Host) -> None:
+    host.unreadable = {"hermes-platform-ingest"}
+    found = await host.services.logs("", 2)
+    assert [(one.service, len(one.lines)) for one in found] == [
+        ("hermes-platform-ingest", 0),
+        ("hermes-platform-loki", 2),
+    ]
+    problem = unread(found)
+    assert isinstance(problem, PartlyDoneError)
+    assert "hermes-platform-ingest" in problem.message
+    assert "hermes-platform-loki" not in problem.message
+    assert "no journal" in problem.message
+
+
+async def test_where_no_log_can_be_read_the_host_is_unavailable(host: Host) -> None:
+    host.unreadable = {"hermes-platform-nginx"}
+    problem = unread(await host.services.logs("nginx", 2))
+    assert isinstance(problem, UnavailableError)
+    assert "no journal" in problem.message
+    assert unread(await host.services.logs("loki", 2)) is None
 
 
 def test_a_service_that_the_host_has_not_is_refused_with_those_it_has(host: Host) -> None:

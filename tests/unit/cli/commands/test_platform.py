@@ -10,7 +10,7 @@ from hermesops.app.services.platform_services import ServiceLog
 from hermesops.app.services.platform_state import ServiceState
 from hermesops.cli import context
 from hermesops.cli.commands import platform
-from hermesops.errors import UsageError
+from hermesops.errors import PartlyDoneError, UnavailableError, UsageError
 from tests.support.fakes.parts import part
 
 
@@ -19,12 +19,14 @@ class Host:
 
     def __init__(self) -> None:
         self.done: list[str] = []
+        self.unread: list[ServiceLog] = []
 
     async def services(self) -> Any:  # noqa: ANN401 - stands for them
         return part(logs=self.logs, restart=self.restart)
 
     async def logs(self, name: str, most: int) -> list[ServiceLog]:
-        return [ServiceLog(f"hermes-platform-{name}", tuple(f"line {each}" for each in range(most)))] if name else []
+        lines = tuple(f"line {each}" for each in range(most))
+        return [*self.unread, ServiceLog(f"hermes-platform-{name}", lines)] if name else self.unread
 
     async def restart(self, name: str, why: str) -> list[ServiceState]:
         self.done.append(f"restarted {name}: {why}")
@@ -56,6 +58,14 @@ def test_lines_stand_below_the_service_that_wrote_them(host: Host, capsys: pytes
     platform.logs(service="loki", lines=2)
     assert capsys.readouterr().out == "== hermes-platform-loki\nline 0\nline 1\n"
     assert host.done == []
+
+
+def test_a_log_that_cannot_be_read_is_named_beside_the_others(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    host.unread = [ServiceLog("hermes-platform-ingest", problem=UnavailableError("no journal"))]
+    with pytest.raises(PartlyDoneError, match="log of hermes-platform-ingest could not be read: no journal"):
+        platform.logs(service="loki", lines=1)
+    shown = "== hermes-platform-ingest\nnot read: no journal\n== hermes-platform-loki\nline 0\n"
+    assert capsys.readouterr().out == shown
 
 
 @pytest.mark.usefixtures("host")

@@ -1,0 +1,41 @@
+"""Which commands only read: those that a step may run without asking."""
+
+READING = frozenset(
+    {
+        *("alert list", "audit log", "audit verify", "backup list", "cell list", "cell show", "doctor", "fleet cost"),
+        *("billing list", "billing show"),
+        *("fleet changes", "fleet drift", "fleet outdated", "fleet status", "fleet top", "fleet usage"),
+        *("freeze list", "identity list", "identity show", "instance list"),
+        *("instance logs", "instance show", "instance timeline", "instance verify"),
+        *("job list", "operation list", "operation show", "platform logs", "platform show", "pool list"),
+        *("registry check", "registry copies"),
+        *("relay list", "release list", "release show", "rollout explain", "rollout history", "rollout list"),
+        *("rollout status", "secrets check", "secrets list"),
+        *("snapshot list", "stack list", "stack preview", "token list"),
+    }
+)
+"""Commands that a step may run without asking; a tag cannot make another one harmless."""
+
+READING_ON_MACHINES = frozenset(
+    {
+        *("hermes-node certificate show", "hermes-node metrics", "hermes-node status", "hermes-node volume show"),
+        *("hermes-node health", "hermes-node release show"),
+        *("systemctl --failed --no-pager", "systemctl status --state=failed --no-pager -n 20"),
+        "systemctl status --no-pager hermes-gateway.service",
+        "journalctl _PID=1 UNIT=hermes-gateway.service -n 20 --no-pager",
+    }
+)
+"""Commands of ``instance exec`` that a step may run without asking, word for word."""
+
+
+def is_reading(command: tuple[str, ...]) -> bool:
+    """Whether a command, in its words after ``hermesops``, changes nothing."""
+    match command:
+        case ("instance", "settings", user):
+            return not user.startswith("-")
+        case ("instance", "exec", user, script, *reason):
+            is_why = not reason or (len(reason) == len(("--reason", "why")) and reason[0] == "--reason")
+            return script in READING_ON_MACHINES and is_why and not user.startswith("-")
+        case ("monitor", "--check"):
+            return True
+    return bool({command[0], " ".join(command[:2])} & READING)
