@@ -22,7 +22,7 @@ def test_the_roles_units_are_known() -> None:
 
 
 def test_the_roles_drop_ins_are_known() -> None:
-    written = re.findall(r"dest: (/etc/systemd/system/[^/]+\.d/\S+)", TASKS)
+    written = re.findall(r"(?:dest|path): (/etc/systemd/system/[^/]+\.d/[^\s,]+)", TASKS)
     assert sorted(written) == sorted(DROP_INS)
 
 
