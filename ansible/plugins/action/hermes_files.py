@@ -31,8 +31,6 @@ class ActionModule(ActionBase):
         result: dict[str, Any] = self._execute_module(
             module_name="hermes_files", module_args={"files": given}, task_vars=variables
         )
-        # The arguments are all those files' contents, and events and logs would carry them.
-        result.pop("invocation", None)
         return result
 
     def _read(self, entry: Mapping[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
