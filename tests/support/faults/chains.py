@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from rich.console import Console
@@ -26,6 +26,12 @@ FLICKER_S = 6.0
 """Seconds for which an alert may be seen that another one then mutes: they are evaluated in groups."""
 
 _QUIET_S = 420.0
+_TURN_S = 60.0
+"""Seconds that a user waits for an answer."""
+
+_TURN_S = 60.0
+"""Seconds that a user waits for an answer."""
+
 _LEFT_S = 90.0
 _VERIFIED_S = 180.0
 _HALTED = 8
@@ -356,7 +362,9 @@ async def _turns(fleet: WatchedFleet, chain: Chain) -> AsyncIterator[None]:
 
     async def talk() -> None:
         while True:
-            await fleet.command.run("instance", "chat", chain.user, "hello", *REASON)
+            # An agent whose provider refuses it tries again for minutes, and nobody waits for that.
+            with suppress(TimeoutError):
+                await fleet.command.run("instance", "chat", chain.user, "hello", *REASON, timeout_s=_TURN_S)
             await pause(1)
 
     if not chain.turns:
