@@ -165,10 +165,11 @@ def _link(module: AnsibleModule, entry: Entry, difference: dict[str, str]) -> bo
         return False
     difference["after"] = f"link to {entry.content}\n"
     if not module.check_mode:
-        made = f"{entry.path}.hermes-link"
-        Path(made).unlink(missing_ok=True)
-        Path(made).symlink_to(entry.content)
-        Path(made).rename(path)
+        # Of its own name: two runs may mask the same unit at the same time.
+        made = Path(f"{entry.path}.hermes-{os.getpid()}")
+        made.unlink(missing_ok=True)
+        made.symlink_to(entry.content)
+        made.rename(path)
     return True
 
 

@@ -29,9 +29,6 @@ _QUIET_S = 420.0
 _TURN_S = 60.0
 """Seconds that a user waits for an answer."""
 
-_TURN_S = 60.0
-"""Seconds that a user waits for an answer."""
-
 _LEFT_S = 90.0
 _VERIFIED_S = 180.0
 _HALTED = 8
