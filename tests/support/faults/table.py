@@ -555,6 +555,9 @@ CHAINS: tuple[Chain, ...] = (
                 )
             ),
         ),
+        # What kills the gateways of that release is a unit of its own, which whoever looks finds first, and lets be.
+        halts=True,
+        again="roll-back",
         restarted=USERS,  # by the release
         undo=_NO_MORE,
     ),
