@@ -96,7 +96,9 @@ class Record:
             await pause(_POLL_S)
 
     def _note(self, alerts: tuple[Alert, ...], now: float) -> None:
-        seen = {(one.name, self._whose(one)): one for one in alerts if one.name != WATCHDOG}
+        # An alert may fire twice about the same, as page and as ticket, of which the page mutes the ticket.
+        loudest_last = sorted(alerts, key=lambda one: not one.is_muted)
+        seen = {(one.name, self._whose(one)): one for one in loudest_last if one.name != WATCHDOG}
         told = {about for about, one in seen.items() if not one.is_muted}
         open_ones = {one.about: one for one in self.firings if one.ended is None}
         for about, alert in seen.items():
