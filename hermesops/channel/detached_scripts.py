@@ -15,6 +15,10 @@ SWEEPER = "hermesops-sweep-"
 
 DONE, RUNNING, EXPIRED, BROKEN = "done", "running", "expired", "broken"
 UNSTARTED, REFUSED, NEVER = "unstarted", "refused", "never"
+
+COMMAND = 3
+"""Where the command is among the arguments of the script that starts it."""
+
 STATES = frozenset({DONE, RUNNING, EXPIRED, BROKEN, UNSTARTED, REFUSED, NEVER})
 
 # $1 folder. Whichever command makes the common folder starts its sweeper, which may sweep meanwhile. What is old and

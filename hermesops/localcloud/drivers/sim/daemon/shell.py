@@ -20,7 +20,6 @@ from hermesops.node.protocol import PROGRAM
 NOT_FOUND = 127
 _JOINTS = {";", "&&", "||"}
 _PATH = ("/usr/local/bin/", "/usr/bin/", "/usr/sbin/", "/bin/", "/sbin/")
-_RUN_FIELDS = 6
 
 
 @dataclass(frozen=True)
@@ -187,9 +186,9 @@ def _script(guest: Guest, script: str, arguments: Sequence[str]) -> Done:
     if script == BINARY and len(arguments) > 1:
         done = run(guest, arguments[1])
         return Done(out=f"{done.code}\ninline\n{_encoded(done)}")
-    if script == _START and len(arguments) > _RUN_FIELDS:
+    if script == _START and len(arguments) > detached_scripts.COMMAND:
         if guest.disk.entry(f"{folder}/outcome") is None and guest.disk.entry(f"{folder}/claim") is None:
-            guest.disk.put(f"{folder}/outcome", _outcome(run(guest, arguments[4])))
+            guest.disk.put(f"{folder}/outcome", _outcome(run(guest, arguments[detached_scripts.COMMAND])))
         return _outcome_of(guest, folder) or Done(out=f"{detached_scripts.REFUSED}\n")
     if script in {_LOOK, _STOP}:
         if outcome := _outcome_of(guest, folder):
