@@ -13,7 +13,7 @@ import sys
 import termios
 import tty
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -129,7 +129,9 @@ def connected(machine: SshMachine, key: Path, public: str) -> Iterator[SshSessio
         transport = paramiko.Transport(opened)
         try:
             transport.banner_timeout = transport.auth_timeout = transport.handshake_timeout = _HANDSHAKE_S
-            transport.start_client(timeout=_HANDSHAKE_S)
+            # Its own timer may close it first, which is an end of file without a word.
+            with suppress(EOFError):
+                transport.start_client(timeout=_HANDSHAKE_S)
             if not transport.initial_kex_done:  # start_client returns then as well
                 raise UnavailableError(f"sshd at {machine.address} answers, but no handshake in {_HANDSHAKE_S:g} s")
             _refuse_another(transport, machine)
@@ -141,7 +143,7 @@ def connected(machine: SshMachine, key: Path, public: str) -> Iterator[SshSessio
     except paramiko.AuthenticationException as error:
         raise RefusedError(f"{machine.address} does not take the key {key}: {error}") from error
     except (paramiko.SSHException, EOFError, OSError) as error:
-        raise UnavailableError(f"the connection to {machine.address} ended: {error or 'it was closed'}") from error
+        raise UnavailableError(f"the connection to {machine.address} ended: {str(error) or 'it was closed'}") from error
 
 
 def _refuse_another(transport: "paramiko.Transport", machine: SshMachine) -> None:

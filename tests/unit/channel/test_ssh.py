@@ -120,6 +120,23 @@ def test_a_server_that_does_not_go_on_is_given_up(served: Served, said: bytes, m
         assert not server.is_alive()
 
 
+def test_a_server_that_hangs_up_amid_the_handshake_is_told_in_words(served: Served) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        served.machine = replace(served.machine, port=listener.getsockname()[1])
+
+        def answer() -> None:
+            accepted, _ = listener.accept()
+            with accepted:
+                accepted.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+                accepted.recv(4096)
+
+        server = threading.Thread(target=answer, daemon=True)
+        server.start()
+        with pytest.raises(UnavailableError, match=r"answers, but no handshake|ended: \w"):
+            served.run()
+        server.join(timeout=10)
+
+
 def test_a_key_with_a_passphrase_needs_the_agent(
     served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
