@@ -59,15 +59,20 @@ async def monitored(
     # On a grid that stays where it is, so that the same alert has the same time whenever it is asked for.
     begin = datetime.fromtimestamp(begin.timestamp() // step_s * step_s, UTC)
     metrics, subject = Metrics(client), instance_subject(instance.id)
-    alerts_of = matching('ALERTS{alertstate="firing",$of}', [instance.id])
+    # Over each step: one that fired between two points is none the less seen.
+    alerts_of = matching(f'max_over_time(ALERTS{{alertstate="firing",$of}}[{step_s:.0f}s])', [instance.id])
     try:
-        alerts = await metrics.range(alerts_of, begin=begin, end=now, step_s=step_s, within_s=_WITHIN_S)
+        alerts = await metrics.range(
+            alerts_of, begin=begin, end=now + timedelta(seconds=step_s), step_s=step_s, within_s=_WITHIN_S
+        )
         counts = await metrics.range(
             matching(_RESTARTS, [instance.id]), begin=begin, end=now, step_s=step_s, within_s=_WITHIN_S
         )
     except HermesError as error:
         return Monitored(problem=error.message)
-    fired = [(one.labels.get("alertname", ""), _about(one.labels), [at for at, _ in one.points]) for one in alerts]
+    fired = [
+        (one.labels.get("alertname", ""), _about(one.labels), [min(at, now) for at, _ in one.points]) for one in alerts
+    ]
     points = counts[0].points if counts else ()
     found = (
         *alert_changes(fired, subject=subject, now=now, step=timedelta(seconds=step_s)),

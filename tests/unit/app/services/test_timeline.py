@@ -30,8 +30,11 @@ async def test_alerts_begin_and_end_and_restarts_are_counted() -> None:
         monitoring.answers[RANGE] = answer
         found = await monitored(monitoring.client, ADA, SINCE, NOW)
         first = dict(monitoring.asked[0].form)
-        assert first["query"].startswith('ALERTS{alertstate="firing",instance_id=~')
+        # Over the whole step, the last one included, which is not over: an alert may be shorter than a step.
+        assert first["query"].startswith('max_over_time(ALERTS{alertstate="firing",instance_id=~')
+        assert first["query"].endswith("}[30s])")
         assert (first["start"], first["step"]) == (f"{BEGIN}.000", "30")
+        assert float(first["end"]) == NOW.timestamp() + 30
     seen = [(int((one.at - SINCE).total_seconds()), one.what, one.detail) for one in found.happenings]
     assert seen == [
         (60, "alert_fired", "GatewayDown"),
@@ -52,7 +55,7 @@ async def test_a_week_is_asked_in_few_points() -> None:
         found = await monitored(monitoring.client, ADA, None, NOW)
         asked = dict(monitoring.asked[0].form)
         assert (found.happenings, found.counts_since, found.problem) == ((), None, "")
-        assert float(asked["end"]) - float(asked["start"]) == 7 * 86_400
+        assert float(asked["end"]) - float(asked["start"]) == 7 * 86_400 + float(asked["step"])
         assert float(asked["step"]) > 120
 
 
