@@ -1,0 +1,26 @@
+"""A task of a role that waits fails when what it waits for never comes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hermesops import assets
+
+FILES = sorted(assets.folder("roles").glob("*/tasks/*.yml")) + sorted(assets.folder("roles").glob("*/handlers/*.yml"))
+
+
+def _tasks(found: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for task in found:
+        yield task
+        for part in ("block", "rescue", "always"):
+            yield from _tasks(task.get(part, []))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda path: f"{path.parts[-3]}/{path.stem}")
+def test_no_wait_that_has_run_out_goes_on(file: Path) -> None:
+    """Ansible takes ``failed_when`` for its word also where ``until`` never came true."""
+    waits = [task for task in _tasks(yaml.safe_load(file.read_text()) or []) if "until" in task]
+    assert [task["name"] for task in waits if "failed_when" in task or task.get("ignore_errors")] == []
