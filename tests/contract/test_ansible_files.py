@@ -137,6 +137,13 @@ def test_a_folder_is_never_removed(host: Host) -> None:
     assert (host.folder / "data").is_dir()
 
 
+def test_what_the_host_cannot_do_is_told_with_its_path(host: Host) -> None:
+    (host.folder / "data").mkdir()
+    result = host.bring({"path": str(host.folder / "data"), "content": "x"})
+    assert result["msg"] == f"{host.folder}/data: Is a directory"
+    assert [one.name for one in host.folder.iterdir()] == ["data"]
+
+
 def test_lists_of_files_that_are_alike_need_no_line_for_each(host: Host) -> None:
     own = f"owner='{USER['owner']}', group='{USER['group']}'"
     folder = str(host.folder)

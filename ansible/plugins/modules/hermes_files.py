@@ -106,11 +106,15 @@ def bring(module: AnsibleModule, entries: list[Entry]) -> tuple[list[str], list[
     """Bring all of them to what they should be; those that changed, and their differences."""
     for entry in entries:
         _check(module, entry)
-    changed, differences = [], []
+    changed, differences = list[str](), list[dict[str, str]]()
     for entry in entries:
         difference = {"before": "", "after": "", "before_header": entry.path, "after_header": entry.path}
         acts = {"absent": _remove, "directory": _make_folder, "link": _link}
-        if acts.get(entry.state, _write)(module, entry, difference):
+        try:
+            is_changed = acts.get(entry.state, _write)(module, entry, difference)
+        except OSError as error:
+            module.fail_json(msg=f"{entry.path}: {error.strerror}", changed=bool(changed), changed_files=changed)
+        if is_changed:
             changed.append(entry.path)
             differences.append(difference)
     return changed, differences
@@ -139,23 +143,23 @@ def _candidate(module: AnsibleModule, entry: Entry, folder: str) -> str:
 def _write(module: AnsibleModule, entry: Entry, difference: dict[str, str]) -> bool:
     before, after = _text_of(entry.path), entry.content.encode()
     is_other = before is None or (entry.state == "file" and before != after)
-    if is_other:
-        difference.update(before=(before or b"").decode(errors="replace"), after=entry.content)
-        if not module.check_mode:
-            candidate = _candidate(module, entry, str(Path(entry.path).parent))
-            _attribute(module, entry, candidate)
-            module.atomic_move(candidate, entry.path)
-    if module.check_mode and before is None:
-        return True
-    return _attribute(module, entry, entry.path) or is_other
+    if not is_other:
+        return _attribute(module, entry, entry.path)
+    difference.update(before=(before or b"").decode(errors="replace"), after=entry.content)
+    if not module.check_mode:
+        candidate = _candidate(module, entry, str(Path(entry.path).parent))
+        _attribute(module, entry, candidate)
+        # Not Ansible's atomic_move: it first gives a new secret the permissions of the file that it replaces.
+        Path(candidate).rename(entry.path)
+    return True
 
 
 def _make_folder(module: AnsibleModule, entry: Entry, _: dict[str, str]) -> bool:
     is_missing = not Path(entry.path).is_dir()
     if is_missing and module.check_mode:
         return True
-    if is_missing:
-        Path(entry.path).mkdir(parents=True)
+    # Two runs may make the same folder at the same time.
+    Path(entry.path).mkdir(parents=True, exist_ok=True)
     return _attribute(module, entry, entry.path) or is_missing
 
 
