@@ -13,6 +13,9 @@ from tests.support.real.command import Command, local_world
 from tests.support.releases.simulated import built
 from tests.support.vendor.outside_changes import vendor_of
 
+# In their order: each begins with what the one before it left the fleet with.
+pytestmark = pytest.mark.xdist_group("rollout")
+
 USERS = 8
 QUICK = ("--soak", "1s", "--settle", "1s", "--vitals", "none", "--max-unavailable", "50%")
 
