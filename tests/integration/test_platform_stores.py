@@ -65,11 +65,13 @@ async def test_services_run_hardened_and_each_as_a_user_of_its_own(applied: Stor
 async def test_no_secret_is_an_argument_a_line_of_a_log_or_readable_by_others(applied: StoresHost) -> None:
     read = "cat /etc/hermes-platform/secrets/redis-password /etc/hermes-platform/secrets/object-store/* "
     held = await applied.run(read + "/etc/hermes-platform/secrets/pgbackrest/*")
-    secrets = {word for line in held.split() for word in [line.rpartition("=")[2]] if len(word) >= 20}
+    values = {line.rpartition("=")[2].strip() for line in held.splitlines()}
+    secrets = {value for value in values if len(value) >= 20}
     assert len(secrets) >= 2 * (len(BUCKETS) + 1) + 1
     said = await applied.run("ps -e -o args=; journalctl --no-pager --output=cat")
     said += await applied.run("cat /etc/systemd/system/hermes-platform-* /etc/hermes-platform/*/*.conf 2>/dev/null")
     assert not [secret for secret in secrets if secret in said]
+    assert "Invoked with files=" not in said  # neither is the text of any other file
     where = "/etc/hermes-platform/secrets /var/lib/hermes-platform"
     open_files = f"find {where} -type f -perm /o=r -not -path '*/tls/*' -not -path '*/metrics/*'"
     assert (await applied.run(open_files)).split() == []

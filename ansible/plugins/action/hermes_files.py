@@ -28,8 +28,10 @@ class ActionModule(ActionBase):
         if not isinstance(files, list) or set(self._task.args) != {"files"}:
             raise AnsibleActionFail("hermes_files takes a list, files, and nothing else")
         given = [self._read(one, variables) for one in files]
+        # A module writes its arguments to the machine's log, where whole files have no place.
+        unlogged = {**variables, "ansible_no_target_syslog": True}
         result: dict[str, Any] = self._execute_module(
-            module_name="hermes_files", module_args={"files": given}, task_vars=variables
+            module_name="hermes_files", module_args={"files": given}, task_vars=unlogged
         )
         return result
 
