@@ -31,12 +31,14 @@ PLAYBOOK, GROUP = "platform", "platforms"
 STAGES = (
     (("hermes_base", "hermes_platform_tls"),),
     (
-        ("hermes_platform_object_store", "hermes_platform_postgresql"),
-        ("hermes_platform_redis", "hermes_platform_monitoring"),
+        ("hermes_platform_object_store", "hermes_platform_postgresql", "hermes_platform_control"),
+        ("hermes_platform_redis", "hermes_platform_monitoring", "hermes_platform_llm_router"),
     ),
-    (("hermes_platform_llm_router",), ("hermes_platform_control",)),
 )
-"""Roles of the playbook. A stage needs those before it; its sequences of roles need nothing of each other."""
+"""Roles of the playbook. A stage needs those before it; its sequences of roles need nothing of each other.
+
+The router's database may come later than the router: it answers and lets nobody in until it has read the registry.
+"""
 
 ROLES = tuple(role for stage in STAGES for sequence in stage for role in sequence)
 """Every role of the playbook that a host of a local world may have."""
