@@ -43,11 +43,12 @@ options:
                 required: true
             state:
                 description: >-
-                    C(started) is also enabled, C(stopped) also disabled. C(kept) is left as it is, or left out where
-                    there is none; but one that runs reads its files again.
+                    C(started) runs now and at every boot, C(enabled) at every boot and now if it does so already,
+                    C(stopped) never. C(kept) is left as it is, or left out where there is none. Whatever the state,
+                    one that runs reads its files again.
                 type: str
                 default: started
-                choices: [started, stopped, kept]
+                choices: [started, enabled, stopped, kept]
             restart:
                 description: >-
                     Files that it reads at its start only, its unit's own files aside; a folder stands for what is in
@@ -91,7 +92,7 @@ changed_units:
 
 _UNIT = {
     "name": {"required": True},
-    "state": {"default": "started", "choices": ["started", "stopped", "kept"]},
+    "state": {"default": "started", "choices": ["started", "enabled", "stopped", "kept"]},
     "restart": {"type": "list", "elements": "path", "default": []},
     "reload": {"type": "list", "elements": "path", "default": []},
     "answers": {},
@@ -103,6 +104,7 @@ _SHOWN = (
 )
 _POLL_S = 0.25
 _ANSWER_S = 2.0
+_AT_BOOT = ("started", "enabled")
 _RUNNING = ("active", "reloading", "activating")
 
 
@@ -140,7 +142,7 @@ class Found:
 
 def switch_of(wanted: Unit, found: Found) -> str | None:
     """What makes a unit start at every boot or no more; None where nothing is to be done."""
-    if wanted.state == "started" and found.enabled in ("", "disabled"):
+    if wanted.state in _AT_BOOT and found.enabled in ("", "disabled"):
         return "enable"
     return "disable" if wanted.state == "stopped" and found.enabled == "enabled" else None
 
@@ -180,7 +182,7 @@ def _changed_at(path: str) -> float:
 def bring(module: AnsibleModule, wanted: list[Unit]) -> list[str]:
     """Bring all of them to what they should be; what was done, or would be."""
     found = _look(module, wanted)
-    missing = [unit for unit in wanted if unit.state == "started" and not found[unit.name].is_there]
+    missing = [unit for unit in wanted if unit.state in _AT_BOOT and not found[unit.name].is_there]
     if not module.check_mode and (missing or any(one.is_outdated for one in found.values())):
         _systemctl(module, "daemon-reload")
         found = _look(module, wanted)

@@ -260,6 +260,14 @@ class WatchedFleet:
 
         await until(none, what="all alerts to end", timeout_s=within_s, every_s=1)
 
+    async def ended(self, alert: tuple[str, str], *, within_s: float) -> None:
+        """Wait until nobody is told of that alert, by its name and whom it is about."""
+
+        async def none() -> bool | Pending[bool]:
+            return alert not in self.record.told or Pending(str(sorted(self.record.told)))
+
+        await until(none, what=f"{alert[0]} of {alert[1]} to end", timeout_s=within_s, every_s=1)
+
 
 async def _run(channel: Channel, script: str, timeout_s: float) -> str:
     ran = await channel.run(script, timeout_s=timeout_s)
