@@ -43,6 +43,10 @@ missing:
     type: list
     elements: str
     returned: always
+container:
+    description: Whether it is a container, which shares the kernel and the clock of another host.
+    type: bool
+    returned: always
 there:
     description: For each name whether there is something at its path.
     type: dict
@@ -76,6 +80,7 @@ def main() -> None:
     module.exit_json(
         changed=False,
         distribution=distribution(),
+        container=module.run_command(["systemd-detect-virt", "--container", "--quiet"])[0] == 0,
         missing=missing(module, module.params["packages"]),
         there={name: Path(path).exists() for name, path in module.params["paths"].items()},
     )
