@@ -137,6 +137,23 @@ async def test_what_somebody_opened_by_hand_is_closed_again(applied: Applied) ->
     assert "policy drop" in await applied.run("nft list table inet hermes")
 
 
+async def test_what_a_killed_run_wrote_holds_after_the_next_one(applied: Applied) -> None:
+    # Files are as they should be, and newer than what was read of them.
+    files = "/etc/hermes-firewall.nft /etc/systemd/journald.conf.d/50-hermes.conf"
+    journal = "systemctl show --property=InvocationID --value systemd-journald.service"
+    await applied.run("nft add rule inet hermes input tcp dport 9998 accept")
+    await applied.run("systemctl unmask ssh.service && systemctl start ssh.service && systemctl mask ssh.service")
+    await applied.run(f"for file in {files}; do cp -p $file $file.new && mv $file.new $file; done")
+    before = await applied.run(journal)
+    done = await applied.world.apply(applied.machine_id, ROLE, applied.world.base_variables)
+    assert done.status == "done", done.failure
+    assert "9998" not in await applied.run("nft list table inet hermes")
+    assert (await applied.run("systemctl is-active ssh.service || true")).strip() == "inactive"
+    assert await applied.run(journal) != before
+    again = await applied.world.apply(applied.machine_id, ROLE, applied.world.base_variables)
+    assert again.changed == ()
+
+
 async def test_rules_that_lock_the_vendor_out_take_themselves_back(applied: Applied) -> None:
     wrong = {"hermes_base_broker_addresses": ["192.0.2.1"], "hermes_base_firewall_guard_seconds": 6}
     locked = await applied.world.apply(applied.machine_id, ROLE, {**applied.world.base_variables, **wrong})
