@@ -27,7 +27,7 @@ description:
         remembered as a handler's notification is: a run that is killed between a file and the restart loses nothing.
     - >-
         Ages of files are by the machine's clock. Where it was set forward after a file changed, and the run killed
-        before the restart, a restart may be missed.
+        before the restart, a restart may be missed; where it was set back, one may be made again.
     - All units start in one transaction, in the order that their dependencies say.
 author: hermesops
 options:
@@ -175,7 +175,7 @@ def _changed_at(path: str) -> float:
     # Of a link itself: that is what is replaced. A change of owner or permissions counts, an old time given to it not.
     try:
         return os.lstat(path).st_ctime
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return float("-inf")
 
 
