@@ -1,4 +1,4 @@
-"""A task of a role that waits fails when what it waits for never comes."""
+"""What no task of a role may do: wait for what never comes and go on, or leave a restart to what a kill forgets."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,3 +24,15 @@ def test_no_wait_that_has_run_out_goes_on(file: Path) -> None:
     """Ansible takes ``failed_when`` for its word also where ``until`` never came true."""
     waits = [task for task in _tasks(yaml.safe_load(file.read_text()) or []) if "until" in task]
     assert [task["name"] for task in waits if "failed_when" in task or task.get("ignore_errors")] == []
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda path: f"{path.parts[-3]}/{path.parts[-2]}/{path.stem}")
+def test_only_roles_that_must_not_restart_what_runs_remember_to_restart(file: Path) -> None:
+    """A notified handler is forgotten by a run that is killed before it: see decision 58."""
+    remembering = {"hermes_gateway", "hermes_data"}
+    if file.parts[-3] in remembering:
+        return
+    tasks = list(_tasks(yaml.safe_load(file.read_text()) or []))
+    assert [task["name"] for task in tasks if task.get("notify", "Load the rules") != "Load the rules"] == []
+    units = [task["name"] for task in tasks if "ansible.builtin.systemd_service" in task]
+    assert units in ([], ["Load the rules"])
