@@ -1163,8 +1163,8 @@ PLATFORM: dict[str, tuple[Case, ...]] = {
         Case(
             Kind.FIRES,
             "the ingest does not answer from 300 s to 600 s; it is told until what it stands for is over, too",
-            {_up("ingest"): then((1, 300), (0, 300), (1, 600)), _up("prometheus"): steady(1, 1200)},
-            {325: (), 335: ({"service": "ingest"},), 1070: ({"service": "ingest"},), 1090: ()},
+            {_up("ingest"): then((1, 300), (0, 300), (1, 900)), _up("prometheus"): steady(1, 1500)},
+            {325: (), 335: ({"service": "ingest"},), 1310: ({"service": "ingest"},), 1330: ()},
             severity="page",
         ),
         Case(
@@ -1564,7 +1564,7 @@ SHARED: dict[str, tuple[Case, ...]] = {
             Kind.FIRES,
             "the registry does not answer from 300 s to 900 s",
             {_AGE: f"{steady(1, 300)} {growing(15, 600)} {steady(1, 900)}"},
-            {470: (), 485: ({},), 900: ({},), 1195: ({},), 1245: ()},
+            {470: (), 485: ({},), 900: ({},), 1615: ({},), 1665: ()},
         ),
         Case(
             Kind.FIRES,
@@ -1658,8 +1658,8 @@ SHARED: dict[str, tuple[Case, ...]] = {
         Case(
             Kind.BELOW,
             "nobody asks any more",
-            {_answers("anthropic", "401"): then((0, 300), (2, 1200)), _answers("anthropic", "200"): steady(9, 1500)},
-            {300: (), 590: (), 1490: ()},
+            {_answers("anthropic", "401"): then((0, 300), (2, 1500)), _answers("anthropic", "200"): steady(9, 1800)},
+            {300: (), 590: (), 1640: ()},
             severity="page",
         ),
     ),
