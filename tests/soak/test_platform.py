@@ -151,6 +151,10 @@ async def test_a_platform_is_brought_up_used_and_survives_the_death_of_its_servi
         await command.ok("backup", "create", user)
     assert (await command.ok("backup", "check", "bea")).exit_code == 0
 
+    # Nobody is told of services that only came up, and an alert that was would go on for minutes.
+    told = {one["alert"] for one in (await command.ok("alert", "list", "--json")).json["alerts"]}
+    assert "PlatformServiceDown" not in told
+
     # Each in turn.
     for unit in (
         "hermes-platform-postgresql",
