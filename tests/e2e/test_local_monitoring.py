@@ -79,7 +79,7 @@ async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fleet
 async def test_machines_are_watched_under_their_own_names_until_they_are_revoked(fleet: Fleet) -> None:
     command = fleet.command
     assert await command.killed_at("machine hermes-local-platform", *MONITORED) == -9
-    assert await command.killed_at("Configure nginx", *MONITORED) == -9
+    assert await command.killed_at("Configure Prometheus", *MONITORED) == -9
     up = (await command.ok(*MONITORED, "--json")).json
     assert (up["machine"], up["logs"]) == ("hermes-local-platform", True)
     assert (await command.ok(*MONITORED, "--json")).json["changed"] == []
