@@ -201,7 +201,7 @@ FAULTS = (
             OnMachine("rm /etc/hermes/.env"),
             OnMachine(f"systemctl restart {_GATEWAY}"),
         ),
-        sign=Sign(_SHOW, "gateway refused"),
+        sign=Sign(_SHOW, "health down"),  # a gateway without its keys does not even listen
         undo=ByCommand(("provision", "USER", "--plan", "PLAN")),
     ),
     Fault(

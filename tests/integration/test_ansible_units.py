@@ -122,6 +122,17 @@ async def test_a_unit_that_changes_is_read_again_and_restarted(machine: Machine)
     assert not await machine.changes(EXAMPLE)
 
 
+async def test_what_a_unit_starts_is_read_again_as_well(machine: Machine) -> None:
+    timer = "[Timer]\nOnActiveSec=3600\nUnit=example-started.service\n[Install]\nWantedBy=timers.target\n"
+    started = "[Service]\nType=oneshot\nExecStart=/bin/echo {}\n"
+    await machine.put("/etc/systemd/system/example.timer", timer)
+    await machine.put("/etc/systemd/system/example-started.service", started.format("first"))
+    assert await machine.changes({"name": "example.timer"})
+    await machine.put("/etc/systemd/system/example-started.service", started.format("second"))
+    assert not await machine.changes({"name": "example.timer"})
+    assert "echo second" in await machine.run("systemctl show --property=ExecStart example-started.service")
+
+
 async def test_a_unit_that_is_kept_is_neither_started_nor_stopped_but_reads_its_files_again(machine: Machine) -> None:
     kept = [{**EXAMPLE, "state": "kept"}, {"name": "other.service", "state": "kept", "reload": ["/etc/rules"]}]
     before = await machine.invocation()

@@ -99,7 +99,7 @@ _UNIT = {
     "within": {"type": "int", "default": 60},
 }
 _SHOWN = (
-    "Id,LoadState,ActiveState,UnitFileState,NeedDaemonReload,FragmentPath,DropInPaths,Result,"
+    "Id,LoadState,ActiveState,UnitFileState,FragmentPath,DropInPaths,Result,"
     "InactiveExitTimestampMonotonic,StateChangeTimestampMonotonic"
 )
 _POLL_S = 0.25
@@ -133,7 +133,6 @@ class Found:
     is_there: bool
     active: str
     enabled: str
-    is_outdated: bool
     files: list[str]
     result: str
     started_s: float
@@ -183,7 +182,7 @@ def bring(module: AnsibleModule, wanted: list[Unit]) -> list[str]:
     """Bring all of them to what they should be; what was done, or would be."""
     found = _look(module, wanted)
     missing = [unit for unit in wanted if unit.state in _AT_BOOT and not found[unit.name].is_there]
-    if not module.check_mode and (missing or any(one.is_outdated for one in found.values())):
+    if not module.check_mode and (missing or _has_old_units(module)):
         _systemctl(module, "daemon-reload")
         found = _look(module, wanted)
     done = _do(module, {unit.name: switch_of(unit, found[unit.name]) for unit in wanted}, "enable", "disable")
@@ -216,6 +215,12 @@ def _systemctl(module: AnsibleModule, verb: str, *names: str) -> None:
         module.fail_json(msg=f"systemctl {verb} {' '.join(names)}: {err.strip()[-2000:]}")
 
 
+def _has_old_units(module: AnsibleModule) -> bool:
+    """Whether a unit has changed since systemd read it: any one, as timers and sockets start others."""
+    _, out, _ = module.run_command(["systemctl", "show", "--all", "--property=NeedDaemonReload", "*"])
+    return "NeedDaemonReload=yes" in out.splitlines()
+
+
 def _look(module: AnsibleModule, wanted: list[Unit]) -> dict[str, Found]:
     names = [unit.name for unit in wanted]
     _, out, err = module.run_command(["systemctl", "show", f"--property={_SHOWN}", "--", *names])
@@ -234,7 +239,6 @@ def _found(block: dict[str, str], now_s: float) -> Found:
         is_there=block.get("LoadState") in ("loaded", "masked"),
         active=block.get("ActiveState", ""),
         enabled=block.get("UnitFileState", ""),
-        is_outdated=block.get("NeedDaemonReload") == "yes",
         files=[*block.get("FragmentPath", "").split(), *block.get("DropInPaths", "").split()],
         result=block.get("Result", ""),
         started_s=seconds_since("InactiveExitTimestampMonotonic"),
