@@ -9,6 +9,7 @@ import time
 import urllib.parse
 import urllib.request
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,8 +27,8 @@ description:
         A service runs with old files where one of them is newer than its last start or reload. That is looked at, not
         remembered as a handler's notification is: a run that is killed between a file and the restart loses nothing.
     - >-
-        Ages of files are by the machine's clock. Where it was set forward after a file changed, and the run killed
-        before the restart, a restart may be missed; where it was set back, one may be made again.
+        Ages are by two clocks of the machine, and the longer one counts. Where the clock was set back, a restart may be
+        made again.
     - All units start in one transaction, in the order that their dependencies say.
 author: hermesops
 options:
@@ -100,7 +101,7 @@ _UNIT = {
 }
 _SHOWN = (
     "Id,LoadState,ActiveState,UnitFileState,FragmentPath,DropInPaths,Result,"
-    "InactiveExitTimestampMonotonic,StateChangeTimestampMonotonic"
+    "InactiveExitTimestamp,InactiveExitTimestampMonotonic,StateChangeTimestamp,StateChangeTimestampMonotonic"
 )
 _POLL_S = 0.25
 _ANSWER_S = 2.0
@@ -223,27 +224,33 @@ def _has_old_units(module: AnsibleModule) -> bool:
 
 def _look(module: AnsibleModule, wanted: list[Unit]) -> dict[str, Found]:
     names = [unit.name for unit in wanted]
-    _, out, err = module.run_command(["systemctl", "show", f"--property={_SHOWN}", "--", *names])
+    _, out, err = module.run_command(["systemctl", "show", "--timestamp=us+utc", f"--property={_SHOWN}", "--", *names])
     blocks = [dict(line.partition("=")[::2] for line in block.splitlines()) for block in out.strip().split("\n\n")]
     if len(blocks) != len(names):
         module.fail_json(msg=f"systemctl show {' '.join(names)}: {err.strip()[-2000:]}")
-    now_s = time.clock_gettime(time.CLOCK_MONOTONIC)
-    return {name: _found(block, now_s) for name, block in zip(names, blocks, strict=True)}
+    return {name: _found(block) for name, block in zip(names, blocks, strict=True)}
 
 
-def _found(block: dict[str, str], now_s: float) -> Found:
-    def seconds_since(name: str) -> float:
-        return now_s - int(block.get(name) or 0) / 1e6
-
+def _found(block: dict[str, str]) -> Found:
     return Found(
         is_there=block.get("LoadState") in ("loaded", "masked"),
         active=block.get("ActiveState", ""),
         enabled=block.get("UnitFileState", ""),
         files=[*block.get("FragmentPath", "").split(), *block.get("DropInPaths", "").split()],
         result=block.get("Result", ""),
-        started_s=seconds_since("InactiveExitTimestampMonotonic"),
-        changed_s=seconds_since("StateChangeTimestampMonotonic"),
+        started_s=_seconds_since(block, "InactiveExitTimestamp"),
+        changed_s=_seconds_since(block, "StateChangeTimestamp"),
     )
+
+
+def _seconds_since(block: dict[str, str], name: str) -> float:
+    """The longer one by two clocks: one stands still while a machine is paused, the other one may be set."""
+    steady_s = time.clock_gettime(time.CLOCK_MONOTONIC) - int(block.get(f"{name}Monotonic") or 0) / 1e6
+    _, _, shown = block.get(name, "").partition(" ")  # after the name of the day
+    if not shown:
+        return steady_s
+    at = datetime.strptime(shown, "%Y-%m-%d %H:%M:%S.%f %Z").replace(tzinfo=UTC)
+    return max(steady_s, time.time() - at.timestamp())
 
 
 def _wait(module: AnsibleModule, wanted: list[Unit], done: list[str]) -> None:
