@@ -100,7 +100,7 @@ _UNIT = {
     "within": {"type": "int", "default": 60},
 }
 _SHOWN = (
-    "Id,LoadState,ActiveState,UnitFileState,FragmentPath,DropInPaths,Result,"
+    "LoadState,ActiveState,UnitFileState,FragmentPath,DropInPaths,Result,"
     "InactiveExitTimestamp,InactiveExitTimestampMonotonic,StateChangeTimestamp,StateChangeTimestampMonotonic"
 )
 _POLL_S = 0.25
@@ -189,8 +189,9 @@ def bring(module: AnsibleModule, wanted: list[Unit]) -> list[str]:
     done = _do(module, {unit.name: switch_of(unit, found[unit.name]) for unit in wanted}, "enable", "disable")
     steps = {unit.name: step_of(unit, found[unit.name], age_of) for unit in wanted}
     done += _do(module, steps, "stop")
-    if failed := [name for name, step in steps.items() if step == "start" and found[name].active == "failed"]:
-        _do(module, dict.fromkeys(failed, "reset-failed"), "reset-failed")  # else one that failed too often stays down
+    failed = [name for name, step in steps.items() if step == "start" and found[name].active == "failed"]
+    if failed and not module.check_mode:
+        _systemctl(module, "reset-failed", *failed)  # else one that failed too often stays down
     # One transaction for both: what waits for another is started or restarted after it.
     done += _do(module, steps, "start", "restart")
     done += _do(module, steps, "reload")

@@ -3,7 +3,6 @@
 The host is a machine of the local world, so its own disk is this computer's: a small one below its folder is filled.
 """
 
-from hermesops.waiting import Pending, until
 from tests.support.faults.chains import Act, Chain, both, commands, on_platform
 from tests.support.faults.watched import WatchedFleet
 
@@ -35,10 +34,7 @@ def _ended(alert: str) -> Act:
     """Wait until nobody is told of it any more, which is what the runbook looks for at its end."""
 
     async def do(fleet: WatchedFleet, _: str) -> None:
-        async def ended() -> bool | Pending[bool]:
-            return all(name != alert for name, _ in fleet.record.told) or Pending(str(sorted(fleet.record.told)))
-
-        await until(ended, what=f"{alert} to end", timeout_s=_QUIET_S, every_s=1)
+        await fleet.ended((alert, "fleet"), within_s=_QUIET_S)
 
     return do
 
