@@ -7,6 +7,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
+# Bytecode is kept: without it, each worker and each command that a test starts compiles everything anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The computer's own Python, never one from the internet.
 export UV_PYTHON_DOWNLOADS := never
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -26,7 +29,7 @@ LINTERS := ruff format mypy arrows ansible yaml shell pipelines secrets
 WORKERS ?= 2
 USER_NAME ?= ada
 
-.PHONY: help setup demo test lint reference pictures coverage mutants bench soak clean pipeline-check pipeline-setup pipeline-approval $(addprefix lint-,$(LINTERS)) need-machines need-linting need-testing need-soaking need-bases
+.PHONY: help setup demo test test-fast lint reference pictures coverage mutants bench soak clean pipeline-check pipeline-setup pipeline-approval $(addprefix lint-,$(LINTERS)) need-machines need-linting need-testing need-soaking need-bases
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
@@ -43,7 +46,10 @@ demo: .venv/installed need-machines ## From nothing to a user's own agent that a
 
 test: .venv/installed need-testing ## All tests; T='-k word' chooses among them
 	@echo "==> Testing with $(WORKERS) workers; what boots machines runs in one of them, one after the other"
-	pytest -n $(WORKERS) --dist loadgroup --durations 10 $(T)
+	pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(T)
+
+test-fast: .venv/installed ## What to run on each save: unit tests, without root, machines and those that take turns
+	@pytest -q -n $(WORKERS) --dist load -m 'not (turns or machines)' tests/unit $(T)
 
 lint: $(addprefix lint-,$(LINTERS)) ## Style, types, arrows, roles, YAML, shell, pipelines, and secrets in clear
 

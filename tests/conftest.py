@@ -18,8 +18,11 @@ from hermesops.engine.choose import find_cli
 from tests.support.real.command import Command
 from tests.support.suite.prerequisites import QEMU, has_kvm, require
 from tests.support.suite.shard import shard
+from tests.support.suite.turns import TURNS, group_of, seconds_of, take_turns
 from tests.support.worlds.kept import kept_or_new_world
 from tests.support.worlds.left_worlds import lists_folder, sweep
+
+pytest_plugins = ["pytester", "tests.support.suite.costs"]
 
 _OURS, _TESTS_OWN = "HERMESOPS_", "HERMESOPS_TEST_"
 _ALL = "HERMESOPS_TEST_ALL"
@@ -82,31 +85,19 @@ _EXEMPT: dict[str, tuple[Callable[[], bool], str]] = {
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in this same hook
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep tests that boot machines in one worker: they share this computer's links, rules and inotify instances.
+    """Leave out the tests whose turn it is not, run slow ones first, and keep in one worker those that share a setup.
 
-    Those that boot whole computers share one, too: each worker would boot its own. Of those that take turns, the ones
-    whose turn it is not are left out, unless somebody chose tests or ``HERMESOPS_TEST_ALL`` is set.
+    Tests that boot machines share this computer's links, rules and inotify instances; those that boot whole computers
+    would boot one in each worker; a module that takes turns as one sets something up for all its tests. No test is left
+    out where somebody chose tests by name or ``HERMESOPS_TEST_ALL`` is set.
     """
     is_chosen = config.option.keyword or any("::" in argument for argument in config.args)
     if not is_chosen and not _ENVIRONMENT.get(_ALL):
-        _leave_out_of_turn(items)
+        config.stash[TURNS] = take_turns(items, shard() >> 16)  # tests choose their part of a count by the other half
+    items.sort(key=lambda item: -seconds_of(item))
     for item in items:
-        for mark in ("machines", "qemu"):
-            if item.get_closest_marker(mark):
-                item.add_marker(pytest.mark.xdist_group(mark))
-
-
-def _leave_out_of_turn(items: list[pytest.Item]) -> None:
-    kept, unplaced = list[pytest.Item](), 0
-    now = shard() >> 16  # its other half: what a test takes a part of by the same number must not hang on its turn
-    for item in items:
-        if turns := item.get_closest_marker("turns"):
-            place = turns.kwargs.get("at", unplaced)
-            unplaced += "at" not in turns.kwargs
-            if (place + now) % turns.args[0]:
-                continue
-        kept.append(item)
-    items[:] = kept
+        if group := group_of(item):
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

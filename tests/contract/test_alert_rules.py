@@ -25,7 +25,7 @@ def program() -> Path:
     return folder / "promtool"
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(20)
 @pytest.mark.parametrize("alert", CASES)
 def test_an_alert_does_what_its_cases_say(alert: str, program: Path, tmp_path: Path) -> None:
     name, _, _ = alert.partition(" ")

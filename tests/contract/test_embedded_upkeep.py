@@ -10,7 +10,7 @@ from hermesops.errors import PartlyDoneError, RefusedError, UsageError
 from hermesops.model.stack import ChangeKind, Import, StackRef
 from tests.support.engine.fake_stack import STACK, FakeStack, machines, machines_in_order, urn_of
 
-pytestmark = pytest.mark.turns(3)
+pytestmark = pytest.mark.turns(30)
 
 MACHINE = "justavps:index:Machine"
 OLD = {"name": "old", "inputs": {"name": "old", "size": "basic", "region": "fra"}}

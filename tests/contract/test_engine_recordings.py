@@ -47,7 +47,7 @@ def vault_of(latest: dict[str, Any]) -> PassphraseVault:
     return PassphraseVault(lambda: PASSPHRASE, salt=salt, keys=KEYS, stack="dev")
 
 
-@pytest.mark.turns(4)
+@pytest.mark.turns(40)
 @pytest.mark.parametrize(("scenario", "number"), list(_steps()))
 async def test_a_step_is_what_the_cli_did(
     scenario: Scenario, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

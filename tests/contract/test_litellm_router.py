@@ -20,7 +20,7 @@ from hermesops.waiting import Pending, pause, until
 from tests.support.real.litellm_router import KEYS, Providers, RealRouter, python
 from tests.support.real.registries import placed
 
-pytestmark = [pytest.mark.postgres, pytest.mark.turns(3), pytest.mark.xdist_group("litellm")]
+pytestmark = [pytest.mark.postgres, pytest.mark.turns(30), pytest.mark.xdist_group("litellm")]
 
 CANARY = "yak-canary-that-nobody-may-keep"
 ROUTE_OF = {"anthropic": "claude-haiku", "openai": "gpt-4o", "gemini": "gemini-flash"}

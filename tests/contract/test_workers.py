@@ -19,7 +19,7 @@ from tests.support.real import postgresql
 from tests.support.real.registries import registry_at
 from tests.support.suite.prerequisites import require
 
-pytestmark = pytest.mark.turns(3)
+pytestmark = pytest.mark.turns(30)
 
 OPERATIONS = 4
 KILLS = 5

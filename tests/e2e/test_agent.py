@@ -102,7 +102,7 @@ async def test_two_at_once_for_one_user_make_one_machine(world: Command) -> None
     await world.ok("instance", "terminate", user, "--yes")
 
 
-@pytest.mark.turns(4)
+@pytest.mark.turns(40)
 @pytest.mark.parametrize(
     "line",
     ["making machine", "recording machine", "handing the machine", "the agent is running"],
@@ -137,7 +137,7 @@ async def test_a_shell_remembers_its_folder(world: Command) -> None:
     await world.ok("instance", "terminate", user, "--yes")
 
 
-@pytest.mark.turns(4)
+@pytest.mark.turns(40)
 @pytest.mark.parametrize(
     "fault",
     [
@@ -164,7 +164,7 @@ async def test_the_vendors_faults_end_in_one_machine(world: Command, fault: list
     await world.ok("instance", "terminate", user, "--yes")
 
 
-@pytest.mark.turns(6, at=2)
+@pytest.mark.turns(60)
 async def test_a_machine_that_vanished_is_not_replaced_in_silence(world: Command) -> None:
     user = name()
     await world.ok("provision", user, "--plan", "light")
@@ -178,7 +178,7 @@ async def test_a_machine_that_vanished_is_not_replaced_in_silence(world: Command
     await world.ok("instance", "terminate", user, "--yes")
 
 
-@pytest.mark.turns(6, at=4)
+@pytest.mark.turns(60)
 async def test_machines_survive_the_worlds_server(world: Command) -> None:
     user = name()
     await world.ok("provision", user, "--plan", "light")

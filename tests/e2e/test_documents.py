@@ -90,7 +90,7 @@ async def test_everyday_work_prints_what_the_readme_shows(simulated: Command) ->
     await _print_what_is_shown(simulated, EVERYDAY[1])
 
 
-@pytest.mark.turns(6, at=5)
+@pytest.mark.turns(60)
 async def test_releases_and_rollouts_print_what_the_readme_shows(simulated: Command) -> None:
     if not (await simulated.ok("instance", "list", "--json")).json["instances"]:
         await simulated.ok("provision", "ada", "--plan", "light")

@@ -11,7 +11,7 @@ import pytest
 from tests.support.real.command import Command
 from tests.support.vendor.outside_changes import told, vendor_of
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=5)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
 
 ASKING = {"terminate", "remove-orphan"}
 """Verbs that ask; there is no terminal here."""

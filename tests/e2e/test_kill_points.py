@@ -31,7 +31,7 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Nurse
         yield Nursed.of(command, nursery)
 
 
-@pytest.mark.turns(4)
+@pytest.mark.turns(40)
 @pytest.mark.parametrize("act", TRIED, ids=("provision", "terminate", "on a cell", "of a life"))
 async def test_killed_at_a_write_the_same_command_finishes_it(
     world: Nursed, act: kill_acts.Act, tmp_path: Path

@@ -23,7 +23,7 @@ async def simulated(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[C
         yield command
 
 
-@pytest.mark.turns(6, at=5)
+@pytest.mark.turns(60)
 @pytest.mark.machines
 async def test_what_an_agent_was_told_survives_sleep_growth_moves_loss_and_a_revoked_end(world: Command) -> None:
     user, told = f"u{uuid.uuid4().hex[:8]}", f"told-{uuid.uuid4().hex}"
@@ -71,7 +71,7 @@ async def test_what_an_agent_was_told_survives_sleep_growth_moves_loss_and_a_rev
     assert _files_with(world.home, told) == []
 
 
-@pytest.mark.turns(6, at=2)
+@pytest.mark.turns(60)
 async def test_who_sleeps_is_left_alone_until_woken_on_whatever_machine(simulated: Command) -> None:
     await simulated.ok("provision", "ada", "--plan", "light")
     first = await _row(simulated, "ada")
@@ -100,7 +100,7 @@ async def test_who_sleeps_is_left_alone_until_woken_on_whatever_machine(simulate
     assert [machine["name"] for machine in await simulated.machines()] == [woken["machine_name"]]
 
 
-@pytest.mark.turns(6, at=4)
+@pytest.mark.turns(60)
 async def test_who_grows_and_moves_is_where_the_rows_say(simulated: Command) -> None:
     await simulated.ok("provision", "bob", "--plan", "light")
     refused(await simulated.run("instance", "resize", "bob", "--plan", "light", *ASKED), 3, "has plan light already")
@@ -119,7 +119,7 @@ async def test_who_grows_and_moves_is_where_the_rows_say(simulated: Command) -> 
     assert [one["name"] for one in await simulated.machines()].count(moved["machine_name"]) == 1
 
 
-@pytest.mark.turns(6, at=1)
+@pytest.mark.turns(60)
 async def test_the_same_restore_again_restores_the_same(simulated: Command) -> None:
     await simulated.ok("provision", "kim", "--plan", "light")
     made = (await simulated.ok("backup", "create", "kim", "--json")).json["made"]["backup"]
@@ -135,7 +135,7 @@ async def test_the_same_restore_again_restores_the_same(simulated: Command) -> N
     assert restored.json["backup"] == made
 
 
-@pytest.mark.turns(6, at=3)
+@pytest.mark.turns(60)
 async def test_nothing_starts_a_gateway_that_an_unfinished_change_has_stopped(simulated: Command) -> None:
     await simulated.ok("provision", "lea", "--plan", "light")
     await simulated.ok("backup", "create", "lea")
@@ -152,7 +152,7 @@ async def test_nothing_starts_a_gateway_that_an_unfinished_change_has_stopped(si
     await _undrifted(simulated)
 
 
-@pytest.mark.turns(6, at=0)
+@pytest.mark.turns(60)
 async def test_an_end_is_had_back_within_its_days_and_done_after_them(simulated: Command) -> None:
     lives, hasty = (simulated.with_variables(**{**LIVES, "HERMESOPS_GRACE_DAYS": days}) for days in ("7", "0.00001"))
     await lives.ok("provision", "eve", "--plan", "light")

@@ -21,7 +21,7 @@ from hermesops.settings import Environment
 from hermesops.waiting import Pending, until
 from tests.support.real.command import Command, local_world
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=2)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
 
 MONITORED = ("local", "up", "--monitoring")
 POST = (

@@ -82,7 +82,7 @@ async def test_a_release_that_breaks_everybody_halts_at_its_first_canary_and_tha
     assert not seen.json["rollback"]["changed"]
 
 
-@pytest.mark.turns(3)
+@pytest.mark.turns(30)
 async def test_the_way_back_is_tried_on_a_machine_of_the_pool_before_the_second_stage(fleet: Command) -> None:
     pooled = fleet.with_variables(HERMESOPS_POOL_SIZE="light=1")
     [cell] = (await fleet.ok("cell", "list", "--json")).json["cells"]
@@ -98,7 +98,7 @@ async def test_the_way_back_is_tried_on_a_machine_of_the_pool_before_the_second_
     assert row["machine_name"] not in {machine["name"] for machine in await fleet.machines()}
 
 
-@pytest.mark.turns(3)
+@pytest.mark.turns(30)
 async def test_who_came_later_is_brought_what_the_others_have_without_being_asked(fleet: Command) -> None:
     await fleet.ok("provision", "late", "--plan", "light")
     await fleet.ok("provision", "asleep", "--plan", "light")
@@ -120,7 +120,7 @@ async def test_who_came_later_is_brought_what_the_others_have_without_being_aske
         await fleet.ok("instance", "terminate", user, "--yes", "--reason", "test")
 
 
-@pytest.mark.turns(3)
+@pytest.mark.turns(30)
 async def test_who_is_in_the_middle_of_a_run_is_left_for_later(fleet: Command) -> None:
     release = await built(fleet, "deferred")
     await mood_of(fleet, "user-6", "busy")
@@ -172,7 +172,7 @@ async def test_one_agent_goes_back_with_and_without_the_registry(fleet: Command)
     assert (await fleet.run("rollback", "nobody", "--direct")).exit_code == 2
 
 
-@pytest.mark.turns(3)
+@pytest.mark.turns(30)
 async def test_a_rollout_that_was_interrupted_goes_on_and_is_put_back_whole(fleet: Command) -> None:
     release = await built(fleet, "another")
     # It cannot end by itself before it is interrupted.

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.real.command import Command, Ran
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=2)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
 
 INVOCATION = "systemctl show -p InvocationID --value hermes-gateway"
 CONFIG = "cat /etc/hermes/config.yaml"

@@ -119,7 +119,7 @@ def _short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hermesops.justavps.toolbox._LARGEST_FILE", 1 << 20)
 
 
-@pytest.mark.turns(6)
+@pytest.mark.turns(60)
 @pytest.mark.parametrize("mood", MOODS)
 async def test_every_reader_ends_within_its_limits(mood: str, tmp_path: Path) -> None:
     async def tried(reader: Reader) -> None:

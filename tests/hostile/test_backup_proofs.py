@@ -36,7 +36,7 @@ from tests.support.hostile.backup_proofs import NOW, QUICK, KnownKeys, Proofs, R
 from tests.support.hostile.databases import DATABASES, flipped
 from tests.support.suite.prerequisites import require
 
-pytestmark = pytest.mark.turns(3)
+pytestmark = pytest.mark.turns(30)
 
 ENDS_S = 60.0
 """Seconds after which a proof of next to nothing has not ended, on a computer with much else to do."""

@@ -11,7 +11,7 @@ MOODS = ("drips_body", "answer_from_the_future", ("escapes", "root: 1e400", "roo
 """Of one of each class, each of an agent of its own; ``make soak`` takes all, ``make bench T=hostile`` measures."""
 
 
-@pytest.mark.turns(6, at=0)
+@pytest.mark.turns(60)
 async def test_everything_is_done_for_the_others(tmp_path: Path) -> None:
     async with hostile_fleet(tmp_path, good=8, bad=len(MOODS)) as fleet:
         await see_everything_done(fleet, *MOODS)

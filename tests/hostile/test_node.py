@@ -54,7 +54,7 @@ def _agent(mood: str, taken: list[int] | None = None) -> Iterator[int]:
         server.shutdown()
 
 
-@pytest.mark.turns(2)
+@pytest.mark.turns(20)
 @pytest.mark.parametrize("mood", MOODS)
 def test_a_question_to_the_agent_ends_within_its_time_and_size(mood: str) -> None:
     answers: list[Answer] = []
@@ -101,7 +101,7 @@ def machine(tmp_path: Path) -> NodeHome:
     return machine
 
 
-@pytest.mark.turns(6)
+@pytest.mark.turns(60)
 @pytest.mark.parametrize("body", [*SHAPES.values(), ESCAPES, "", [[[]]]], ids=repr)
 @pytest.mark.parametrize("status", [200, 202, 401, 500])
 def test_whatever_shape_an_answer_has_the_machine_is_looked_at_drained_and_fenced(
@@ -134,7 +134,7 @@ def _figures(machine: NodeHome) -> dict[str, float]:
     return {series: float(value) for series, _, value in (line.rpartition(" ") for line in lines)}
 
 
-@pytest.mark.turns(3)
+@pytest.mark.turns(30)
 @pytest.mark.parametrize("mood", MOODS)
 def test_the_figures_are_written_however_the_agent_answers(
     machine: NodeHome, monkeypatch: pytest.MonkeyPatch, mood: str
@@ -149,7 +149,7 @@ def test_the_figures_are_written_however_the_agent_answers(
     assert sum(value for series, value in seen.items() if series.startswith("hermes_agent_health")) in {0, 1}
 
 
-@pytest.mark.turns(6)
+@pytest.mark.turns(60)
 @pytest.mark.parametrize("body", [*SHAPES.values(), ESCAPES, "", [[[]]]], ids=repr)
 def test_the_figures_are_written_whatever_shape_an_answer_has(machine: NodeHome, body: object) -> None:
     machine.system.says = Answer(200, body)

@@ -42,7 +42,7 @@ def _store(url: str, folder: Path) -> ObjectStore:
     return ObjectStore(Bucket("backups", "us-east-1", url, url), key_file, is_local=True)
 
 
-@pytest.mark.turns(6)
+@pytest.mark.turns(60)
 @pytest.mark.parametrize("mood", MOODS)
 async def test_every_question_to_a_store_ends_within_its_limits(
     mood: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

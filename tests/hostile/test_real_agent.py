@@ -15,7 +15,7 @@ from tests.support.hostile.taken_over import (
 )
 from tests.support.real.command import Command
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=4)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
 
 MOODS = ("drips_body", "endless_body", "bomb", "escapes", "half_closed", "list_in_readiness")
 """One of each class; ``make soak`` takes all."""

@@ -73,7 +73,7 @@ async def world(tmp_path: Path) -> AsyncIterator[RelayWorld]:
         yield made
 
 
-@pytest.mark.turns(6)
+@pytest.mark.turns(60)
 @pytest.mark.parametrize("line", ["GET /agents/ada/health", "POST /agents/ada/v1/chat/completions"])
 @pytest.mark.parametrize("mood", [*MOODS, "tiny_chunks"])
 async def test_every_answer_ends_and_is_the_agents_marked_as_that_or_the_relays(

@@ -32,7 +32,7 @@ from tests.support.real.bucket import use_credentials
 from tests.support.releases.signer import Operator
 from tests.support.releases.trusting_machine import World
 
-pytestmark = pytest.mark.turns(3)
+pytestmark = pytest.mark.turns(30)
 
 E = TypeVar("E", HermesError, NodeError)
 
@@ -143,7 +143,7 @@ def place_(tmp_path_factory: pytest.TempPathFactory) -> Place:
     return Place(world, folder / "whole")
 
 
-@pytest.mark.turns(4)
+@pytest.mark.turns(40)
 @pytest.mark.parametrize("given", KINDS)
 @pytest.mark.parametrize("where", PLACES)
 def test_no_kind_of_signed_text_is_taken_for_another(place_: Place, where: str, given: str) -> None:

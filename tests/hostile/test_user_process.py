@@ -14,7 +14,7 @@ from hermesops.node.system.as_user import AgentHome, UserProcess, pump, run
 from hermesops.node.system.files import Access
 from tests.support.fakes.node_home import NodeHome, make
 
-pytestmark = pytest.mark.turns(3)
+pytestmark = pytest.mark.turns(30)
 
 _WITHIN_S = 5.0
 _START = """

@@ -56,7 +56,7 @@ async def outcome(call: Awaitable[object]) -> tuple[object, str]:
         return None, f"{error.message} {error.hint}"
 
 
-@pytest.mark.turns(6)
+@pytest.mark.turns(60)
 @pytest.mark.parametrize("mood", ANSWERS)
 @pytest.mark.parametrize("call", CALLS)
 async def test_a_call_ends_with_what_was_asked_for_or_with_our_error(call: str, mood: str) -> None:

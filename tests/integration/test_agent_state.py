@@ -14,7 +14,7 @@ from hermesops.node.protocol import PROGRAM
 from tests.support.images.builds import Made
 from tests.support.real.agents import Agent, living_agent
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=1)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
 
 _SAID = "the heron lands at seven"
 _REPOSITORY = "/srv/backups"

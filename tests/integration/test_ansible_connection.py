@@ -22,7 +22,7 @@ from tests.support.suite.prerequisites import require
 from tests.support.worlds.local_server import LocalCloud
 from tests.support.worlds.local_server import serving as serving_cloud
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=5)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
 
 LARGE_MIB = 200
 

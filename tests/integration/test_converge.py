@@ -15,7 +15,7 @@ from hermesops.errors import BrokenInvariantError, PartlyDoneError, UnknownOutco
 from hermesops.waiting import Pending, until
 from tests.support.vendor.toolbox_server import API_KEY, MACHINE, ToolboxServer, serving
 
-pytestmark = pytest.mark.turns(3)
+pytestmark = pytest.mark.turns(30)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from hermesops.waiting import Pending, until
 from tests.support.images.builds import Made
 from tests.support.real.agents import Agent, living_agent
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=3)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
 
 _SERVER = """
 import socket, sys, threading

@@ -74,7 +74,7 @@ def text_of(folder: Path) -> str:
     return "".join(file.read_text() for file in folder.rglob("*") if file.is_file())
 
 
-@pytest.mark.turns(6, at=3)
+@pytest.mark.turns(60)
 async def test_a_cell_grows_changes_and_goes(engine: Engine, vendor: FakeJustAvps, tmp_path: Path) -> None:
     stack = StackRef("fleet", CELL)
     preview = await engine.preview(stack, cell(*NAMES))

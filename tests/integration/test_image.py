@@ -17,7 +17,7 @@ from tests.support.images.builds import CANARY, Made, Workshop
 from tests.support.real.agents import role_variables
 from tests.support.real.machines import base_python, tested_base
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=2)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
 
 BASES = {
     "base-debian12": ("debian", "12"),

@@ -23,7 +23,7 @@ from hermesops.waiting import Pending, until
 from tests.support.real.machines import cached_bases, cached_tools
 from tests.support.worlds.left_worlds import remember_folder, remember_world
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=5)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
 
 
 @dataclass

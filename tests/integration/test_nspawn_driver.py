@@ -31,7 +31,7 @@ from tests.support.suite.prerequisites import require
 from tests.support.worlds.left_worlds import remember_folder, remember_world
 from tests.support.worlds.traces import traces
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=0)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -26,7 +26,7 @@ from tests.support.real.machines import tested_base
 from tests.support.real.object_store import versitygw
 from tests.support.worlds.converged import shared_cache
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(12, at=8)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(120)]
 
 PROVED, BROKEN = 42, 43
 

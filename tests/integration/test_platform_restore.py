@@ -30,7 +30,7 @@ from tests.support.runbooks.executions import mended
 from tests.support.suite.prerequisites import require
 from tests.support.worlds.converged import converged_world
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=3)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
 
 FORWARD = 18080
 """The one port of this computer that these machines may reach."""

@@ -20,7 +20,7 @@ from tests.support.real.platform_stores import BASE, NAME, OBJECT_STORE, POSTGRE
 from tests.support.suite.prerequisites import require
 from tests.support.worlds.converged import converged_world
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=1)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
 
 ROLES = (*BASE, OBJECT_STORE, POSTGRESQL, REDIS)
 UNITS = ("object-store", "object-store-iam", "postgresql", "redis")

@@ -23,7 +23,7 @@ from hermesops.provider import values
 from hermesops.provider.resource_types import IMAGE, MACHINE
 from tests.support.vendor.fake_justavps import PRIVATE_KEY, FakeJustAvps, served
 
-pytestmark = pytest.mark.turns(3)
+pytestmark = pytest.mark.turns(30)
 
 NAME = "hermes-local-cell1-0123456789ab"
 URN = f"urn:pulumi:cell1::fleet::hermesops:fleet:Cell${MACHINE.token}::{NAME}"

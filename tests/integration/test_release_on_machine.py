@@ -18,7 +18,7 @@ from tests.support.real.agents import Agent, living_agent, role_variables
 from tests.support.real.machines import base_python
 from tests.support.releases.real_agents import RealReleases
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=3)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
 
 ROLES = ("hermes_gateway", "hermes_node")
 _CHAT = """

@@ -18,7 +18,7 @@ from tests.support.images.builds import Made, Workshop
 from tests.support.real.agents import ROLES, role_variables
 from tests.support.worlds.converged import ConvergedWorld
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=0)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
 
 _CHAT = """
 import http.client, json, sys

@@ -14,7 +14,7 @@ from hermesops.waiting import Pending, until
 from tests.support.suite.prerequisites import require
 from tests.support.worlds.converged import ConvergedWorld, converged_world
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=1)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
 
 ROLE = ("hermes_base",)
 

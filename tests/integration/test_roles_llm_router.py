@@ -20,7 +20,7 @@ from hermesops.router import build
 from tests.support.fakes.credentials import LIFE, authority_in
 from tests.support.worlds.converged import ConvergedWorld, converged_world, shared_cache
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(3, at=2)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(30)]
 
 ROLES = ("hermes_platform_tls", "hermes_platform_llm_router")
 PROVIDER_KEY, TOKEN_KEY = "sk-canary-of-a-provider-0123456789", "token-key-canary-of-at-least-32-bytes"

@@ -31,7 +31,7 @@ from tests.support.real.loki import loki, source_of
 from tests.support.suite.prerequisites import require
 from tests.support.worlds.converged import ConvergedWorld, converged_world
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(3, at=1)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(30)]
 
 ROLE = ("hermes_monitoring",)
 PORT = 18080

@@ -16,7 +16,7 @@ from hermesops.node.protocol import PROGRAM, Identity, Payload, Secrets
 from tests.support.images.builds import Made
 from tests.support.real.agents import Agent
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(6, at=1)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
 
 _PID = "systemctl show hermes-gateway --property=MainPID --value"
 _ASK = """

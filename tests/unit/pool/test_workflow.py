@@ -65,7 +65,7 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
     return registry
 
 
-@pytest.mark.turns(3)
+@pytest.mark.turns(30)
 @pytest.mark.parametrize("mood", [hangs, fails, breaks])
 @pytest.mark.parametrize("at", ["node", "warm"])
 async def test_a_pool_is_filled_around_a_machine_that_hangs_or_talks_nonsense(

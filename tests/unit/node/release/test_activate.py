@@ -564,7 +564,7 @@ def _returned(home: ReleaseHome, machine: Machine) -> None:
     rollback.rollback(machine, loses=True, lease=None)
 
 
-@pytest.mark.turns(4)
+@pytest.mark.turns(40)
 @pytest.mark.parametrize("timestamp", ["before", "after"])
 @pytest.mark.parametrize("rollback_method", ["in_place", "copy"])
 @pytest.mark.parametrize("act", [_left, _stayed, _returned])

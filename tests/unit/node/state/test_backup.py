@@ -22,7 +22,7 @@ from tests.support.crash.death import Death, KilledError
 from tests.support.fakes.node_home import PASSWORD, NodeHome, make
 from tests.support.suite.prerequisites import require
 
-pytestmark = pytest.mark.turns(3)
+pytestmark = pytest.mark.turns(30)
 
 
 @pytest.fixture

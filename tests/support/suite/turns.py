@@ -1,0 +1,135 @@
+"""Which slow tests run with this commit: those that take turns are divided by their cost, and each run has one part.
+
+``@pytest.mark.turns(seconds)`` says what a worker needs, alone on two cores, for the marked function with all its
+cases, or, as a module's ``pytestmark``, for the whole module with its setup. With ``each=True``, each case has a turn
+of its own. All parts have about the same size, so one more slow test adds to the rotation, not to a run. ``make soak``
+runs all of them.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+from pytest import Item, StashKey  # noqa: PT013 - types
+
+BUDGETS = {"machines": 300.0, "others": 300.0}
+"""Seconds of one part. What boots machines runs in one worker, the rest in both, beside what always runs."""
+
+
+TURNS = StashKey[list[str]]()
+"""The lines that say which part a run was."""
+
+
+@dataclass(frozen=True, order=True)
+class Turn:
+    """Tests that run together or not at all.
+
+    Attributes:
+        seconds: What a worker needs for them.
+        name: The module, function or case.
+    """
+
+    seconds: float
+    name: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """The turns of one run.
+
+    Attributes:
+        number: Which part it is, from 1.
+        parts: How many there are.
+        seconds: Its size.
+        whole_s: The size of all parts.
+        names: Its turns.
+    """
+
+    number: int
+    parts: int
+    seconds: float
+    whole_s: float
+    names: frozenset[str]
+
+    def __str__(self) -> str:
+        return f"part {self.number} of {self.parts}, {self.seconds:.0f} of {self.whole_s:.0f} s"
+
+
+def turn_of(item: Item) -> Turn | None:
+    """The turn that a test belongs to; ``None`` where it always runs."""
+    for node, mark in item.iter_markers_with_node("turns"):
+        is_case = node is item and mark.kwargs.get("each", False)
+        name = item.nodeid if is_case else node.nodeid.partition("[")[0]
+        return Turn(float(mark.args[0]), name)
+    return None
+
+
+def is_of_machines(item: Item) -> bool:
+    """Whether it runs in the one worker that boots machines."""
+    return any(map(item.get_closest_marker, ("machines", "qemu")))
+
+
+def seconds_of(item: Item) -> float:
+    """The seconds of the turn that a test belongs to; 0 where it always runs."""
+    turn = turn_of(item)
+    return turn.seconds if turn else 0.0
+
+
+def group_of(item: Item) -> str | None:
+    """The tests with which it has to run in one worker; ``None`` where it may run in any."""
+    for mark in ("machines", "qemu"):
+        if item.get_closest_marker(mark):
+            return mark
+    turn = turn_of(item)
+    return turn.name if turn and "::" not in turn.name else None
+
+
+def take_turns(items: list[Item], number: int) -> list[str]:
+    """Remove the tests whose turn it is not; returns a line about each part that is left.
+
+    Args:
+        items: All tests; is changed.
+        number: Chooses the parts.
+    """
+    turns = {turn for item in items if (turn := turn_of(item))}
+    of_machines = {turn for item in items if is_of_machines(item) and (turn := turn_of(item))}
+    parts = {
+        "machines": part(of_machines, BUDGETS["machines"], number),
+        "others": part(turns - of_machines, BUDGETS["others"], number),
+    }
+    names = frozenset[str]().union(*(chosen.names for chosen in parts.values()))
+    items[:] = [item for item in items if not (turn := turn_of(item)) or turn.name in names]
+    return [f"tests that take turns, {kind}: {chosen}" for kind, chosen in parts.items()]
+
+
+def part(turns: Iterable[Turn], budget_s: float, number: int) -> Part:
+    """The part of a run.
+
+    Args:
+        turns: All of them.
+        budget_s: How large a part may be, unless one turn is larger.
+        number: Any; another one chooses another part.
+    """
+    parts = _parted(sorted(set(turns), reverse=True), budget_s)
+    at = number % len(parts)
+    chosen = parts[at]
+    whole_s = sum(turn.seconds for each in parts for turn in each)
+    return Part(at + 1, len(parts), sum(t.seconds for t in chosen), whole_s, frozenset(t.name for t in chosen))
+
+
+def _parted(turns: Sequence[Turn], budget_s: float) -> list[list[Turn]]:
+    """The fewest parts of nearly equal size within the budget."""
+    limit_s = max(budget_s, *(turn.seconds for turn in turns), 0.0)
+    return next(parts for n in count(1) if (parts := _in_parts(turns, n)) and max(map(_size, parts)) <= limit_s)
+
+
+def _in_parts(turns: Sequence[Turn], parts: int) -> list[list[Turn]]:
+    """The longest first, each to the part that is the shortest so far."""
+    bins: list[list[Turn]] = [[] for _ in range(parts)]
+    for turn in turns:
+        min(bins, key=_size).append(turn)
+    return bins
+
+
+def _size(turns: Iterable[Turn]) -> float:
+    return sum(turn.seconds for turn in turns)
