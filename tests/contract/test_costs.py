@@ -22,6 +22,12 @@ def test_folders_stand_beside_their_budgets() -> None:
     assert folders == {"tests/e2e": ["1", "60", "8", "450"], "tests/unit": ["2", "3", "2", "1", "over"]}
 
 
+def test_full_counts_are_told_by_file() -> None:
+    costs = [Cost(f"tests/soak/test_{name}.py::test_{name}", 60, 8) for name in ("crowd", "bases")]
+    folders = [line.split() for line in summary(costs, [], 0, {}) if line.startswith("tests/")]
+    assert folders == [[f"tests/soak/test_{name}.py", "1", "60", "8", "none"] for name in ("bases", "crowd")]
+
+
 def test_the_longest_come_first_and_slow_unit_tests_by_name() -> None:
     named = [line.split()[-1] for line in lines() if "::" in line]
     assert named == [COSTS[2].test, COSTS[0].test, COSTS[1].test, COSTS[0].test]
