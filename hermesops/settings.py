@@ -286,7 +286,11 @@ class BillingSettings(_Section):
         300, gt=0, le=3600, description="Seconds that an event's signature may be older than its receipt"
     )
     grace_days: float = Field(
-        3, ge=0, le=60, description="Days from a failed payment until the agent is suspended; a payment ends them"
+        3, ge=0, le=60, description="Days from a subscription's first unpaid day until its agent is suspended"
+    )
+    suspending_pauses: frozenset[Literal["void", "keep_as_draft", "mark_uncollectible"]] = Field(
+        frozenset({"void"}),
+        description="Pauses of payment collection at Stripe that suspend the agent, by what becomes of invoices",
     )
     keep_days: float = Field(
         14, gt=0, le=90, description="Days for which an event that was not understood is kept as it was received"

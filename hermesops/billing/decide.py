@@ -7,8 +7,9 @@ after a kill, after an operation has ended or failed.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 
-from hermesops.billing.subscription import Payment, Subscription
+from hermesops.billing.subscription import ENDED, FAILING, PAID, Status, Subscription
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import OperationKind
 from hermesops.model.plan import Plan
@@ -41,11 +42,13 @@ class Policy:
 
     Attributes:
         prices: Plans by the ids of their prices at Stripe.
-        grace: From a failed payment to the suspension.
+        grace: From the first day without a payment to the suspension.
+        suspending_pauses: What a pause of collection does with invoices where the agent rests for as long.
     """
 
     prices: Mapping[str, Plan]
     grace: timedelta
+    suspending_pauses: frozenset[str] = frozenset({"void"})
 
 
 @dataclass(frozen=True)
@@ -73,9 +76,14 @@ class Resize:
 
 @dataclass(frozen=True)
 class Suspend:
-    """Suspend the agent: its payment has failed for too long."""
+    """Suspend the agent.
+
+    Attributes:
+        why: For people.
+    """
 
     subscription_id: str
+    why: str
 
 
 @dataclass(frozen=True)
@@ -119,6 +127,41 @@ class Settled:
     why: str
 
 
+class Due(StrEnum):
+    """What a subscription entitles its user to."""
+
+    NOTHING = "nothing"
+    """It was never paid."""
+
+    RUNS = "runs"
+    STAYS = "stays"
+    """Nobody pays, and the days of grace go on: an agent that runs goes on, one that rests is not resumed."""
+
+    RESTS = "rests"
+    ENDS = "ends"
+
+
+def due(subscription: Subscription, policy: Policy, *, now: datetime) -> Due:
+    """What a subscription entitles its user to now, by its newest state alone.
+
+    No invoice changes it: Stripe says by the status when the newest one is paid. The table with its reasons stands in
+    ``runbooks/billing-events.md``.
+    """
+    if subscription.status in ENDED:
+        return Due.ENDS
+    if subscription.status not in PAID | FAILING:
+        return Due.NOTHING
+    if subscription.pause in policy.suspending_pauses:
+        return Due.RESTS
+    if subscription.status in PAID:
+        return Due.RUNS
+    return Due.STAYS if now < _grace_ends(subscription, policy) else Due.RESTS
+
+
+def _grace_ends(subscription: Subscription, policy: Policy) -> datetime:
+    return (subscription.failing_since or subscription.started_at) + policy.grace
+
+
 Request = Provision | Resize | Suspend | Resume | Terminate
 Decision = Request | Bind | Wait | SetAside | Settled
 
@@ -138,31 +181,34 @@ def decide(
         agent: ``None`` where the user has none.
         served: Subscriptions whose agent was terminated.
     """
-    counts = counting(subscriptions)
+    counts = counting(subscriptions, policy, now=now)
     if counts is None:
         return _without(subscriptions, agent)
-    failing_until = None
-    if counts.failing_since is not None:
-        failing_until = counts.failing_since + policy.grace
-        if failing_until <= now:
-            return _unpaid(counts, agent)
-    decision = _paid(counts, agent, policy, served, is_failing=failing_until is not None)
-    if isinstance(decision, Settled) and failing_until is not None:
-        return Wait(
-            f"a payment of {counts.id} has failed; its agent is suspended when the grace is over", failing_until
-        )
+    entitled = due(counts, policy, now=now)
+    if entitled is Due.RESTS:
+        return _unpaid(counts, agent)
+    decision = _paid(counts, agent, policy, served, is_failing=entitled is Due.STAYS)
+    if isinstance(decision, Settled) and entitled is Due.STAYS:
+        why = f"nobody pays for {counts.id} at the moment; its agent is suspended when the grace is over"
+        return Wait(why, _grace_ends(counts, policy))
     return decision
 
 
-def counting(subscriptions: Sequence[Subscription]) -> Subscription | None:
-    """The one that counts of those that go on: paid ones first, then the one that was begun last; ``None`` of none."""
-    alive = [one for one in subscriptions if one.payment in {Payment.PAID, Payment.FAILING}]
-    return max(alive, key=lambda one: (one.payment is Payment.PAID, one.started_at, one.id), default=None)
+_ALIVE = (Due.RESTS, Due.STAYS, Due.RUNS)
+"""What an agent is there for, the best last."""
+
+
+def counting(subscriptions: Sequence[Subscription], policy: Policy, *, now: datetime) -> Subscription | None:
+    """The one that counts of those that go on: that entitles to most, then the one that was begun last."""
+    ranks = {entitled: rank for rank, entitled in enumerate(_ALIVE)}
+    ranked = [(ranks.get(due(each, policy, now=now), -1), each) for each in subscriptions]
+    rank, best = max(ranked, key=lambda pair: (pair[0], pair[1].started_at, pair[1].id), default=(-1, None))
+    return best if rank >= 0 else None
 
 
 def _without(subscriptions: Sequence[Subscription], agent: Agent | None) -> Decision:
     """No subscription goes on: the agent that one of them paid for ends."""
-    ended = {one.id for one in subscriptions if one.payment is Payment.ENDED}
+    ended = {each.id for each in subscriptions if each.status in ENDED}
     if agent is None:
         return Settled("there is no agent" if ended else "the subscription is not paid yet")
     if agent.subscription_id not in ended:
@@ -177,18 +223,25 @@ def _without(subscriptions: Sequence[Subscription], agent: Agent | None) -> Deci
 
 
 def _unpaid(counts: Subscription, agent: Agent | None) -> Decision:
-    """The grace is over: the agent is not to run, and stays for as long as the subscription goes on."""
+    """The agent is not to run, and stays for as long as the subscription goes on."""
+    why = _why_unpaid(counts)
     if agent is not None and agent.ended_by_billing and (undone := _undone(counts, agent)) is not None:
         return undone
     if agent is None or agent.status is InstanceStatus.SUSPENDED:
-        return Settled("a payment has failed, and no agent runs")
+        return Settled(f"{why}, and no agent runs")
     if busy := _busy(agent, OperationKind.SUSPEND):
         return busy
     if agent.status is InstanceStatus.PROVISIONING:
-        return Wait("a payment has failed, and the agent has not started yet")
+        return Wait(f"{why}, and the agent has not started yet")
     if agent.subscription_id != counts.id:
         return Bind(counts.id)
-    return Suspend(counts.id)
+    return Suspend(counts.id, why)
+
+
+def _why_unpaid(counts: Subscription) -> str:
+    if counts.status in PAID:
+        return f"its collection is paused ({counts.pause})"
+    return "its trial ended without a card" if counts.status is Status.PAUSED else "a payment failed days ago"
 
 
 def _paid(
@@ -237,7 +290,7 @@ def _running(counts: Subscription, agent: Agent, plan: Plan, *, is_failing: bool
 
 def _suspended(counts: Subscription, agent: Agent, plan: Plan, *, is_failing: bool) -> Decision:
     if is_failing:
-        return Settled("a payment has failed, and no agent runs")
+        return Settled("nobody pays for it at the moment, and no agent runs")
     if agent.suspended_by_billing:
         return Resume(counts.id)
     if agent.plan is not plan:

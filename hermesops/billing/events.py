@@ -25,6 +25,13 @@ _LATEST = 4_102_444_800
 """The year 2100."""
 
 
+_MOST_WAIT_S = 4 * 86_400.0
+"""Longest wait in the queue that is added to the tolerance; Stripe repeats a delivery for three days."""
+
+_AHEAD_S = 300
+"""Seconds that Stripe's clock may be ahead of this one."""
+
+
 @dataclass(frozen=True)
 class Rules:
     """What events are expected here.
@@ -88,12 +95,19 @@ class _Items(_Part):
     data: Annotated[list[_Item], Field(max_length=_MOST_PRICES)]
 
 
+class _Pause(_Part):
+    """Source: https://docs.stripe.com/billing/subscriptions/pause-payment."""
+
+    behavior: Annotated[str, Field(pattern=r"^[a-z_]{1,32}$")]
+
+
 class _Subscription(_Part):
     id: Annotated[str, Field(pattern=r"^sub_[A-Za-z0-9_]{1,100}$")]
     status: Annotated[str, Field(max_length=32)]
     created: _Time
     items: _Items
-    metadata: dict[str, Any] = {}
+    metadata: dict[str, Any] | None = None
+    pause_collection: _Pause | None = None
 
 
 class _PriceDetails(_Part):
@@ -163,7 +177,7 @@ def read_event(delivery: Delivery, rules: Rules, *, now: datetime) -> ReadEvent:
         event = _Event.model_validate(told)
     except ValidationError as error:
         return ReadEvent("", "", problem=_unreadable(error))
-    _refuse_foreign(event, rules)
+    _refuse_foreign(event, rules, now)
     try:
         return _read(event, rules)
     except ValidationError as error:
@@ -182,8 +196,10 @@ def _verified(delivery: Delivery, rules: Rules, now: datetime) -> Mapping[str, o
         raise RefusedError("the endpoint has no secret here: nothing can be proved to be Stripe's")
     if not (delivery.signature.isascii() and delivery.signature.isprintable()):
         raise RefusedError("the signature is refused: it is no header", hint=_SEE)
-    # The library measures from the signature to now; an event may have waited in the queue since it was received.
-    tolerance_s = rules.tolerance_s + max((now - delivery.received_at).total_seconds(), 0.0)
+    # The library measures from the signature to now; an event may have waited in the queue since it was received. The
+    # row says so, and whoever may write rows must not have an old event count again by an old time.
+    waited_s = min(max((now - delivery.received_at).total_seconds(), 0.0), _MOST_WAIT_S)
+    tolerance_s = rules.tolerance_s + waited_s
     refusal = ""
     for secret in rules.secrets:
         try:
@@ -205,7 +221,9 @@ def _verified(delivery: Delivery, rules: Rules, now: datetime) -> Mapping[str, o
     raise RefusedError(f"the signature is refused: {refusal}", hint=_SEE)
 
 
-def _refuse_foreign(event: _Event, rules: Rules) -> None:
+def _refuse_foreign(event: _Event, rules: Rules, now: datetime) -> None:
+    if event.created > now.timestamp() + _AHEAD_S:
+        raise RefusedError("an event of the future", hint="compare this computer's clock: timedatectl status")
     if event.livemode is not rules.livemode:
         theirs, ours = ("live", "test") if event.livemode else ("test", "live")
         raise RefusedError(f"an event of Stripe's {theirs} mode; this environment takes those of {ours} mode")
@@ -221,7 +239,7 @@ def _read(event: _Event, rules: Rules) -> ReadEvent:
         )
     if event.type in INVOICE_EVENTS:
         return _of_invoice(event, _Invoice.model_validate(event.data.object), rules)
-    return ReadEvent(event.id, event.type, problem="nothing here knows events of that type")
+    return ReadEvent(event.id, event.type, note="events of that type say nothing of a subscription's state")
 
 
 def fact_of_subscription(told: Mapping[str, object], *, asked_at: datetime, user_key: str, product: str) -> ReadEvent:
@@ -247,12 +265,22 @@ def _of_subscription(
         return ReadEvent(event_id, kind, note="a subscription of another product")
     if not is_status(told.status):
         return ReadEvent(event_id, kind, problem="the subscription has a status that is not known here")
-    user_id = _user_id(told.metadata.get(user_key))
+    named = (told.metadata or {}).get(user_key)
+    user_id = _user_id(named)
     if user_id is None:
-        return ReadEvent(event_id, kind, problem=f"the subscription names no user's id in its metadata {user_key}")
+        return ReadEvent(event_id, kind, problem=_no_user(user_key, is_there=named is not None and named != ""))
     prices = {item.price.id for item in told.items.data if not product or _id(item.price.product) == product}
-    fact = BillingFact(event_id, kind, told.id, at, user_id, tuple(sorted(prices)), told.status, _at(told.created))
+    pause = told.pause_collection.behavior if told.pause_collection else ""
+    bought = tuple(sorted(prices))
+    fact = BillingFact(event_id, kind, told.id, at, user_id, bought, told.status, _at(told.created), pause)
     return ReadEvent(event_id, kind, fact)
+
+
+def _no_user(user_key: str, *, is_there: bool) -> str:
+    """Why a subscription is nobody's; never what stands there, which may be personal."""
+    if is_there:
+        return f"the subscription's metadata {user_key} is no user's id: it has to be a UUID in lower case"
+    return f"the subscription's metadata has no {user_key}"
 
 
 def _of_invoice(event: _Event, told: _Invoice, rules: Rules) -> ReadEvent:
@@ -286,8 +314,21 @@ def _at(seconds: int) -> datetime:
 
 
 def _unreadable(error: ValidationError) -> str:
-    """Where an event is not as it should be; never what stands there, which may be personal."""
-    return f"it is not read: {', '.join(sorted({_place(one['loc']) for one in error.errors(include_input=False)})[:5])}"
+    """Where and why an event is not as it should be; never what stands there, which may be personal."""
+    faults = {f"{_place(fault['loc'])} ({_FAULTS.get(fault['type'], 'of another type')})" for fault in error.errors()}
+    return f"it is not read: {', '.join(sorted(faults)[:5])}"
+
+
+_FAULTS = {
+    "missing": "missing",
+    "too_long": f"more than {_MOST_PRICES}",
+    "string_too_long": "too long",
+    "string_pattern_mismatch": "of another form",
+    "greater_than_equal": "too early",
+    "less_than_equal": "too late",
+    "literal_error": "another one",
+}
+"""By pydantic's names of errors, https://docs.pydantic.dev/latest/errors/validation_errors/."""
 
 
 def _place(location: Sequence[str | int]) -> str:

@@ -9,14 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import assert_never
 
 from hermesops.model.billing import (
     CREATED,
     DELETED,
-    INVOICE_EVENTS,
-    PAID,
-    PAYMENT_FAILED,
     SUBSCRIPTION_EVENTS,
     BillingFact,
 )
@@ -40,18 +36,13 @@ class Status(StrEnum):
     CANCELED = "canceled"
 
 
-class Payment(StrEnum):
-    """What a status means for the agent."""
+ENDED = frozenset({Status.INCOMPLETE_EXPIRED, Status.CANCELED})
+"""Nothing brings a subscription back from these."""
 
-    UNBEGUN = "unbegun"
-    """Nothing was paid yet."""
+PAID = frozenset({Status.ACTIVE, Status.TRIALING})
+FAILING = frozenset({Status.PAST_DUE, Status.UNPAID, Status.PAUSED})
+"""Nobody pays at the moment: payments fail, Stripe tries none any more, or a trial has ended without a card."""
 
-    PAID = "paid"
-    FAILING = "failing"
-    ENDED = "ended"
-
-
-_ENDED = frozenset({Status.INCOMPLETE_EXPIRED, Status.CANCELED})
 _RANK = {status: rank for rank, status in enumerate(Status)}
 
 
@@ -61,8 +52,9 @@ class Subscription:
 
     Attributes:
         started_at: When it was made; the time of its first event where none says.
-        failing_since: When the first payment failed of those that failed without one that succeeded after them.
+        failing_since: When its status became one of ``FAILING``; ``None`` for any other status.
         is_ambiguous: Whether several events of one second name different prices, so that it is not known which is last.
+        pause: What happens to invoices while their collection is paused, as ``void``; empty where it is not paused.
     """
 
     id: str
@@ -72,19 +64,7 @@ class Subscription:
     prices: tuple[str, ...] = ()
     failing_since: datetime | None = None
     is_ambiguous: bool = False
-
-    @property
-    def payment(self) -> Payment:
-        """What it means for the agent."""
-        match self.status:
-            case Status.CANCELED | Status.INCOMPLETE_EXPIRED:
-                return Payment.ENDED
-            case Status.INCOMPLETE:
-                return Payment.UNBEGUN
-            case Status.ACTIVE | Status.TRIALING | Status.PAST_DUE | Status.UNPAID | Status.PAUSED:
-                return Payment.PAID if self.failing_since is None else Payment.FAILING
-            case _ as never:
-                assert_never(never)
+    pause: str = ""
 
     def plan(self, prices: Mapping[str, Plan]) -> Plan | None:
         """The one plan that its prices stand for; ``None`` where they stand for none or for several."""
@@ -130,15 +110,16 @@ def subscription_of(facts: Sequence[BillingFact]) -> Subscription | None:
     states = sorted(unique.values(), key=_order)
     newest = states[-1]
     # Nothing brings a subscription back that has ended, so that one event of the end is enough.
-    has_ended = any(fact.type == DELETED or fact.status in _ENDED for fact in states)
+    has_ended = any(fact.type == DELETED or fact.status in ENDED for fact in states)
     return Subscription(
         newest.subscription_id,
         owner,
         min(fact.started_at or fact.created_at for fact in states),
         Status.CANCELED if has_ended else Status(newest.status),
         newest.prices,
-        _failing_since([*states, *(fact for fact in facts if fact.type in INVOICE_EVENTS)]),
+        None if has_ended else _failing_since(states),
         is_ambiguous=any(_order(fact)[:2] == _order(newest)[:2] and fact.prices != newest.prices for fact in states),
+        pause=newest.pause,
     )
 
 
@@ -147,27 +128,15 @@ def _order(fact: BillingFact) -> tuple[datetime, int, int, str]:
     return fact.created_at, kind, _RANK[Status(fact.status)], fact.event_id
 
 
-def _failing_since(facts: Iterable[BillingFact]) -> datetime | None:
-    """The first failure after the last success.
+def _failing_since(states: Iterable[BillingFact]) -> datetime | None:
+    """When a subscription that fails now began to, by its own states in their order.
 
-    Of one second, a failure outranks that the subscription is active, which it stays for as long as the failed payment
-    is not known to it; a payment outranks both.
+    Invoices say nothing of it: an old or empty one may be paid while the newest is open, and each retry fails anew.
     """
     since = None
-    for at, fails in sorted(said for fact in facts if (said := _paid_or_failed(fact)) is not None):
-        if fails != _FAILS:
+    for state in states:
+        if state.status not in FAILING:
             since = None
         elif since is None:
-            since = at
+            since = state.created_at
     return since
-
-
-_FINE, _FAILS, _PAID = range(3)
-
-
-def _paid_or_failed(fact: BillingFact) -> tuple[datetime, int] | None:
-    if fact.type == PAID:
-        return fact.created_at, _PAID
-    if fact.type == PAYMENT_FAILED or fact.status in {Status.PAST_DUE, Status.UNPAID, Status.PAUSED}:
-        return fact.created_at, _FAILS
-    return (fact.created_at, _FINE) if fact.status in {Status.ACTIVE, Status.TRIALING} else None

@@ -15,14 +15,20 @@ SUBSCRIPTION_EVENTS = frozenset(
         "customer.subscription.updated",
         "customer.subscription.paused",
         "customer.subscription.resumed",
+        "customer.subscription.trial_will_end",
+        "customer.subscription.pending_update_applied",
+        "customer.subscription.pending_update_expired",
     }
 )
-"""Types of events that have a whole subscription in them."""
+"""Types of events that have a whole subscription in them.
+
+Source: https://docs.stripe.com/api/events/types.
+"""
 
 PAID = "invoice.paid"
 PAYMENT_FAILED = "invoice.payment_failed"
 INVOICE_EVENTS = frozenset({PAID, PAYMENT_FAILED})
-"""Types of events about an invoice of a subscription."""
+"""Types of events about an invoice of a subscription: a reason to look at it, and no statement about its state."""
 
 
 class BillingState(StrEnum):
@@ -57,6 +63,7 @@ class BillingFact:
         prices: Ids of what was bought; empty in events about invoices.
         status: The subscription's at Stripe; empty in events about invoices.
         started_at: When the subscription was made; ``None`` in events about invoices.
+        pause: What Stripe does with invoices while their collection is paused, as ``void``; empty where it is not.
     """
 
     event_id: str
@@ -67,6 +74,7 @@ class BillingFact:
     prices: tuple[str, ...] = ()
     status: str = ""
     started_at: datetime | None = None
+    pause: str = ""
 
 
 @dataclass(frozen=True)

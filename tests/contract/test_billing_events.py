@@ -18,7 +18,7 @@ from hermesops.app.services.paid_agents import PaidAgents
 from hermesops.billing.decide import Policy
 from hermesops.billing.events import Rules
 from hermesops.errors import HermesError, RefusedError, UsageError
-from hermesops.model.billing import BillingEvent, BillingState
+from hermesops.model.billing import SUBSCRIPTION_EVENTS, BillingEvent, BillingState
 from hermesops.model.ids import UserId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import OperationKind, OperationStatus
@@ -152,17 +152,48 @@ async def test_what_waits_in_the_queue_for_a_day_is_not_too_old(world: World, cl
     assert world.registry.billing.get("1").state is BillingState.WAITING
 
 
-async def test_an_event_of_an_unknown_type_is_kept_aside_and_forgotten(world: World, clock: TurnedClock) -> None:
-    taken = await world.apply(event("charge.succeeded", {"receipt_email": EMAIL}, at=NOW))
+def nobodys(**told: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
+    """An event that a person has to look at."""
+    return event(CREATED, {**subscription("sub_8", user="fred"), **told}, at=NOW)
+
+
+async def test_an_event_of_another_type_is_kept_as_such_and_pages_nobody(world: World) -> None:
+    for number, kind in enumerate(
+        ("charge.succeeded", "invoice.payment_succeeded", "invoice.created", "customer.updated")
+    ):
+        taken = await world.apply(event(kind, {"receipt_email": EMAIL}, at=NOW, event_id=f"evt_{number}"))
+        assert (taken.state, taken.has_body) == (BillingState.APPLIED, False)
+        assert taken.detail == "events of that type say nothing of a subscription's state"
+    assert world.registry.billing.oldest_pending() == {}
+    assert EMAIL not in world.written()
+
+
+async def test_each_type_about_a_subscription_says_its_state(world: World) -> None:
+    for number, kind in enumerate(sorted(SUBSCRIPTION_EVENTS)):
+        taken = await world.apply(event(kind, subscription(f"sub_{number}"), at=NOW))
+        assert taken.fact is not None, kind
+        assert taken.fact.status == "active"
+
+
+async def test_an_event_that_names_no_user_is_kept_aside_and_forgotten(world: World, clock: TurnedClock) -> None:
+    taken = await world.apply(nobodys(receipt_email=EMAIL))
     assert (taken.state, taken.has_body) == (BillingState.SET_ASIDE, True)
-    assert taken.detail == "nothing here knows events of that type"
+    assert taken.detail == "the subscription's metadata user_id is no user's id: it has to be a UUID in lower case"
+    assert (await world.apply(nobodys(metadata=None))).detail == "the subscription's metadata has no user_id"
     assert world.billing().due() == []
     clock.turn(15 * 86400)
-    assert world.billing().due() == ["1 old events"]
+    assert world.billing().due() == ["2 old events"]
     await world.billing().run()
     assert not world.registry.billing.get(str(taken.id)).has_body
     assert EMAIL not in world.written()
     assert world.billing().due() == []
+
+
+async def test_a_paused_collection_is_kept(world: World) -> None:
+    taken = await world.apply(created(pause="void"))
+    assert taken.fact is not None
+    assert taken.fact.pause == "void"
+    assert (taken.state, taken.detail) == (BillingState.APPLIED, "its collection is paused (void), and no agent runs")
 
 
 async def test_what_is_pending_is_told_with_its_age_until_it_is_decided(world: World, clock: TurnedClock) -> None:
@@ -203,8 +234,8 @@ async def test_days_of_grace_are_waited_for_and_pending_only_when_they_are_over(
     clock.turn(60)
     await world.billing().run()
     assert world.registry.billing.oldest_pending() == {}
-    failed = event(FAILED, invoice("sub_1"), at=clock.timestamp.replace(microsecond=0))
-    await world.apply(failed)
+    failed = subscription("sub_1", status="past_due")
+    await world.apply(event(UPDATED, failed, at=clock.timestamp.replace(microsecond=0)))
     clock.turn(2 * 86400)
     await world.billing().run()
     assert world.registry.billing.oldest_pending() == {}
@@ -214,7 +245,7 @@ async def test_days_of_grace_are_waited_for_and_pending_only_when_they_are_over(
 
 async def test_what_nobody_can_apply_is_pending_until_it_is_dismissed(world: World, clock: TurnedClock) -> None:
     begun = clock.timestamp
-    await world.apply(event("charge.succeeded", {"object": "charge"}, at=NOW))
+    await world.apply(nobodys())
     await world.apply(created())
     [operation] = world.registry.operations.list()
     world.registry.operations.finish(operation.id, OperationStatus.DONE, "made")
@@ -240,7 +271,7 @@ async def test_what_nobody_can_apply_is_pending_until_it_is_dismissed(world: Wor
 
 
 async def test_only_what_was_set_aside_is_dismissed(world: World) -> None:
-    aside = await world.apply(event("charge.succeeded", {"object": "charge"}, at=NOW))
+    aside = await world.apply(nobodys())
     waits = await world.apply(created())
     with pytest.raises(RefusedError, match="is waiting, and nobody has to look at it"):
         world.billing().dismiss([aside, waits], reason="t")
@@ -248,7 +279,7 @@ async def test_only_what_was_set_aside_is_dismissed(world: World) -> None:
 
 
 async def test_a_dismissed_event_is_forgotten_in_the_end_or_looked_at_again(world: World, clock: TurnedClock) -> None:
-    aside = await world.apply(event("charge.succeeded", {"receipt_email": EMAIL}, at=NOW))
+    aside = await world.apply(nobodys(receipt_email=EMAIL))
     [dismissed] = world.billing().dismiss([aside], reason="t")
     assert dismissed.detail == aside.detail
     again = await world.billing().retry(dismissed, reason="look again")
@@ -355,6 +386,7 @@ async def test_one_audit_row_stands_for_many_that_are_forged(world: World, clock
         world.registry.billing.receive(b"{}", "t=1,v1=aa")
     await world.billing().run()
     assert world.registry.billing.count() == {BillingState.REFUSED: 150}
+    assert [row.id for row in world.rows() if row.body] == list(range(51, 151)), "anybody may send such"
     assert {entry.after["count"] for entry in world.registry.audit.list()} == {50, 100}
     clock.turn(86401)
     await world.billing().run()
@@ -367,6 +399,23 @@ async def test_one_audit_row_stands_for_many_that_are_forged(world: World, clock
 async def test_an_event_that_is_old_when_it_comes_is_refused(world: World) -> None:
     with pytest.raises(RefusedError, match="too old"):
         await world.apply(created(), at=datetime.now(UTC) - timedelta(seconds=400))
+
+
+async def test_an_old_event_counts_no_more_whatever_its_row_says(world: World, clock: TurnedClock) -> None:
+    month_ago = datetime.now(UTC) - timedelta(days=30)
+    clock.timestamp = month_ago
+    world.registry.billing.receive(*world.endpoint.signed(created(), at=month_ago))
+    clock.timestamp = datetime.now(UTC)
+    await world.billing().run()
+    assert (world.registry.billing.get("1").state, world.registry.billing.get("1").detail) == (
+        BillingState.REFUSED,
+        "the signature is refused: too old",
+    )
+
+
+async def test_an_event_of_the_future_is_refused(world: World) -> None:
+    with pytest.raises(RefusedError, match="an event of the future"):
+        await world.apply(event(CREATED, subscription("sub_1"), at=NOW + timedelta(seconds=400)))
 
 
 @pytest.mark.parametrize(
@@ -578,7 +627,7 @@ async def test_whatever_write_it_is_killed_at_the_next_worker_goes_on(tmp_path: 
         assert len(second.operations.list()) == 1
         rows = {row.type: row for row in second.billing.list()}
         assert rows[CREATED].deliveries == 2
-        assert {row.state for row in rows.values()} == {BillingState.WAITING, BillingState.SET_ASIDE}
+        assert {row.state for row in rows.values()} == {BillingState.WAITING, BillingState.APPLIED}
         assert second.billing.subscriptions_of(UserId(USER)) == {second.instances.list()[0].id: "sub_1"}
         second.close()
     assert at > 8

@@ -420,7 +420,7 @@ class Runtime:
         asked = settings.billing
         agents = PaidAgents(
             app.registry,
-            Policy(asked.prices, timedelta(days=asked.grace_days)),
+            Policy(asked.prices, timedelta(days=asked.grace_days), asked.suspending_pauses),
             is_graceful=settings.grace_days > 0,
             keeps_backup=settings.last_backup == "required",
             admission=lambda: self.admission,

@@ -208,8 +208,8 @@ class PaidAgents:
                 # A machine's disk cannot shrink, so a smaller plan is on another machine.
                 shrinks = requests.shrinks(self.registry.instances.find(user_id), plan)
                 return await requests.resize(user_id, plan, onto_new_machine=shrinks, reason=why)
-            case Suspend():
-                return await requests.suspend(user_id, keep=None, reason=f"{reason}a payment failed days ago")
+            case Suspend(why=why):
+                return await requests.suspend(user_id, keep=None, reason=f"{reason}{why}")
             case Resume(cancels_termination=undo):
                 return await requests.resume(user_id, undo=undo, reason=f"{reason}it is paid")
             case Terminate():

@@ -9,7 +9,7 @@ from hermesops.cli.command_group import Noun
 from hermesops.cli.console import advice, require_reason, result, table
 from hermesops.cli.options.values import one_of
 from hermesops.cli.views import billing as view
-from hermesops.errors import Hint, UsageError
+from hermesops.errors import CHANGES_REMAIN, Hint, UsageError
 
 if TYPE_CHECKING:
     from hermesops.app.container_parts.runtime import Runtime
@@ -24,17 +24,17 @@ Event = Annotated[str, typer.Argument(help="Number of the event, or Stripe's id 
 def apply(
     source: Annotated[str, typer.Argument(metavar="FILE", help="The body as received; - is standard input.")] = "",
     signature: Annotated[str, typer.Option(help="The header Stripe-Signature as received.")] = "",
-) -> None:
+) -> int:
     """Take in one event of Stripe's; without FILE work off the queue that the platform's webhook endpoint fills.
 
     What an event asks for is left to the workers. Events may come twice and in any order. One that is not Stripe's, too
-    old or of the other mode is refused: exit code 3.
+    old or of the other mode is refused: exit code 3. One that a person has to look at ends with exit code 7.
     """
     if not source:
         if signature:
             raise UsageError("--signature goes with the body that it signs", hint=Hint(("billing", "apply", "FILE")))
         _work_off()
-        return
+        return 0
     if not signature:
         raise UsageError("say how Stripe signed it", hint=Hint(("billing", "apply", source, "--signature", "HEADER")))
     from hermesops.cli.options.files import read_bytes
@@ -45,7 +45,9 @@ def apply(
     async def work(session: "Runtime") -> "BillingEvent":
         return await session.billing.apply(body, signature)
 
-    _show(context.run_connected(context.compose(), work))
+    event = context.run_connected(context.compose(), work)
+    _show(event)
+    return CHANGES_REMAIN if event.state == "set_aside" else 0
 
 
 def _work_off() -> None:

@@ -9,6 +9,19 @@ from hermesops.cli.views.shapes import timestamp
 if TYPE_CHECKING:
     from hermesops.model.billing import BillingEvent
 
+_SHOWN = (
+    "event_id",
+    "type",
+    "state",
+    "detail",
+    "subscription",
+    "user_id",
+    "status",
+    "pause",
+    "prices",
+    "created",
+    "due",
+)
 _COLUMNS = ("event", "type", "created", "state", "detail")
 
 
@@ -24,6 +37,7 @@ def event(one: "BillingEvent") -> dict[str, object]:
         "subscription": fact.subscription_id if fact else None,
         "user_id": fact.user_id if fact else None,
         "status": (fact.status or None) if fact else None,
+        "pause": (fact.pause or None) if fact else None,
         "prices": list(fact.prices) if fact else [],
         "created": timestamp(fact.created_at) if fact else None,
         "received": timestamp(one.received_at),
@@ -38,8 +52,7 @@ def event(one: "BillingEvent") -> dict[str, object]:
 def lines(one: "BillingEvent", others: Sequence["BillingEvent"]) -> list[str]:
     """An event for people, with the others of its user."""
     shown = event(one)
-    names = ("event_id", "type", "state", "detail", "subscription", "user_id", "status", "prices", "created", "due")
-    told = [f"{name.replace('_', ' '):14}{_text(shown[name])}" for name in names if shown[name]]
+    told = [f"{name.replace('_', ' '):14}{_text(shown[name])}" for name in _SHOWN if shown[name]]
     rows = [event(other) for other in others]
     return [f"event {one.id}", *told, *(["", *table_lines(_COLUMNS, rows, "")] if rows else [])]
 

@@ -28,6 +28,9 @@ _LOCK = 0x6865726D6575
 _BODY_STAYS = timedelta(days=1)
 """For how long what was received of a refused or dismissed event is kept."""
 
+_MOST_REFUSED_BODIES = 100
+"""Refused events whose bodies are kept: enough to see that the secret here is the wrong one, 25 MiB at most."""
+
 _LOOKED_AT_SOON = timedelta(minutes=3)
 """Longer than an event waits that could not be applied, and shorter than any days of grace."""
 
@@ -129,9 +132,17 @@ class BillingRepository(Repository):
                 values = self._outcome_values(connection, Outcome(BillingState.REFUSED, why, due_at=forgotten_at))
                 is_it = sa.and_(_COLUMNS.id == number, _COLUMNS.state == BillingState.QUEUED.value)
                 connection.execute(billing_events.update().where(is_it).values(values))
+            self._empty_refused(connection)
             reasons = sorted({why for _, why in refused})
             after = {"count": len(refused), "events": [number for number, _ in refused[:20]]}
             self._note(connection, "billing_events_refused", "billing", after=after, why="; ".join(reasons)[:_DETAIL])
+
+    def _empty_refused(self, connection: sa.Connection) -> None:
+        """Delete the bodies of refused events but the newest: anybody may send such, as many as they like."""
+        is_refused = sa.and_(_COLUMNS.state == BillingState.REFUSED.value, _COLUMNS.body.is_not(None))
+        newest = sa.select(_COLUMNS.id).where(is_refused).order_by(_COLUMNS.id.desc()).limit(_MOST_REFUSED_BODIES)
+        emptied = billing_events.update().where(is_refused, _COLUMNS.id.not_in(newest))
+        connection.execute(emptied.values(body=None, signature=None))
 
     def get(self, text: str) -> BillingEvent:
         """One event, by the number of its row or by Stripe's id.
@@ -370,7 +381,7 @@ def _is_of(user_id: UserId) -> sa.ColumnElement[bool]:
 
 def _read_values(event_id: str, kind: str, fact: BillingFact | None) -> dict[str, Any]:
     said = {} if fact is None else vars(fact)
-    names = ("subscription_id", "user_id", "status", "created_at", "started_at")
+    names = ("subscription_id", "user_id", "status", "created_at", "started_at", "pause")
     values: dict[str, Any] = {
         "event_id": event_id or None,
         "type": kind or None,
@@ -392,6 +403,7 @@ def _event(row: sa.Row[Any]) -> BillingEvent:
             tuple(row.prices or ()),
             row.status or "",
             row.started_at,
+            row.pause or "",
         )
     return BillingEvent(
         id=row.id,

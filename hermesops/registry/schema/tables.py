@@ -458,6 +458,7 @@ billing_events = sa.Table(
     sa.Column("status", sa.String(32), nullable=True),
     sa.Column("created_at", UtcTimestamp, nullable=True),
     sa.Column("started_at", UtcTimestamp, nullable=True),
+    sa.Column("pause", sa.String(32), nullable=True),
     sa.Column("deliveries", sa.Integer, nullable=False, server_default="1"),
     sa.Column("detail", sa.Text, nullable=False, server_default=""),
     sa.Column("operation_id", uuid(), sa.ForeignKey("operations.id"), nullable=True),

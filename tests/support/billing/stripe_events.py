@@ -60,9 +60,11 @@ def subscription(
     user: str = USER,
     started_at: datetime = datetime(2026, 1, 1, tzinfo=UTC),
     product: str = "prod_agents",
+    pause: str = "",
 ) -> dict[str, Any]:
     """A subscription as its events have it."""
     return {
+        "pause_collection": {"behavior": pause, "resumes_at": None} if pause else None,
         "object": "subscription",
         "id": id_,
         "status": status,

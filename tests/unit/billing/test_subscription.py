@@ -1,12 +1,12 @@
 """What a subscription is now does not depend on the order in which events come, nor on how often."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hermesops.billing.subscription import (
-    Payment,
     Status,
     Subscription,
     is_status,
@@ -67,15 +67,14 @@ def test_order_and_repetition_change_nothing(some: list[BillingFact], chance: ob
 
 @given(st.lists(facts, min_size=1, max_size=8))
 def test_once_ended_it_stays_so(some: list[BillingFact]) -> None:
-    assert now_of(fact(DELETED, 3, "canceled"), *some).payment is Payment.ENDED
+    found = now_of(fact(DELETED, 3, "canceled"), *some)
+    assert (found.status, found.failing_since) == (Status.CANCELED, None)
 
 
 def test_the_newest_event_counts() -> None:
     found = now_of(fact(UPDATED, 9, "active", "heavy"), fact(CREATED, 0, "incomplete"), fact(UPDATED, 3))
     assert (found.status, found.prices, found.started_at) == (Status.ACTIVE, ("heavy",), BEGIN)
     assert found.plan({"light": Plan.LIGHT, "heavy": Plan.HEAVY}) is Plan.HEAVY
-    assert found.payment is Payment.PAID
-    assert now_of(fact(CREATED, 0, "incomplete")).payment is Payment.UNBEGUN
 
 
 def test_of_one_second_the_later_word_counts() -> None:
@@ -90,15 +89,24 @@ def test_two_prices_of_one_second_are_told() -> None:
     assert not now_of(fact(CREATED, 4), fact(UPDATED, 4, price="heavy")).is_ambiguous
 
 
-def test_grace_begins_with_the_first_failure_after_the_last_payment() -> None:
-    failing = (fact(CREATED, 0), fact(PAYMENT_FAILED, 5), fact(UPDATED, 5, "past_due"), fact(PAYMENT_FAILED, 8))
+def test_it_fails_since_its_status_says_so_first() -> None:
+    failing = (fact(CREATED, 0), fact(UPDATED, 5, "past_due"), fact(UPDATED, 8, "unpaid"))
     assert now_of(*failing).failing_since == at(5)
-    assert now_of(*failing).payment is Payment.FAILING
-    assert now_of(*failing, fact(PAID, 9)).payment is Payment.PAID
-    assert now_of(*failing, fact(PAID, 6)).failing_since == at(8)
     assert now_of(*failing, fact(UPDATED, 9)).failing_since is None
+    assert now_of(*failing, fact(UPDATED, 6)).failing_since == at(8), "it was paid in between"
     assert now_of(*failing, fact(UPDATED, 5)).failing_since == at(5), "active is the word from before the failure"
-    assert now_of(*failing, fact(PAID, 8)).failing_since is None
+
+
+@given(st.lists(facts, min_size=1, max_size=8), st.lists(facts, max_size=4))
+def test_no_invoice_changes_what_a_subscription_is(some: list[BillingFact], others: list[BillingFact]) -> None:
+    invoices = [each for each in others if each.type in {PAID, PAYMENT_FAILED}]
+    assert subscription_of([*some, *invoices]) == subscription_of(some)
+
+
+def test_collection_is_paused_as_the_newest_state_says() -> None:
+    paused = replace(fact(UPDATED, 5), pause="void")
+    assert now_of(fact(CREATED, 0), paused).pause == "void"
+    assert now_of(fact(CREATED, 0), paused, fact(UPDATED, 6)).pause == ""
 
 
 def test_the_first_event_says_whose_it_is() -> None:
