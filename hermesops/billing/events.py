@@ -277,7 +277,7 @@ def _of_subscription(
 
 
 def _no_user(user_key: str, *, is_there: bool) -> str:
-    """Why a subscription is nobody's; never what stands there, which may be personal."""
+    """Why a subscription names no user; never what stands there, which may be personal."""
     if is_there:
         return f"the subscription's metadata {user_key} is no user's id: it has to be a UUID in lower case"
     return f"the subscription's metadata has no {user_key}"
