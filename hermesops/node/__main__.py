@@ -9,7 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
-from hermesops.node.errors import ExitCode, NodeError
+from hermesops.node.answer import CommandAnswer, printed
+from hermesops.node.errors import ExitCode
 from hermesops.node.instance import certificate, drain, fencing, recovery, status, volume
 from hermesops.node.instance.agent.installation import agent_of
 from hermesops.node.instance.personalise import configure, personalise, warm_up
@@ -23,8 +24,6 @@ from hermesops.node.release.documents.lock import release_id
 from hermesops.node.release.slots.disk import DiskSlots
 from hermesops.node.state import adapter, backup
 from hermesops.node.system import as_user, core_dump
-
-_Answer = tuple[dict[str, Any], ExitCode]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,24 +39,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(arguments: Sequence[str] | None, machine_at: Callable[[Path], Machine], stdout: TextIO, stderr: TextIO) -> int:
     """Run one command on a machine, which is made of its root; the exit code."""
     words = _parser().parse_args(arguments)
-    try:
-        machine = machine_at(words.root)
-        if words.command == "export":  # its answer is lines, written where stdout is
-            machine.state.export(agent_of(machine).home, stdout)
-            return ExitCode.OK
-        answer, code = _answer(words, machine, stdout)
-    except NodeError as error:
-        answer, code = {"error": str(error), "kind": type(error).__name__}, error.exit_code
-    except OSError as error:
-        answer, code = {"error": str(error), "kind": "OSError"}, ExitCode.NOT_READY
-    if "error" in answer:
-        stderr.write(f"hermes-node: {answer['error']}\n")
-    stdout.write(json.dumps(answer, sort_keys=True) + "\n")
-    return code
+    return printed(lambda: _answer(words, machine_at(words.root), stdout), stdout, stderr)
 
 
-def _answer(words: argparse.Namespace, machine: Machine, stdout: TextIO) -> _Answer:
+def _answer(words: argparse.Namespace, machine: Machine, stdout: TextIO) -> CommandAnswer | None:
     match words.command:
+        case "export":  # its answer is lines, written where stdout is
+            machine.state.export(agent_of(machine).home, stdout)
+            return None
         case "release":
             return _release(words, machine, stdout)
         case "health":
@@ -106,7 +95,7 @@ def _volume(words: argparse.Namespace, machine: Machine) -> dict[str, Any]:
             return volume.show(machine) or {}
 
 
-def _activate(words: argparse.Namespace, machine: Machine, stdout: TextIO) -> _Answer:
+def _activate(words: argparse.Namespace, machine: Machine, stdout: TextIO) -> CommandAnswer:
     def progress(event: str) -> None:
         stdout.write(json.dumps({"event": event}) + "\n")
         stdout.flush()
@@ -115,7 +104,7 @@ def _activate(words: argparse.Namespace, machine: Machine, stdout: TextIO) -> _A
     return activate.activate(machine, release_id(words.release), options, lease=_lease(words), progress=progress)
 
 
-def _release(words: argparse.Namespace, machine: Machine, stdout: TextIO) -> _Answer:
+def _release(words: argparse.Namespace, machine: Machine, stdout: TextIO) -> CommandAnswer:
     match words.action:
         case "fetch":
             return fetch.fetch(machine, words.path, lease=_lease(words))

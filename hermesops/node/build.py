@@ -20,13 +20,16 @@ mode = py_compile.PycInvalidationMode.UNCHECKED_HASH  # no time of a file in it
 for path, name, compiled in zip(words[::3], words[1::3], words[2::3], strict=True):
     py_compile.compile(path, f"{folder}/{compiled}", dfile=name, doraise=True, invalidation_mode=mode)
 """
-_START = b"""import sys
+_START = b"""import os
+import sys
 
 sys.dont_write_bytecode = True
 from hermesops.node.release import integrity
 
 if sys.argv[1:] == integrity.WORDS:  # asked of thousands: what else there is takes most of a start to import
     main = integrity.main
+elif sys.argv[1:] in (["metrics"], ["orders"]) and "HERMES_NODE_EVERY_S" in os.environ:
+    from hermesops.node.service import main
 else:
     from hermesops.node.__main__ import main
 
@@ -34,7 +37,7 @@ sys.exit(main())
 """
 
 
-def zipapp(*, interpreter: str = "/usr/bin/python3 -I") -> bytes:
+def zipapp(*, interpreter: str = "/usr/bin/python3 -IS") -> bytes:
     """The program as an executable zip archive.
 
     Not ``zipapp.create_archive``: it takes file times and folder order as they come. The interpreter is isolated, so

@@ -4,12 +4,14 @@ Whatever decides gets a ``Machine`` and reaches the computer through nothing els
 simulated machines, which are in memory.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
+from typing import Any, cast
 
 from hermesops.node.layout import Layout
 from hermesops.node.ports import AskOrders, AskPlatform, Files, Gate, InTime, Keys, Slots, Ssh, State, System, Volumes
-from hermesops.node.state import adapter as real_state
 from hermesops.node.system import data_volume as real_volumes
 from hermesops.node.system import files as real_files
 from hermesops.node.system import firewall as real_gate
@@ -17,6 +19,22 @@ from hermesops.node.system import https, parallel
 from hermesops.node.system import openssl as real_keys
 from hermesops.node.system import sshd as real_ssh
 from hermesops.node.system import systemd as real_system
+
+
+class _Later:
+    """A part of a real machine that is imported when it is first used: imports are most of a start, and of its memory.
+
+    ``node.__main__`` imports these parts at once: a change of release replaces the file that modules are read from.
+    """
+
+    def __init__(self, make: Callable[[], object]) -> None:
+        self._make = make
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the part has
+        return getattr(self._make(), name)
+
+
+_REAL_STATE = cast("State", _Later(lambda: import_module("hermesops.node.state.adapter")))
 
 
 @dataclass(frozen=True)
@@ -30,7 +48,7 @@ class Machine:
     layout: Layout
     files: Files = real_files
     system: System = real_system
-    state: State = real_state
+    state: State = _REAL_STATE
     keys: Keys = real_keys
     ask_platform: AskPlatform = https.ask_platform
     volumes: Volumes = real_volumes
@@ -48,3 +66,10 @@ class Machine:
         """
         with self.files.opened_folder(path.parent) as folder:
             self.files.remove(folder, path.name)
+
+
+def this_machine() -> Machine:
+    """The machine that this process runs on, for commands that use few of its parts."""
+    layout = Layout()
+    slots = _Later(lambda: import_module("hermesops.node.release.slots.disk").DiskSlots(layout))
+    return Machine(layout, slots=cast("Slots", slots))

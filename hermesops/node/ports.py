@@ -4,23 +4,28 @@ On a real machine they are modules of this package; simulated machines implement
 them together. What each promises stands where it is implemented.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal, Protocol, TextIO
+from __future__ import annotations
 
-from hermesops.node.instance.agent.api import Answer
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TextIO
+
 from hermesops.node.protocol import Check, Credential
-from hermesops.node.release.documents.lock import Blob, Lock
-from hermesops.node.release.documents.signers import Kind
-from hermesops.node.state.adapter import Copied
-from hermesops.node.state.snapshots import RestoreResult
-from hermesops.node.system.as_user import AgentHome
-from hermesops.node.system.data_volume import VolumeState
-from hermesops.node.system.files import Access, LogPiece
 from hermesops.node.system.https import PlatformAnswer
-from hermesops.node.system.restic import Repository
+
+if TYPE_CHECKING:  # what copies the state is a quarter of all imports, and ``node.machine`` imports it where it is used
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from hermesops.node.instance.agent.api import Answer
+    from hermesops.node.release.documents.lock import Blob, Lock
+    from hermesops.node.release.documents.signers import Kind
+    from hermesops.node.state.adapter import Copied
+    from hermesops.node.state.snapshots import RestoreResult
+    from hermesops.node.system.as_user import AgentHome
+    from hermesops.node.system.data_volume import VolumeState
+    from hermesops.node.system.files import Access, LogPiece
+    from hermesops.node.system.restic import Repository
 
 
 class Files(Protocol):

@@ -320,7 +320,7 @@ FAULTS = (
             OnMachine("systemctl stop hermes-orders.timer hermes-orders.service"),
             # Bounded, for who is killed here: it is everybody's platform.
             ByCommand(("local", "fault", "set", "date-shifted", "--seconds", "42", "--for", "120")),
-            OnMachine("systemctl start hermes-orders.service && hermes-node metrics"),
+            OnMachine("hermes-node orders && hermes-node metrics"),
             ByCommand(("local", "fault", "clear")),
         ),
         sign=_above("hermes_clock_offset_seconds", 10),

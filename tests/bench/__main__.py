@@ -24,6 +24,7 @@ from tests.bench import (
     bench_engine,
     bench_fleet,
     bench_hostile,
+    bench_idle,
     bench_lives,
     bench_monitor,
     bench_platform,
@@ -39,6 +40,7 @@ from tests.bench import (
 )
 from tests.bench.figures import Board, report
 from tests.support.real.command import Command, local_world
+from tests.support.real.loki import loki
 from tests.support.worlds.traces import traces
 
 MACHINES = 10
@@ -50,6 +52,19 @@ async def lives(board: Board, folder: Path) -> None:
     """What happens to one agent with a long life."""
     async with local_world(folder / "home") as command:
         await bench_lives.measure(board, command)
+
+
+async def idle(board: Board, folder: Path, profile: str) -> None:
+    """What an agent costs that nobody asks anything."""
+    async with local_world(folder / profile, variables={"HERMESOPS_MONITORING_PROFILE": profile}) as command:
+        await bench_idle.measure(board, command, profile)
+
+
+def idle_machines(board: Board, folder: Path) -> None:
+    """The same with each profile of a machine's monitoring."""
+    asyncio.run(idle(board, folder, "lean"))
+    loki()
+    asyncio.run(idle(board, folder, "full"))
 
 
 async def in_a_world(board: Board, folder: Path) -> None:
@@ -104,6 +119,7 @@ KINDS = {
     "router": Kind("the model router", bench_router.measure),
     "backup": Kind("backups", bench_backup.measure, needs_root=True),
     "machines": Kind("machines", lambda board, folder: asyncio.run(in_a_world(board, folder)), needs_root=True),
+    "idle": Kind("idle machines", idle_machines, needs_root=True),
     "lives": Kind("a long life", lambda board, folder: asyncio.run(lives(board, folder)), needs_root=True),
 }
 

@@ -16,11 +16,11 @@ from hermesops import assets
 from hermesops.app import Container
 from hermesops.channel import Channel
 from hermesops.converge import Access, Converger, Host
-from hermesops.localcloud.drivers.nspawn.world_lock import tag_of
 from hermesops.localcloud.server.process import ServerProcess
 from hermesops.localcloud.world.files import WorldFiles
 from hermesops.model.instance import InstanceStatus
 from hermesops.node.protocol import PROGRAM
+from tests.bench.bench_idle import Machines
 from tests.bench.figures import Board, report
 
 TARGET = 600
@@ -134,22 +134,13 @@ class Cpu:
     def __init__(self, world: Path) -> None:
         places = WorldFiles(world)
         self._server = ServerProcess(places.lock, places.log).pid()
-        tag = tag_of(world)
-        groups = (Path("/sys/fs/cgroup/cpuacct", f"lc{tag}"), Path("/sys/fs/cgroup", f"lc{tag}"))
-        self._group = next(group for group in groups if group.is_dir())
+        self._machines = Machines(world)
 
     def seconds(self) -> float:
         """So far."""
         ours = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-        return sum(each.ru_utime + each.ru_stime for each in ours) + self._of_server() + self._of_machines()
+        return sum(each.ru_utime + each.ru_stime for each in ours) + self._of_server() + self._machines.seconds()
 
     def _of_server(self) -> float:
         fields = Path("/proc", str(self._server), "stat").read_text().rpartition(")")[2].split()
         return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-
-    def _of_machines(self) -> float:
-        usage = self._group / "cpuacct.usage"
-        if usage.exists():
-            return int(usage.read_text()) / 1e9
-        stat = dict(line.split() for line in (self._group / "cpu.stat").read_text().splitlines())
-        return int(stat["usage_usec"]) / 1e6

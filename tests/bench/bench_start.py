@@ -31,11 +31,11 @@ def measure(board: Board) -> None:
     # In turns, so that a busy moment hits all alike; the first one warms the caches.
     for attempt in range(RUNS + 1):
         for name, (_, run) in programs.items():
-            before = _processor_s()
+            before = processor_s()
             seconds = seconds_of(run)
             if attempt:
                 took[name].append(seconds)
-                busy[name].append(_processor_s() - before)
+                busy[name].append(processor_s() - before)
     beside = statistics.median(took[_PYTHON])
     for name, (target, _) in programs.items():
         ours = statistics.median(took[name])
@@ -50,7 +50,7 @@ def _run(*command: str | Path) -> None:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environ)
 
 
-def _processor_s() -> float:
+def processor_s() -> float:
     """Of all children that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

@@ -112,6 +112,54 @@ async def test_they_are_written_every_quarter_of_a_minute_and_cost_little(agent:
     assert "hermes-metrics.service" not in await agent.run("journalctl --no-pager -o cat -b")
 
 
+async def test_what_stays_makes_way_for_another_program(agent: Agent) -> None:
+    before = {name: await main_pid(agent, name) for name in ("metrics", "orders")}
+    await agent.run(f"touch {PROGRAM}")
+    for name, pid in before.items():
+        await another_pid(agent, name, pid)
+    first = (await metrics(agent))["hermes_metrics_timestamp_seconds"]
+    await shown(agent, lambda seen: seen["hermes_metrics_timestamp_seconds"] > first)
+    assert "failed" not in await agent.run("systemctl list-units --plain --no-legend 'hermes-*'")
+
+
+async def test_what_stays_comes_back_when_killed_and_ends_with_its_timer(agent: Agent) -> None:
+    pid = await main_pid(agent, "metrics")
+    await agent.run("systemctl kill --signal=KILL hermes-metrics")
+    await another_pid(agent, "metrics", pid)
+    for name in ("metrics", "orders", "recovery"):
+        shows = f"systemctl show -P ActiveState hermes-{name}.service"
+        assert (await agent.run(f"systemctl stop hermes-{name}.timer; {shows}")).strip() == "inactive"
+        await agent.run(f"systemctl start hermes-{name}.timer")
+        await another_pid(agent, name, "0")
+
+
+async def test_a_program_that_runs_once_is_started_again_and_again(agent: Agent) -> None:
+    """As every hermes-node does that does not know the variable of these units: one of an older release."""
+    folder = "/run/systemd/system/hermes-metrics.service.d"
+    once = f"mkdir -p {folder}; printf '[Service]\nUnsetEnvironment=HERMES_NODE_EVERY_S\n' >{folder}/once.conf"
+    await agent.run(f"{once}; systemctl daemon-reload; systemctl restart hermes-metrics.timer")
+    try:
+        first = (await metrics(agent))["hermes_metrics_timestamp_seconds"]
+        seen = await shown(agent, lambda seen: seen["hermes_metrics_timestamp_seconds"] > first + 20, timeout_s=90)
+        assert seen["hermes_metrics_errors_total"] == 0
+    finally:
+        await agent.run(f"rm -r {folder}; systemctl daemon-reload; systemctl restart hermes-metrics.timer")
+
+
+async def main_pid(agent: Agent, name: str) -> str:
+    return (await agent.run(f"systemctl show -P MainPID hermes-{name}.service")).strip()
+
+
+async def another_pid(agent: Agent, name: str, before: str) -> None:
+    """Wait until a service runs in another process."""
+
+    async def observe() -> bool | Pending[bool]:
+        pid = await main_pid(agent, name)
+        return True if pid not in {before, "0"} else Pending(pid)
+
+    await until(observe, what=f"another process of hermes-{name}", timeout_s=90, every_s=1)
+
+
 async def test_the_agents_user_reads_the_figures_and_writes_none(agent: Agent) -> None:
     attempts = (
         f"cat {_FILE} >/dev/null && echo read; echo x >> {_FILE}; echo x > /run/hermes-metrics/x; "

@@ -334,12 +334,11 @@ CHAINS: tuple[Chain, ...] = (
         inject=both(
             commands(("local", "fault", "set", "date-shifted", "--seconds", "14", "--for", "120")),
             on_machine(
-                "systemctl stop hermes-orders.timer hermes-orders.service; "
-                "systemctl start hermes-orders.service && hermes-node metrics"
+                "systemctl stop hermes-orders.timer hermes-orders.service; hermes-node orders && hermes-node metrics"
             ),
             _CLEAR,
         ),
-        by_hand=on_machine("systemctl start hermes-orders.timer hermes-orders.service"),
+        by_hand=on_machine("systemctl start hermes-orders.timer; systemctl restart hermes-orders.service"),
         undo=on_machine("systemctl start hermes-orders.timer"),
     ),
     Chain(
