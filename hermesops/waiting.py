@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 from hermesops.errors import UnavailableError
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 _LAST_CHECK_S = 5.0
 """Seconds that a check may take which begins when hardly any time is left."""
@@ -98,6 +99,15 @@ async def cancel(*tasks: asyncio.Future[Any]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def both(first: Awaitable[T], second: Awaitable[R]) -> tuple[T, R]:
+    """Do two things at once; where one fails, the other is cancelled, has ended, and the failure is raised."""
+    tasks = asyncio.ensure_future(first), asyncio.ensure_future(second)
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        await cancel(*tasks)
 
 
 async def finish(tasks: Collection[asyncio.Future[Any]], within_s: float) -> None:

@@ -1,4 +1,4 @@
-"""Builds an image: release, machine, roles, slot, clean, save, boot again, prove, record.
+"""Builds an image: machine, roles and meanwhile the release, slot, clean, save, boot again, prove, record.
 
 An image without an agent has neither release nor slot, and its own script alone proves it.
 
@@ -26,7 +26,7 @@ from hermesops.justavps.errors import NotFoundError
 from hermesops.model.ids import ImageId, MachineId
 from hermesops.model.release import ReleaseId
 from hermesops.node.untrusted.foreign_text import one_line
-from hermesops.waiting import Pending, until
+from hermesops.waiting import Pending, both, until
 
 _SCRIPT_S = 300.0
 _ANSWERED_S = 120.0
@@ -94,6 +94,7 @@ class Builder:
 
     Attributes:
         converge: Applies a playbook, named by its file, to a machine with extra variables.
+        refuse_unsigned: Refuses where nobody signs releases.
         release: Makes sure that the release of an image's agent is in the store; its id.
         install: Installs a release on a machine of a Python (``3.11``), which runs it from then on.
         verify: Checks an agent's machine without a user; what is not as specified, one line each.
@@ -102,6 +103,7 @@ class Builder:
     vendor: justavps.Client
     channel_to: ChannelTo
     converge: Callable[[MachineId, str, Mapping[str, object]], Awaitable[None]]
+    refuse_unsigned: Callable[[], object]
     release: Callable[[AgentPins], Awaitable[ReleaseId]]
     install: Callable[[MachineId, ReleaseId, str], Awaitable[None]]
     verify: Callable[[MachineId], Awaitable[Sequence[str]]]
@@ -153,10 +155,8 @@ class Builder:
 
     async def _make(self, recipe: Recipe, image_name: str, clock: "Stopwatch") -> tuple[justavps.Image, Survey | None]:
         order = justavps.MachineOrder(name=recipe.names.builder, server_type=recipe.server_type, region=recipe.region)
-        pins = recipe.definition.agent
-        release = await self.release(pins) if pins else None
-        if release:
-            clock.lap("release")
+        if recipe.definition.agent:
+            self.refuse_unsigned()
         if recipe.note:
             self.report(recipe.note)
         self.report(f"renting {order.name}")
@@ -164,7 +164,7 @@ class Builder:
             source = await survey(self.channel_to(machine_id))
             clock.lap("machine")
             self.report(f"applying {recipe.definition.playbook} on {source.distribution} {source.version}")
-            await self.converge(machine_id, recipe.definition.playbook, recipe.variables)
+            release = await self._converged(machine_id, recipe)
             clock.lap("roles")
             if release:
                 self.report(f"installing release {release}")
@@ -182,6 +182,15 @@ class Builder:
             image = await self._images.save(machine_id, image_name)
             clock.lap("save")
         return image, source
+
+    async def _converged(self, machine_id: MachineId, recipe: Recipe) -> ReleaseId | None:
+        """Apply the roles and fetch the release's packages meanwhile; the release, where the image has an agent."""
+        roles = self.converge(machine_id, recipe.definition.playbook, recipe.variables)
+        if recipe.definition.agent is None:
+            await roles
+            return None
+        release, _ = await both(self.release(recipe.definition.agent), roles)
+        return release
 
     async def _run(self, machine_id: MachineId, name: str, script: Sequence[Path]) -> Completed:
         content = b"".join([await asyncio.to_thread(file.read_bytes) for file in script])

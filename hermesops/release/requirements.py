@@ -60,6 +60,11 @@ def pin_of(wheel: Blob) -> Pin:
     return Pin(name, str(version), frozenset({wheel.sha256}))
 
 
+def runs_everywhere(wheel: Blob) -> bool:
+    """Whether a wheel is for every Python 3 and every platform: there is no other one of it worth fetching."""
+    return wheel.name.endswith("-py3-none-any.whl")
+
+
 def known_wheels(pins: Sequence[Pin], kept: Iterable[Blob]) -> dict[str, Blob]:
     """The wheels among those kept that pins may be satisfied with, by the pins' names.
 

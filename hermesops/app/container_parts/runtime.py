@@ -299,6 +299,7 @@ class Runtime:
             vendor=self.client,
             channel_to=self.instance_client.channel,
             converge=partial(self.app.converger.apply, report=app.report),
+            refuse_unsigned=app.release_key.find,
             release=app.release_changes.build_for,
             install=self._install_release,
             verify=partial(self.verify_nobodys, report=app.report),

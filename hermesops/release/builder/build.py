@@ -20,7 +20,7 @@ from hermesops.release.builder.parts import PACKAGE, Agent, Parts, read_agent
 from hermesops.release.builder.resolver import Resolver
 from hermesops.release.ports import Downloads
 from hermesops.release.releases import Releases
-from hermesops.release.requirements import Pin, known_wheels, pin_of
+from hermesops.release.requirements import Pin, known_wheels, pin_of, runs_everywhere
 
 SKILLS = "skills.tar.gz"
 
@@ -140,13 +140,15 @@ class Builder:
         own = self._own(order, blob_store)
         version = read_agent(own.name, blob_store.content(own)).version if own else order.agent
         pythons: dict[str, Wheels] = {}
+        any_python: list[Blob] = []
         pins: tuple[Pin, ...] = ()
         for python in sorted(set(order.pythons)):
             text = order.pinned.get(python) or self._resolved(order, version, python)
             pins = tuple(pin_of(own) if own and pin.name == PACKAGE else pin for pin in requirements.parse(text))
             kept = [blob for lock in known if python in lock.pythons for blob in lock.pythons[python].wheels]
             self.report(f"gathering {len(pins)} wheels for Python {python}")
-            wheels = fetcher.wheels(pins, python, known=[*kept, *([own] if own else [])])
+            wheels = fetcher.wheels(pins, python, known=[*any_python, *kept, *([own] if own else [])])
+            any_python += filter(runs_everywhere, wheels)
             listed = blob_store.keep("requirements.txt", requirements.render(python, wheels))
             pythons[python] = Wheels(listed, wheels)
         wheel = next(blob for blob in next(iter(pythons.values())).wheels if pin_of(blob).name == PACKAGE)

@@ -208,6 +208,7 @@ def builder_of(world: World, folder: Path, report: Reporter) -> Builder:
         channel_to=world.channel_to,
         converge=world.converge,
         verify=world.verify,
+        refuse_unsigned=lambda: None,
         release=world.release,
         install=world.install,
         manifests=folder / "manifests",

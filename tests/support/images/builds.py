@@ -76,6 +76,7 @@ class Workshop:
             vendor=self.world.client,
             channel_to=self.world.channel,
             converge=self.converge,
+            refuse_unsigned=lambda: None,
             release=self.release,
             install=self.install,
             verify=self.verify,

@@ -1,3 +1,4 @@
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
@@ -161,11 +162,55 @@ async def test_an_image_without_an_agent_has_neither_release_nor_slot_and_its_sc
         await builder.build(recipe_of(definition, other="b" * 64))
 
 
-async def test_without_its_release_no_machine_is_rented(tmp_path: Path, said: list[str]) -> None:
-    async def unsigned(_: object) -> ReleaseId:
+async def test_where_nobody_signs_releases_no_machine_is_rented(tmp_path: Path, said: list[str]) -> None:
+    def refuse() -> None:
         raise RefusedError("nobody signs releases")
 
-    world, recipe = World(), recipe_of(image_folder(tmp_path / "image"))
+    world, definition = World(), image_folder(tmp_path / "image")
+    builder = replace(builder_of(world, tmp_path, said.append), refuse_unsigned=refuse)
     with pytest.raises(RefusedError, match="nobody signs"):
-        await replace(builder_of(world, tmp_path, said.append), release=unsigned).build(recipe)
+        await builder.build(recipe_of(definition))
     assert world.done == []
+    assert (await builder.build(recipe_of(replace(definition, agent=None)))).made, "it has no release"
+
+
+async def test_the_packages_are_fetched_while_the_roles_are_applied(tmp_path: Path, said: list[str]) -> None:
+    converging, fetched = asyncio.Event(), asyncio.Event()
+
+    async def converge(*_: object) -> None:
+        converging.set()
+        await fetched.wait()
+        world.done.append("converge")
+
+    async def release(_: object) -> ReleaseId:
+        await converging.wait()
+        fetched.set()
+        return RELEASE
+
+    world, recipe = World(), recipe_of(image_folder(tmp_path / "image"))
+    builder = replace(builder_of(world, tmp_path, said.append), converge=converge, release=release)
+    async with asyncio.timeout(20):
+        assert (await builder.build(recipe)).made
+
+
+async def test_without_its_release_the_roles_end_and_no_machine_is_left(tmp_path: Path, said: list[str]) -> None:
+    converging = asyncio.Event()
+
+    async def converge(*_: object) -> None:
+        converging.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            world.done.append("ended")
+
+    async def no_index(_: object) -> ReleaseId:
+        await converging.wait()
+        raise UnavailableError("no package index")
+
+    world, recipe = World(), recipe_of(image_folder(tmp_path / "image"))
+    builder = replace(builder_of(world, tmp_path, said.append), converge=converge, release=no_index)
+    async with asyncio.timeout(20):
+        with pytest.raises(UnavailableError, match="no package index"):
+            await builder.build(recipe)
+    assert [change.split()[0] for change in world.done] == ["order", "ended", "delete"]
+    assert (world.machines, world.images) == ({}, {})

@@ -62,6 +62,13 @@ def test_a_release_holds_all_that_its_machines_need(shop: Workshop) -> None:
     assert shop.content("skills.tar.gz", lock) == b"skills of 0.19.0"
 
 
+def test_a_wheel_for_every_python_is_fetched_once(shop: Workshop) -> None:
+    lock = shop.build(order(pythons=("3.11", "3.12", "3.13"))).lock
+    assert shop.index.asked.count(file_of("0.19.0")) == 1
+    assert sum(name.startswith("aiohttp-") for name in shop.index.asked) == 3
+    assert all(len(wheels.wheels) == 2 for wheels in lock.pythons.values())
+
+
 def test_units_and_managed_settings_follow_the_agent(shop: Workshop) -> None:
     old, new = shop.build(order("0.18.2")).lock, shop.build(order("0.19.0")).lock
     assert shop.content("hermes-gateway.service", old) == b"Type=simple\n"
