@@ -1,4 +1,4 @@
-"""The object store's program is built beside the world: only who needs it waits, and hears how far it is."""
+"""The object store's program is built beside a world with an agent: who needs it waits, and hears how far it is."""
 
 import asyncio
 import os
@@ -30,16 +30,17 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def test_a_world_builds_it_in_the_background_and_who_needs_it_waits_and_is_told(place: Path) -> None:
+async def test_a_world_builds_it_behind_the_first_agent_and_who_needs_it_waits_and_is_told(place: Path) -> None:
     path = f"{place / 'bin'}:{os.environ['PATH']}"  # noqa: TID251 - the rest of it is the computer's
     variables = {"HERMESOPS_CACHE": str(place / "cache"), "PATH": path}
     async with local_world(place / "home", image=False, driver="sim", variables=variables) as command:
-        assert "building the object store's program in the background" in command.said[0].stderr
+        await command.ok("image", "build")
+        assert not (place / "pid").exists(), "it competes with the first image"
+        await command.ok("provision", "ada", "--plan", "light")
         await written(place / "pid")
         assert (place / "nice").read_text() == "19\n"
-        await command.ok("image", "build")
-        await command.ok("provision", "ada", "--plan", "light")
-        assert is_running(place)
+        log = place / "home" / "local" / "world" / "server.log"
+        assert "building the object store's program in the background" in log.read_text()
         (place / "pid").unlink()
         # It says how far the build is, then goes on with it itself, at full speed, until it is killed.
         assert await command.killed_at("building versitygw with go1.99.0", "backup", "create", "ada") == -signal.SIGKILL

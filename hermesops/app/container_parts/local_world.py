@@ -8,7 +8,7 @@ from hermesops import child_environment
 from hermesops.app.container_parts.narration import Reporter
 from hermesops.errors import HermesError, RefusedError
 from hermesops.settings import Environment
-from hermesops.waiting import cancel
+from hermesops.waiting import cancel, pause
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,6 +28,8 @@ _OF_SERVER = _OF_PLATFORM | {"HERMESOPS_MODEL_API_KEY"}
 """Secrets of the local world's server: for the service that it starts, and for its router, which asks real models."""
 
 _VERSITYGW = "github.com/versity/versitygw/cmd/versitygw"
+
+_LOOK_EVERY_S = 1.0
 
 
 def world_of(env: Environment, driver: str = "") -> "World":
@@ -74,19 +76,22 @@ async def serve_world(
 ) -> None:
     """Be the local world's server, as ``World.serve``; beside it build the object store's program unless it is there.
 
-    The build ends with the server; a later one goes on with it, and so does the first command that needs it.
+    The build begins once there is an agent: before that nothing needs the program, and whoever makes the first image
+    needs the processor. It ends with the server; a later one goes on with it, and so does the first command that needs
+    it.
     """
     from hermesops.localcloud.world.platform_socket import Service
 
     service = Service(tuple(platform), env.for_hermesops(child_environment.BUCKET, secrets=_OF_PLATFORM))
-    building = asyncio.create_task(_build_beside(env, report))
+    ledger = _Ledger(env)
+    building = asyncio.create_task(_build_beside(env, ledger, report))
     tools = _tools(env, report)
     try:
         await world_of(env, driver).serve(
             report=report,
             upstream=upstream,
             platform=service,
-            ledger=_Ledger(env),
+            ledger=ledger,
             object_store_program=lambda: tools.place(_VERSITYGW),
         )
     finally:
@@ -94,14 +99,21 @@ async def serve_world(
 
 
 class _Ledger:
-    """The environment's registry as its world's model router uses it; its address is asked each time."""
+    """The environment's registry as its world's model router uses it; its address is asked each time.
+
+    Attributes:
+        has_agents: Whether the router found an agent in it.
+    """
 
     def __init__(self, env: Environment) -> None:
         self._env = env
+        self.has_agents = False
 
     def read(self) -> "Mapping[InstanceId, Account]":
         """Which tokens of the model router count, and what is left of budgets."""
-        return self._registry().read()
+        accounts = self._registry().read()
+        self.has_agents = self.has_agents or bool(accounts)
+        return accounts
 
     def write(self, batch: str, rows: "Sequence[Usage]") -> None:
         """Add what agents used."""
@@ -121,15 +133,13 @@ def loki_program(env: Environment) -> Path:
     return _tools(env, lambda _: None, module="tools/loki").place(LOKI)
 
 
-async def _build_beside(env: Environment, report: Reporter) -> None:
-    from hermesops.localcloud.server.process import NARRATION
-
+async def _build_beside(env: Environment, ledger: _Ledger, report: Reporter) -> None:
     tools = _tools(env, report, is_polite=True)
     if env.settings.backup.bucket or tools.place(_VERSITYGW).exists():
         return
-    report(
-        f"{NARRATION}building the object store's program in the background: minutes of a core, once on this computer"
-    )
+    while not ledger.has_agents:
+        await pause(_LOOK_EVERY_S)
+    report("building the object store's program in the background: minutes of a core, once on this computer")
     try:
         await tools.build(_VERSITYGW)
     except (HermesError, OSError) as failure:

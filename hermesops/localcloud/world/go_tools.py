@@ -30,8 +30,8 @@ _POLL_S = 0.2
 _TAIL_LINES = 3
 _KEPT_LINES = 200
 _LINE_BYTES = 1 << 20
-_POLITE = ("nice", "-n", "19")
-
+_NICE = 19
+_POLITE = ("nice", "-n", str(_NICE))
 
 _WITHOUT_GO = (
     "install it so that `go` is on the PATH (https://go.dev/doc/install), or check pip's index: pip config list"
@@ -182,6 +182,8 @@ class GoTools:
             start_new_session=True,
             limit=_LINE_BYTES,
         )
+        if self._is_polite:
+            _give_way(process.pid)
         output = deque[str](maxlen=_KEPT_LINES)
         ending = asyncio.create_task(_read_output(process, progress, output))
         try:
@@ -251,6 +253,15 @@ class _Progress:
 
     def _write(self) -> None:
         self._file.write_text(str(self), encoding="utf-8")
+
+
+def _give_way(session: int) -> None:
+    """Let a session leave the processor to all others, where the kernel shares it between sessions first.
+
+    There ``nice`` counts within a session only. Source: ``sched(7)``, "The autogroup feature".
+    """
+    with contextlib.suppress(OSError):  # a kernel without the feature, or the session has ended
+        Path(f"/proc/{session}/autogroup").write_text(str(_NICE), encoding="ascii")
 
 
 async def _read_output(process: asyncio.subprocess.Process, progress: _Progress, output: deque[str]) -> None:

@@ -77,6 +77,11 @@ def _state_of(pid: str) -> str:
         return ""
 
 
+def shares_by_session() -> bool:
+    """Whether this kernel shares the processor between sessions first."""
+    return Path("/proc/self/autogroup").exists()
+
+
 @pytest.fixture
 def workshop(tmp_path: Path) -> Workshop:
     return Workshop(tmp_path)
@@ -114,6 +119,14 @@ async def test_a_build_in_the_background_leaves_the_processor_to_others(workshop
     workshop.go(does=f"nice >{workshop.began}; {BUILDS}")
     await workshop.tools(is_polite=True).build(PACKAGE)
     assert workshop.began.read_text() == "19\n"
+
+
+async def test_a_build_in_the_background_is_outweighed_by_each_other_session(workshop: Workshop) -> None:
+    """Its nice value counts within its own session only, wherever a kernel shares the processor between sessions."""
+    looks = f"cp /proc/self/autogroup {workshop.began} && grep -q 'nice 19' {workshop.began} && break; sleep 0.05"
+    workshop.go(does=f"for _ in $(seq 100); do [ -e /proc/self/autogroup ] || break; {looks}; done; {BUILDS}")
+    await workshop.tools(is_polite=True).build(PACKAGE)
+    assert not shares_by_session() or workshop.began.read_text().endswith(" nice 19\n")
 
 
 async def test_a_build_in_the_background_gives_way_to_who_waits_for_it(workshop: Workshop) -> None:
