@@ -29,7 +29,7 @@ LINTERS := ruff format mypy arrows ansible yaml shell pipelines secrets
 WORKERS ?= 2
 USER_NAME ?= ada
 
-.PHONY: help setup demo test test-fast lint reference pictures coverage mutants bench soak clean pipeline-check pipeline-setup pipeline-approval $(addprefix lint-,$(LINTERS)) need-machines need-linting need-testing need-soaking need-bases
+.PHONY: help setup demo test test-fast lint reference pictures coverage mutants bench soak clean pipeline-check pipeline-setup pipeline-approval $(addprefix lint-,$(LINTERS)) built need-built need-machines need-linting need-testing need-soaking need-bases
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
@@ -44,9 +44,12 @@ demo: .venv/installed need-machines ## From nothing to a user's own agent that a
 	run hermesops instance chat $(USER_NAME) 'RUN: hostname' --reason demo
 	printf '\n%s\n' 'next, to watch it: hermesops local up --monitoring'
 
-test: .venv/installed need-testing ## All tests; T='-k word' chooses among them
+test: .venv/installed need-testing need-built ## All tests; T='-k word' chooses among them
 	@echo "==> Testing with $(WORKERS) workers; what boots machines runs in one of them, one after the other"
 	pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(T)
+
+built: .venv/installed need-testing ## What tests need and no package brings, built or fetched once: a quarter of an hour on a new computer
+	@python -m tests.support.suite.built
 
 test-fast: .venv/installed ## What to run on each save: unit tests, without root, machines and those that take turns
 	@pytest -q -n $(WORKERS) --dist load -m 'not (turns or machines)' tests/unit $(T)
@@ -74,7 +77,7 @@ pictures: .venv/installed need-testing ## Make the README's pictures, runbooks/p
 	@echo "==> Making runbooks/pictures"
 	python -m tests.support.documents.pictures
 
-coverage: .venv/installed need-testing ## Which lines of hermesops tests run, their children's included; T chooses tests
+coverage: .venv/installed need-testing need-built ## Which lines of hermesops tests run, their children's included; T chooses tests
 	@echo "==> Measuring which lines tests run"
 	mkdir -p .coverage
 	coverage erase
@@ -82,7 +85,7 @@ coverage: .venv/installed need-testing ## Which lines of hermesops tests run, th
 	coverage combine --quiet
 	coverage report
 
-mutants: .venv/installed need-testing ## Planted bugs, each of which a test has to notice; T='L12 R01' chooses among them
+mutants: .venv/installed need-testing need-built ## Planted bugs, each of which a test has to notice; T='L12 R01' chooses among them
 	@echo "==> Testing the tests with planted bugs"
 	python -m tests.support.suite.mutants $(T)
 
@@ -91,7 +94,7 @@ bench: .venv/installed need-machines ## How fast it is, with what it was compare
 	python -m tests.bench $(T)
 
 # pytest ends with 5 where T chooses none.
-soak: .venv/installed need-soaking need-bases ## The full counts of what make test samples, and what needs whole computers
+soak: .venv/installed need-soaking need-bases need-built ## The full counts of what make test samples, and what needs whole computers
 	@echo "==> Soaking"
 	pytest tests/soak -s $(T) || [ $$? = 5 ]
 	HERMESOPS_TEST_ALL=1 pytest -m turns $(T) || [ $$? = 5 ]
@@ -156,6 +159,10 @@ build/uv/bin/uv: .uv.txt
 	echo "==> Installing uv into build/uv"
 	python3 -m venv build/uv
 	build/uv/bin/pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes --requirement .uv.txt
+
+# Whoever chooses tests waits only for what those need. What cannot be had is for tests to say: they are skipped, or fail.
+need-built: .venv/installed need-testing
+	@$(if $(T),,python -m tests.support.suite.built || true)
 
 need-machines:
 	@$(call need,$(MACHINES))

@@ -12,7 +12,7 @@ import httpx
 
 from hermesops.model.route import issue_token
 from tests.bench.figures import Board, seconds_of
-from tests.support.real import litellm_router, postgresql
+from tests.support.real import litellm_environment, litellm_router, postgresql
 from tests.support.real.registries import placed
 
 RUNS = 200
@@ -22,7 +22,7 @@ _MOST_MS = 20
 
 def measure(board: Board, folder: Path) -> None:
     """Add the figures."""
-    interpreter = litellm_router.python()
+    interpreter = litellm_environment.python()
     assert interpreter, "LiteLLM needs uv to be installed"
     with (
         postgresql.running() as server,

@@ -7,7 +7,7 @@ import pytest
 
 from hermesops.registry import Registry
 from tests.support.fakes.driver import PretendDriver, pretended
-from tests.support.real import litellm_router, postgresql
+from tests.support.real import litellm_environment, litellm_router, postgresql
 from tests.support.real.registries import TurnedClock, registry_at
 from tests.support.suite.prerequisites import require
 from tests.support.worlds.local_server import LocalCloud, serving
@@ -64,7 +64,7 @@ def with_litellm(
     postgresql_server: postgresql.PostgreSql,
     providers: litellm_router.Providers,
 ) -> Iterator[tuple[litellm_router.RealRouter, Registry]]:
-    interpreter = litellm_router.python()
+    interpreter = litellm_environment.python()
     require(interpreter, "uv, to install LiteLLM")
     assert interpreter
     folder = tmp_path_factory.mktemp("litellm") / "router"

@@ -17,7 +17,8 @@ from hermesops.model.route import ROUTES, ModelRoute, issue_token
 from hermesops.registry import Registry
 from hermesops.router.usage import Usage
 from hermesops.waiting import Pending, pause, until
-from tests.support.real.litellm_router import KEYS, Providers, RealRouter, python
+from tests.support.real.litellm_environment import python
+from tests.support.real.litellm_router import KEYS, Providers, RealRouter
 from tests.support.real.registries import placed
 
 pytestmark = [pytest.mark.postgres, pytest.mark.turns(30), pytest.mark.xdist_group("litellm")]

@@ -15,7 +15,8 @@ from hermesops.image.machines import is_build_machine
 from hermesops.model.ids import MachineId
 from tests.support.images.builds import CANARY, Made, Workshop
 from tests.support.real.agents import role_variables
-from tests.support.real.machines import base_python, tested_base
+from tests.support.real.bases import tested_base
+from tests.support.real.machines import base_python
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
 

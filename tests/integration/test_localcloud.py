@@ -20,7 +20,7 @@ from websockets.asyncio.client import connect
 
 from hermesops.localcloud.drivers.nspawn.world_lock import tag_of
 from hermesops.waiting import Pending, until
-from tests.support.real.machines import cached_bases, cached_tools
+from tests.support.suite.kept import cached_bases, shared_cache
 from tests.support.worlds.left_worlds import remember_folder, remember_world
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
@@ -82,10 +82,9 @@ def operator() -> Iterator[Operator]:
     # Not pytest's own folder: another run tidies that up, and a world holds mounts.
     home = Path(tempfile.mkdtemp(prefix="hermesops-operator-"))
     (home / "cache").mkdir()
-    for kept in (cached_bases(), cached_tools()):
-        kept.mkdir(exist_ok=True)
-    (home / "cache" / "bases").symlink_to(cached_bases())
-    (home / "cache" / "tools").symlink_to(cached_tools())
+    for name, kept in {"bases": cached_bases(), "tools": shared_cache() / "tools"}.items():
+        kept.mkdir(parents=True, exist_ok=True)
+        (home / "cache" / name).symlink_to(kept)
     made = Operator(home)
     remember_world(made.world)
     remember_folder(home)

@@ -22,9 +22,9 @@ from hermesops.model.image import PLATFORM_IMAGE
 from hermesops.router import build as router
 from hermesops.settings import Environment
 from tests.support.images.builds import CANARY, Workshop
-from tests.support.real.machines import tested_base
-from tests.support.real.object_store import versitygw
-from tests.support.worlds.converged import shared_cache
+from tests.support.real.bases import tested_base
+from tests.support.real.go_programs import VERSITYGW
+from tests.support.suite.kept import shared_cache
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(120)]
 
@@ -64,7 +64,7 @@ def _programs(folder: Path) -> PlatformPrograms:
     environ = {key: value for key, value in os.environ.items() if not key.startswith("HERMESOPS_")}  # noqa: TID251
     env = Environment.load("local", {**environ, "HERMESOPS_HOME": str(folder), "HERMESOPS_CACHE": str(shared_cache())})
     found = PlatformPrograms(
-        object_store=versitygw(),
+        object_store=VERSITYGW.built(),
         loki=None,
         ingest=folder / "hermes-ingest",
         router=folder / "hermes-router.pyz",

@@ -18,7 +18,8 @@ from hermesops.image.download import Pip
 from hermesops.model.ids import MachineId
 from hermesops.router import build
 from tests.support.fakes.credentials import LIFE, authority_in
-from tests.support.worlds.converged import ConvergedWorld, converged_world, shared_cache
+from tests.support.suite.kept import shared_cache
+from tests.support.worlds.converged import ConvergedWorld, converged_world
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(30)]
 

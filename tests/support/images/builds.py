@@ -22,7 +22,8 @@ from hermesops.release.builder import build as releases
 from hermesops.release.builder.resolver import Resolver
 from hermesops.release.releases import HandedOut, Releases
 from tests.support.releases.signer import Operator
-from tests.support.worlds.converged import ConvergedWorld, shared_cache
+from tests.support.suite.kept import shared_cache
+from tests.support.worlds.converged import ConvergedWorld
 
 CANARY = "canary-7f3a19c2"
 PLANT = f"""

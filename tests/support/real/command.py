@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
+from tests.support.suite.kept import shared_cache
 from tests.support.worlds.left_worlds import remember_world
 from tests.support.worlds.traces import traces
 
@@ -56,11 +56,11 @@ class Command:
     @property
     def environ(self) -> dict[str, str]:
         ours = {key: value for key, value in os.environ.items() if not key.startswith("HERMESOPS_")}  # noqa: TID251
-        cache = Path(tempfile.gettempdir()) / "hermesops-test-cache"
         # Most agents of tests know nothing that anybody would miss; tests of lives and backups say otherwise.
         hasty = {"HERMESOPS_GRACE_DAYS": "0", "HERMESOPS_LAST_BACKUP": "none", "HERMESOPS_PREVIOUS_DAYS": "0"}
         hasty["HERMESOPS_MONITORING_PROFILE"] = "lean"  # or a Loki on each machine, where one was built for other tests
-        return {**ours, "HERMESOPS_HOME": str(self.home), "HERMESOPS_CACHE": str(cache), **hasty, **self.variables}
+        places = {"HERMESOPS_HOME": str(self.home), "HERMESOPS_CACHE": str(shared_cache())}
+        return {**ours, **places, **hasty, **self.variables}
 
     def with_variables(self, **variables: str) -> Self:
         return replace(self, variables={**self.variables, **variables})

@@ -7,15 +7,25 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.support.suite.kept import shared_cache
+
+PLATFORM = ("nginx", "prometheus", "prometheus-alertmanager", "libsnappy1v5")
+"""What the platform's monitoring runs; Prometheus and Alertmanager bring promtool and amtool."""
+
 
 def unpacked(*packages: str) -> Path | None:
     """The root below which these packages are unpacked; ``None`` where they are not to be had."""
-    root = Path(tempfile.gettempdir()) / "hermesops-test-cache" / "debian"
+    root = shared_cache() / "debian"
     root.mkdir(parents=True, exist_ok=True)
     with (root.parent / "debian.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several test processes want them at once
-        missing = [name for name in packages if not (root / ".unpacked" / name).exists()]
+        missing = [name for name in packages if not is_unpacked(name)]
         return root if not missing or _unpack(missing, root) else None
+
+
+def is_unpacked(package: str) -> bool:
+    """Whether a package is there."""
+    return (shared_cache() / "debian" / ".unpacked" / package).exists()
 
 
 def programs(package: str, program: str) -> Path | None:

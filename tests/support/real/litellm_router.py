@@ -1,16 +1,8 @@
-"""The platform's model router on loopback: LiteLLM as its lock has it, with our hooks, before scripted providers.
+"""The platform's model router on loopback: LiteLLM as its lock has it, with our hooks, before scripted providers."""
 
-LiteLLM is installed once, from its lock, into the cache that test runs share.
-"""
-
-import fcntl
-import hashlib
 import json
-import os
 import secrets
-import shutil
 import subprocess
-import sys
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
@@ -26,52 +18,20 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from hermesops import assets, waiting
+from hermesops import waiting
 from hermesops.localcloud.server.listener import listen
 from hermesops.registry import Registry
 from hermesops.router import build
 from hermesops.waiting import pause
 from tests.support.real.postgresql import PostgreSql
 from tests.support.real.registries import registry_at
-from tests.support.worlds.converged import shared_cache
 
-ROLE = "hermes_platform_llm_router"
 KEYS = {
     "anthropic": "sk-ant-canary-of-anthropic-0123456789",
     "openai": "sk-proj-canary-of-openai-0123456789",
     "gemini": "AIzaCanaryOfGemini0123456789",
 }
-_INSTALL_S, _START_S = 900.0, 180.0
-
-
-def python() -> Path | None:
-    """The Python of an environment with LiteLLM, made first where the cache lacks it; ``None`` without uv."""
-    uv = shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.defpath}")
-    lock = assets.folder("roles") / ROLE / "files/requirements.txt"
-    digest = hashlib.sha256(lock.read_bytes()).hexdigest()[:16]
-    place = shared_cache() / f"litellm-{digest}"
-    if uv is None:
-        return None
-    shared_cache().mkdir(parents=True, exist_ok=True)
-    with (shared_cache() / "litellm.lock").open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        if not (place / "complete").exists():
-            shutil.rmtree(place, ignore_errors=True)
-            making: list[str | Path] = [uv, "venv", "--quiet", "--python", "3.11", place]
-            installing: list[str | Path] = [
-                uv,
-                "pip",
-                "sync",
-                "--quiet",
-                "--require-hashes",
-                "--python",
-                place / "bin/python",
-                lock,
-            ]
-            for command in (making, [*installing, "--compile-bytecode"]):
-                subprocess.run(command, check=True, timeout=_INSTALL_S)
-            (place / "complete").touch()
-    return place / "bin/python"
+_START_S = 180.0
 
 
 @dataclass

@@ -1,7 +1,6 @@
 """A running machine for a test, from the driver alone: no API server in between."""
 
 import json
-import os
 import secrets
 import shutil
 import tempfile
@@ -13,13 +12,12 @@ from uuid import uuid4
 
 import httpx
 
-from hermesops import assets
 from hermesops.localcloud.drivers.interface import Driver, MachinePlan, MachinePower
-from hermesops.localcloud.drivers.nspawn.disks.base_image import find_definition, read_definition
 from hermesops.localcloud.drivers.nspawn.driver import NspawnDriver
 from hermesops.model.ids import ImageId, MachineId
-from hermesops.settings import FIELDS
 from hermesops.waiting import Pending, until
+from tests.support.real.bases import manifest, tested_base
+from tests.support.suite.kept import cached_bases
 from tests.support.worlds.left_worlds import remember_world
 
 
@@ -96,28 +94,9 @@ class TestMachine:
         await until(observe, what="a new boot", timeout_s=20, every_s=0.05)
 
 
-def cached_tools() -> Path:
-    """Where test runs keep the programs that they build from source."""
-    return cached_bases().with_name("tools")
-
-
-def cached_bases() -> Path:
-    """Where bases are kept between test runs: a folder that the environment names, or one of the tests' own."""
-    named = os.environ.get("HERMESOPS_TEST_BASES")  # noqa: TID251 - the tests' own switch, not a setting
-    return Path(named) if named else Path(tempfile.gettempdir()) / "hermesops-test-bases"
-
-
-def tested_base() -> Path:
-    """The definition of the base that machines boot from: the default's, unless the environment names another."""
-    named = os.environ.get("HERMESOPS_TEST_BASE")  # noqa: TID251 - the tests' own switch, not a setting
-    return find_definition(assets.folder("images"), named or FIELDS["local.base"].default)
-
-
 def base_python() -> str:
     """The Python of that base, as ``3.11``; it has to be built."""
-    definition = read_definition(tested_base())
-    manifest = cached_bases() / f"{definition.name}-{definition.digest}" / "base.json"
-    return ".".join(json.loads(manifest.read_text())["packages"]["python3"].split(".")[:2])
+    return ".".join(json.loads(manifest().read_text())["packages"]["python3"].split(".")[:2])
 
 
 def new_driver(state: Path) -> NspawnDriver:

@@ -1,9 +1,6 @@
 """An object store as a local world has one, with a bucket that keeps versions; built once, served for a whole run."""
 
-import asyncio
 import contextlib
-import os
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,26 +9,17 @@ from typing import TYPE_CHECKING
 import boto3
 import httpx
 
-from hermesops.assets import folder
 from hermesops.aws_client import client_options
 from hermesops.backup.repository import Bucket
 from hermesops.backup.store.object_store import ObjectStore
-from hermesops.localcloud.world.go_tools import GoTools
 from hermesops.model.backup import Credential
+from tests.support.real.go_programs import VERSITYGW
 from tests.support.worlds.served import served_world
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-VERSITYGW = "github.com/versity/versitygw/cmd/versitygw"
 _TIMEOUT_S = 150.0
-
-
-def versitygw() -> Path:
-    """The program, from the cache that test runs share."""
-    cache = Path(tempfile.gettempdir()) / "hermesops-test-cache"
-    environ = dict(os.environ)  # noqa: TID251 - a build needs HOME, PATH and proxies, as the command passes them
-    return asyncio.run(GoTools(folder("images") / "tools", cache, environ, lambda _: None).build(VERSITYGW))
 
 
 @dataclass(frozen=True)
@@ -53,7 +41,7 @@ class ServedStore:
 @contextlib.contextmanager
 def served_store(world: Path) -> Iterator[ServedStore]:
     """Serve one until the block ends."""
-    with served_world(world, object_store_program=versitygw()) as up:
+    with served_world(world, object_store_program=VERSITYGW.built()) as up:
         url = f"{up.api_url}/local/object-store"
         answer = httpx.post(url, headers=up.headers, timeout=_TIMEOUT_S, trust_env=False)
         assert answer.is_success, answer.text

@@ -32,12 +32,11 @@ from hermesops.pki.authority import Authority
 from hermesops.pki.client import client_context
 from tests.support.fakes.credentials import LIFE, authority_in
 from tests.support.real import host_figures
-from tests.support.real.debian import unpacked
+from tests.support.real.debian import PLATFORM, unpacked
 from tests.support.real.host_figures import HostFigures
 from tests.support.releases.role_files import defaults_of, rendered
 
 ROLE = "hermes_platform_monitoring"
-PACKAGES = ("nginx", "prometheus", "prometheus-alertmanager", "libsnappy1v5")
 ENVIRONMENT = "local"
 
 _STARTS_S = 60.0
@@ -149,7 +148,7 @@ class PlatformHost:
 
 def programs() -> Path | None:
     """The root of Debian's programs; ``None`` where they are not to be had."""
-    return unpacked(*PACKAGES)
+    return unpacked(*PLATFORM)
 
 
 @contextmanager

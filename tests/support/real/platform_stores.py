@@ -15,7 +15,7 @@ from hermesops.model.certificate import CallerName
 from hermesops.model.ids import MachineId
 from hermesops.pki.authority import Authority
 from tests.support.fakes.credentials import authority_in
-from tests.support.real.object_store import versitygw
+from tests.support.real.go_programs import VERSITYGW
 from tests.support.worlds.converged import ConvergedWorld
 
 ENVIRONMENT = "local"
@@ -106,7 +106,7 @@ class StoresHost:
 async def stores_host(world: ConvergedWorld) -> AsyncIterator[StoresHost]:
     """A machine with a certificate for its address; gone afterwards."""
     authority = authority_in(world.folder, environment=ENVIRONMENT)
-    program = await asyncio.to_thread(versitygw)
+    program = await asyncio.to_thread(VERSITYGW.built)
     async with world.machine() as machine_id:
         address = str(world.driver.daemon_address(machine_id)[0])
         own = authority.serve([address, "127.0.0.1", NAME], life=_LIFE)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hermesops import assets
 from hermesops.localcloud.drivers.nspawn.disks.base_image import BaseDefinition, ensure_base, read_definition
-from tests.support.real.machines import cached_bases
+from tests.support.suite.kept import cached_bases
 
 _KERNEL = ("linux-image-cloud-amd64", "zstd")  # zstd: an initramfs that is quick to unpack
 _AGENT = ("qemu-guest-agent", "udev")

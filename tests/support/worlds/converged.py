@@ -19,11 +19,6 @@ from tests.support.worlds.left_worlds import remember_folder
 from tests.support.worlds.local_server import LocalCloud, serving
 
 
-def shared_cache() -> Path:
-    """Where wheels are kept between test runs."""
-    return Path(tempfile.gettempdir()) / "hermesops-test-cache"
-
-
 @dataclass
 class ConvergedWorld:
     """A running world.
