@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from hermesops.errors import BrokenInvariantError, RefusedError
@@ -62,7 +63,7 @@ def pin_of(wheel: Blob) -> Pin:
 
 def runs_everywhere(wheel: Blob) -> bool:
     """Whether a wheel is for every Python 3 and every platform: there is no other one of it worth fetching."""
-    return wheel.name.endswith("-py3-none-any.whl")
+    return Tag("py3", "none", "any") in parse_wheel_filename(wheel.name)[3]
 
 
 def known_wheels(pins: Sequence[Pin], kept: Iterable[Blob]) -> dict[str, Blob]:

@@ -4,7 +4,7 @@ import pytest
 
 from hermesops.errors import BrokenInvariantError, RefusedError
 from hermesops.node.release.documents.lock import Blob
-from hermesops.release.requirements import Pin, known_wheels, parse, pin_of, render
+from hermesops.release.requirements import Pin, known_wheels, parse, pin_of, render, runs_everywhere
 
 A, B, C = "a" * 64, "b" * 64, "c" * 64
 RESOLVED = f"""\
@@ -46,3 +46,13 @@ def test_what_was_taken_once_is_taken_again() -> None:
 def test_a_file_that_is_no_wheel_is_named() -> None:
     with pytest.raises(RefusedError, match=r"agent\.zip is not named as a wheel is"):
         pin_of(Blob("agent.zip", A, 1))
+
+
+@pytest.mark.parametrize("tags", ["py3-none-any", "py2.py3-none-any"])
+def test_a_wheel_for_every_python_is_known_by_its_name(tags: str) -> None:
+    assert runs_everywhere(Blob(f"aiohttp-3.14.1-{tags}.whl", B, 1))
+
+
+@pytest.mark.parametrize("tags", ["cp312-cp312-manylinux_2_28_x86_64", "cp311-abi3-linux_x86_64", "py2-none-any"])
+def test_a_wheel_for_some_is_not(tags: str) -> None:
+    assert not runs_everywhere(Blob(f"aiohttp-3.14.1-{tags}.whl", B, 1))
