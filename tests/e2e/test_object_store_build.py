@@ -9,7 +9,7 @@ import pytest
 
 from hermesops.app.container_parts import local_world as local_world_server
 from hermesops.settings import Environment
-from hermesops.waiting import Pending, until
+from hermesops.waiting import Pending, pause, until
 from tests.support.real.command import local_world
 
 _GO = """#!/bin/sh
@@ -64,6 +64,37 @@ async def test_a_build_under_way_keeps_no_server_from_ending(tmp_path: Path, mon
     env = Environment.load("local", {"HERMESOPS_HOME": str(tmp_path), "PATH": os.defpath})
     async with asyncio.timeout(30):
         await local_world_server.serve_world(env, "sim", report=print, upstream=None, platform=())
+
+
+async def test_nothing_is_built_before_there_is_an_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, accounts = asyncio.Event(), dict[str, str]()
+
+    class Tools:
+        def place(self, _: str) -> Path:
+            return tmp_path / "versitygw"
+
+        async def build(self, _: str) -> None:
+            begun.set()
+
+    class Registry:
+        def read(self) -> dict[str, str]:
+            return dict(accounts)
+
+    monkeypatch.setattr(local_world_server, "_tools", lambda *_, **__: Tools())
+    monkeypatch.setattr(local_world_server, "_LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(local_world_server._Ledger, "_registry", lambda _: Registry())
+    env = Environment.load("local", {"HERMESOPS_HOME": str(tmp_path), "PATH": os.defpath})
+    ledger = local_world_server._Ledger(env)
+    building = asyncio.create_task(local_world_server._build_beside(env, ledger, print))
+    for _ in range(5):
+        ledger.read()
+        await pause(0.02)
+    assert not begun.is_set()
+    accounts["ada"] = "hers"
+    ledger.read()
+    async with asyncio.timeout(20):
+        await building
+    assert begun.is_set()
 
 
 async def written(file: Path) -> None:
