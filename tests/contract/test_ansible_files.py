@@ -6,6 +6,7 @@ import os
 import pwd
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ import pytest
 import yaml
 
 from hermesops import assets
+
+pytestmark = pytest.mark.turns(22)
 
 USER = {"owner": pwd.getpwuid(os.geteuid()).pw_name, "group": grp.getgrgid(os.getegid()).gr_name}
 
@@ -26,14 +29,13 @@ class Host:
     folder: Path
 
     def bring(self, *entries: dict[str, Any] | str, check: bool = False) -> dict[str, Any]:
-        """Run the task; its result. Entries that are text are Jinja that makes a list."""
-        files = entries[0] if isinstance(entries[0], str) else [{**USER, **one} for one in entries]  # type: ignore[dict-item]
-        task = {"name": "Bring files", "hermes_files": {"files": files}, "register": "result"}
-        shown = {
-            "name": "Show",
-            "ansible.builtin.copy": {"content": "{{ result | to_json }}", "dest": str(self.result)},
-        }
-        tasks = [{**task, "failed_when": False}, {**shown, "check_mode": False}]
+        """Run one task; its result. Entries that are text are Jinja that makes a list."""
+        (result,) = self.bring_each(entries, check=check)
+        return result
+
+    def bring_each(self, *lists: Sequence[dict[str, Any] | str], check: bool = False) -> list[dict[str, Any]]:
+        """Run a task for each list, one after the other; their results."""
+        tasks = [task for entries in lists for task in self._tasks(entries)]
         play = [{"hosts": "localhost", "gather_facts": False, "vars": {"who": "ada"}, "roles": [self.role.name]}]
         (self.role / "tasks" / "main.yml").write_text(yaml.safe_dump(tasks))
         playbook = self.role.parent / "play.yml"
@@ -45,17 +47,19 @@ class Host:
             "ANSIBLE_ROLES_PATH": str(self.role.parent),
             "ANSIBLE_REMOTE_TMP": str(self.role.parent / "remote"),
             "ANSIBLE_INVENTORY_UNPARSED_FAILED": "false",
+            "ANSIBLE_CALLBACK_RESULT_FORMAT": "json",
         }
         command = ["ansible-playbook", "-c", "local", "-i", "localhost,", *["--check"][: int(check)], str(playbook)]
         ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
         assert ran.returncode == 0, ran.stdout + ran.stderr
-        result: dict[str, Any] = json.loads(self.result.read_text())
-        return result
+        shown = ran.stdout.split("ok: [localhost] => {")[1:]
+        results = [json.JSONDecoder().raw_decode("{" + text)[0].get("result") for text in shown]
+        return [result for result in results if result is not None]
 
-    @property
-    def result(self) -> Path:
-        """Where the task's result is written."""
-        return self.role.parent / "result.json"
+    def _tasks(self, entries: Sequence[dict[str, Any] | str]) -> list[dict[str, Any]]:
+        files = entries[0] if isinstance(entries[0], str) else [{**USER, **one} for one in entries]  # type: ignore[dict-item]
+        task = {"name": "Bring files", "hermes_files": {"files": files}, "register": "result", "failed_when": False}
+        return [task, {"name": "Show", "ansible.builtin.debug": {"var": "result"}}]
 
 
 @pytest.fixture
@@ -97,8 +101,10 @@ def test_files_of_each_kind_are_made_in_order_and_a_second_run_changes_nothing(h
 def test_what_differs_is_mended_and_nothing_else(host: Host) -> None:
     one, other = host.folder / "one", host.folder / "other"
     entries = [{"path": str(one), "content": "1"}, {"path": str(other), "content": "2"}]
-    host.bring(*entries)
+    one.write_text("1")
     one.chmod(0o666)
+    other.write_text("2")
+    other.chmod(0o644)
     assert host.bring(*entries)["changed_files"] == [str(one)]
     assert one.stat().st_mode & 0o777 == 0o644
     other.write_text("3")
@@ -110,47 +116,42 @@ def test_what_differs_is_mended_and_nothing_else(host: Host) -> None:
     assert not one.exists()
 
 
-def test_a_content_that_is_refused_changes_no_file_also_not_those_before_it(host: Host) -> None:
-    good, bad = host.folder / "good", host.folder / "bad"
-    bad.write_text("as it was")
-    result = host.bring(
-        {"path": str(good), "content": "x"},
-        {"path": str(bad), "content": "goodbye", "validate": "grep --quiet hello %s"},
-    )
-    assert f"{bad}: grep --quiet hello %s refused it" in result["msg"]
-    assert not good.exists()
-    assert bad.read_text() == "as it was"
-    assert [one.name for one in host.folder.iterdir()] == ["bad"]
-
-
-def test_a_link_in_the_place_of_a_file_is_replaced_and_what_it_leads_to_is_left_alone(host: Host) -> None:
+def test_what_is_refused_or_cannot_be_done_is_told_and_changes_nothing(host: Host) -> None:
+    """Also no file of the list before it; a link in the place of a file is replaced, not followed."""
+    good, bad, data = host.folder / "good", host.folder / "bad", host.folder / "data"
     target, path = host.folder / "target", host.folder / "path"
+    bad.write_text("as it was")
+    data.mkdir()
     target.write_text("foreign")
     path.symlink_to(target)
-    host.bring({"path": str(path), "content": "ours"})
+    invalid, folder_as_file, folder_removed, _ = host.bring_each(
+        [
+            {"path": str(good), "content": "x"},
+            {"path": str(bad), "content": "goodbye", "validate": "grep --quiet hello %s"},
+        ],
+        [{"path": str(data), "content": "x"}],
+        [{"path": str(data), "state": "absent"}],
+        [{"path": str(path), "content": "ours"}],
+    )
+    assert f"{bad}: grep --quiet hello %s refused it" in invalid["msg"]
+    assert not good.exists()
+    assert bad.read_text() == "as it was"
+    assert folder_as_file["msg"] == f"{data}: Is a directory"
+    assert "is a folder" in folder_removed["msg"]
+    assert data.is_dir()
     assert (path.is_symlink(), path.read_text(), target.read_text()) == (False, "ours", "foreign")
-
-
-def test_a_folder_is_never_removed(host: Host) -> None:
-    (host.folder / "data").mkdir()
-    assert "is a folder" in host.bring({"path": str(host.folder / "data"), "state": "absent"})["msg"]
-    assert (host.folder / "data").is_dir()
-
-
-def test_what_the_host_cannot_do_is_told_with_its_path(host: Host) -> None:
-    (host.folder / "data").mkdir()
-    result = host.bring({"path": str(host.folder / "data"), "content": "x"})
-    assert result["msg"] == f"{host.folder}/data: Is a directory"
-    assert [one.name for one in host.folder.iterdir()] == ["data"]
+    assert sorted(one.name for one in host.folder.iterdir()) == ["bad", "data", "path", "target"]
 
 
 def test_lists_of_files_that_are_alike_need_no_line_for_each(host: Host) -> None:
     own = f"owner='{USER['owner']}', group='{USER['group']}'"
     folder = str(host.folder)
-    host.bring(f"{{{{ ['', 'a', 'b'] | hermes_files('{folder}/made', state='directory', {own}) }}}}")
-    assert sorted(one.name for one in (host.folder / "made").iterdir()) == ["a", "b"]
-    host.bring(f"{{{{ ['greeting'] | hermes_files('{folder}', template='{{}}.j2', {own}) }}}}")
-    assert (host.folder / "greeting").read_text() == "hello ada\n"
     (host.folder / "old").write_text("x")
-    host.bring(f"{{{{ {{'new': 'y', 'old': ''}} | hermes_contents('{folder}', mode='0600', {own}) }}}}")
+    host.bring_each(
+        [f"{{{{ ['', 'a', 'b'] | hermes_files('{folder}/made', state='directory', {own}) }}}}"],
+        [f"{{{{ ['greeting'] | hermes_files('{folder}', template='{{}}.j2', {own}) }}}}"],
+        [f"{{{{ {{'new': 'y', 'old': ''}} | hermes_contents('{folder}', mode='0600', {own}) }}}}"],
+    )
+    assert sorted(one.name for one in (host.folder / "made").iterdir()) == ["a", "b"]
+    assert (host.folder / "greeting").read_text() == "hello ada\n"
     assert ((host.folder / "new").read_text(), (host.folder / "old").read_text()) == ("y", "x")
