@@ -123,14 +123,11 @@ def is_replayed(scenario: Scenario, number: int) -> bool:
     )
 
 
-def replayed_steps() -> Iterator[tuple[Scenario, int]]:
-    """Every step that the embedded engine is held to."""
-    for name, place in SCENARIOS.items():
-        if isinstance(place, Reproduced):
-            scenario = Scenario(name)
-            for number in scenario.steps:
-                if number not in place.ours and is_replayed(scenario, number):
-                    yield scenario, number
+def replayed_steps(scenario: Scenario) -> list[int]:
+    """The steps of a scenario that the embedded engine is held to."""
+    place = SCENARIOS[scenario.name]
+    assert isinstance(place, Reproduced)
+    return [number for number in scenario.steps if number not in place.ours and is_replayed(scenario, number)]
 
 
 def raced(scenario: Scenario, number: int) -> bool:

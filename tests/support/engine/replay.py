@@ -17,13 +17,13 @@ from hermesops.engine.embedded.run.events import EventLog
 from hermesops.engine.embedded.run.program import Monitor
 from hermesops.engine.embedded.run.stack_run import Run
 from hermesops.engine.options import EngineConfig, RunKind, RunOptions
-from tests.support.engine.recordings import PASSPHRASE, STACK, Replay, Scenario, state_of
+from tests.support.engine.recordings import FOLDER, PASSPHRASE, STACK, Replay, Scenario, state_of
 
 KINDS: dict[str, RunKind] = {"destroy": "destroy", "refresh": "refresh", "cli": "import"}
 """What recorded steps do that run no program."""
 
-KEYS: dict[str, bytes] = {}
-"""Keys of the recorded states' secrets; each takes a second to derive."""
+KEYS = {salt: bytes.fromhex(key) for salt, key in json.loads((FOLDER / "keys.json").read_text()).items()}
+"""Keys of the recorded states' secrets by their salt lines; each takes half a second to derive."""
 
 
 @dataclass
