@@ -932,7 +932,7 @@ OBJECTIVES: dict[str, tuple[Case, ...]] = {
         *_explained(1, 1),
         *_explained(14, 1),
         *_explained(14, 4),
-        _explained(1000, 100)[0],
+        _explained(200, 20)[0],
         Case(
             Kind.BELOW,
             "a gateway that loops is that loop alone, also while it begins",

@@ -1,5 +1,7 @@
 """Runs cases of alert rules with the real promtool: series in, what fires when out.
 
+promtool evaluates all rules that it is given, at each step. A case needs those that its alert reads, which are few.
+
 Source: prometheus.io/docs/prometheus/2.42/configuration/unit_testing_rules. Time begins at 0, as do machines' clocks.
 """
 
@@ -19,6 +21,9 @@ from hermesops import assets
 from hermesops.alerts.rules import AlertRule, alert_rules
 
 RULES = assets.folder("roles") / "hermes_platform_monitoring" / "files" / "rules"
+
+_NAME = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]*")
+_ALERT_PATTERN = re.compile(r'alertname=~"([^"]*)"')
 
 Labels = Mapping[str, str]
 
@@ -65,12 +70,6 @@ def all_rules() -> tuple[AlertRule, ...]:
     return tuple(rule for path in files() for rule in alert_rules(path.read_text(), str(path)))
 
 
-@cache
-def _groups() -> tuple[str, ...]:
-    """In the order in which they are evaluated."""
-    return tuple(group["name"] for path in files() for group in yaml.safe_load(path.read_text())["groups"])
-
-
 def rule_of(alert: str, case: Case) -> AlertRule:
     """The one rule that a case is about."""
     found = [
@@ -84,12 +83,68 @@ def rule_of(alert: str, case: Case) -> AlertRule:
     return found[0]
 
 
-def run(promtool: Path, folder: Path, alert: str, cases: Sequence[Case]) -> str:
-    """What promtool has against these cases; empty where all is as they say."""
-    document = _document([_test(alert, case) for case in cases])
+def groups(alert: str = "") -> list[dict[str, Any]]:
+    """The groups of rules in the order in which they are evaluated.
+
+    Args:
+        alert: Only it, and the rules whose series it reads, also by way of others; empty for all rules.
+    """
+    deployed = [group for path in files() for group in yaml.safe_load(path.read_text())["groups"]]
+    wanted = _read_by(alert, [rule for group in deployed for rule in group["rules"]])
+    kept = (
+        {**group, "rules": [rule for rule in group["rules"] if not alert or _name(rule) in wanted]}
+        for group in deployed
+    )
+    return [group for group in kept if group["rules"]]
+
+
+def _read_by(alert: str, rules: Sequence[Mapping[str, str]]) -> set[str]:
+    """The names of an alert and of all records and alerts that it depends on."""
+    names, found, added = {_name(rule) for rule in rules}, set[str](), {alert}
+    while added:
+        found |= added
+        expressions = [rule["expr"] for rule in rules if _name(rule) in added]
+        added = {name for name in names - found if any(_reads(one, name) for one in expressions)}
+    return found
+
+
+def _reads(expression: str, name: str) -> bool:
+    """Whether an expression names a record or an alert, or has a pattern of alerts' names that fits it."""
+    patterns = _ALERT_PATTERN.findall(expression)
+    return name in _NAME.findall(expression) or any(re.fullmatch(pattern, name) for pattern in patterns)
+
+
+def _name(rule: Mapping[str, str]) -> str:
+    return rule.get("record") or rule["alert"]
+
+
+def run(promtool: Path, folder: Path, alert: str, cases: Sequence[Case], *, with_all: bool = False) -> str:
+    """What promtool has against these cases; empty where all is as they say.
+
+    Args:
+        with_all: Evaluate all rules, not only those that the alert needs: a rule that cannot be evaluated is told.
+    """
+    document = _document(folder, "" if with_all else alert, [_test(alert, case) for case in cases])
     (folder / "test.yml").write_text(yaml.safe_dump(document, sort_keys=False, width=10_000))
     done = subprocess.run(
         [promtool, "test", "rules", "test.yml"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+def unevaluated(promtool: Path, folder: Path, cases: Sequence[Case], *, every_s: int) -> str:
+    """What promtool says of rules, of all that there are, that cannot be evaluated over the series of these cases."""
+    tests = [
+        {
+            **_input(case),
+            "evaluated_s": every_s,
+            "promql_expr_test": [{"expr": "absent(vector(1))", "eval_time": f"{max(case.firing)}s", "exp_samples": []}],
+        }
+        for case in cases
+    ]
+    (folder / "evaluated.yml").write_text(yaml.safe_dump(_document(folder, "", tests), sort_keys=False, width=10_000))
+    done = subprocess.run(
+        [promtool, "test", "rules", "evaluated.yml"], cwd=folder, capture_output=True, text=True, check=False
     )
     return "" if done.returncode == 0 else done.stdout + done.stderr
 
@@ -101,7 +156,9 @@ def annotations(promtool: Path, folder: Path, alert: str, case: Case) -> list[st
         **_input(case),
         "alert_rule_test": [{"eval_time": f"{at}s", "alertname": alert, "exp_alerts": []}],
     }
-    (folder / "annotations.yml").write_text(yaml.safe_dump(_document([test]), sort_keys=False, width=10_000))
+    (folder / "annotations.yml").write_text(
+        yaml.safe_dump(_document(folder, alert, [test]), sort_keys=False, width=10_000)
+    )
     done = subprocess.run(
         [promtool, "test", "rules", "annotations.yml"], cwd=folder, capture_output=True, text=True, check=False
     )
@@ -118,7 +175,7 @@ def without_answer(
         "input_series": [{"series": name, "values": values} for name, values in series.items()],
         "promql_expr_test": [{"expr": query, "eval_time": f"{at_s}s", "exp_samples": []} for query in queries],
     }
-    (folder / "queries.yml").write_text(yaml.safe_dump(_document([test]), sort_keys=False, width=10_000))
+    (folder / "queries.yml").write_text(yaml.safe_dump(_document(folder, "", [test]), sort_keys=False, width=10_000))
     done = subprocess.run(
         [promtool, "test", "rules", "queries.yml"], cwd=folder, capture_output=True, text=True, check=False
     )
@@ -129,11 +186,13 @@ def without_answer(
     return [query for query in queries if query not in answered]
 
 
-def _document(tests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _document(folder: Path, alert: str, tests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    chosen = groups(alert)
+    (folder / "rules.yml").write_text(yaml.safe_dump({"groups": chosen}, sort_keys=False, width=10_000))
     return {
-        "rule_files": [str(path) for path in files()],
+        "rule_files": ["rules.yml"],
         "evaluation_interval": f"{_common(tests)}s",
-        "group_eval_order": list(_groups()),
+        "group_eval_order": [group["name"] for group in chosen],
         "tests": [{key: value for key, value in test.items() if key != "evaluated_s"} for test in tests],
     }
 
