@@ -19,15 +19,18 @@ from tests.support.real import prometheus
 from tests.support.suite.prerequisites import require
 
 SECONDS = {
-    "AgentReachabilityBurnFast": 12,
-    "AgentReachabilityBurnSlow": 16,
-    "HeartbeatMissed": 7,
-    "TurnsFailingBurnSlow": 7,
-    "TurnsFailingBurnFast": 6,
+    "AgentReachabilityBurnFast": 20,
+    "AgentReachabilityBurnSlow": 14,
+    "TurnsFailingBurnSlow": 9,
+    "HeartbeatMissed": 8,
+    "TurnsFailingBurnFast": 5,
     "GatewayDown": 4,
-    "FleetGap": 3,
+    "FleetGap": 4,
     "GatewayLooping": 3,
+    "DiskFilling page": 3,
     "CellLost": 2,
+    "MetricsIncomplete": 2,
+    "UnitFailed": 2,
 }
 """What promtool needs for all cases of an alert, where it is more than a second."""
 
@@ -55,8 +58,8 @@ def test_an_alert_does_what_its_cases_say(alert: str, program: Path, tmp_path: P
     assert not any(found), "\n".join(found)
 
 
-def test_no_case_has_series_that_a_rule_cannot_be_evaluated_over(program: Path, tmp_path: Path) -> None:
-    cases = [case for cases in CASES.values() for case in cases]
+def test_no_rule_cannot_be_evaluated_over_bad_series(program: Path, tmp_path: Path) -> None:
+    cases = [case for cases in CASES.values() for case in cases if case.kind is Kind.HOSTILE]
     assert promtool.unevaluated(program, tmp_path, cases, every_s=300) == ""
 
 
