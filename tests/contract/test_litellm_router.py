@@ -21,7 +21,7 @@ from tests.support.real.litellm_environment import python
 from tests.support.real.litellm_router import KEYS, Providers, RealRouter
 from tests.support.real.registries import placed
 
-pytestmark = [pytest.mark.postgres, pytest.mark.turns(30), pytest.mark.xdist_group("litellm")]
+pytestmark = [pytest.mark.postgres, pytest.mark.turns(70)]
 
 CANARY = "yak-canary-that-nobody-may-keep"
 ROUTE_OF = {"anthropic": "claude-haiku", "openai": "gpt-4o", "gemini": "gemini-flash"}

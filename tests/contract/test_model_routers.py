@@ -22,7 +22,7 @@ from tests.support.real.litellm_router import Providers, registry_for_routers
 from tests.support.real.registries import placed
 from tests.support.worlds.local_server import serving
 
-pytestmark = [pytest.mark.postgres, pytest.mark.xdist_group("litellm")]
+pytestmark = [pytest.mark.postgres, pytest.mark.turns(35)]
 
 CANARY = "zebra-canary-that-nobody-may-keep"
 

@@ -24,6 +24,8 @@ from tests.support.real.loki import loki
 from tests.support.real.platform_host import ENVIRONMENT, Client, PlatformHost
 from tests.support.suite.prerequisites import require
 
+pytestmark = pytest.mark.turns(20)
+
 HOUR = timedelta(hours=1)
 UNIT = "hermes-gateway.service"
 

@@ -25,6 +25,7 @@ from hermesops.settings import Environment
 from tests.support.crash.death import KilledError
 from tests.support.real.aws_account import ACCOUNT, REGION, MotoAccount, asked, aws_account, spec_of
 from tests.support.real.command import Command
+from tests.support.real.fork_server import Nursed, raised
 
 _READING = ("Get", "List", "Head", "Describe")
 _STEPS = 17
@@ -107,6 +108,7 @@ async def test_an_empty_account_gets_what_the_settings_say(aws: MotoAccount) -> 
     assert iam.get_policy(PolicyArn=spec.boundary_arn)["Policy"]["PolicyName"] == spec.boundary
 
 
+@pytest.mark.turns(9)
 async def test_killed_after_each_change_it_goes_on_and_makes_nothing_twice(
     aws: MotoAccount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +145,7 @@ async def test_killed_after_each_change_it_goes_on_and_makes_nothing_twice(
     assert aws.client("iam").list_roles()["Roles"] == []
 
 
+@pytest.mark.turns(9)
 async def test_denied_at_each_change_it_says_what_is_done_and_what_is_left(
     aws: MotoAccount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,6 +177,7 @@ async def test_denied_at_each_change_it_says_what_is_done_and_what_is_left(
     assert await is_ready(spec)
 
 
+@pytest.mark.turns(6)
 async def test_who_may_not_read_is_told_before_anything_is_touched(
     aws: MotoAccount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,6 +227,7 @@ async def test_a_key_whose_answer_was_lost_is_found_again(aws: MotoAccount, monk
     assert await is_ready(spec)
 
 
+@pytest.mark.turns(5)
 async def test_two_at_once_end_in_one_state(aws: MotoAccount) -> None:
     spec = spec_of()
     ended = await asyncio.gather(run(spec), run(spec), return_exceptions=True)
@@ -236,6 +241,7 @@ async def test_two_at_once_end_in_one_state(aws: MotoAccount) -> None:
     assert all("is not used: delete it by hand" in note for note in seen.notes)
 
 
+@pytest.mark.turns(5)
 async def test_what_somebody_changed_is_mended_and_the_rest_of_it_stays(aws: MotoAccount) -> None:
     spec = spec_of()
     await run(spec)
@@ -343,6 +349,7 @@ def command(aws: MotoAccount, tmp_path: Path) -> Command:
     return Command(tmp_path, aws.variables())
 
 
+@pytest.mark.turns(10)
 async def test_it_shows_asks_does_and_takes_back(aws: MotoAccount, command: Command) -> None:
     words = ("--env", "production", "platform", "bootstrap")
 
@@ -374,32 +381,33 @@ async def test_it_shows_asks_does_and_takes_back(aws: MotoAccount, command: Comm
     assert aws.client("s3").list_buckets()["Buckets"] == []
 
 
-@pytest.mark.parametrize(
-    ("words", "variables", "said"),
-    [
-        ("--env local", {}, "the local world needs no AWS account"),
-        ("--env prodution", {}, "prodution"),
-        ("--env production", {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, "no AWS credentials"),
-        ("--env production", {"AWS_PROFILE": "nobodys"}, "no AWS credentials"),
-        ("--env production --account 210987654321", {}, "contradicts platform.account"),
-        ("--env production --region us-east-1", {}, "contradicts platform.region"),
-        ("--env production", {"HERMESOPS_PULUMI_BACKEND": "s3://b?region=us-west-2"}, "names region us-west-2"),
-        ("--env production", {"HERMESOPS_OIDC_SUBJECTS": "repo:*"}, "lets other people's pipelines in"),
-        ("--env production", {"HERMESOPS_PLATFORM_ACCOUNT": "12"}, "platform.account"),
-    ],
+BAD: tuple[tuple[str, dict[str, str], str], ...] = (
+    ("--env local", {}, "the local world needs no AWS account"),
+    ("--env prodution", {}, "prodution"),
+    ("--env production", {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, "no AWS credentials"),
+    ("--env production", {"AWS_PROFILE": "nobodys"}, "no AWS credentials"),
+    ("--env production --account 210987654321", {}, "contradicts platform.account"),
+    ("--env production --region us-east-1", {}, "contradicts platform.region"),
+    ("--env production", {"HERMESOPS_PULUMI_BACKEND": "s3://b?region=us-west-2"}, "names region us-west-2"),
+    ("--env production", {"HERMESOPS_OIDC_SUBJECTS": "repo:*"}, "lets other people's pipelines in"),
+    ("--env production", {"HERMESOPS_PLATFORM_ACCOUNT": "12"}, "platform.account"),
 )
-async def test_bad_input_is_named_and_nothing_touched(
-    aws: MotoAccount, command: Command, words: str, variables: dict[str, str], said: str
-) -> None:
-    environment, *options = words.removeprefix("--env ").split()
-    ran = await command.with_variables(**variables).run(
-        "--env", environment, "platform", "bootstrap", *options, "--yes"
-    )
-    assert (ran.exit_code, ran.stdout) == (2, ""), str(ran)
-    assert said in ran.stderr
+
+
+async def test_bad_input_is_named_and_nothing_touched(aws: MotoAccount, command: Command) -> None:
+    unlike = list[str]()
+    async with raised() as nursery:
+        for words, variables, said in BAD:
+            _, environment, *options = words.split()
+            bootstraps = ("--env", environment, "platform", "bootstrap", *options, "--yes")
+            ran = await Nursed.of(command.with_variables(**variables), nursery).run(*bootstraps)
+            if (ran.exit_code, ran.stdout) != (2, "") or said not in ran.stderr:
+                unlike.append(f"{variables} {ran}")
+    assert not unlike, "\n".join(unlike)
     assert aws.client("s3").list_buckets()["Buckets"] == []
 
 
+@pytest.mark.turns(5)
 async def test_env_check_tells_what_of_the_account_is_missing(
     aws: MotoAccount, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

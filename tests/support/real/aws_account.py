@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import boto3
@@ -34,7 +35,7 @@ class MotoAccount:
     url: str
 
     def client(self, service: Any) -> Any:  # noqa: ANN401 - boto3 has an overload for each service
-        return boto3.client(service, endpoint_url=self.url, region_name=REGION)
+        return _client(self.url, service)
 
     def use(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Let every AWS program of this process ask here, in an account where nothing is yet."""
@@ -47,6 +48,12 @@ class MotoAccount:
         """What a child needs, to ask here."""
         names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ENDPOINT_URL", "AWS_EC2_METADATA_DISABLED")
         return {name: os.environ[name] for name in names}  # noqa: TID251 - as ``use`` put them there
+
+
+@cache
+def _client(url: str, service: Any) -> Any:  # noqa: ANN401 - as above
+    """Made once: that takes longer than all that it is asked."""
+    return boto3.client(service, endpoint_url=url, region_name=REGION)
 
 
 @contextmanager
