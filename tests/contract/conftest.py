@@ -1,10 +1,14 @@
 """What several contract tests stand on: PostgreSQL, a registry's place in either database, a local world."""
 
+import secrets
 from collections.abc import AsyncIterator, Iterator
+from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from hermesops.engine.embedded.state import secrets as state_secrets
 from hermesops.registry import Registry
 from tests.support.fakes.driver import PretendDriver, pretended
 from tests.support.real import litellm_environment, litellm_router, postgresql
@@ -22,10 +26,34 @@ def postgresql_server() -> Iterator[postgresql.PostgreSql]:
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def registry_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A registry's place: no file yet, or a database of this revision that holds nothing."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/state/registry.db"
-    new_database: str = request.getfixturevalue("postgresql_server").new_database()
-    return new_database
+    server: postgresql.PostgreSql = request.getfixturevalue("postgresql_server")
+    return server.new_registry()
+
+
+@pytest.fixture
+def empty_url(registry_url: str, request: pytest.FixtureRequest) -> str:
+    """Where no registry is yet, in either database."""
+    if registry_url.startswith("sqlite"):
+        return registry_url
+    server: postgresql.PostgreSql = request.getfixturevalue("postgresql_server")
+    return server.new_database()
+
+
+@pytest.fixture
+def one_salt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seal the states of this process's stacks with one salt: a key takes half a second, and is then derived once."""
+
+    def token_bytes(length: int) -> bytes:
+        return bytes(length) if length == state_secrets.SALT_BYTES else secrets.token_bytes(length)
+
+    monkeypatch.setattr(state_secrets, "secrets", SimpleNamespace(token_bytes=token_bytes))
+    monkeypatch.setattr(state_secrets, "_derive", _derived_once)
+
+
+_derived_once = cache(state_secrets._derive)
 
 
 @pytest.fixture

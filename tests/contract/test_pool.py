@@ -63,6 +63,7 @@ async def play(registry: Registry, clock: TurnedClock, rounds: Sequence[Sequence
     return [*problems(cloud, 2, 1), *([] if "is ready" in outcome else [outcome])]
 
 
+@pytest.mark.turns(7)
 @given(rounds=ROUNDS, seed=st.integers(0, 1 << 16))
 @settings(
     max_examples=6,
@@ -76,7 +77,7 @@ def test_whatever_happens_at_once_no_machine_is_given_twice_or_lost(
     if url.startswith("sqlite"):
         url = url.replace("registry.db", f"registry-{next(_NUMBERS)}.db")
     else:
-        url = request.getfixturevalue("postgresql_server").new_database()
+        url = request.getfixturevalue("postgresql_server").new_registry()
     clock = TurnedClock()
     registry = registry_at(url, clock=clock)
     try:
