@@ -28,7 +28,7 @@ from tests.support.engine.fake_stack import ROOT, STACK, FakeStack, machines, ma
 if TYPE_CHECKING:
     from hermesops.engine.options import Progress
 
-pytestmark = pytest.mark.turns(30)
+pytestmark = [pytest.mark.turns(40), pytest.mark.usefixtures("one_salt")]
 
 DRIVER = """
 import asyncio, sys
@@ -203,7 +203,6 @@ async def test_a_killed_change_is_finished_by_the_same_command(
     assert (await stack.engine().up(STACK, machines(["a"], **then))).changes == ()
 
 
-@pytest.mark.turns(40)
 @pytest.mark.parametrize("broken", [1, 3, 5, 6, 7, 8, 9])
 async def test_a_state_that_cannot_be_written_is_made_true_by_the_same_command(
     stack: FakeStack, monkeypatch: pytest.MonkeyPatch, broken: int
@@ -229,7 +228,6 @@ async def test_a_state_that_cannot_be_written_is_made_true_by_the_same_command(
     assert "pending_operations" not in stack.state()
 
 
-@pytest.mark.turns(30)
 @pytest.mark.parametrize("deadly", [2, 5, 6, 7, 8, 10])
 async def test_killed_before_any_write_of_the_state_the_same_command_finishes(stack: FakeStack, deadly: int) -> None:
     """What was done and not yet written down is found again; nothing is made twice."""

@@ -19,7 +19,7 @@ MADE = {"name": "b", "inputs": {"name": "b", "size": "starter", "region": "fra"}
 
 
 @pytest.fixture
-async def stack(tmp_path: Path) -> FakeStack:
+async def stack(tmp_path: Path, one_salt: None) -> FakeStack:  # noqa: ARG001 - before its first state
     """A stack of a machine, whose last run was killed while it created ``b``."""
     stack = FakeStack(tmp_path).install()
     await stack.engine().up(STACK, machines(["a"]))

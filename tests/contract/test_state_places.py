@@ -20,7 +20,7 @@ from hermesops.waiting import pause_blocking
 from tests.support.engine.fake_stack import STACK, FakeStack, machines
 from tests.support.real.bucket import new_bucket, s3_server, use_credentials
 
-pytestmark = pytest.mark.turns(30)
+pytestmark = [pytest.mark.turns(22), pytest.mark.usefixtures("one_salt")]
 
 REF = StackRef("fleet", "cell1")
 
