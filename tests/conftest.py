@@ -7,10 +7,14 @@ Three marks are exempt, because no package registry has what they need; the end 
 import os
 import shutil
 import signal
+import ssl
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 from hypothesis import settings
 
@@ -45,11 +49,22 @@ _ENVIRONMENT = os.environ  # noqa: TID251 - a test run must know what to keep it
 def _nothing_real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Take real credentials and environments from every test, and give it an empty one."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("httpx._transports.default.create_ssl_context", _tls_context)
+        patch.delenv(_ALL, raising=False)  # read by now, and no setting
         for name in list(_ENVIRONMENT):
             if (name.startswith(_OURS) and not name.startswith(_TESTS_OWN)) or name in _CREDENTIALS:
                 patch.delenv(name)
         patch.setenv("HERMESOPS_HOME", str(tmp_path_factory.mktemp("hermesops-home")))
         yield
+
+
+def _tls_context(verify: ssl.SSLContext | str | bool = True, **how: Any) -> ssl.SSLContext:  # noqa: ANN401, FBT001, FBT002 - httpx's
+    """A client's context. That of the usual authorities is made once: it takes 25 ms, and most clients use no TLS."""
+    is_usual = verify is True and how.get("cert") is None
+    return _usual_context() if is_usual else httpx.create_ssl_context(verify=verify, **how)
+
+
+_usual_context = cache(httpx.create_ssl_context)
 
 
 @pytest.fixture(scope="session")

@@ -46,7 +46,7 @@ class LocalCloud:
             row: Json = (await self.http.get(f"/api/v1/machines/{machine_id}")).json()
             return row if row.get("status") == status else Pending(str(row.get("status")))
 
-        return await until(check, what=f"status {status}", timeout_s=30, every_s=0.02)
+        return await until(check, what=f"status {status}", timeout_s=30, every_s=0.1)
 
     async def ready(self, name: str = "edge", **fields: object) -> Json:
         return await self.becomes((await self.order(name, **fields))["id"], "ready")
@@ -58,7 +58,7 @@ class LocalCloud:
             row: Json = (await self.http.get(f"/api/v1/images/{image_id}")).json()
             return Pending("creating") if row["status"] == "creating" else row
 
-        return await until(check, what="the image", timeout_s=60, every_s=0.02)
+        return await until(check, what="the image", timeout_s=60, every_s=0.1)
 
     async def token(self, machine: Json, **fields: object) -> Json:
         answer = await self.http.post(
