@@ -10,8 +10,8 @@ import pytest
 from tests.support.suite.mutants import LIST, TOP, Copy, Mutant, Outcome, Verdict, problems, read, run
 from tests.support.suite.shard import shard
 
-EACH = 10
-"""Mutants of a shard; all of them together would take longer than all other tests of their packages."""
+EACH = 4
+"""Mutants of a shard: half a minute. All of them take longer than all other tests of their packages."""
 
 SUMS = """LIMIT = 3
 
@@ -105,22 +105,26 @@ def test_a_shard_of_them_is_killed() -> None:
     assert not alive, "\n".join(map(str, alive))
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("test", ["test_in_this_process", "test_in_another_process"])
 def test_a_bug_that_a_test_notices_is_killed_by_it(copy: Copy, test: str) -> None:
     outcome = copy.run(mutant("test_other", test))
     assert (outcome.verdict, outcome.killed_by, outcome.place) == (Verdict.KILLED, test, "hermesops/sums.py:5")
 
 
+@pytest.mark.turns(2)
 def test_a_bug_that_no_test_notices_survives(copy: Copy) -> None:
     outcome = copy.run(mutant("test_other", "test_that_is_skipped"))
     assert (outcome.verdict, outcome.killed_by) == (Verdict.SURVIVED, "")
 
 
+@pytest.mark.turns(2)
 def test_a_change_that_is_no_bug_survives(copy: Copy) -> None:
     outcome = copy.run(mutant("test_in_this_process", "test_in_another_process", after="LIMIT > number"))
     assert outcome.verdict is Verdict.SURVIVED
 
 
+@pytest.mark.turns(5)
 @pytest.mark.parametrize(
     ("test", "after"),
     [
@@ -135,17 +139,20 @@ def test_what_is_no_failed_test_kills_nothing(copy: Copy, test: str, after: str)
     assert copy.run(mutant(test, after=after)).verdict is Verdict.BROKE
 
 
+@pytest.mark.turns(4)
 def test_a_hang_kills_only_what_is_listed_to_hang(copy: Copy) -> None:
     assert copy.run(mutant("test_that_waits"), hang_s=1).verdict is Verdict.HUNG
     assert copy.run(mutant("test_that_waits", hangs=True), hang_s=1).verdict is Verdict.KILLED
 
 
+@pytest.mark.turns(4)
 def test_the_next_mutant_of_a_file_finds_it_as_it_was(copy: Copy) -> None:
     both = mutant("test_in_this_process", before="LIMIT = 3", after="LIMIT = 4"), mutant("test_in_this_process")
     assert [copy.run(each).verdict for each in both] == [Verdict.KILLED] * 2
     copy.check(["tests/test_sums.py::test_in_this_process"])
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(("test", "told"), [("test_that_fails", "FAILED.*fails"), ("test_that_is_skipped", "never")])
 def test_a_test_that_does_not_pass_without_a_mutant_is_refused(checkout: Path, test: str, told: str) -> None:
     with pytest.raises(ValueError, match=rf"(?s)without a mutant.*{told}"):
