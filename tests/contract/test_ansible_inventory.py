@@ -7,9 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from hermesops import assets
 from hermesops.model.ids import CellName, MachineId
 from tests.support.real.registries import placed, registry_at
+
+pytestmark = pytest.mark.turns(5)
 
 PROGRAM = Path(sys.executable).with_name("ansible-inventory")
 

@@ -24,7 +24,7 @@ from tests.support.real.object_store import ServedStore, served_store
 from tests.support.real.registries import placed, registry_at
 from tests.support.suite.prerequisites import require
 
-pytestmark = pytest.mark.turns(30)
+pytestmark = pytest.mark.turns(11)
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 PATH = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/nonexistent"}

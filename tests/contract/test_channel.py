@@ -24,6 +24,7 @@ from tests.support.suite.prerequisites import require
 from tests.support.vendor.toolbox_server import API_KEY, MACHINE, ToolboxServer, serving
 from tests.support.worlds.local_server import serving as serving_cloud
 
+MACHINES = (pytest.mark.machines, pytest.mark.turns(1))
 NEVER_DIRECT = Pace(direct_s=0, answer_s=1, every_s=0.05)
 """Every command is detached, and long ones are asked for again and again."""
 
@@ -50,7 +51,7 @@ async def _on_a_machine(folder: Path) -> AsyncIterator[tuple[Client, str]]:
 
 @pytest.fixture(
     scope="module",
-    params=["server", *(pytest.param(name, marks=pytest.mark.machines) for name in ("machine", "machine-detached"))],
+    params=["server", *(pytest.param(name, marks=MACHINES) for name in ("machine", "machine-detached"))],
 )
 async def place(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory

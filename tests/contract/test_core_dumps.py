@@ -86,6 +86,7 @@ def test_this_kernel_would_dump_a_process_that_does_nothing_about_it(tmp_path: P
         file.unlink()
 
 
+@pytest.mark.turns(7)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_that_crashes_leaves_no_core_dump(name: str, tmp_path: Path) -> None:
     with running([sys.executable, *COMMANDS[name]], tmp_path) as process:

@@ -28,7 +28,7 @@ from tests.support.real.machines import TestMachine, new_driver, plan, started
 from tests.support.suite.prerequisites import require
 from tests.support.worlds.left_worlds import remember_folder, remember_world
 
-KINDS = ["sim", pytest.param("nspawn", marks=pytest.mark.machines)]
+KINDS = ["sim", pytest.param("nspawn", marks=(pytest.mark.machines, pytest.mark.turns(2)))]
 
 
 def driver_of(kind: str, state: Path) -> Driver:

@@ -27,6 +27,8 @@ from tests.support.real.registries import TurnedClock, placed, registry_at
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
+pytestmark = pytest.mark.turns(6)
+
 NAME = "backups"
 DAY = 86_400
 KEPT = timedelta(days=30)

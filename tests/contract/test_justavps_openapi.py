@@ -25,7 +25,7 @@ def api(target: Target) -> BaseSchema:
 schema = schemathesis.pytest.from_fixture("api").exclude(path_regex=TOOLBOX)
 
 
-@pytest.mark.turns(30)
+@pytest.mark.turns(15)
 @schema.parametrize()
 @settings(
     max_examples=4, derandomize=True, database=None, suppress_health_check=list(HealthCheck)

@@ -191,7 +191,7 @@ def await_waiting(registry: Registry, other: Future[Any]) -> None:
     raise AssertionError(f"nobody waits after {SOON_S} s")
 
 
-@pytest.mark.turns(40)
+@pytest.mark.turns(13)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_rotation_that_is_killed_anywhere_is_ended_by_the_same_command(
     registry: Registry, file: Path, registry_url: str, when: str

@@ -26,7 +26,7 @@ from hermesops.router.usage import Usage
 from hermesops.waiting import Pending, pause, until
 from tests.support.worlds.local_server import LocalCloud, serving
 
-pytestmark = pytest.mark.turns(30)
+pytestmark = pytest.mark.turns(10)
 
 INSTANCE = InstanceId("11111111-2222-4333-8444-555555555555")
 MODEL = ROUTES[0].name

@@ -111,6 +111,7 @@ def test_reading_makes_no_copy(tmp_path: Path) -> None:
     assert place.copies.list() == ()
 
 
+@pytest.mark.turns(4)
 def test_processes_that_write_at_once_make_one_copy(tmp_path: Path) -> None:
     place = Place(tmp_path)
     script = textwrap.dedent(

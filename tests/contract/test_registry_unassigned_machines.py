@@ -16,7 +16,7 @@ from hermesops.registry import Registry
 from hermesops.registry.schema.tables import unassigned_machines
 from tests.support.real.registries import CELL, TurnedClock, placed, registry_at
 
-pytestmark = pytest.mark.turns(30)
+pytestmark = pytest.mark.turns(7)
 
 KEY = "canary-machine-7c1e"
 OTHER = CellName("cell2")

@@ -28,7 +28,7 @@ from hermesops.waiting import Pending, until
 from tests.support.fakes.credentials import authority_in
 from tests.support.real.relay import LIFE, TOKEN, Caller, KindAgent, RelayWorld, Said, kind_agent, relaying
 
-pytestmark = pytest.mark.turns(30)
+pytestmark = pytest.mark.turns(13)
 
 CHAT = "POST /agents/ada/v1/chat/completions"
 HEALTH = "GET /agents/ada/health"

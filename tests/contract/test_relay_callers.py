@@ -17,7 +17,7 @@ from hermesops.registry import Registry
 from hermesops.registry.repositories.credentials.certificates import MOST_AN_HOUR
 from tests.support.real.registries import TurnedClock
 
-pytestmark = pytest.mark.turns(30)
+pytestmark = pytest.mark.turns(4)
 
 LIFE = timedelta(days=7)
 

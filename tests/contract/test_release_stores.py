@@ -18,7 +18,7 @@ from tests.support.real.object_store import ServedStore, served_store
 from tests.support.releases.package_index import AT, Index, builder_of, order
 from tests.support.releases.signer import Operator
 
-pytestmark = pytest.mark.turns(30)
+pytestmark = pytest.mark.turns(12)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_somebody_elses_release_is_not_believed(where: str, lock: Lock, tmp_path
     assert [kept.lock for kept in eve.list()] == [lock]
 
 
-@pytest.mark.turns(30)
+@pytest.mark.turns(7)
 def test_keys_are_rotated(where: str, lock: Lock, ada: Operator, tmp_path: Path) -> None:
     bob = Operator(tmp_path, "bob")
     ada.releases(where).replace_signers(ada.line + bob.line, sign_again=False)

@@ -12,7 +12,7 @@ from tests.support.releases.package_index import AT
 from tests.support.releases.signer import Operator
 from tests.support.releases.trusting_machine import PYTHON, World
 
-pytestmark = pytest.mark.turns(30)
+pytestmark = pytest.mark.turns(6)
 
 
 @pytest.fixture
