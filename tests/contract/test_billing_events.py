@@ -600,6 +600,7 @@ def dying(registry: Registry, at: int, *, committed: bool) -> list[int]:
     return writes
 
 
+@pytest.mark.turns(7)
 @pytest.mark.parametrize("committed", [False, True])
 async def test_whatever_write_it_is_killed_at_the_next_worker_goes_on(tmp_path: Path, committed: bool) -> None:  # noqa: FBT001 - pytest's
     endpoint, clock = Endpoint(), TurnedClock()

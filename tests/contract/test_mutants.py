@@ -10,8 +10,8 @@ import pytest
 from tests.support.suite.mutants import LIST, TOP, Copy, Mutant, Outcome, Verdict, problems, read, run
 from tests.support.suite.shard import shard
 
-EACH = 4
-"""Mutants of a shard: half a minute. All of them take longer than all other tests of their packages."""
+EACH = 3
+"""Mutants of a shard: twenty seconds. All of them take longer than all other tests of their packages."""
 
 SUMS = """LIMIT = 3
 

@@ -21,6 +21,8 @@ from tests.support.worlds.served import served_world
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
+pytestmark = pytest.mark.turns(8)
+
 NAME = "backups"
 OWN, OTHER = InstanceId("11111111-aaaa"), InstanceId("11111111-aaaa-b")
 """The one's name begins the other's: what is allowed for one must not match the other by that."""

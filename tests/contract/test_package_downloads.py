@@ -9,6 +9,8 @@ import pytest
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.image.download import Pip
 
+pytestmark = pytest.mark.turns(5)
+
 
 @pytest.fixture
 def index(tmp_path: Path) -> Path:

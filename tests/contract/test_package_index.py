@@ -19,6 +19,8 @@ from hermesops.errors import RefusedError, UnavailableError
 from hermesops.image.download import Pip
 from hermesops.image.package_index import PackageIndex
 
+pytestmark = pytest.mark.turns(9)
+
 _JSON = "application/vnd.pypi.simple.v1+json"
 
 

@@ -52,6 +52,7 @@ def test_what_leaves_still_takes_its_place_until_it_is_gone(registry_url: str) -
     registry.close()
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize(("seed", "size"), [(1, 1), (2, 3), (3, 5)])
 def test_computers_that_place_at_once_overfill_no_cell(registry_url: str, seed: int, size: int) -> None:
     """Each computer has its own registry; some users come twice, and some leave in between."""

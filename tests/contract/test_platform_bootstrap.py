@@ -407,7 +407,7 @@ async def test_bad_input_is_named_and_nothing_touched(aws: MotoAccount, command:
     assert aws.client("s3").list_buckets()["Buckets"] == []
 
 
-@pytest.mark.turns(5)
+@pytest.mark.turns(7)
 async def test_env_check_tells_what_of_the_account_is_missing(
     aws: MotoAccount, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,7 @@ from tests.support.real.aws_account import ACCOUNT, REGION, aws_account
 STACK = StackRef(PROJECT, "staging")
 
 
+@pytest.mark.turns(5)
 async def test_the_embedded_engine_refuses_it_and_changes_nothing(tmp_path: Path) -> None:
     stack = FakeStack(tmp_path).install()
     program = AwsPlatformProgram(spec_of("staging"), read_sources())

@@ -4,9 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from hermesops.registry.audit.anchor import Anchor
 from tests.support.crash.registry_hammer import contradictions
 from tests.support.real.registries import registry_at
+
+pytestmark = pytest.mark.turns(10)
 
 ROUNDS = 60
 SEEDS = (1, 2)

@@ -7,6 +7,7 @@ import pytest
 from tests.support.crash.state_kills import before, killed_and_repeated, points
 
 
+@pytest.mark.turns(6)
 @pytest.mark.parametrize(("change", "share"), [("create", 0.4), ("update", 0.7)])
 async def test_the_same_command_finishes(tmp_path: Path, change: str, share: float) -> None:
     begun = before(tmp_path / "begun", change)

@@ -17,7 +17,7 @@ Damage = Callable[[bytes], bytes]
 
 
 @pytest.fixture
-def stack(tmp_path: Path) -> FakeStack:
+def stack(tmp_path: Path, one_salt: None) -> FakeStack:  # noqa: ARG001 - of its states
     return FakeStack(tmp_path).install()
 
 
