@@ -33,7 +33,7 @@ from tests.support.real.loki import loki
 from tests.support.real.platform_host import Client, PlatformHost, programs, running
 from tests.support.suite.prerequisites import require
 
-pytestmark = pytest.mark.turns(70)
+pytestmark = pytest.mark.turns(110)
 
 FLOOD_S = 6.0
 
@@ -44,8 +44,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformHost]:
     root = programs()
     require(root, "Debian's packages of nginx, Prometheus and Alertmanager")
     assert root
-    often = {"hermes_platform_monitoring_time_scale": 0.1}  # rules are evaluated that often
-    with running(tmp_path_factory.mktemp("platform"), root, loki=loki(), variables=often) as started:
+    with running(tmp_path_factory.mktemp("platform"), root, loki=loki()) as started:
         yield started
 
 
@@ -428,7 +427,7 @@ def test_connections_that_ask_for_nothing_are_closed_and_harm_nobody(host: Platf
 
 def test_rules_fire_and_alertmanager_hears_of_it(host: PlatformHost) -> None:
     with host.reader() as client:
-        for _ in range(1500):  # a group is evaluated first somewhere within its interval
+        for _ in range(1500):  # a group is evaluated first somewhere within its interval of a minute
             if any(
                 one["labels"]["alertname"] == "Watchdog" for one in client.get("/alertmanager/api/v2/alerts").json()
             ):
