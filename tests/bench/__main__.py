@@ -39,7 +39,7 @@ from tests.bench import (
     bench_workers,
 )
 from tests.bench.figures import Board, report
-from tests.support.real.command import Command, local_world
+from tests.support.real.command import INSTALLED, Command, local_world
 from tests.support.real.loki import loki
 from tests.support.worlds.traces import traces
 
@@ -50,7 +50,7 @@ POOLED = 3
 
 async def lives(board: Board, folder: Path) -> None:
     """What happens to one agent with a long life."""
-    async with local_world(folder / "home") as command:
+    async with local_world(folder / "home", program=INSTALLED) as command:
         await bench_lives.measure(board, command)
 
 
@@ -70,7 +70,7 @@ def idle_machines(board: Board, folder: Path) -> None:
 async def in_a_world(board: Board, folder: Path) -> None:
     """What needs machines, in a home and with caches that nobody has used before."""
     home = folder / "home"
-    command = Command(home, {"HERMESOPS_CACHE": str(folder / "cache"), "PIP_NO_CACHE_DIR": "1"})
+    command = Command(home, {"HERMESOPS_CACHE": str(folder / "cache"), "PIP_NO_CACHE_DIR": "1"}, INSTALLED)
     try:
         await bench_demo.measure(board, command)
         await bench_provision.measure(board, command, MACHINES - len(bench_demo.USERS) - POOLED)

@@ -16,7 +16,7 @@ from hermesops.model.plan import Plan
 from hermesops.settings import Environment
 from hermesops.waiting import Pending, until
 from tests.bench.figures import Board, report
-from tests.support.real.command import Command
+from tests.support.real.command import INSTALLED, Command
 
 AT_ONCE = 100
 FLEETS = (100, 1_000, 10_000)
@@ -44,7 +44,7 @@ class Counted:
 
 async def measure(board: Board, folder: Path, cache: str) -> None:
     """Add the figures, in worlds of their own; nothing of them is left."""
-    command = Command(folder / "home", {"HERMESOPS_CACHE": cache, "HERMESOPS_LOCAL_DRIVER": "sim"})
+    command = Command(folder / "home", {"HERMESOPS_CACHE": cache, "HERMESOPS_LOCAL_DRIVER": "sim"}, INSTALLED)
     try:
         report(f"==> {AT_ONCE} provisions at once, machines simulated")
         await command.ok("local", "up")

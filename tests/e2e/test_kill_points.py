@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.crash import kill_acts, kill_points
-from tests.support.real.command import local_world
-from tests.support.real.fork_server import Nursed, raised
+from tests.support.real.command import Command, local_world
 from tests.support.suite.shard import shard
 
 SHARDS = 40
@@ -26,15 +25,15 @@ TRIED = (
 
 
 @pytest.fixture(scope="module")
-async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Nursed]:
-    async with local_world(tmp_path_factory.mktemp("kills"), driver="sim") as command, raised() as nursery:
-        yield Nursed.of(command, nursery)
+async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Command]:
+    async with local_world(tmp_path_factory.mktemp("kills"), driver="sim") as command:
+        yield command
 
 
 @pytest.mark.turns(40)
 @pytest.mark.parametrize("act", TRIED, ids=("provision", "terminate", "on a cell", "of a life"))
 async def test_killed_at_a_write_the_same_command_finishes_it(
-    world: Nursed, act: kill_acts.Act, tmp_path: Path
+    world: Command, act: kill_acts.Act, tmp_path: Path
 ) -> None:
     writes = await kill_points.writes_of(world, act, tmp_path)
     points = range(1 + shard() % SHARDS, len(writes) + 1, SHARDS)

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from tests.support.crash.random_kills import SEED_VARIABLE, RandomKills, Size, chosen
 from tests.support.real.command import local_world
-from tests.support.real.fork_server import Nursed, raised
 from tests.support.suite.shard import shard
 from tests.support.worlds.agent_memory import WrittenMemory
 
@@ -13,8 +12,7 @@ LITTLE = Size(acts=6, users=2, minutes=0.4, pause_s=0.3)
 
 async def test_killed_at_random_the_same_command_finishes_it(tmp_path: Path) -> None:
     seed = int(chosen(SEED_VARIABLE, shard()))
-    async with local_world(tmp_path, driver="sim") as command, raised() as nursery:
-        checks = Nursed.of(command, nursery)
-        driver = RandomKills(command, WrittenMemory(checks), LITTLE, seed, checks=checks)
+    async with local_world(tmp_path, driver="sim") as command:
+        driver = RandomKills(command, WrittenMemory(command), LITTLE, seed)
         await driver.run()
     assert driver.history

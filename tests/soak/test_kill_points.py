@@ -9,21 +9,20 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.support.crash import kill_acts, kill_points
-from tests.support.real.command import local_world
-from tests.support.real.fork_server import Nursed, raised
+from tests.support.real.command import Command, local_world
 
 pytestmark = pytest.mark.timeout(7200)
 
 
 @pytest.fixture(scope="module")
-async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Nursed]:
-    async with local_world(tmp_path_factory.mktemp("kills"), driver="sim") as command, raised() as nursery:
-        yield Nursed.of(command, nursery)
+async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Command]:
+    async with local_world(tmp_path_factory.mktemp("kills"), driver="sim") as command:
+        yield command
 
 
 @pytest.mark.parametrize("act", kill_acts.ACTS, ids=lambda act: act.name)
 async def test_whatever_write_it_dies_at_the_same_command_finishes_it(
-    world: Nursed, tmp_path: Path, act: kill_acts.Act
+    world: Command, tmp_path: Path, act: kill_acts.Act
 ) -> None:
     writes = await kill_points.writes_of(world, act, tmp_path)
     points = kill_points.points_of(writes)

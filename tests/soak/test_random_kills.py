@@ -19,7 +19,6 @@ from tests.support.crash.random_kills import (
     logged,
 )
 from tests.support.real.command import Command, local_world
-from tests.support.real.fork_server import Nursed, raised
 from tests.support.worlds.agent_memory import AgentMemory, ToldMemory, WrittenMemory
 from tests.support.worlds.kept import kept_or_new_world
 
@@ -45,22 +44,20 @@ async def test_killed_at_random_on_real_machines_the_same_command_finishes_it(
     machines: Command, tmp_path: Path
 ) -> None:
     size = Size(int(chosen(ACTS_VARIABLE, 60)), users=2, minutes=chosen(MINUTES_VARIABLE, 60), pause_s=3.0)
-    await _kill_at_random(machines, machines, ToldMemory(machines), size, tmp_path)
+    await _kill_at_random(machines, ToldMemory(machines), size, tmp_path)
 
 
 async def test_killed_at_random_on_simulated_machines_the_same_command_finishes_it(
     simulated: Command, tmp_path: Path
 ) -> None:
     size = Size(int(chosen(ACTS_VARIABLE, 300)), users=4, minutes=chosen(MINUTES_VARIABLE, 60), pause_s=0.5)
-    async with raised() as nursery:
-        checks = Nursed.of(simulated, nursery)
-        await _kill_at_random(simulated, checks, WrittenMemory(checks), size, tmp_path)
+    await _kill_at_random(simulated, WrittenMemory(simulated), size, tmp_path)
 
 
-async def _kill_at_random(world: Command, checks: Command, memory: AgentMemory, size: Size, folder: Path) -> None:
+async def _kill_at_random(world: Command, memory: AgentMemory, size: Size, folder: Path) -> None:
     seed = int(chosen(SEED_VARIABLE, random.SystemRandom().randrange(2**32)))
     print(f"{SEED_VARIABLE}={seed}")  # noqa: T201 - whoever repeats the run needs it, also of a run that was killed
-    driver = RandomKills(world, memory, size, seed, checks=checks, report=print)
+    driver = RandomKills(world, memory, size, seed, report=print)
     try:
         await driver.run()
     finally:

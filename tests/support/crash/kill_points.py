@@ -4,17 +4,15 @@ Acts on cells have a cell of their own, with something to do in it.
 """
 
 import asyncio
-import os
 import signal
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hermesops.errors import UnavailableError
 from tests.support.crash.kill_acts import PROVISIONING, TERMINATING, Act, Owner
-from tests.support.real.command import Command, Ran
-from tests.support.real.fork_server import Nursed
+from tests.support.real.command import Command, Ran, forks_of
 
 _TRIES = 40
 _LEASE_S = 4.0
@@ -38,7 +36,7 @@ class Cut:
     wrong: str
 
 
-async def writes_of(world: Nursed, act: Act, folder: Path) -> list[str]:
+async def writes_of(world: Command, act: Act, folder: Path) -> list[str]:
     """What the command writes when nothing cuts it."""
     owner, counter = await _prepare(world, act), folder / f"count-{act.name}"
     ended = await _dying(world.with_variables(**act.variables), counter, 0, owner.words(act.words))
@@ -55,7 +53,7 @@ def points_of(writes: Sequence[str]) -> list[int]:
     return [at for at, write in enumerate(writes, 1) if write.startswith("before ") or at == len(writes)]
 
 
-async def cut(world: Nursed, act: Act, points: Sequence[int], folder: Path) -> list[Cut]:
+async def cut(world: Command, act: Act, points: Sequence[int], folder: Path) -> list[Cut]:
     """Cut the command at each of these writes, and have the same command finish what was left."""
     room = asyncio.Semaphore(act.at_once)
 
@@ -78,7 +76,7 @@ async def check_whole(world: Command) -> str:
     return "; ".join(wrong)
 
 
-async def _life(world: Nursed, act: Act, at: int, folder: Path) -> Cut:
+async def _life(world: Command, act: Act, at: int, folder: Path) -> Cut:
     owner, counter = await _prepare(world, act), folder / f"{act.name}-{at}"
     asking = world.with_variables(**act.variables)
     code = await _dying(asking, counter, at, owner.words(act.words))
@@ -101,10 +99,9 @@ async def _life(world: Nursed, act: Act, at: int, folder: Path) -> Cut:
     return Cut(act, at, write, wrong)
 
 
-async def _dying(world: Nursed, counter: Path, at: int, words: Sequence[str]) -> int:
-    words = (str(counter), str(at), str(_LEASE_S), *words)
-    async with asyncio.timeout(300):
-        return await world.be("tests.support.crash.dying_command", words, Path(os.devnull), Path(os.devnull))
+async def _dying(world: Command, counter: Path, at: int, words: Sequence[str]) -> int:
+    mortal = replace(world, program=forks_of("tests.support.crash.dying_command"))
+    return (await mortal.run(str(counter), str(at), str(_LEASE_S), *words, timeout_s=300)).exit_code
 
 
 async def _again(world: Command, words: Sequence[str]) -> Ran:

@@ -149,7 +149,6 @@ class RandomKills:
         memory: The way to its agents' memories.
         size: How much of it.
         seed: What decides commands and moments.
-        checks: The same commands where only reading is asked of them; those of ``world`` unless given.
         report: Called with a line after each round.
     """
 
@@ -160,12 +159,10 @@ class RandomKills:
         size: Size,
         seed: int,
         *,
-        checks: Command | None = None,
         report: Callable[[str], object] | None = None,
     ) -> None:
         self.history: list[Done] = []
         self._world = world.with_variables(**LIFE)
-        self._checking = (checks or world).with_variables(**LIFE)
         self._report = report
         self._memory = memory
         self._size = size
@@ -230,7 +227,7 @@ class RandomKills:
     async def _after(self, act: Act) -> ExpectedInstance:
         if act.kind != "backup":
             return act.after
-        listed = (await self._checking.ok("backup", "list", act.after.user, "--json")).json["backups"]
+        listed = (await self._world.ok("backup", "list", act.after.user, "--json")).json["backups"]
         asked_for = [one["backup"] for one in listed if one["why"].startswith("manual")]
         return act.after.saved_as(asked_for[0][:12]) if asked_for else act.after
 
@@ -243,7 +240,7 @@ class RandomKills:
             return
         other = chance.choice(others)
         instance = await self._row(before.user) if before.phase is not Phase.ABSENT else {}
-        listed = (await self._checking.ok("operation", "list", "--json")).json["operations"]
+        listed = (await self._world.ok("operation", "list", "--json")).json["operations"]
         if f"instance/{instance.get('instance_id')}" not in {row["subject"] for row in listed}:
             return
         ran = await self._world.with_variables(**other.variables).run(*other.words)
@@ -290,9 +287,9 @@ class RandomKills:
 
     async def _rows(self) -> list[str]:
         cells = {
-            one["cell"]: one["region"] for one in (await self._checking.ok("cell", "list", "--json")).json["cells"]
+            one["cell"]: one["region"] for one in (await self._world.ok("cell", "list", "--json")).json["cells"]
         }
-        rows = (await self._checking.ok("instance", "list", "--json")).json["instances"]
+        rows = (await self._world.ok("instance", "list", "--json")).json["instances"]
         found = {row["user"]: (row["status"], row["plan"], cells[row["cell"]]) for row in rows}
         status = {Phase.RUNNING: "running", Phase.SUSPENDED: "suspended", Phase.ENDING: "suspended"}
         present = [one for one in self._expected.values() if one.phase is not Phase.ABSENT]
@@ -300,17 +297,17 @@ class RandomKills:
         return [] if found == wanted else [f"instances are {found}, not {wanted}"]
 
     async def _machines(self) -> list[str]:
-        rows = (await self._checking.ok("instance", "list", "--json")).json["instances"]
+        rows = (await self._world.ok("instance", "list", "--json")).json["instances"]
         names = {row["machine_name"] for row in rows if self._expected[row["user"]].has_machine}
-        found = sorted(machine["name"] for machine in await self._checking.machines())
+        found = sorted(machine["name"] for machine in await self._world.machines())
         count = len(names) + sum(one.previous_machines for one in self._expected.values())
         is_right = len(found) == len(set(found)) == count and names <= set(found)
         return [] if is_right else [f"machines are {found}, not {sorted(names)} and {count - len(names)} kept"]
 
     async def _checks(self) -> list[str]:
-        unfinished = (await self._checking.ok("operation", "list", "--json")).json["operations"]
-        findings = (await self._checking.ok("fleet", "drift", "--json")).json["findings"]
-        checked = await self._checking.run("registry", "check")
+        unfinished = (await self._world.ok("operation", "list", "--json")).json["operations"]
+        findings = (await self._world.ok("fleet", "drift", "--json")).json["findings"]
+        checked = await self._world.run("registry", "check")
         wrong = [f"unfinished: {row}" for row in unfinished] + [f"drift: {row}" for row in findings]
         return wrong if checked.exit_code == 0 else [*wrong, str(checked)]
 
@@ -322,7 +319,7 @@ class RandomKills:
         return [] if known == expected.memory else [f"{user} knows {known}, not {expected.memory}"]
 
     async def _row(self, user: str) -> dict[str, Any]:
-        return dict((await self._checking.ok("instance", "show", user, "--json")).json["instance"])
+        return dict((await self._world.ok("instance", "show", user, "--json")).json["instance"])
 
     def _refuse(self, differences: Sequence[str]) -> None:
         wrong = [*(one for done in self.history for one in done.wrong), *differences]

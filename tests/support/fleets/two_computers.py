@@ -21,7 +21,7 @@ from hermesops.app import Container
 from hermesops.settings import Environment
 from tests.support.real import postgresql
 from tests.support.real.bucket import new_bucket, new_bucket_for_backups, s3_server, use_credentials
-from tests.support.real.command import Command
+from tests.support.real.command import INSTALLED, Command
 from tests.support.suite.prerequisites import require
 from tests.support.worlds.left_worlds import remember_world
 
@@ -96,7 +96,7 @@ def _computer(folder: Path, name: str, shared: Mapping[str, str]) -> Command:
     # As slaves: private copies of other tests' mounts would hold their machines' disks for as long as a command takes.
     apart = ("unshare", "--mount", "--propagation=slave", "--uts")
     as_host = ("sh", "-c", _AS_ANOTHER_HOST, "sh", str(identity), name)
-    return replace(command, program=(*apart, *as_host, *command.program))
+    return replace(command, program=(*apart, *as_host, *INSTALLED))
 
 
 def _vendor_of(world: Mapping[str, str]) -> dict[str, str]:

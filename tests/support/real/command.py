@@ -6,17 +6,30 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
+from tests.support.real import fork_server
 from tests.support.suite.kept import shared_cache
 from tests.support.worlds.left_worlds import remember_world
 from tests.support.worlds.traces import traces
 
 HERMESOPS = Path(sys.executable).with_name("hermesops")
+INSTALLED = (str(HERMESOPS),)
+"""The program as people run it, for who measures it or runs it under limits and namespaces of its own."""
+
+
+def forks() -> tuple[str, ...]:
+    """The same program as forks of a process that has loaded it: each takes milliseconds where that takes a second."""
+    return (str(fork_server.folder() / "hermesops"),)
+
+
+def forks_of(module: str) -> tuple[str, ...]:
+    """A program like it, a module of these tests (one of ``fork_client.FORKED``), in the same way."""
+    return (str(fork_server.folder() / "python"), "-m", module)
 
 
 @dataclass(frozen=True)
@@ -44,13 +57,13 @@ class Command:
     Attributes:
         home: What ``HERMESOPS_HOME`` says.
         variables: Added to the environment.
-        program: What is run with a command's arguments: what is installed, or something that runs it or is like it.
+        program: What is run with a command's arguments: forks, what is installed, or something that runs or is like it.
         said: Everything any command printed, for searches.
     """
 
     home: Path
     variables: dict[str, str] = field(default_factory=dict)
-    program: tuple[str, ...] = (str(HERMESOPS),)
+    program: tuple[str, ...] = field(default_factory=forks)
     said: list[Ran] = field(default_factory=list)
 
     @property
@@ -126,7 +139,13 @@ class Command:
 
 @asynccontextmanager
 async def local_world(
-    home: Path, *, image: bool = True, base: str = "", driver: str = "", variables: Mapping[str, str] | None = None
+    home: Path,
+    *,
+    image: bool = True,
+    base: str = "",
+    driver: str = "",
+    variables: Mapping[str, str] | None = None,
+    program: Sequence[str] = (),
 ) -> AsyncIterator[Command]:
     """A running local world with an image in it; nothing of it is left afterwards.
 
@@ -136,9 +155,10 @@ async def local_world(
         base: What its machines boot from; the default unless given.
         driver: What runs them; the default unless given.
         variables: What else is set.
+        program: What runs its commands; forks unless given.
     """
     chosen = {"HERMESOPS_LOCAL_BASE": base, "HERMESOPS_LOCAL_DRIVER": driver, **(variables or {})}
-    command = Command(home, {name: value for name, value in chosen.items() if value})
+    command = Command(home, {name: value for name, value in chosen.items() if value}, tuple(program) or forks())
     remember_world(home / "local" / "world")
     try:
         await command.ok("local", "up")

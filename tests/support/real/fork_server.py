@@ -1,162 +1,242 @@
-"""``python -m tests.support.real.fork_server``: programs of hermesops as forks of a process that has loaded it.
+"""Programs of hermesops as forks of a process that has loaded it: each a process, without the second of loading.
 
-Each is a process of its own, in a session of its own, without the second of loading. Lines of JSON on stdin say what to
-run, lines on stdout what it ended with. Who forks has one thread and keeps nothing of what it runs.
+``python -m tests.support.real.fork_server FOLDER`` serves. A folder holds stand-ins for ``hermesops``, its plugin and
+their Python (``fork_client``), beside links to everything else that is installed. The server has one thread, keeps
+nothing of what its forks do, and ends with the process that started it.
 """
 
-import asyncio
-import json
+import atexit
+import contextlib
+import gc
+import marshal
 import os
 import selectors
+import shutil
+import signal
+import socket
+import struct
+import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
+from functools import cache
+from importlib import import_module
 from pathlib import Path
+from typing import NoReturn
 
-from tests.support.real import forked
-from tests.support.real.command import Command, Ran
+from tests.support.real import loaded
 
 _ROOT = Path(__file__).resolve().parents[3]
+_CLIENT = Path(__file__).with_name("fork_client.py")
+_MODULES = {"hermesops": loaded.COMMAND, "pulumi-resource-justavps": "hermesops.cli.provider"}
+"""The modules of programs; any other is its own module."""
+
+_USED = struct.Struct("<d")
+_servers: list[Path] = []
 
 
-class Nursery:
-    """The way to one; see ``raised``.
-
-    Args:
-        process: It.
-    """
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
-        self._numbers = count()
-        self._waiting: dict[int, asyncio.Future[int]] = {}
-
-    async def run(self, module: str, arguments: Sequence[str], environ: dict[str, str], out: Path, err: Path) -> int:
-        """Run the ``main`` of a module in a fork; what the process ended with, negative for a signal.
-
-        Args:
-            module: Its name.
-            arguments: Of its command line.
-            environ: All of its environment.
-            out: Where its stdout goes.
-            err: Where its stderr goes.
-        """
-        number = next(self._numbers)
-        ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = ended
-        asked = {
-            "number": number,
-            "module": module,
-            "arguments": list(arguments),
-            "environ": environ,
-            "out": str(out),
-            "err": str(err),
-        }
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(asked).encode() + b"\n")
-        await self._process.stdin.drain()
-        return await ended
-
-    async def listen(self) -> None:
-        """Hear of ends until there are no more."""
-        assert self._process.stdout is not None
-        async for line in self._process.stdout:
-            told = json.loads(line)
-            self._waiting.pop(told["number"]).set_result(told["code"])
-        for waiting in self._waiting.values():
-            waiting.set_exception(RuntimeError("the nursery has ended"))
+@cache
+def folder() -> Path:
+    """A folder of programs, with a server behind it that ends with this process."""
+    place = Path(tempfile.mkdtemp(prefix="hermesops-forks-"))
+    _fill(place)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(place / "socket"))
+        listening.listen(100)
+        server = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.real.fork_server", str(place), str(listening.fileno())],
+            cwd=_ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            pass_fds=(listening.fileno(),),
+            start_new_session=True,
+        )
+    _servers.append(place)
+    atexit.register(_end, server, place, os.getpid())
+    return place
 
 
-@asynccontextmanager
-async def raised() -> AsyncIterator[Nursery]:
-    """A nursery, which ends with its children's end."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.support.real.fork_server"),
-        cwd=_ROOT,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    nursery = Nursery(process)
-    listening = asyncio.create_task(nursery.listen())
-    try:
-        yield nursery
-    finally:
-        assert process.stdin is not None
-        process.stdin.close()
-        await process.wait()
-        await listening
+def used_s() -> float:
+    """Processor seconds of all commands that have ended as forks of this process's server."""
+    return sum(_USED.unpack((place / "used").read_bytes())[0] for place in _servers)
+
+
+def _write_used(place: Path, seconds: float) -> None:
+    draft = place / "used.new"
+    draft.write_bytes(_USED.pack(seconds))
+    draft.rename(place / "used")
+
+
+def _fill(place: Path) -> None:
+    _write_used(place, 0.0)
+    for installed in Path(sys.executable).parent.iterdir():
+        (place / installed.name).symlink_to(installed)
+    text = f"#!{sys.executable} -ISB\n{_CLIENT.read_text(encoding='utf-8')}\n\nmain({sys.executable!r})\n"
+    for name in ("python", *_MODULES):
+        (place / name).unlink()
+        (place / name).write_text(text, encoding="utf-8")
+        (place / name).chmod(0o755)
+
+
+def _end(server: subprocess.Popen[bytes], place: Path, owner: int) -> None:
+    if os.getpid() != owner:  # a fork of that process, which ends before it
+        return
+    assert server.stdin is not None
+    server.stdin.close()
+    server.wait()
+    shutil.rmtree(place)
+
+
+# What follows is the server itself.
 
 
 @dataclass(frozen=True)
-class Nursed(Command):
-    """Runs commands with one home, in forks."""
+class Program:
+    """What a fork is to be.
 
-    nursery: Nursery | None = None
+    Attributes:
+        connection: To the process that stands for it.
+        streams: Descriptors of its stdin, stdout and stderr.
+    """
 
-    @classmethod
-    def of(cls, command: Command, nursery: Nursery) -> "Nursed":
-        """The same commands, in forks."""
-        return cls(command.home, command.variables, command.program, command.said, nursery)
+    connection: socket.socket
+    streams: Sequence[int]
+    name: str
+    arguments: Sequence[str]
+    environ: Mapping[str, str]
+    folder: str
 
-    async def run(self, *arguments: str, timeout_s: float = 600, typed: str = "") -> Ran:
-        assert not typed
-        started = time.monotonic()
-        with tempfile.TemporaryDirectory() as folder:
-            out, err = Path(folder, "out"), Path(folder, "err")
-            async with asyncio.timeout(timeout_s):
-                code = await self.be(forked.COMMAND, arguments, out, err)
-            said = [file.read_text(encoding="utf-8") for file in (out, err)]
-        ran = Ran(arguments, code, said[0], said[1], time.monotonic() - started)
-        self.said.append(ran)
-        return ran
+    @property
+    def is_server(self) -> bool:
+        """Whether it is a world's server, whose seconds are no test's."""
+        return "serve" in self.arguments
 
-    async def be(self, module: str, arguments: Sequence[str], out: Path, err: Path) -> int:
-        """Run a module's ``main`` with this home; what it ended with."""
-        assert self.nursery is not None
-        return await self.nursery.run(module, arguments, self.environ, out, err)
-
-
-# What follows is the nursery itself.
-
-
-def _serve() -> None:
-    forked.load()
-    children: dict[int, tuple[int, int]] = {}
-    with selectors.DefaultSelector() as selector:
-        selector.register(sys.stdin.buffer.fileno(), selectors.EVENT_READ)
-        rest, is_open = b"", True
-        while is_open or children:
-            for key, _ in selector.select():
-                if key.fd in children:
-                    selector.unregister(key.fd)
-                    _report_end(key.fd, *children.pop(key.fd))
-                    continue
-                data = os.read(key.fd, 1 << 20)
-                if not data:
-                    selector.unregister(key.fd)
-                    is_open = False
-                *lines, rest = (rest + data).split(b"\n")
-                for line in lines:
-                    asked = json.loads(line)
-                    child = os.fork()
-                    if child == 0:
-                        out, err = Path(asked["out"]), Path(asked["err"])
-                        forked.be(asked["module"], asked["arguments"], asked["environ"], out, err)
-                    watched = os.pidfd_open(child)
-                    children[watched] = child, asked["number"]
-                    selector.register(watched, selectors.EVENT_READ)
+    def be(self, place: Path) -> int:
+        """Be it in a fork that was just made, in a session of its own; the exit code."""
+        os.setsid()
+        for number, descriptor in enumerate(self.streams):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+        self.connection.sendall(os.getpid().to_bytes(4, "little"))
+        self.connection.close()
+        os.chdir(self.folder)
+        os.environ.clear()  # noqa: TID251 - as an exec does
+        os.environ.update(self.environ)  # noqa: TID251 - as above
+        time.tzset()
+        sys.argv = [self.name, *self.arguments]
+        sys.modules["__main__"].__package__ = ""  # or messages would name this module as the program
+        sys.executable = str(place / "python")
+        code = import_module(_MODULES.get(self.name, self.name)).main()
+        return int(code)
 
 
-def _report_end(watched: int, child: int, number: int) -> None:
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    os.close(watched)
-    sys.stdout.write(json.dumps({"number": number, "code": code}) + "\n")
-    sys.stdout.flush()
+class _Server:
+    def __init__(self, place: Path, listening: socket.socket) -> None:
+        self._place, self._listening = place, listening
+        self._selector = selectors.DefaultSelector()
+        self._forks: dict[int, tuple[int, Program]] = {}  # by the descriptor of the process
+        self._used_s = 0.0
+
+    def serve(self) -> Program | None:
+        """Make forks until stdin ends. Returns in each fork, with what it is to be."""
+        self._selector.register(sys.stdin.fileno(), selectors.EVENT_READ)
+        self._selector.register(self._listening, selectors.EVENT_READ, self._listening)
+        while True:
+            for key, _ in self._selector.select():
+                if key.fd == sys.stdin.fileno():
+                    self._kill_all()
+                    return None
+                if key.data is self._listening:
+                    if program := self._fork():
+                        return program
+                elif key.fd in self._forks:
+                    self._report(key.fd)
+                elif key.data in self._forks:
+                    self._kill(key.data)
+
+    def _fork(self) -> Program | None:
+        connection, _ = self._listening.accept()
+        try:
+            program = _asked(connection)
+        except EOFError:  # killed before it said what it is
+            connection.close()
+            return None
+        child = os.fork()
+        if child == 0:
+            self._leave()
+            return program
+        for descriptor in program.streams:
+            os.close(descriptor)
+        process = os.pidfd_open(child)
+        self._forks[process] = child, program
+        self._selector.register(process, selectors.EVENT_READ)
+        self._selector.register(connection, selectors.EVENT_READ, process)
+        return None
+
+    def _leave(self) -> None:
+        self._selector.close()
+        self._listening.close()
+        for process, (_, program) in self._forks.items():
+            os.close(process)
+            program.connection.close()
+
+    def _report(self, process: int) -> None:
+        child, program = self._forks.pop(process)
+        connection = program.connection
+        self._selector.unregister(process)
+        with contextlib.suppress(KeyError):  # it was killed
+            self._selector.unregister(connection)
+        _, status, usage = os.wait4(child, 0)
+        if not program.is_server:
+            self._used_s += usage.ru_utime + usage.ru_stime
+            _write_used(self._place, self._used_s)
+        with contextlib.suppress(OSError):  # nobody waits for it
+            connection.sendall(os.waitstatus_to_exitcode(status).to_bytes(4, "little", signed=True))
+        connection.close()
+        os.close(process)
+
+    def _kill(self, process: int) -> None:
+        """End a fork whose process was killed; its end is reported as any other."""
+        child, program = self._forks[process]
+        self._selector.unregister(program.connection)
+        os.kill(child, signal.SIGKILL)
+
+    def _kill_all(self) -> None:
+        for child, _ in self._forks.values():
+            os.kill(child, signal.SIGKILL)
+
+
+def _asked(connection: socket.socket) -> Program:
+    head, streams, _, _ = socket.recv_fds(connection, 4, 3)
+    data = b""
+    while len(head) < 4 or len(data) < int.from_bytes(head, "little"):
+        more = connection.recv(1 << 16) if head else b""
+        if not more:
+            raise EOFError
+        data += more
+    return Program(connection, streams, *marshal.loads(data))  # noqa: S302 - of this run's own processes
+
+
+def main() -> int:
+    """Serve, and in each fork, be what was asked for."""
+    place, listening = Path(sys.argv[1]), socket.socket(fileno=int(sys.argv[2]))
+    loaded.load()
+    gc.freeze()  # or each fork would copy what its garbage collector visits
+    program = _Server(place, listening).serve()
+    return _ended(program.be(place)) if program else 0
+
+
+def _ended(code: int) -> NoReturn:
+    """End as Python does, but leave what is loaded to the kernel: taking it apart takes longer than most commands."""
+    threading._shutdown()  # type: ignore[attr-defined]  # there is no other name for it
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":
-    _serve()
+    sys.exit(main())

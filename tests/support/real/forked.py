@@ -14,27 +14,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from tests.support.real.command import Command, Ran
-
-COMMAND = "hermesops.cli.main"
-"""The module whose ``main`` is the command."""
+from tests.support.real.loaded import COMMAND
 
 _PLUGIN = "pulumi-resource-justavps"
 _ROOT = Path(__file__).resolve().parents[3]
-
-
-def load() -> None:
-    """Load what commands load. Nothing of it may start a thread: who forks has one."""
-    import grpc  # noqa: F401, PLC0415 - only who forks loads all this
-    import pulumi.runtime.proto.provider_pb2_grpc  # noqa: F401, PLC0415 - as above
-
-    import hermesops.app.container_parts.runtime  # noqa: PLC0415 - as above
-    import hermesops.app.services.cells  # noqa: PLC0415 - as above
-    import hermesops.app.services.fleet  # noqa: PLC0415 - as above
-    import hermesops.channel.agent  # noqa: PLC0415 - as above
-    import hermesops.cli.root  # noqa: PLC0415 - as above
-    import hermesops.engine.embedded.engine  # noqa: PLC0415 - as above
-    import hermesops.justavps.proxy  # noqa: PLC0415 - as above
-    import hermesops.stacks.fleet  # noqa: F401, PLC0415 - as above
 
 
 def be(

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from pytest import Config, Item, Session, StashKey, TerminalReporter, TestReport  # noqa: PT013 - types of hooks
 
+from tests.support.real import fork_server
 from tests.support.suite.turns import TURNS
 
 BUDGETS = Path(__file__).parents[2] / "budgets.toml"
@@ -196,4 +197,4 @@ def _folders(costs: list[Cost], budget: dict[str, float]) -> Iterator[str]:
 
 def _processor_s() -> float:
     used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in used)
+    return sum(usage.ru_utime + usage.ru_stime for usage in used) + fork_server.used_s()

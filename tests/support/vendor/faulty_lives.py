@@ -24,7 +24,7 @@ from hermesops.errors import (
     UnknownOutcomeError,
 )
 from hermesops.localcloud.faults.kinds import FaultKind
-from tests.support.real import forked
+from tests.support.real import loaded
 from tests.support.real.command import Command, Ran
 from tests.support.real.forked import Forked
 from tests.support.worlds.left_worlds import remember_world
@@ -210,7 +210,7 @@ def tried(home: Path, lives: Sequence[tuple[FaultKind, int]], acts: Sequence[Act
         lives: Of each, the fault and how often it strikes at each act.
         acts: What each consists of.
     """
-    forked.load()
+    loaded.load()
     trials: list[Trial] = []
     with ExitStack() as open_one:
         world = open_one.enter_context(_opened(home))

@@ -1,0 +1,50 @@
+"""Forks in place of the installed program end, print and die as it does."""
+
+import asyncio
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+from tests.support.real import fork_server
+from tests.support.real.command import INSTALLED, Command, forks_of
+
+
+async def test_a_fork_says_what_the_installed_program_says(tmp_path: Path) -> None:
+    forked = Command(tmp_path)
+    installed = replace(forked, program=INSTALLED)
+    for words in (("--version",), ("bogus",), ("instance", "show", "nobody", "--json"), ("--help",), ("instance",)):
+        fork, program = await forked.run(*words), await installed.run(*words)
+        assert (fork.exit_code, fork.stdout, fork.stderr) == (program.exit_code, program.stdout, program.stderr)
+
+
+async def test_a_secret_is_typed_into_a_fork(tmp_path: Path) -> None:
+    (tmp_path / "staging").mkdir()
+    command = Command(tmp_path, {"HERMESOPS_ENV": "staging"})
+    given = await command.run("secrets", "set", "api.key", typed="canary-5512")
+    assert given.exit_code == 0, str(given)
+    assert (tmp_path / "staging/keys/api.key").read_text().strip() == "canary-5512"
+
+
+async def test_a_killed_fork_ends_and_tells_it(tmp_path: Path) -> None:
+    """It reads what nobody types: only the signal ends it, and its streams with it."""
+    (tmp_path / "staging").mkdir()
+    process = await Command(tmp_path, {"HERMESOPS_ENV": "staging"}).start("secrets", "set", "api.key")
+    assert process.stdout is not None
+    os.killpg(process.pid, signal.SIGKILL)
+    async with asyncio.timeout(30):
+        assert await process.stdout.read() == b""
+    assert await process.wait() == -signal.SIGKILL
+    assert not (tmp_path / "staging/keys/api.key").exists()
+
+
+async def test_processor_seconds_of_forks_are_counted(tmp_path: Path) -> None:
+    before = fork_server.used_s()
+    await Command(tmp_path).ok("instance", "list")
+    assert fork_server.used_s() > before
+
+
+async def test_python_is_python(tmp_path: Path) -> None:
+    program = (*forks_of("json.tool"), "--compact")
+    ran = await replace(Command(tmp_path), program=program).run(typed='{"a": 1}')
+    assert (ran.exit_code, ran.stdout) == (0, '{"a":1}\n')
