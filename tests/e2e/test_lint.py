@@ -1,4 +1,4 @@
-"""Style, types, arrows, roles, YAML and shell are part of what has to pass."""
+"""Style, types, arrows, roles, YAML and shell are part of what has to pass; the slow ones with some commits."""
 
 import shutil
 import subprocess
@@ -11,7 +11,15 @@ from tests.support.suite.prerequisites import require
 TOP = assets.folder("roles").parent
 
 
-@pytest.mark.parametrize("linter", ["ruff", "format", "mypy", "arrows", "ansible", "yaml", "shell", "pipelines"])
+@pytest.mark.parametrize(
+    "linter",
+    [
+        *("ruff", "format", "arrows", "yaml", "shell"),
+        pytest.param("mypy", marks=pytest.mark.turns(90, each=True)),
+        pytest.param("ansible", marks=pytest.mark.turns(40, each=True)),
+        pytest.param("pipelines", marks=pytest.mark.turns(15, each=True)),
+    ],
+)
 def test_linters_find_nothing(linter: str) -> None:
     require(shutil.which("make"), "make")
     require(linter != "shell" or shutil.which("shellcheck"), "shellcheck")

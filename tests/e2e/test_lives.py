@@ -1,6 +1,8 @@
 """An agent keeps what it was told through everything that happens to it, and refusals say why; by commands."""
 
+import asyncio
 import json
+import signal
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -23,7 +25,7 @@ async def simulated(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[C
         yield command
 
 
-@pytest.mark.turns(60)
+@pytest.mark.turns(90)
 @pytest.mark.machines
 async def test_what_an_agent_was_told_survives_sleep_growth_moves_loss_and_a_revoked_end(world: Command) -> None:
     user, told = f"u{uuid.uuid4().hex[:8]}", f"told-{uuid.uuid4().hex}"
@@ -71,7 +73,7 @@ async def test_what_an_agent_was_told_survives_sleep_growth_moves_loss_and_a_rev
     assert _files_with(world.home, told) == []
 
 
-@pytest.mark.turns(60)
+@pytest.mark.turns(10)
 async def test_who_sleeps_is_left_alone_until_woken_on_whatever_machine(simulated: Command) -> None:
     await simulated.ok("provision", "ada", "--plan", "light")
     first = await _row(simulated, "ada")
@@ -100,7 +102,7 @@ async def test_who_sleeps_is_left_alone_until_woken_on_whatever_machine(simulate
     assert [machine["name"] for machine in await simulated.machines()] == [woken["machine_name"]]
 
 
-@pytest.mark.turns(60)
+@pytest.mark.turns(10)
 async def test_who_grows_and_moves_is_where_the_rows_say(simulated: Command) -> None:
     await simulated.ok("provision", "bob", "--plan", "light")
     refused(await simulated.run("instance", "resize", "bob", "--plan", "light", *ASKED), 3, "has plan light already")
@@ -119,7 +121,7 @@ async def test_who_grows_and_moves_is_where_the_rows_say(simulated: Command) -> 
     assert [one["name"] for one in await simulated.machines()].count(moved["machine_name"]) == 1
 
 
-@pytest.mark.turns(60)
+@pytest.mark.turns(10)
 async def test_the_same_restore_again_restores_the_same(simulated: Command) -> None:
     await simulated.ok("provision", "kim", "--plan", "light")
     made = (await simulated.ok("backup", "create", "kim", "--json")).json["made"]["backup"]
@@ -135,7 +137,7 @@ async def test_the_same_restore_again_restores_the_same(simulated: Command) -> N
     assert restored.json["backup"] == made
 
 
-@pytest.mark.turns(60)
+@pytest.mark.turns(10)
 async def test_nothing_starts_a_gateway_that_an_unfinished_change_has_stopped(simulated: Command) -> None:
     await simulated.ok("provision", "lea", "--plan", "light")
     await simulated.ok("backup", "create", "lea")
@@ -152,7 +154,7 @@ async def test_nothing_starts_a_gateway_that_an_unfinished_change_has_stopped(si
     await _undrifted(simulated)
 
 
-@pytest.mark.turns(60)
+@pytest.mark.turns(10)
 async def test_an_end_is_had_back_within_its_days_and_done_after_them(simulated: Command) -> None:
     lives, hasty = (simulated.with_variables(**{**LIVES, "HERMESOPS_GRACE_DAYS": days}) for days in ("7", "0.00001"))
     await lives.ok("provision", "eve", "--plan", "light")
@@ -178,6 +180,20 @@ async def test_an_end_is_had_back_within_its_days_and_done_after_them(simulated:
     await _undrifted(hasty)
     refused(await hasty.run("instance", "terminate", "eve", "--undo"), 3, "was terminated")
     assert (await hasty.ok("lifecycle", "apply", "--json")).json["done"] == []
+
+
+async def test_two_at_once_for_one_user_make_one_machine(simulated: Command) -> None:
+    both = await asyncio.gather(*(simulated.run("provision", "two", "--plan", "light") for _ in range(2)))
+    assert sorted(ran.exit_code for ran in both) in ([0, 0], [0, 3]), "\n".join(map(str, both))
+    row = await _row(simulated, "two")
+    assert [m["name"] for m in await simulated.machines()].count(row["machine_name"]) == 1
+
+
+async def test_ctrl_c_says_so_gives_the_lease_back_and_the_same_command_finishes(simulated: Command) -> None:
+    words = ("provision", "con", "--plan", "light")
+    assert await simulated.killed_at("handing the machine", *words, by=signal.SIGINT) == 130
+    await simulated.ok(*words)
+    refused(await simulated.run("provision", "con", "--plan", "heavy"), 3, "already has an agent of plan light")
 
 
 def refused(ran: Ran, exit_code: int, *words: str) -> None:

@@ -82,7 +82,7 @@ async def test_a_release_that_breaks_everybody_halts_at_its_first_canary_and_tha
     assert not seen.json["rollback"]["changed"]
 
 
-@pytest.mark.turns(30)
+@pytest.mark.turns(10)
 async def test_the_way_back_is_tried_on_a_machine_of_the_pool_before_the_second_stage(fleet: Command) -> None:
     pooled = fleet.with_variables(HERMESOPS_POOL_SIZE="light=1")
     [cell] = (await fleet.ok("cell", "list", "--json")).json["cells"]
@@ -98,7 +98,7 @@ async def test_the_way_back_is_tried_on_a_machine_of_the_pool_before_the_second_
     assert row["machine_name"] not in {machine["name"] for machine in await fleet.machines()}
 
 
-@pytest.mark.turns(30)
+@pytest.mark.turns(10)
 async def test_who_came_later_is_brought_what_the_others_have_without_being_asked(fleet: Command) -> None:
     await fleet.ok("provision", "late", "--plan", "light")
     await fleet.ok("provision", "asleep", "--plan", "light")
@@ -120,7 +120,7 @@ async def test_who_came_later_is_brought_what_the_others_have_without_being_aske
         await fleet.ok("instance", "terminate", user, "--yes", "--reason", "test")
 
 
-@pytest.mark.turns(30)
+@pytest.mark.turns(10)
 async def test_who_is_in_the_middle_of_a_run_is_left_for_later(fleet: Command) -> None:
     release = await built(fleet, "deferred")
     await mood_of(fleet, "user-6", "busy")
@@ -172,7 +172,7 @@ async def test_one_agent_goes_back_with_and_without_the_registry(fleet: Command)
     assert (await fleet.run("rollback", "nobody", "--direct")).exit_code == 2
 
 
-@pytest.mark.turns(30)
+@pytest.mark.turns(10)
 async def test_a_rollout_that_was_interrupted_goes_on_and_is_put_back_whole(fleet: Command) -> None:
     release = await built(fleet, "another")
     # It cannot end by itself before it is interrupted.
@@ -198,30 +198,26 @@ async def test_a_rollout_that_was_interrupted_goes_on_and_is_put_back_whole(flee
     assert [change["to"] for change in changes][-2:] == ["rolling_back", "rolled_back"]
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "says"),
-    [
-        (("rollout", "start", "9.9", "--all"), 2, "no release '9.9'"),
-        (("rollout", "start", "GOOD"), 2, "--all"),
-        (("rollout", "start", "GOOD", "--where", "plan=heavy"), 2, "there is no target"),
-        (("rollout", "start", "GOOD", "--all", "--vitals", "happiness"), 2, "happiness"),
-        (("rollout", "start", "GOOD", "--all", "--stages", "50%,20%,100%"), 2, "rise"),
-        (("rollout", "start", "GOOD", "--all", "--window", "sometimes"), 2, "maintenance window"),
-        (("rollout", "status", "nothing"), 2, "no rollout"),
-        (("rollback",), 2, "who?"),
-        (("instance", "policy", "user-1", "--quiet-hours", "25-3"), 2, "time of day"),
-        (("freeze", "set"), 2, "reason"),
-    ],
-)
-async def test_what_makes_no_sense_is_refused_before_anything_moves(
-    fleet: Command, words: tuple[str, ...], code: int, says: str
-) -> None:
+async def test_what_makes_no_sense_is_refused_before_anything_moves(fleet: Command) -> None:
     good = (await fleet.ok("release", "list", "--json")).json["releases"][-1]["id"]
-    count = len((await fleet.ok("rollout", "list", "--all", "--json")).json["rollouts"])
-    ran = await fleet.run(*(good if word == "GOOD" else word for word in words))
-    assert ran.exit_code == code, ran
-    assert says in ran.stderr
-    assert len((await fleet.ok("rollout", "list", "--all", "--json")).json["rollouts"]) == count
+    before = (await fleet.ok("rollout", "list", "--all", "--json")).json["rollouts"]
+    cases: tuple[tuple[tuple[str, ...], str], ...] = (
+        (("rollout", "start", "9.9", "--all"), "no release '9.9'"),
+        (("rollout", "start", good), "--all"),
+        (("rollout", "start", good, "--where", "plan=heavy"), "there is no target"),
+        (("rollout", "start", good, "--all", "--vitals", "happiness"), "happiness"),
+        (("rollout", "start", good, "--all", "--stages", "50%,20%,100%"), "rise"),
+        (("rollout", "start", good, "--all", "--window", "sometimes"), "maintenance window"),
+        (("rollout", "status", "nothing"), "no rollout"),
+        (("rollback",), "who?"),
+        (("instance", "policy", "user-1", "--quiet-hours", "25-3"), "time of day"),
+        (("freeze", "set"), "reason"),
+    )
+    for words, says in cases:
+        ran = await fleet.run(*words)
+        assert ran.exit_code == 2, ran
+        assert says in ran.stderr, ran
+    assert (await fleet.ok("rollout", "list", "--all", "--json")).json["rollouts"] == before
 
 
 async def test_a_revoked_release_is_refused(fleet: Command) -> None:

@@ -132,8 +132,6 @@ OTHERS = {
     "--env loca instance list": "local",
 }
 
-ASKED = {**dict.fromkeys(OF_A_USER, USER), **dict.fromkeys(OF_A_CELL, "cell1"), **OTHERS}
-
 SHOWN = {"ROLLOUT", "OPERATION", "BACKUP", "SNAPSHOT"}
 """Nouns whose things are told by the first characters of their ids."""
 
@@ -145,15 +143,26 @@ def told_in(ran: Ran) -> list[str]:
     return told
 
 
-@pytest.mark.parametrize(("words", "nearest"), ASKED.items(), ids=ASKED)
-async def test_a_name_with_a_slip(world: World, words: str, nearest: str) -> None:
-    ran = await world.command.run(*world.typed(words), timeout_s=120)
-    assert ran.exit_code == 2, str(ran)
-    error, hint = told_in(ran)
-    named = world.names.get(nearest, nearest)
-    beginning = named[:8] if nearest in SHOWN else named
-    assert re.fullmatch(r"error: no [a-z ]+ '.*'.*; nearest: .*", error), str(ran)
-    assert beginning in error.partition("; nearest: ")[2].split(", "), str(ran)
+@pytest.mark.parametrize(
+    "asked", [dict.fromkeys(OF_A_USER, USER), dict.fromkeys(OF_A_CELL, "cell1"), OTHERS], ids=["user", "cell", "other"]
+)
+async def test_a_name_with_a_slip(world: World, asked: dict[str, str]) -> None:
+    hints = set()
+    for words, nearest in asked.items():
+        ran = await world.command.run(*world.typed(words), timeout_s=120)
+        assert ran.exit_code == 2, str(ran)
+        error, hint = told_in(ran)
+        named = world.names.get(nearest, nearest)
+        beginning = named[:8] if nearest in SHOWN else named
+        assert re.fullmatch(r"error: no [a-z ]+ '.*'.*; nearest: .*", error), str(ran)
+        assert beginning in error.partition("; nearest: ")[2].split(", "), str(ran)
+        hints.add(hint)
+    for hint in hints:
+        await works(world, hint)
+
+
+async def works(world: World, hint: str) -> None:
+    """What a hint says to type ends well; not where it says a placeholder."""
     program, *command = shlex.split(hint.removeprefix("hint: "))
     assert program == "hermesops"
     if "CELL" not in command:
@@ -161,26 +170,22 @@ async def test_a_name_with_a_slip(world: World, words: str, nearest: str) -> Non
         assert listed.exit_code == 0, str(listed)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
+async def test_a_name_that_is_like_none(world: World) -> None:
+    for words in (
         "backup restore nobody",
         "instance show 11111111-1111-4111-8111-111111111111",
         f"backup check {USER} --snapshot zzzz",
         "release show latest",
         "operation show zzzz",
         f"stack rollback-state cell1 --to 999 --yes {' '.join(WHY)}",
-        f"stack import cell1 --machine MACHINE={uuid.UUID(int=7)}",
-    ],
-)
-async def test_a_name_that_is_like_none(world: World, words: str) -> None:
-    typed = [world.names["MACHINE"] + word[7:] if word.startswith("MACHINE=") else word for word in shlex.split(words)]
-    ran = await world.command.run(*typed)
-    assert ran.exit_code == 2, str(ran)
-    error, hint = told_in(ran)
-    assert error.startswith("error: no "), str(ran)
-    listed = await world.command.run(*shlex.split(hint)[2:])
-    assert listed.exit_code == 0, str(listed)
+        f"stack import cell1 --machine {world.names['MACHINE']}={uuid.UUID(int=7)}",
+    ):
+        ran = await world.command.run(*shlex.split(words))
+        assert ran.exit_code == 2, str(ran)
+        error, hint = told_in(ran)
+        assert error.startswith("error: no "), str(ran)
+        listed = await world.command.run(*shlex.split(hint)[2:])
+        assert listed.exit_code == 0, str(listed)
 
 
 async def test_an_environment_that_was_mistyped_gets_no_registry(world: World) -> None:

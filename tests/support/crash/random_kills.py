@@ -286,9 +286,7 @@ class RandomKills:
         return [one for part in told for one in part]
 
     async def _rows(self) -> list[str]:
-        cells = {
-            one["cell"]: one["region"] for one in (await self._world.ok("cell", "list", "--json")).json["cells"]
-        }
+        cells = {one["cell"]: one["region"] for one in (await self._world.ok("cell", "list", "--json")).json["cells"]}
         rows = (await self._world.ok("instance", "list", "--json")).json["instances"]
         found = {row["user"]: (row["status"], row["plan"], cells[row["cell"]]) for row in rows}
         status = {Phase.RUNNING: "running", Phase.SUSPENDED: "suspended", Phase.ENDING: "suspended"}
