@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.real.command import Command
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(40)]
 
 SAID = "a sentence that only the machine may hold"
 

@@ -19,7 +19,7 @@ from hermesops.waiting import Pending, until
 from tests.support.fakes.polled_machine import HOST_KEY
 from tests.support.real.command import Command, Ran
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(40)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(120)]
 
 ASKED = ("--reason", "test")
 STATE = (

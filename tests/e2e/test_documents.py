@@ -63,6 +63,7 @@ def test_the_demo_runs_what_the_readme_shows() -> None:
 
 
 @pytest.mark.machines
+@pytest.mark.turns(30)
 async def test_the_readme_shows_what_is_printed(world: Command) -> None:
     for words, shown in commands_of(README[1]):
         ran = await world.ok(*words[1:])
@@ -90,7 +91,7 @@ async def test_everyday_work_prints_what_the_readme_shows(simulated: Command) ->
     await _print_what_is_shown(simulated, EVERYDAY[1])
 
 
-@pytest.mark.turns(60)
+@pytest.mark.turns(15)
 async def test_releases_and_rollouts_print_what_the_readme_shows(simulated: Command) -> None:
     if not (await simulated.ok("instance", "list", "--json")).json["instances"]:
         await simulated.ok("provision", "ada", "--plan", "light")

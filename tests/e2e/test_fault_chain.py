@@ -9,7 +9,7 @@ from tests.support.faults.table import CHAINS
 from tests.support.faults.watched import watched_fleet
 from tests.support.suite.shard import shard
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(60), pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(300), pytest.mark.timeout(1800)]
 
 TRIED = (
     "gateway-stopped",

@@ -27,7 +27,7 @@ async def simulated(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[C
         yield command
 
 
-@pytest.mark.turns(60)
+@pytest.mark.turns(10)
 async def test_a_machine_proves_whose_it_is_until_it_is_its_no_more(simulated: Command) -> None:
     await simulated.with_variables(HERMESOPS_POOL_SIZE="light=1").ok("pool", "refill")
     [waiting] = (await simulated.ok("identity", "list", "--json")).json["certificates"]
@@ -81,7 +81,7 @@ async def test_a_machine_proves_whose_it_is_until_it_is_its_no_more(simulated: C
     assert data_key.decode() not in told
 
 
-@pytest.mark.turns(60)
+@pytest.mark.turns(10)
 async def test_an_authority_is_replaced_by_one_that_is_trusted_beside_it(simulated: Command) -> None:
     await simulated.ok("provision", "ada", "--plan", "light")
     before = await machine_of(simulated, "ada")
@@ -105,7 +105,7 @@ async def test_an_authority_is_replaced_by_one_that_is_trusted_beside_it(simulat
     assert "authority.key" in lost.stderr
 
 
-@pytest.mark.turns(60)
+@pytest.mark.turns(40)
 @pytest.mark.machines
 async def test_a_real_machine_makes_its_key_and_renews_its_certificate_by_itself(world: Command) -> None:
     user = f"u{uuid.uuid4().hex[:8]}"

@@ -21,8 +21,6 @@ from hermesops.settings import Environment
 from hermesops.waiting import Pending, until
 from tests.support.real.command import Command, local_world
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
-
 MONITORED = ("local", "up", "--monitoring")
 POST = (
     "curl -s -o /dev/null -w '%{{http_code}}' --max-time 10 --data-binary @/root/body "
@@ -76,6 +74,8 @@ async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fleet
             yield Fleet(command, container, channel_to(machine_id), machine_id)
 
 
+@pytest.mark.machines
+@pytest.mark.turns(200)
 async def test_machines_are_watched_under_their_own_names_until_they_are_revoked(fleet: Fleet) -> None:
     command = fleet.command
     assert await command.killed_at("machine hermes-local-platform", *MONITORED) == -9

@@ -57,7 +57,7 @@ async def model_row(world: Command, user: str) -> dict[str, Any]:
     return dict(row)
 
 
-@pytest.mark.turns(30)
+@pytest.mark.turns(4, each=True)
 @pytest.mark.parametrize("what", ENDS)
 async def test_a_copied_token_is_dead_after(simulated: Command, what: str) -> None:
     user = await provisioned(simulated)
@@ -95,7 +95,7 @@ async def test_a_woken_agent_has_a_token_that_nobody_had_before(simulated: Comma
     assert [entry["why"] for entry in entries if entry["action"] == "model_tokens_revoked"][:1] == ["test"]
 
 
-@pytest.mark.turns(40)
+@pytest.mark.turns(4, each=True)
 @pytest.mark.parametrize(("what", "line"), [(what, line) for what, lines in STEPS.items() for line in lines])
 async def test_killed_at_a_step_the_same_command_revokes_before_its_row_says_so(
     simulated: Command, what: str, line: str
@@ -144,6 +144,7 @@ async def test_a_router_that_was_down_knows_of_the_revocation_from_its_first_ans
     assert (await simulated.ok("instance", "chat", user, "hello", *WHY)).stdout
 
 
+@pytest.mark.turns(35)
 async def test_a_token_that_runs_out_is_renewed_before_it_does_while_the_agent_runs(simulated: Command) -> None:
     short = simulated.with_variables(HERMESOPS_MODEL_TOKEN_DAYS=str(30 / 86400))
     user = f"u{uuid.uuid4().hex[:8]}"
@@ -166,7 +167,7 @@ async def test_a_token_that_runs_out_is_renewed_before_it_does_while_the_agent_r
     await until(ran_out, what="the first token to run out", timeout_s=40, every_s=0.5)
 
 
-@pytest.mark.turns(60)
+@pytest.mark.turns(45)
 @pytest.mark.machines
 async def test_a_running_agent_answers_over_a_renewal_and_a_revocation_without_a_restart(world: Command) -> None:
     user = await provisioned(world)

@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,12 @@ from hermesops.localcloud.faults.kinds import FaultKind
 from hermesops.localcloud.faults.rules import FaultOrder
 from hermesops.localcloud.server.control_client import ControlClient
 from hermesops.monitor.heartbeats import METRIC
-from hermesops.waiting import Pending, pause, until
+from hermesops.waiting import Pending, until
 from tests.support.real import postgresql, prometheus
 from tests.support.real.command import Command, local_world
 from tests.support.suite.prerequisites import require
 from tests.support.vendor.outside_changes import delete_behind_its_back, stop_behind_its_back
+from tests.support.worlds.old_rows import let_machines_be_gone_for
 
 KEPT = {"HERMESOPS_LAST_BACKUP": "required", "HERMESOPS_GRACE_DAYS": "7", "HERMESOPS_PREVIOUS_DAYS": "1"}
 ONCE = ("monitor", "--once", "--json")
@@ -135,7 +137,7 @@ async def test_heartbeats_are_recorded_and_a_machine_that_answers_is_left_alone(
     assert shown["last_heartbeat"] is not None
 
 
-@pytest.mark.turns(30)
+@pytest.mark.turns(12)
 async def test_a_machine_that_hangs_is_rebooted(world: Command, tmp_path: Path) -> None:
     made = await provisioned(world, "ada", "bob", "dora")
     await world.ok("instance", "exec", "dora", "--reason", "t", "--", "systemctl", "stop", "hermes-gateway.service")
@@ -160,7 +162,7 @@ async def test_a_machine_that_hangs_is_rebooted(world: Command, tmp_path: Path) 
     assert operation["step"].startswith("rebooting machine"), operation
 
 
-@pytest.mark.turns(40)
+@pytest.mark.turns(12)
 async def test_a_machine_that_is_gone_is_replaced_where_that_is_allowed(world: Command, tmp_path: Path) -> None:
     made = await provisioned(world, "ada", "bob", "cleo")
     await world.ok("backup", "create", "cleo")
@@ -170,7 +172,7 @@ async def test_a_machine_that_is_gone_is_replaced_where_that_is_allowed(world: C
         # Heartbeats of all are missing, and all but one answer: the share is not what this is about.
         here = world.with_variables(HERMESOPS_PROMETHEUS_URL=url, HERMESOPS_MONITORING_SILENT_SHARE="1")
         assert "has not listed its machine for less than 60 s" in why_of((await here.ok(*ONCE)).json, "cleo")
-        await pause(61)
+        let_machines_be_gone_for(world, timedelta(seconds=61))
         told_only = why_of((await here.ok(*ONCE)).json, "cleo")
         assert "its machine is gone at JustAVPS for " in told_only
         assert "the monitor may not replace it (setting monitoring.actions)" in told_only
@@ -187,7 +189,7 @@ async def test_a_machine_that_is_gone_is_replaced_where_that_is_allowed(world: C
 
 
 @pytest.mark.postgres
-@pytest.mark.turns(40)
+@pytest.mark.turns(30)
 async def test_of_two_monitors_one_acts_and_when_it_is_killed_the_other_continues(tmp_path: Path) -> None:
     require(postgresql.programs(), "PostgreSQL's programs (apt: postgresql-15)")
     with postgresql.running() as server:

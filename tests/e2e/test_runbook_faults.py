@@ -46,7 +46,7 @@ async def with_ada(home: Path) -> AsyncIterator[Command]:
         yield command
 
 
-@pytest.mark.turns(50)
+@pytest.mark.turns(8, each=True)
 @pytest.mark.parametrize("name", DRILLED)
 async def test_a_drill_ends_well_and_leaves_nothing(pooled: Command, name: str) -> None:
     await pooled.ok("pool", "refill")
@@ -58,14 +58,14 @@ async def test_a_drill_ends_well_and_leaves_nothing(pooled: Command, name: str) 
     assert (await pooled.ok("instance", "list", "--json")).json["instances"] == []
 
 
-@pytest.mark.turns(30)
+@pytest.mark.turns(10, each=True)
 @pytest.mark.parametrize("name", sorted(ALONE))
 async def test_a_runbook_ends_a_fault_that_changes_its_world(tmp_path: Path, name: str) -> None:
     async with with_ada(tmp_path) as world:
         await EXECUTIONS[name](world)
 
 
-@pytest.mark.turns(50)
+@pytest.mark.turns(8, each=True)
 @pytest.mark.parametrize("name", [name for name in EXECUTIONS if name not in ALONE])
 async def test_a_runbook_ends_its_fault(simulated: Command, name: str) -> None:
     await EXECUTIONS[name](simulated)
@@ -73,7 +73,7 @@ async def test_a_runbook_ends_its_fault(simulated: Command, name: str) -> None:
 
 
 @pytest.mark.machines
-@pytest.mark.turns(60)
+@pytest.mark.turns(50, each=True)
 @pytest.mark.parametrize("name", REAL)
 async def test_a_drill_ends_well_on_a_real_machine(real: Command, name: str) -> None:
     await real.ok("pool", "refill")

@@ -14,7 +14,7 @@ from hermesops.model.route import PresentToken, issue_token
 from hermesops.registry import open_registry
 from tests.support.real.command import Command
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(45)]
 
 # Runs as the agent. It knows secrets by their hash only: a search that names them would find itself.
 SEARCH = """

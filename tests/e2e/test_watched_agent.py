@@ -10,7 +10,7 @@ import pytest
 from hermesops.waiting import Pending, until
 from tests.support.real.command import Command, local_world
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(300)]
 
 REASON = ("--reason", "test")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.support.hostile import canary_commands
 from tests.support.hostile.canaries import Canaries, Leak, in_files, in_output, watching
 from tests.support.real import postgresql
-from tests.support.real.command import Command, Ran
+from tests.support.real.command import INSTALLED, Command, Ran
 from tests.support.worlds.left_worlds import remember_world
 
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - looked at, never written
@@ -61,7 +61,7 @@ async def _world(folder: Path, canaries: Canaries) -> AsyncIterator[tuple[Comman
     managed = folder / "managed.json"
     managed.write_text('{"config": {}, "environment": {}}')
     given = {"HERMESOPS_LOCAL_DRIVER": "sim", "HERMESOPS_SECRETS_HOME": "environment", "TMPDIR": str(temporary)}
-    command = Command(home, {**given, **canaries.variables})
+    command = Command(home, {**given, **canaries.variables}, INSTALLED)  # processes of their own, to be looked at
     remember_world(home / "local" / "world")
     try:
         yield (

@@ -2,12 +2,14 @@
 
 import asyncio
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.support.pipelines.workflows import ROOT, Workflow
+from tests.support.real import fork_server
 from tests.support.real.command import Command
 
 _BASH = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c")
@@ -88,10 +90,16 @@ async def run_job(
         for line in files["GITHUB_ENV"].read_text().splitlines():
             name, _, value = line.partition("=")
             given[name] = value
-        given["PATH"] = ":".join([*files["GITHUB_PATH"].read_text().split(), command.environ["PATH"]])
+        added = map(_forked, files["GITHUB_PATH"].read_text().split())
+        given["PATH"] = ":".join([*added, command.environ["PATH"]])
     made.summary = files["GITHUB_STEP_SUMMARY"].read_text()
     made.output = files["GITHUB_OUTPUT"].read_text()
     return made
+
+
+def _forked(place: str) -> str:
+    """The folder where forks stand in for what a step installed; any other as it is."""
+    return str(fork_server.folder()) if Path(place) == Path(sys.executable).parent else place
 
 
 async def _run(step: Mapping[str, Any], given: Mapping[str, str], folder: Path) -> StepRun:
