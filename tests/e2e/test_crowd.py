@@ -12,7 +12,7 @@ pytestmark = pytest.mark.postgres
 LITTLE = Size(commands=8, kills=2, restarts=1, users=3, operators=2)
 
 
-@pytest.mark.turns(60)
+@pytest.mark.turns(30)
 async def test_what_two_computers_do_at_random_ends_well(tmp_path: Path) -> None:
     async with two_computers(tmp_path) as shared:
         crowd = Crowd(shared, LITTLE, 1, tmp_path)

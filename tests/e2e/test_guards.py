@@ -28,7 +28,7 @@ def operator(world: Command, tmp_path_factory: pytest.TempPathFactory) -> Comman
     return world.with_variables(HERMESOPS_OPERATOR_KEY=str(key), HERMESOPS_ALLOWED_SIGNERS=str(allowed))
 
 
-@pytest.mark.turns(60)
+@pytest.mark.turns(6)
 async def test_what_the_fleet_costs_is_told_before_and_after(world: Command) -> None:
     preview = (await world.ok("stack", "preview", "--all", "--json")).json
     assert preview["cost"]["before"] == preview["cost"]["after"]
@@ -50,7 +50,7 @@ async def test_naming_what_would_not_be_destroyed_is_a_mistake(world: Command) -
     assert (ran.exit_code, "nothing would destroy nobody" in ran.stderr) == (2, True)
 
 
-@pytest.mark.turns(60)
+@pytest.mark.turns(6)
 async def test_a_saved_preview_happens_until_something_moves(operator: Command, tmp_path: Path) -> None:
     file = tmp_path / "preview.json"
     await operator.ok("stack", "preview", "cell1", "--save", str(file))
@@ -120,7 +120,7 @@ async def test_the_platform_changes_as_another_operator_approved(two: tuple[Comm
     assert (preview.exit_code, "simulated" in preview.stderr) == (3, True), str(preview)
 
 
-@pytest.mark.turns(60)
+@pytest.mark.turns(6)
 async def test_agents_that_end_beyond_so_many_are_approved_by_name(
     two: tuple[Command, Command], tmp_path: Path
 ) -> None:

@@ -32,7 +32,7 @@ async def all_done(world: Command) -> bool | Pending[bool]:
     return Pending(f"{open_ones} {busy}") if open_ones or busy else True
 
 
-@pytest.mark.turns(60)
+@pytest.mark.turns(20)
 async def test_a_worker_does_all_that_is_due_and_another_one_follows_it(world: Command) -> None:
     for user in ("ada", "bob", "eve"):
         await world.with_variables(HERMESOPS_POOL_SIZE="").ok("provision", user, "--plan", "light")
@@ -80,7 +80,7 @@ async def test_a_worker_does_all_that_is_due_and_another_one_follows_it(world: C
     assert "platform" in {row["purpose"] for row in tokens}
 
 
-@pytest.mark.turns(60)
+@pytest.mark.turns(8)
 async def test_a_chore_is_done_by_hand_and_can_be_left_out(world: Command) -> None:
     for user in ("ada", "eve"):
         await world.ok("provision", user, "--plan", "light")
@@ -97,7 +97,7 @@ async def test_a_chore_is_done_by_hand_and_can_be_left_out(world: Command) -> No
     assert unknown.exit_code == 2
 
 
-@pytest.mark.turns(60)
+@pytest.mark.turns(8)
 async def test_a_drill_takes_a_machine_of_the_pool_and_returns_none(world: Command) -> None:
     await world.ok("provision", "ada", "--plan", "light")
     await world.ok("backup", "create", "ada")

@@ -30,7 +30,7 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Comma
         yield command
 
 
-@pytest.mark.turns(40)
+@pytest.mark.turns(10, each=True)
 @pytest.mark.parametrize("act", TRIED, ids=("provision", "terminate", "on a cell", "of a life"))
 async def test_killed_at_a_write_the_same_command_finishes_it(
     world: Command, act: kill_acts.Act, tmp_path: Path

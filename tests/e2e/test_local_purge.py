@@ -46,7 +46,7 @@ async def purges(command: Command) -> list[int]:
     return [entry["before"]["instances"] for entry in entries if entry["action"] == "world_purged"]
 
 
-@pytest.mark.turns(60)
+@pytest.mark.turns(8)
 async def test_the_demo_works_in_every_order(demo: Command) -> None:
     before = await purges(demo)
     await run_demo(demo)
@@ -73,7 +73,7 @@ async def test_without_consent_nothing_is_touched(demo: Command) -> None:
     await demo.ok("instance", "chat", "ada", "still there?", "--reason", "test")
 
 
-@pytest.mark.turns(60)
+@pytest.mark.turns(8)
 async def test_a_purge_that_was_killed_is_finished_by_the_same_command(demo: Command) -> None:
     code = await demo.killed_at("the local world is gone", "local", "down", "--purge", "--yes")
     assert code == -signal.SIGKILL
@@ -82,7 +82,7 @@ async def test_a_purge_that_was_killed_is_finished_by_the_same_command(demo: Com
     await run_demo(demo)
 
 
-@pytest.mark.turns(60)
+@pytest.mark.turns(8)
 async def test_a_registry_that_outlived_its_world_is_said_and_cleared(demo: Command) -> None:
     await demo.ok("local", "down")
     shutil.rmtree(folder(demo) / "world")
@@ -94,7 +94,7 @@ async def test_a_registry_that_outlived_its_world_is_said_and_cleared(demo: Comm
     await run_demo(demo)
 
 
-@pytest.mark.turns(60)
+@pytest.mark.turns(8)
 async def test_a_registry_that_others_may_share_is_left_alone(demo: Command) -> None:
     """The same file by an address of its own stands for any that was given."""
     shared = demo.with_variables(HERMESOPS_REGISTRY_URL=f"sqlite:///{folder(demo) / 'registry.db'}")
@@ -113,7 +113,7 @@ async def test_another_environment_is_never_purged(demo: Command) -> None:
     assert len(await demo.machines()) == 1
 
 
-@pytest.mark.turns(60)
+@pytest.mark.turns(8)
 async def test_a_damaged_registry_does_not_keep_a_world_alive(demo: Command) -> None:
     for ending in ("", "-wal", "-shm"):
         (folder(demo) / f"registry.db{ending}").unlink(missing_ok=True)

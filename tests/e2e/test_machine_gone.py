@@ -60,7 +60,7 @@ async def test_every_repair_of_a_machine_that_is_gone_works(world: Command) -> N
     assert (await world.ok("fleet", "drift")).stdout == "nothing differs\n"
 
 
-@pytest.mark.turns(60)
+@pytest.mark.turns(10)
 async def test_nobody_is_told_that_all_run_where_the_vendor_says_otherwise(world: Command) -> None:
     machines = await provisioned(world, "ada", "bob", "cleo")
     never = (await world.ok("fleet", "status", "--json")).json

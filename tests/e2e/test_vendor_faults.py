@@ -11,6 +11,7 @@ from tests.support.vendor import faulty_lives
 from tests.support.vendor.faulty_lives import Act
 
 
+@pytest.mark.turns(15, each=True)
 @pytest.mark.parametrize(
     ("acts", "kinds"),
     [
