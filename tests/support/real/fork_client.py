@@ -5,7 +5,7 @@ environment, but not its namespaces and limits: what is run under others is the 
 process can catch are passed on; when this process is killed, the fork is killed.
 """
 
-import _signal
+import _signal  # type: ignore[import-not-found]
 import _socket
 import array
 import marshal
@@ -40,7 +40,7 @@ def main(python: str) -> None:
     _end_like(int.from_bytes(_read(connection), "little", signed=True))
 
 
-def _ask(connection: _socket.socket, program: tuple[object, ...]) -> None:
+def _ask(connection: _socket.socket, program: tuple[str, list[str], dict[str, str], str]) -> None:
     data = marshal.dumps(program)
     streams = array.array("i", (0, 1, 2))
     connection.sendmsg([len(data).to_bytes(4, "little")], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])

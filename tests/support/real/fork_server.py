@@ -61,7 +61,7 @@ def folder() -> Path:
 
 def used_s() -> float:
     """Processor seconds of all commands that have ended as forks of this process's server."""
-    return sum(_USED.unpack((place / "used").read_bytes())[0] for place in _servers)
+    return sum(float(_USED.unpack((place / "used").read_bytes())[0]) for place in _servers)
 
 
 def _write_used(place: Path, seconds: float) -> None:
