@@ -47,7 +47,7 @@ async def test_a_worker_does_all_that_is_due_and_another_one_follows_it(world: C
 
     first = await world.start("worker")
     told = asyncio.create_task(first.communicate())
-    await until(lambda: all_done(world), what="all chores", timeout_s=TIMEOUT_S, every_s=0.5)
+    await until(lambda: all_done(world), what="all chores", timeout_s=TIMEOUT_S, every_s=1)
     first.kill()
     await told
 
@@ -72,7 +72,7 @@ async def test_a_worker_does_all_that_is_due_and_another_one_follows_it(world: C
     second = await world.start("worker")
     told = asyncio.create_task(second.communicate())
     try:
-        await until(lambda: all_done(world), what="the token", timeout_s=TIMEOUT_S, every_s=0.5)
+        await until(lambda: all_done(world), what="the token", timeout_s=TIMEOUT_S, every_s=1)
     finally:
         second.terminate()
         await told

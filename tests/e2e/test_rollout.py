@@ -110,7 +110,7 @@ async def test_who_came_later_is_brought_what_the_others_have_without_being_aske
     assert due["outdated"] == 1
     await fleet.ok("job", "run", "outdated")
     worker = await fleet.start("worker", "--without-jobs")
-    await until(lambda: reached(fleet, outdated["release"]), what="who came later", timeout_s=120, every_s=0.5)
+    await until(lambda: reached(fleet, outdated["release"]), what="who came later", timeout_s=120, every_s=1)
     worker.send_signal(signal.SIGTERM)
     await asyncio.wait_for(worker.communicate(), 60)
     assert (await fleet.ok("instance", "show", "late", "--json")).json["instance"]["release"] == outdated["release"]
@@ -133,7 +133,7 @@ async def test_who_is_in_the_middle_of_a_run_is_left_for_later(fleet: Command) -
         left = [(target["state"], target["detail"]) for target in targets]
         return left == [("deferred", "busy: 1 run")] or Pending(str(left))
 
-    await until(is_left, what="user-6 is left for later", timeout_s=60, every_s=0.3)
+    await until(is_left, what="user-6 is left for later", timeout_s=60, every_s=0.5)
     await mood_of(fleet, "user-6", "")
     await asyncio.wait_for(process.communicate(), 120)
     assert process.returncode == 0
@@ -178,7 +178,7 @@ async def test_a_rollout_that_was_interrupted_goes_on_and_is_put_back_whole(flee
     # It cannot end by itself before it is interrupted.
     process = await fleet.start("rollout", "start", release, "--all", *QUICK, "--soak", "1h")
 
-    await until(lambda: reached(fleet, release), what="the first that runs it", timeout_s=120, every_s=0.3)
+    await until(lambda: reached(fleet, release), what="the first that runs it", timeout_s=120, every_s=0.5)
     process.send_signal(signal.SIGINT)
     _, said = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == INTERRUPTED

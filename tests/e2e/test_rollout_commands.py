@@ -65,7 +65,7 @@ async def comes_to(command: Command, release: str, state: str, *, reached: int) 
         is_there = told["rollout"]["state"] == state and told["progress"]["reached"] >= reached and not changing
         return told if is_there else Pending(str(told["rollout"]))
 
-    return await until(observe, what=f"the rollout is {state}", timeout_s=180, every_s=0.3)
+    return await until(observe, what=f"the rollout is {state}", timeout_s=180, every_s=0.8)
 
 
 async def changes(command: Command, rollout_id: str) -> list[dict[str, Any]]:

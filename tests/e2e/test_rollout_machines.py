@@ -69,7 +69,7 @@ async def test_one_that_does_not_live_on_its_new_machine_is_brought_back(fleet: 
         new = {machine["name"] for machine in await fleet.machines()} - had
         return next(iter(new)) if new else Pending("none")
 
-    name = await until(ordered, what="the new machine", timeout_s=60, every_s=0.05)
+    name = await until(ordered, what="the new machine", timeout_s=60, every_s=0.2)
     async with vendor_of(fleet.home / "local" / "world", "") as api:
         order = {"kind": "proxy-unauthorised", "times": 100_000, "machine": name}
         (await api.post("/local/faults", json=order)).raise_for_status()
@@ -97,7 +97,7 @@ async def test_everybody_comes_to_machines_of_the_image_though_the_runner_is_kil
         targets = ran.json["targets"] if ran.exit_code == 0 else []
         return any(target["touched_at"] for target in targets) or Pending("nobody")
 
-    await until(under_way, what="the first that moves", timeout_s=120, every_s=0.1)
+    await until(under_way, what="the first that moves", timeout_s=120, every_s=0.3)
     process.kill()
     await asyncio.wait_for(process.communicate(), 60)
     await fleet.ok("rollout", "start", NEXT, "--all", *QUICK)
