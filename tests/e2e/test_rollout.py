@@ -1,4 +1,7 @@
-"""Releases brought to a simulated fleet by the installed command: they halt, heal, go on and go back."""
+"""Releases brought to a simulated fleet by the installed command: they halt, heal, go on and go back.
+
+In their order: each begins with what the one before it left the fleet with.
+"""
 
 import asyncio
 import signal
@@ -12,9 +15,6 @@ from hermesops.waiting import Pending, until
 from tests.support.real.command import Command, local_world
 from tests.support.releases.simulated import built
 from tests.support.vendor.outside_changes import vendor_of
-
-# In their order: each begins with what the one before it left the fleet with.
-pytestmark = pytest.mark.xdist_group("rollout")
 
 USERS = 8
 QUICK = ("--soak", "1s", "--settle", "1s", "--vitals", "none", "--max-unavailable", "50%")

@@ -99,6 +99,7 @@ async def test_canaries_that_get_slower_halt_a_live_rollout_and_it_can_be_replay
     await fleet.ok("rollout", "abort", "--reason", "too slow")
 
 
+@pytest.mark.turns(20)
 async def test_each_stage_waits_for_another_operators_signature(fleet: Command, operators: dict[str, Command]) -> None:
     ada, bob = operators["ada"], operators["bob"]
     release = await built(fleet, "approved")
@@ -137,6 +138,7 @@ async def test_each_stage_waits_for_another_operators_signature(fleet: Command, 
     assert (await status(fleet))["progress"]["reached"] == USERS
 
 
+@pytest.mark.turns(15)
 async def test_a_paused_rollout_touches_nobody_new_until_it_is_resumed(fleet: Command) -> None:
     release = await built(fleet, "paused")
     process = await fleet.start("rollout", "start", release, *QUICK, "--vitals", "none")
@@ -157,6 +159,7 @@ async def test_a_paused_rollout_touches_nobody_new_until_it_is_resumed(fleet: Co
     assert ("resume", "running", "it is over") in steered
 
 
+@pytest.mark.turns(15)
 async def test_those_that_failed_are_tried_again_through_the_same_gates(fleet: Command) -> None:
     release = await built(fleet, "broken", "start:1.0")
     first = await fleet.run("rollout", "start", release, *QUICK, "--vitals", "none", "--stages", "100%", "--json")

@@ -60,6 +60,7 @@ async def test_an_image_that_nobody_boots_halts_at_its_first_canary_and_nobody_w
     await fleet.ok("rollout", "abort", "--reason", "gone")
 
 
+@pytest.mark.turns(15)
 async def test_one_that_does_not_live_on_its_new_machine_is_brought_back(fleet: Command) -> None:
     before, had = images(fleet), {machine["name"] for machine in await fleet.machines()}
     hasty = fleet.with_variables(HERMESOPS_GATEWAY_TIMEOUT_S="3")
@@ -85,6 +86,7 @@ async def test_one_that_does_not_live_on_its_new_machine_is_brought_back(fleet: 
     await fleet.ok("rollout", "abort", "--reason", "enough")
 
 
+@pytest.mark.turns(40)
 async def test_everybody_comes_to_machines_of_the_image_though_the_runner_is_killed_and_all_come_back(
     fleet: Command,
 ) -> None:

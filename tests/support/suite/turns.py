@@ -16,6 +16,9 @@ BUDGETS = {"machines": 300.0, "others": 300.0}
 """Seconds of one part. What boots machines runs in one worker, the rest in both, beside what always runs."""
 
 
+WORLDS = "tests/e2e/"
+"""Where a module's tests share a world: in two workers they would make two."""
+
 TURNS = StashKey[list[str]]()
 """The lines that say which part a run was."""
 
@@ -81,7 +84,10 @@ def group_of(item: Item) -> str | None:
         if item.get_closest_marker(mark):
             return mark
     turn = turn_of(item)
-    return turn.name if turn and "::" not in turn.name else None
+    if turn and "::" not in turn.name:
+        return turn.name
+    module = item.nodeid.partition("::")[0]
+    return module if module.startswith(WORLDS) else None
 
 
 def take_turns(items: list[Item], number: int) -> list[str]:
