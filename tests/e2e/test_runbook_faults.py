@@ -86,8 +86,9 @@ async def test_a_runbook_ends_its_fault(simulated: Command, name: str) -> None:
 
 
 @pytest.mark.machines
-@pytest.mark.turns(50, each=True)
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.turns(50 if name == "data-full" else 20, each=True)) for name in REAL]
+)
 async def test_a_drill_ends_well_on_a_real_machine(real: Command, name: str) -> None:
     await real.ok("pool", "refill")
     drilled = (await real.ok("drill", name, "--yes", "--json")).json

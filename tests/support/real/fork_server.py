@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from tests.support.real import loaded
+from tests.support.worlds.left_worlds import remember_folder
 
 _ROOT = Path(__file__).resolve().parents[3]
 _CLIENT = Path(__file__).with_name("fork_client.py")
@@ -42,6 +43,7 @@ _servers: list[Path] = []
 def folder() -> Path:
     """A folder of programs, with a server behind it that ends with this process."""
     place = Path(tempfile.mkdtemp(prefix="hermesops-forks-"))
+    remember_folder(place)
     _fill(place)
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(place / "socket"))
@@ -212,9 +214,8 @@ class _Server:
 def _asked(connection: socket.socket) -> Program:
     head, streams, _, _ = socket.recv_fds(connection, 4, 3)
     data = b""
-    while len(head) < 4 or len(data) < int.from_bytes(head, "little"):
-        more = connection.recv(1 << 16) if head else b""
-        if not more:
+    while not head or len(data) < int.from_bytes(head, "little"):
+        if not (more := connection.recv(1 << 16)):
             raise EOFError
         data += more
     return Program(connection, streams, *marshal.loads(data))  # noqa: S302 - of this run's own processes
