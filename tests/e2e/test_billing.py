@@ -20,7 +20,7 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Comma
         yield command
 
 
-@pytest.mark.turns(20)
+@pytest.mark.turns(30)
 async def test_events_in_any_order_and_twice_end_in_the_one_right_state(world: Command) -> None:
     done = await trial(world, SCALE, seed=shard())
     assert done.wrong == {}
