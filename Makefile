@@ -97,7 +97,7 @@ bench: .venv/installed need-machines ## How fast it is, with what it was compare
 soak: .venv/installed need-soaking need-bases need-built ## The full counts of what make test samples, and what needs whole computers
 	@echo "==> Soaking"
 	pytest tests/soak -s $(T) || [ $$? = 5 ]
-	HERMESOPS_TEST_ALL=1 pytest -m turns $(T) || [ $$? = 5 ]
+	HERMESOPS_TEST_ALL=1 pytest -m 'turns or hypothesis' $(T) || [ $$? = 5 ]
 	echo "==> Booting whole computers"
 	pytest tests/integration -m qemu $(T) || [ $$? = 5 ]
 

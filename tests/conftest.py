@@ -38,11 +38,12 @@ _MACHINE_PROGRAMS = ("systemd-nspawn", "mmdebstrap", "nft", "ip", "mkfs.ext4", "
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How long an example takes says how busy the computer is, not whether the code is right.
-settings.register_profile("hermesops", deadline=None)
-settings.load_profile("hermesops")
-
 _ENVIRONMENT = os.environ  # noqa: TID251 - a test run must know what to keep its tests from
+
+# How long an example takes says how busy the computer is, not whether the code is right.
+settings.register_profile("sample", deadline=None, max_examples=25)
+settings.register_profile("all", deadline=None)
+settings.load_profile("all" if _ENVIRONMENT.get(_ALL) else "sample")
 
 
 @pytest.fixture(autouse=True, scope="session")

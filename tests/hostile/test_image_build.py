@@ -22,6 +22,7 @@ from hermesops.model.ids import MachineId
 from hermesops.settings import Environment
 from hermesops.waiting import pause
 from tests.support.images.build_world import World, builder_of, image_folder, recipe_of
+from tests.support.suite.cases import each_case
 
 ORDER = MachineOrder(name="hermes-local-build-0123456789ab", server_type="starter", region="hel1")
 LIMIT_S = 0.5
@@ -206,7 +207,7 @@ SOUND: dict[str, object] = {
 }
 
 
-@pytest.mark.parametrize(
+@each_case(
     "wrong",
     [
         {"python": ["3.11"]},

@@ -14,6 +14,7 @@ from hermesops.health.samples import HealthSample
 from hermesops.model.slot import SlotsState
 from hermesops.node.untrusted import foreign_text, strict_json
 from tests.support.hostile.parsers import JSON, PARSERS, Outcomes
+from tests.support.suite.cases import each_case
 from tests.support.suite.shard import shard
 
 CASES = 30
@@ -22,7 +23,7 @@ CASES = 30
 ANYTHING = st.binary() | st.text() | JSON.map(json.dumps)
 
 
-@pytest.mark.parametrize("name", PARSERS)
+@each_case("name", PARSERS)
 def test_whatever_comes_is_a_value_or_an_error_of_ours_and_cheap(name: str) -> None:
     outcomes = PARSERS[name].fuzz(CASES, number=shard())
     assert sum(outcomes.ends.values()) >= CASES // 2
@@ -41,7 +42,7 @@ FOUND = {
 }
 
 
-@pytest.mark.parametrize("name", FOUND)
+@each_case("name", FOUND)
 def test_what_fuzzing_found_once_is_refused(name: str) -> None:
     assert PARSERS[name.split(maxsplit=1)[0]].case(FOUND[name], Outcomes()) != "taken"
 
@@ -75,7 +76,7 @@ def _numbers(value: object) -> list[float]:
     return [value] if isinstance(value, int | float) else []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "why"),
     [
         ("[1e400]", "beyond what a float holds"),

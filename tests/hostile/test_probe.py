@@ -15,6 +15,7 @@ import pytest
 from hermesops.verify.on_machine import probe
 from tests.support.hostile.hostile_moods import MOODS, SHAPES
 from tests.support.hostile.http_service import run_mood
+from tests.support.suite.cases import each_case
 
 LIMIT_S = 0.5
 ENDS_S = 30.0
@@ -38,7 +39,7 @@ def _agent(mood: str, taken: list[int]) -> Iterator[str]:
         server.shutdown()
 
 
-@pytest.mark.parametrize("mood", MOODS)
+@each_case("mood", MOODS)
 def test_a_question_ends_within_its_time_and_size(mood: str) -> None:
     taken: list[int] = []
     answers: list[tuple[int, dict[str, object]]] = []

@@ -12,6 +12,7 @@ from hermesops.rollout import commands
 from hermesops.rollout.commands import OperatorCommand
 from hermesops.rollout.ports import Records
 from tests.support.rollouts.world import NEW, OLD, QUICK, World, fleet
+from tests.support.suite.cases import each_case
 
 HOSTILE = (3, 7, 11, 13, 17)
 """Five of twenty, none of them among the first stage's."""
@@ -33,7 +34,7 @@ def _ended(world: World) -> dict[int, TargetState]:
     return {number: world.nth(number).state for number in range(20)}
 
 
-@pytest.mark.parametrize("step", STEPS)
+@each_case("step", STEPS)
 def test_a_rollout_ends_although_some_machines_never_do(step: str) -> None:
     world = _world(step)
     outcome = world.run(for_s=48 * 3600)
@@ -66,7 +67,7 @@ def test_a_first_stage_does_not_wait_for_one_that_does_not_answer(step: str) -> 
     assert world.run(for_s=48 * 3600) == f"done: 19 of 20 run {NEW}, 1 outdated"
 
 
-@pytest.mark.parametrize("step", STEPS)
+@each_case("step", STEPS)
 def test_an_abort_is_obeyed_while_machines_hang(step: str) -> None:
     world = _world(step, "cancel")
     aborted_at: list[float] = []

@@ -14,6 +14,7 @@ from hermesops.errors import HermesError
 from hermesops.justavps import Client, MachineOrder
 from tests.support.fleets.in_memory import ordered
 from tests.support.hostile.vendor_answers import ANSWERS, OURS, THEIRS, machine
+from tests.support.suite.cases import each_case
 
 API = "https://vendor.example/api/v1"
 KEY = "sk_canary"
@@ -76,7 +77,7 @@ async def test_a_call_ends_with_what_was_asked_for_or_with_our_error(call: str, 
         assert found is None or getattr(found, "name", "") == OURS
 
 
-@pytest.mark.parametrize(
+@each_case(
     "bad",
     [
         "",
@@ -101,7 +102,7 @@ async def test_an_id_that_leads_elsewhere_is_no_id(bad: object) -> None:
             await client.list_machines()
 
 
-@pytest.mark.parametrize("body", [{}, {"error": True}, {"machines": {}}, {"machines": "none"}, "none", 7, True])
+@each_case("body", [{}, {"error": True}, {"machines": {}}, {"machines": "none"}, "none", 7, True])
 async def test_no_list_is_not_an_empty_list(body: object) -> None:
     """Who believed that there are no machines would order all of them anew."""
     vendor = Vendor(httpx.Response(200, json=body))

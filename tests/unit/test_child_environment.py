@@ -12,6 +12,7 @@ import hermesops
 from hermesops import child_environment
 from hermesops.child_environment import BUCKET, GO, NETWORK, PACKAGES, PULUMI, SSH_AGENT
 from hermesops.settings import Environment
+from tests.support.suite.cases import each_case
 
 ROOT = Path(hermesops.__file__).parent
 
@@ -79,7 +80,7 @@ def test_every_program_is_started_with_an_environment_of_its_own() -> None:
     assert len(found) > 20, "the walk finds nothing any more"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("line", "clean"),
     [
         ("subprocess.run(['x'])", False),
@@ -113,7 +114,7 @@ def test_nobody_else_imports_a_starter_under_another_name() -> None:
     assert hidden == []
 
 
-@pytest.mark.parametrize("names", [(), (NETWORK,), (PACKAGES,), (GO,), (PULUMI,), (SSH_AGENT,)])
+@each_case("names", [(), (NETWORK,), (PACKAGES,), (GO,), (PULUMI,), (SSH_AGENT,)])
 def test_no_list_takes_a_key_of_the_fleet(names: tuple[child_environment.Names, ...]) -> None:
     made = child_environment.made(*names, variables={**FLEET, **PLAIN})
     assert not set(made) & set(FLEET)

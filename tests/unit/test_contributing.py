@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-import pytest
+from tests.support.suite.cases import each_case
 
 TOP = Path(__file__).parents[2]
 TEXT = (TOP / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -20,12 +20,12 @@ NAMES = sorted(set(re.findall(r"`([A-Za-z_]+)` (?:in|of) `([\w./-]+\.\w+)`", TEX
 """Names that the text says are in a file."""
 
 
-@pytest.mark.parametrize("path", PATHS)
+@each_case("path", PATHS)
 def test_paths_exist(path: str) -> None:
     assert (TOP / path).exists()
 
 
-@pytest.mark.parametrize(("name", "path"), NAMES)
+@each_case(("name", "path"), NAMES)
 def test_names_are_in_their_files(name: str, path: str) -> None:
     assert re.search(rf"\b{name}\b", (TOP / path).read_text(encoding="utf-8"))
 

@@ -6,6 +6,7 @@ import pytest
 
 from hermesops import errors
 from hermesops.errors import HermesError, RefusedError, UnavailableError, problem_of
+from tests.support.suite.cases import each_case
 
 CODES = {
     errors.UsageError: 2,
@@ -18,7 +19,7 @@ CODES = {
 }
 
 
-@pytest.mark.parametrize(("kind", "code"), CODES.items())
+@each_case(("kind", "code"), CODES.items())
 def test_a_class_has_the_exit_code_that_scripts_know(kind: type[HermesError], code: int) -> None:
     assert kind("x").exit_code == code
     assert dict(re.findall(r"── (\w+Error) .* (\d+)$", str(errors.__doc__), re.MULTILINE))[kind.__name__] == str(code)

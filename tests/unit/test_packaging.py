@@ -8,6 +8,7 @@ import pulumi
 import pytest
 
 from hermesops import __version__, assets
+from tests.support.suite.cases import each_case
 
 TOP = Path(__file__).parents[2]
 
@@ -23,7 +24,7 @@ def test_the_packages_are_the_installed_ones() -> None:
     assert "site-packages" in str(ansible.__file__)
 
 
-@pytest.mark.parametrize("name", ["roles", "ansible", "pulumi", "images", "runbooks"])
+@each_case("name", ["roles", "ansible", "pulumi", "images", "runbooks"])
 def test_a_checkouts_folders_are_the_ones_being_edited(name: assets.Folder) -> None:
     assert assets.folder(name) == TOP / name
 

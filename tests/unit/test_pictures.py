@@ -10,6 +10,7 @@ from tests.support.documents.architecture_picture import ROOT, architecture, lay
 from tests.support.documents.pictures import PICTURES, drawn
 from tests.support.documents.pipelines_picture import pipelines
 from tests.support.platform.environments import run_of
+from tests.support.suite.cases import each_case
 
 SHOWN = re.findall(r"\]\((runbooks/pictures/[\w-]+\.svg)\)", (ROOT / "README.md").read_text())
 
@@ -41,7 +42,7 @@ def test_every_package_is_in_it() -> None:
     assert {path.parent.name for path in (ROOT / "hermesops").glob("*/__init__.py")} <= drawn_packages
 
 
-@pytest.mark.parametrize("picture", SHOWN)
+@each_case("picture", SHOWN)
 def test_a_picture_that_the_readme_shows_loads_nothing(picture: str) -> None:
     told = Path(ROOT / picture).read_text()
     assert "http" not in told.replace("http://www.w3.org/2000/svg", "")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.suite.cases import each_case
 from tests.support.suite.expected_errors import unread_errors
 
 TESTS = Path(__file__).parents[1]
@@ -26,7 +27,7 @@ def test_every_error_of_ours_is_expected_with_what_it_says() -> None:
     assert not lines, "add match=, or read raised.value:\n" + "\n".join(lines)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "expected",
     [
         "pytest.raises(UsageError)",

@@ -8,6 +8,7 @@ import pytest
 from tests.support.crash.expected_instance import Act, ExpectedInstance, Phase
 from tests.support.crash.random_kills import Done, _is_repeated, _wrong_end
 from tests.support.real.command import Ran
+from tests.support.suite.cases import each_case
 
 MOVE = Act("move", ("instance", "move", "ada"), ExpectedInstance("ada", Phase.RUNNING), finished="already")
 REFUSED = replace(MOVE, refusal="is suspended", finished="")
@@ -31,7 +32,7 @@ def test_what_is_finished_or_rightly_refused_is_well(good: Done) -> None:
     assert _wrong_end(good) == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     "bad",
     [
         done(MOVE),
@@ -56,7 +57,7 @@ def test_another_command_in_between_is_not_the_end() -> None:
     assert len(_wrong_end(killed)) == 1
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("code", "said", "again"),
     [
         (4, "", True),

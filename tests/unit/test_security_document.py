@@ -3,13 +3,13 @@
 import re
 from pathlib import Path
 
-import pytest
+from tests.support.suite.cases import each_case
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMED = sorted(set(re.findall(r"`(tests/[\w/.]+)`", (ROOT / "SECURITY.md").read_text())))
 
 
-@pytest.mark.parametrize("name", NAMED)
+@each_case("name", NAMED)
 def test_each_test_that_is_named_exists(name: str) -> None:
     assert (ROOT / name).is_file()
 

@@ -3,19 +3,20 @@
 import pytest
 
 from hermesops.web_address import bucket_exposure, exposure, is_loopback, with_verified_tls
+from tests.support.suite.cases import each_case
 
 
-@pytest.mark.parametrize("host", ["localhost", "a.localhost", "127.0.0.1", "127.9.9.9", "::1"])
+@each_case("host", ["localhost", "a.localhost", "127.0.0.1", "127.9.9.9", "::1"])
 def test_this_computer_is_known_by_name_and_address(host: str) -> None:
     assert is_loopback(host)
 
 
-@pytest.mark.parametrize("host", ["", "localhost.example", "notlocalhost", "127.0.0.1.example", "10.0.0.1"])
+@each_case("host", ["", "localhost.example", "notlocalhost", "127.0.0.1.example", "10.0.0.1"])
 def test_what_looks_like_this_computer_is_not(host: str) -> None:
     assert not is_loopback(host)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("url", "why"),
     [
         ("https://a.example/v1", ""),
@@ -37,7 +38,7 @@ def test_an_address_is_encrypted_or_on_this_computer(url: str, why: str) -> None
     assert bool(exposure(url)) == bool(why)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("url", "exposed"),
     [
         ("", False),
@@ -56,7 +57,7 @@ def test_a_bucket_is_asked_encrypted(url: str, *, exposed: bool) -> None:
     assert bool(bucket_exposure(url)) == exposed
 
 
-@pytest.mark.parametrize(
+@each_case(
     "url",
     [
         "sqlite:////srv/registry.db",

@@ -10,6 +10,7 @@ import asyncio
 import gzip
 import json
 from collections.abc import Awaitable, Callable
+from functools import cache
 
 Write = Callable[[bytes], Awaitable[None]]
 Mood = Callable[[Write], Awaitable[None]]
@@ -23,10 +24,14 @@ END = b""
 """Written, it closes the answering half of a connection."""
 
 _DRIP_S = 0.05
-_BOMB = gzip.compress(bytes(64 << 20), 9)
 
 ESCAPES = "ok\nhermes-node: all is well\x1b]52;c;Y3VybA==\x07\x1b[1A\x1b[2K\u202egpj.exe\u2066\x9b31m\r\x00\x7f"
 """What rewrites lines of a terminal, fills its clipboard, reorders what is read, or poses as a word of ours."""
+
+
+@cache
+def _bomb() -> bytes:
+    return gzip.compress(bytes(64 << 20), 9)
 
 
 def _mood(function: Mood) -> Mood:
@@ -149,7 +154,7 @@ async def _endless_events(write: Write) -> None:
 
 @_mood
 async def _bomb(write: Write) -> None:
-    await _say(write, _BOMB, Content_Encoding="gzip")
+    await _say(write, _bomb(), Content_Encoding="gzip")
 
 
 @_mood

@@ -9,8 +9,6 @@ from functools import cache
 from pathlib import Path
 
 from hermesops import assets
-from hermesops.stacks.platform.aws.functions import read_sources
-from hermesops.stacks.platform.aws.program import AwsPlatformProgram
 from hermesops.stacks.platform.policies import Registered
 from hermesops.stacks.platform.spec import PROJECT, Place, PlatformSpec, read_sizes
 from tests.support.platform.mock_aws import Run, run
@@ -28,7 +26,10 @@ def spec_of(environment: str) -> PlatformSpec:
 
 @cache
 def run_of(environment: str) -> Run:
-    """What its program registers and exports."""
+    """What its program registers and exports; the program is imported here, as Amazon's modules take seconds."""
+    from hermesops.stacks.platform.aws.functions import read_sources  # noqa: PLC0415 - as said
+    from hermesops.stacks.platform.aws.program import AwsPlatformProgram  # noqa: PLC0415 - as said
+
     spec = spec_of(environment)
     return run(AwsPlatformProgram(spec, read_sources()), spec.place)
 

@@ -286,6 +286,7 @@ class Copy:
             "LANG": "C.UTF-8",
             "HOME": home,
             "HERMESOPS_HOME": home,
+            "HERMESOPS_TEST_ALL": "1",
             "PYTHONPATH": str(self._top),
         }
 

@@ -3,11 +3,10 @@
 import json
 from typing import Any
 
-import pytest
-
 from hermesops.alerts import dashboards
 from hermesops.alerts.dashboards import Dashboard
 from hermesops.alerts.problem import Problem
+from tests.support.suite.cases import each_case
 
 
 def document() -> dict[str, Any]:
@@ -68,7 +67,7 @@ def test_variables_are_filled_in() -> None:
     assert dashboards.filled(query, {"instance": "ada"}) == 'a{i="ada", j="ada"}[5m]'
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("change", "what"),
     [
         (lambda said: said["panels"].clear(), "has no panels"),
@@ -90,7 +89,7 @@ def test_what_is_wrong_is_told(change: Any, what: str) -> None:  # noqa: ANN401 
     assert any(what in str(one) for one in found), found
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", "1", '{"uid": 1, "title": 1, "panels": [{}]}', "[" * 5000])
+@each_case("text", ["", "{", "[]", "{}", "1", '{"uid": 1, "title": 1, "panels": [{}]}', "[" * 5000])
 def test_what_is_no_dashboard_is_told(text: str) -> None:
     assert isinstance(dashboards.read(text, "x.json"), Problem)
 

@@ -1,10 +1,10 @@
 """A file of rules is read, checked and made ready for a server; what is wrong with it is told with its line."""
 
-import pytest
 import yaml
 
 from hermesops.alerts import rules
 from hermesops.alerts.rules import deployed, problems, scaled, scaled_query
+from tests.support.suite.cases import each_case
 
 GOOD = """---
 groups:
@@ -34,7 +34,7 @@ def test_its_alerts_are_found() -> None:
     assert rules.records(GOOD) == {"hermesops:silence_timeout:seconds"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("before", "after", "line", "what"),
     [
         ("groups:", "groups: [", 3, "this is no YAML"),
@@ -69,13 +69,13 @@ def test_an_alert_that_is_there_twice_is_told_with_both_lines() -> None:
     assert (found.line, found.message) == (18, "Silent instance page is there twice: line 8 as well")
 
 
-@pytest.mark.parametrize("text", ["", "- a", "groups: 1", "groups: [1]", "groups: [{rules: [1]}]", "a: &a [*a]", "\0"])
+@each_case("text", ["", "- a", "groups: 1", "groups: [1]", "groups: [{rules: [1]}]", "a: &a [*a]", "\0"])
 def test_what_is_no_file_of_rules_is_told(text: str) -> None:
     assert problems(text, "a.yml")
     assert rules.alert_rules(text, "a.yml") == ()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("duration", "scale", "result"),
     [
         ("90s", 1, "90s"),

@@ -32,6 +32,7 @@ from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import OperationKind
 from hermesops.model.plan import Plan
 from tests.support.billing.model_agent import after
+from tests.support.suite.cases import each_case
 
 ADA = UserId("11111111-1111-4111-8111-111111111111")
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -56,7 +57,7 @@ def of(*subscriptions: Subscription, agent: Agent | None = None, served: str = "
     return decide(subscriptions, agent, POLICY, now=NOW, served=frozenset({served}))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("subscriptions", "agent", "decision"),
     [
         ((PAID,), None, Provision(Plan.LIGHT, "sub_1")),
@@ -86,7 +87,7 @@ def test_each_difference_has_its_step(
     assert of(*subscriptions, agent=agent) == decision
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("subscriptions", "agent"),
     [
         ((), None),
@@ -107,7 +108,7 @@ def test_nothing_is_left_to_do(subscriptions: tuple[Subscription, ...], agent: A
     assert isinstance(of(*subscriptions, agent=agent), Settled)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("subscriptions", "agent", "why"),
     [
         ((PAID,), busy(RUNNING, OperationKind.RESIZE), "resize"),

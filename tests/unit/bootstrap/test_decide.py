@@ -4,8 +4,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from hermesops.bootstrap.decide import (
     AccountState,
     Action,
@@ -23,6 +21,7 @@ from hermesops.bootstrap.decide import (
 )
 from hermesops.bootstrap.spec import PipelineRole
 from tests.support.real.aws_account import ACCOUNT, AUDIENCE, REGION, spec_of
+from tests.support.suite.cases import each_case
 
 SPEC = spec_of(bucket="state")
 KEY = KeyState(f"arn:aws:kms:{REGION}:{ACCOUNT}:key/1", is_usable=True, is_going=False, rotates=True, is_named=True)
@@ -72,7 +71,7 @@ def test_an_account_that_is_ready_needs_nothing() -> None:
     assert obstacles(SPEC, READY) == ()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("seen", "wanted"),
     [
         (with_key(is_usable=False, is_going=True), [Action.RESTORE_KEY]),
@@ -100,7 +99,7 @@ def test_what_differs_is_mended_and_nothing_else(seen: AccountState, wanted: lis
     assert actions(seen) == wanted
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("seen", "said"),
     [
         (with_bucket(region="eu-west-1"), "bucket state is in eu-west-1, not in eu-central-1"),
@@ -115,7 +114,7 @@ def test_what_is_somebody_elses_stops_it_both_ways(seen: AccountState, said: str
     assert said in "; ".join(undo_obstacles(SPEC, seen))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("seen", "said"),
     [
         (with_bucket(content=".pulumi/meta.yaml"), "bucket state is not empty: it holds .pulumi/meta.yaml"),
@@ -162,7 +161,7 @@ def test_a_provider_that_was_there_before_stays() -> None:
 ONE: Callable[[Any], dict[str, Any]] = lambda action: {"Statement": [{"Action": action, "Resource": "*"}]}  # noqa: E731
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("one", "other", "are_same"),
     [
         (ONE(["a", "b"]), ONE(["b", "a"]), True),

@@ -9,6 +9,7 @@ import pytest
 from hermesops.bootstrap.spec import BootstrapSpec, PipelineRole, Policy, bucket_of, check
 from hermesops.errors import UsageError
 from tests.support.real.aws_account import ACCOUNT, SUBJECTS, spec_of
+from tests.support.suite.cases import each_case
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of pkg_resources, and of its own regular expressions
@@ -136,7 +137,7 @@ def with_subjects(role: PipelineRole, *patterns: str) -> BootstrapSpec:
     return spec_of(subjects={**SUBJECTS, role: patterns})
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("spec", "said"),
     [
         (spec_of(issuer=""), "oidc.issuer '' is no https URL"),

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +10,7 @@ from hermesops.cells.scheduling import choose_cell
 from hermesops.model.cell import Cell, Placement
 from hermesops.model.ids import CellName
 from hermesops.model.plan import Plan
+from tests.support.suite.cases import each_case
 
 LIGHT, HEAVY = Plan.LIGHT, Plan.HEAVY
 REGIONS = ("hel1", "nbg1")
@@ -25,7 +25,7 @@ def choose(cells: Sequence[Cell], plan: Plan = LIGHT, region: str = "hel1", *, a
     return choose_cell(cells, plan=plan, region=region, size=40, plans_apart=apart)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("cells", "chosen"),
     [
         ([], 1),

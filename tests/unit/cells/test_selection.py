@@ -9,6 +9,7 @@ from hermesops.errors import UsageError
 from hermesops.model.cell import Cell
 from hermesops.model.ids import CellName
 from hermesops.model.plan import Plan
+from tests.support.suite.cases import each_case
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 CELLS = (
@@ -38,7 +39,7 @@ def test_all_are_meant_only_in_so_many_words() -> None:
     assert filter_cells(CELLS, "") == CELLS
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("typed", "where", "everything", "message"),
     [
         ((), "", False, "which cells?"),

@@ -8,13 +8,14 @@ from hermesops.channel.agent import Piece, health_of, piece_of, refusal_of
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.justavps.proxy import ProxyAnswer
 from hermesops.model.health import GatewayHealth
+from tests.support.suite.cases import each_case
 
 
 def answer(status: int, body: object = None) -> ProxyAnswer:
     return ProxyAnswer(status, {}, b"" if body is None else json.dumps(body).encode())
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("given", "health"),
     [
         (answer(200, {"status": "ok", "gateway_state": "running"}), GatewayHealth.OK),
@@ -41,9 +42,7 @@ def test_words_tools_and_silence_in_a_stream() -> None:
     assert piece_of("message", "not json") is None
 
 
-@pytest.mark.parametrize(
-    "choices", [None, 1, "text", {"a": 1}, [1], [None], [{}], [{"delta": "text"}], [{"delta": [1]}]]
-)
+@each_case("choices", [None, 1, "text", {"a": 1}, [1], [None], [{}], [{"delta": "text"}], [{"delta": [1]}]])
 def test_nonsense_in_a_stream_says_nothing(choices: object) -> None:
     assert piece_of("message", json.dumps({"choices": choices})) is None
     assert piece_of("message", "[" * 100_000) is None
@@ -54,7 +53,7 @@ def test_a_turn_that_fails_on_the_agents_side_is_an_error() -> None:
         piece_of("message", json.dumps({"choices": [{"delta": {}, "finish_reason": "error"}]}))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("more", "cause"),
     [
         ({}, ""),

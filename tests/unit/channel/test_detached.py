@@ -15,6 +15,7 @@ from hermesops.channel.detached import CommandStatus, told_by
 from hermesops.channel.toolbox import ToolboxChannel
 from hermesops.errors import RefusedError
 from hermesops.justavps import Client
+from tests.support.suite.cases import each_case
 from tests.support.vendor.listed_answers import Answer, Answers, json
 
 CUT = json(524, {"message": "a timeout occurred"})
@@ -67,7 +68,7 @@ def test_what_the_machine_says_is_read_as_it_is_meant() -> None:
     assert told_by("running\n") == CommandStatus("running")
 
 
-@pytest.mark.parametrize("odd", ["", "\n", "done", "done x inline\n\n\n", "done 0 inline\n%\n", "never", "hello\n"])
+@each_case("odd", ["", "\n", "done", "done x inline\n\n\n", "done 0 inline\n%\n", "never", "hello\n"])
 def test_what_the_machine_never_says_means_nothing(odd: str) -> None:
     assert told_by(odd) == CommandStatus("")
 

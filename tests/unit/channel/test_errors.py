@@ -10,6 +10,7 @@ from hermesops.channel import (
 from hermesops.channel.errors import translated
 from hermesops.errors import HermesError, RefusedError
 from hermesops.justavps import errors as vendor
+from tests.support.suite.cases import each_case
 
 CALL = "POST /machines/m1/toolbox/process/execute"
 
@@ -18,7 +19,7 @@ def _answer(kind: type[vendor.AnswerError], status: int, code: str = "") -> vend
     return kind(CALL, "said", status=status, code=code)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("cause", "meaning"),
     [
         (vendor.UnreachableError(CALL, "no route"), MachineUnreachableError),

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
 from hermesops.cli import lazy_groups
 from hermesops.cli.commands import SUMMARIES
+from tests.support.suite.cases import each_case
 
 
 def commands(loaded: dict[str, Any], words: str = "") -> Iterator[tuple[str, Any]]:
@@ -20,7 +19,7 @@ def commands(loaded: dict[str, Any], words: str = "") -> Iterator[tuple[str, Any
 FOUND = dict(commands({name: lazy_groups.load(name) for name in SUMMARIES}))
 
 
-@pytest.mark.parametrize("words", sorted(FOUND))
+@each_case("words", sorted(FOUND))
 def test_a_command_takes_json_and_quiet(words: str) -> None:
     options = {option for parameter in FOUND[words].params for option in parameter.opts}
     assert {"--json", "--quiet", "-q"} <= options

@@ -4,15 +4,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from hermesops.cli import lazy_groups
 from hermesops.cli.commands import FOLDERS, SUMMARIES
+from tests.support.suite.cases import each_case
 
 COMMANDS = Path(lazy_groups.__file__).parent / "commands"
 
 
-@pytest.mark.parametrize("name", SUMMARIES)
+@each_case("name", SUMMARIES)
 def test_what_a_command_says_of_itself_begins_with_its_summary(name: str) -> None:
     said = lazy_groups.load(name).help
     assert said.replace(";", ".").replace(":", ".").startswith(SUMMARIES[name].rstrip(".").replace(":", "."))

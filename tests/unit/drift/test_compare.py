@@ -28,6 +28,7 @@ from tests.support.fleets.in_memory import (
     stacks_of,
     told,
 )
+from tests.support.suite.cases import each_case
 
 CELL = CellName("cell1")
 STRAY = "hermes-local-cell1-ffffffffffff"
@@ -79,7 +80,7 @@ def test_who_sleeps_in_a_backup_has_no_machine_that_could_be_missing() -> None:
     assert all(finding.kind is not Kind.LEAVING for finding in found(fleet))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("change", "kind"),
     [
         ({"status": MachineStatus.STOPPED}, Kind.STOPPED),
@@ -214,7 +215,7 @@ def test_an_image_that_the_vendor_lost_is_built_again() -> None:
     assert commands(only(Fleet.of(1), images=()).repair) == ("hermesops image build hermes-base",)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("change", "kind"),
     [
         ({"silence": "no answer"}, Kind.SILENT),

@@ -16,6 +16,7 @@ from hermesops.model.recovery import Recovered
 from hermesops.model.route import issue_token, read_token
 from hermesops.node.protocol import Credential, Payload
 from tests.support.fleets.in_memory import machine_for, ordered
+from tests.support.suite.cases import each_case
 
 ROUTER_KEY = bytes(range(32))
 ROW = ordered(0)
@@ -127,7 +128,7 @@ async def test_a_certificate_of_another_instance_or_machine_makes_a_claim_doubtf
     assert told.doubt == doubt
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("files", "words"),
     [
         (None, "no route"),

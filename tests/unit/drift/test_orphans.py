@@ -13,6 +13,7 @@ from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.recovery import Recovered
 from tests.support.fleets.in_memory import machine_for, ordered, recovered
+from tests.support.suite.cases import each_case
 
 NAME = MachineName("hermes-local-cell1-ffffffffffff")
 NOBODYS = Forgotten(MachineId("m-x"), NAME, "it reports no instance", is_nobodys=True)
@@ -60,7 +61,7 @@ def test_a_machine_that_is_nobodys_or_does_not_say_is_not_adopted() -> None:
         adoption(SILENT, None)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("told", "held"),
     [
         (NOBODYS, None),

@@ -12,6 +12,7 @@ from hermesops.errors import (
 )
 from hermesops.model.stack import ChangeKind, Preview, StackRef
 from tests.support.engine.cli_events import DEFAULT, MACHINE, line, step
+from tests.support.suite.cases import each_case
 
 REF = StackRef("rec", "dev")
 
@@ -71,7 +72,7 @@ def test_errors_are_classed_by_what_to_do() -> None:
     assert "incorrect passphrase" in error_of(told(), "preview", REF, "error: incorrect passphrase").message
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("what", "kind"),
     [
         ("up", UnknownOutcomeError),

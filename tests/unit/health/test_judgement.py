@@ -24,6 +24,7 @@ from hermesops.health.samples import HealthSample
 from hermesops.model.fleet import GONE
 from hermesops.model.health import SILENT_S, Condition, GatewayHealth
 from hermesops.model.vitals import TurnOutcome
+from tests.support.suite.cases import each_case
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 READY = MachineFact("ready", 20.0)
@@ -36,7 +37,7 @@ def agent(gateway: GatewayHealth, age_s: float = 12.0) -> HealthFacts:
     return HealthFacts(READY, (AgentFact(gateway, age_s),))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("facts", "condition", "reasons"),
     [
         (HealthFacts(), "unknown", (NO_ANSWER, "JustAVPS was never asked")),
@@ -284,7 +285,7 @@ def test_stored_samples_are_facts_and_what_cannot_be_read_is_none() -> None:
     assert silent.turn is TurnOutcome.NOT_TAKEN
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("age_s", "words"),
     [(-3.0, "0 s ago"), (119.0, "119 s ago"), (120.0, "2 min ago"), (7_300.0, "2 h ago"), (200_000.0, "2 d ago")],
 )

@@ -15,6 +15,7 @@ from hermesops.model.ids import InstanceId
 from hermesops.node.protocol import PROGRAM
 from hermesops.waiting import pause
 from tests.support.fakes.probes import WELL
+from tests.support.suite.cases import each_case
 
 NOW = datetime(2027, 1, 15, 8, tzinfo=UTC)
 ADA, BOB = InstanceId("ada"), InstanceId("bob")
@@ -68,7 +69,7 @@ async def test_the_node_is_asked_for_what_is_wanted_and_told_our_own_time() -> N
     assert bob.ran == [(f"{PROGRAM} probe --since {NOW.timestamp():.3f} --turn 30", 50)]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "says",
     [
         Completed(4, b"", b"hermes-node: this machine belongs to nobody yet"),

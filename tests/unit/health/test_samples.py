@@ -11,6 +11,7 @@ from hermesops.health.samples import HealthSample, vitals_of
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import TurnOutcome, Vital
+from tests.support.suite.cases import each_case
 
 ADA = InstanceId("ada")
 THEN = datetime(2027, 1, 15, 8, tzinfo=UTC)
@@ -40,7 +41,7 @@ def test_what_a_node_prints_is_read_and_kept() -> None:
     assert HealthSample.from_json(silent.to_json()) == silent
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"at": "x"}', WELL.to_json().replace('"ok"', '"odd"')])
+@each_case("text", ["", "[]", "{}", '{"at": "x"}', WELL.to_json().replace('"ok"', '"odd"')])
 def test_what_cannot_be_read(text: str) -> None:
     with pytest.raises(UnavailableError, match="printed what cannot be read"):
         HealthSample.from_json(text)

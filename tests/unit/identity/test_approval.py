@@ -13,6 +13,7 @@ from hermesops.identity.approval import (
     refuse_other,
     refuse_own,
 )
+from tests.support.suite.cases import each_case
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 ASKED = Asked("preview of cell1", "production", digest_of(b"all of it"), "ada@example.org")
@@ -55,7 +56,7 @@ def test_nobody_approves_what_they_asked_for() -> None:
         refuse_own(ASKED, "ada@example.org")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("asked", "is_proved", "signer", "own"),
     [
         ("ada@example.org", True, "ada@example.org", True),

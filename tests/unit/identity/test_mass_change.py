@@ -11,6 +11,7 @@ from hermesops.errors import RefusedError
 from hermesops.identity.mass_change import APPROVED, COUNTED, refuse_many
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
+from tests.support.suite.cases import each_case
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 ADA = InstanceId("ada")
@@ -44,7 +45,7 @@ def test_few_may_end_and_many_may_not() -> None:
     assert "approval request" in str(refused.value.hint)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "other",
     [
         ended(1),

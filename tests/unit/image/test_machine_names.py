@@ -1,9 +1,8 @@
 from datetime import timedelta
 
-import pytest
-
 from hermesops.image.machines import is_build_machine, is_build_under_way, names_of
 from tests.support.fleets.in_memory import AT, machine_for, ordered
+from tests.support.suite.cases import each_case
 
 
 def test_names_follow_from_the_inputs_alone() -> None:
@@ -13,7 +12,7 @@ def test_names_follow_from_the_inputs_alone() -> None:
     assert names.image == "hermes-base-0123456789ab"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "ours"),
     [
         ("hermes-local-build-0123456789ab", True),

@@ -4,6 +4,7 @@ import pytest
 
 from hermesops.ingest.exposition import series_of
 from hermesops.ingest.remote_write import MalformedError, labels_in, value_in
+from tests.support.suite.cases import each_case
 
 NOW = 1_800_000_000_000
 
@@ -31,7 +32,7 @@ hermesops_x{} +Inf
     ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "line", ["x", "x{a} 1", 'x{a="b} 1', "x y", "1x 1", 'x{a="b"} 1 2 3', 'x{a="b" 1', "x{} 1 y", 'x{a="b" c="d"} 1']
 )
 def test_a_line_that_is_no_sample_is_named(line: str) -> None:

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from hermesops.ingest.revocations import map_of, parse, update
+from tests.support.suite.cases import each_case
 
 
 def test_serials_are_written_as_nginx_writes_them_each_once() -> None:
     assert map_of(["abc", "12", "abc"]) == "12 1;\n0abc 1;\n"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "body", [b"", b"[]", b"{}", b'{"serials": "ab"}', b'{"serials": [1]}', b'{"serials": ["x; include /etc/passwd"]}']
 )
 def test_what_is_no_list_of_serials_is_refused(body: bytes) -> None:

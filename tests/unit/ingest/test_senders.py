@@ -21,6 +21,7 @@ from hermesops.ingest.remote_write import (
     varint,
 )
 from hermesops.ingest.senders import Identity, Limits, Senders
+from tests.support.suite.cases import each_case
 
 NOW = 1_800_000_000.0
 MACHINE = Identity("m-1", "i-1", "cell1")
@@ -57,7 +58,7 @@ def test_a_machine_without_a_user_has_neither_instance_nor_cell_whatever_it_says
     assert labels == [(b"__name__", b"hermes_agent_up"), (b"machine", b"m-2")]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "series",
     [
         raw((b"instance_id", b"a"), (b"instance_id", b"b")),
@@ -87,7 +88,7 @@ def test_what_prometheus_or_rules_would_trip_over_is_left_out_and_counted(series
     assert sum(senders.counts.dropped.values()) == 2, "counted each time"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("source", "name", "goes"),
     [
         ("hermesops", b"hermesops_cell_expected", True),
@@ -189,7 +190,7 @@ def test_a_sample_without_a_value_is_nought_and_not_a_number_stays_none() -> Non
     assert math.isnan(value_in(encode_sample(stale, at)))
 
 
-@pytest.mark.parametrize(
+@each_case(
     "body",
     [
         b"\x0a\x00" * 100_000,

@@ -12,6 +12,7 @@ from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.operations.kinds import KINDS, STOPS_GATEWAY, InstanceIntent, RelocateIntent
 from tests.support.fakes.instances import ADA
+from tests.support.suite.cases import each_case
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 Kind = OperationKind
@@ -65,9 +66,9 @@ def test_every_kind_of_instances_is_in_the_table() -> None:
     assert STOPS_GATEWAY == STOPPING
 
 
-@pytest.mark.parametrize("begun", sorted(ALL))
-@pytest.mark.parametrize("status", InstanceStatus)
-@pytest.mark.parametrize("wanted", sorted(TABLE))
+@each_case("begun", sorted(ALL))
+@each_case("status", InstanceStatus)
+@each_case("wanted", sorted(TABLE))
 def test_an_operation_is_opened_only_where_status_and_unfinished_operations_allow_it(
     wanted: OperationKind, status: InstanceStatus, begun: OperationKind
 ) -> None:
@@ -81,8 +82,8 @@ def test_an_operation_is_opened_only_where_status_and_unfinished_operations_allo
         refuse_ineligible(intent, of, [unfinished(begun)])
 
 
-@pytest.mark.parametrize("status", InstanceStatus)
-@pytest.mark.parametrize("wanted", sorted(TABLE))
+@each_case("status", InstanceStatus)
+@each_case("wanted", sorted(TABLE))
 def test_without_unfinished_operations_the_status_alone_decides(wanted: OperationKind, status: InstanceStatus) -> None:
     if status.value[0] in TABLE[wanted][1]:
         refuse_ineligible(OF_INSTANCES[wanted], instance(status), [])
@@ -115,7 +116,7 @@ def test_an_agent_in_its_days_of_grace_is_told_when_it_ends() -> None:
         refuse_ineligible(OF_INSTANCES[Kind.RESTART], replace(instance(InstanceStatus.SUSPENDED), grace_until=AT), [])
 
 
-@pytest.mark.parametrize("kind", sorted(ALL))
+@each_case("kind", sorted(ALL))
 def test_nothing_starts_a_gateway_that_an_operation_has_stopped(kind: OperationKind) -> None:
     if kind not in STOPPING:
         refuse_stopped(ADA, [unfinished(kind)])

@@ -11,6 +11,7 @@ from hermesops.instances.rollback import roll_back_release
 from hermesops.model.ids import MachineId
 from hermesops.model.release import ReleaseId
 from hermesops.model.slot import RollbackResult, SlotsState, Switch, Switched
+from tests.support.suite.cases import each_case
 
 if TYPE_CHECKING:
     from hermesops.instances.remote.releases import ReleaseClient
@@ -70,7 +71,7 @@ async def back(
     return done, machine.asked
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("seen", "before"),
     [
         (SlotsState(NEW, (OLD, NEW), last=CONFIRMED), OLD),

@@ -2,6 +2,7 @@ import httpx
 import pytest
 
 from hermesops.justavps import Machine, Port, ProxyClient, errors
+from tests.support.suite.cases import each_case
 from tests.support.vendor.listed_answers import Answer, Answers, json
 
 API = "http://127.0.0.1:4100/api/v1"
@@ -37,7 +38,7 @@ async def test_any_other_name_is_left_to_the_resolver() -> None:
     assert answers.requests[0].headers["host"] == "8642--edge.example.net"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "template",
     [
         "http://{port}--edge.vendor.example",  # in clear

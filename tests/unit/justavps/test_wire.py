@@ -3,6 +3,7 @@ from datetime import UTC, datetime
 import pytest
 
 from hermesops.justavps.wire import Image, Machine, MachineOrder, MachineStatus
+from tests.support.suite.cases import each_case
 
 CANARY = "b3BlbnNzaC1rZXktdjEACANARY"
 PEM = f"-----BEGIN OPENSSH PRIVATE KEY-----\n{CANARY}\n-----END OPENSSH PRIVATE KEY-----\n"
@@ -23,7 +24,7 @@ def test_the_root_key_is_nowhere_in_a_parsed_machine() -> None:
         assert "PRIVATE KEY" not in text
 
 
-@pytest.mark.parametrize(
+@each_case(
     "fields",
     [
         {},

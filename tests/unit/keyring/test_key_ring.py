@@ -2,6 +2,7 @@ import pytest
 
 from hermesops.errors import RefusedError
 from hermesops.keyring.key_ring import KeyRing
+from tests.support.suite.cases import each_case
 
 ONE, TWO = b"1" * 32, b"2" * 32
 PLACE = "instance_details/settings/a"
@@ -59,7 +60,7 @@ def test_a_value_under_another_keys_name_is_refused() -> None:
         ring.unseal(renamed, place=PLACE)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "words"),
     [
         ("", "holds no sealed value"),

@@ -5,6 +5,7 @@ import pytest
 from hermesops.errors import RefusedError
 from hermesops.keyring.ring import Ring
 from hermesops.keyring.rotation import Add, Change, Reseal, Settle, Step, next_step
+from tests.support.suite.cases import each_case
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 ONE, TWO = b"1" * 32, b"2" * 32
@@ -20,7 +21,7 @@ def test_a_ring_is_what_it_was_when_read_again() -> None:
     assert "1111" not in repr(ring())
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text", ["", "{}", '{"current": "a", "keys": {}}', '{"current": "a", "keys": {"a": "YQ=="}}', "[]", '"canary"']
 )
 def test_what_is_no_ring_is_refused_without_repeating_it(text: str) -> None:
@@ -29,7 +30,7 @@ def test_what_is_no_ring_is_refused_without_repeating_it(text: str) -> None:
     assert "canary" not in str(refused.value)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("held", "sealing", "left", "step"),
     [
         (Ring("k1", {"k1": ONE}), "k1", 0, Add()),

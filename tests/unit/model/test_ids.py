@@ -2,8 +2,6 @@
 
 from uuid import uuid4
 
-import pytest
-
 from hermesops.model.ids import (
     CellName,
     InstanceId,
@@ -13,6 +11,7 @@ from hermesops.model.ids import (
     user_id_from_alias,
     user_id_of,
 )
+from tests.support.suite.cases import each_case
 
 
 def test_a_machines_name_is_of_our_scheme_in_its_own_environment_only() -> None:
@@ -26,12 +25,12 @@ def test_two_instances_get_two_names() -> None:
     assert len(names) == 100
 
 
-@pytest.mark.parametrize("name", ["", "web-1", "hermes-local", "hermes-local-cell1-xyz", "hermes-local-cell1-"])
+@each_case("name", ["", "web-1", "hermes-local", "hermes-local-cell1-xyz", "hermes-local-cell1-"])
 def test_foreign_names_are_left_alone(name: str) -> None:
     assert not is_machine_name(name, "local")
 
 
-@pytest.mark.parametrize(("text", "alias"), [("ada", True), ("a-1", True), ("Ada", False), ("1a", False), ("", False)])
+@each_case(("text", "alias"), [("ada", True), ("a-1", True), ("Ada", False), ("1a", False), ("", False)])
 def test_what_can_be_an_alias(text: str, alias: object) -> None:
     assert is_alias(text) is alias
 

@@ -1,11 +1,10 @@
 from datetime import UTC, datetime, time
 
-import pytest
-
 from hermesops.model.instance import QuietHours
+from tests.support.suite.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("hours", "at", "quiet"),
     [
         (QuietHours(time(22), time(7)), "23:30", True),

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import ROUTES, ModelToken, Refusal, issue_token, read_token, refusal_of
+from tests.support.suite.cases import each_case
 
 SECRET = b"0" * 32
 INSTANCE = InstanceId("11111111-2222-3333-4444-555555555555")
@@ -46,14 +47,14 @@ def test_whatever_a_stranger_sends_is_nobodys(text: str) -> None:
     assert read_token(SECRET, f"hm2.x.{text}.1.{'a' * 40}") is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     "token", ["", ".", "...", "hm1.x.1.1." + "0" * 40, "hm2.x.y.z." + "0" * 40, "9" * 10_000_000, token_of() + "\n"]
 )
 def test_rubbish_is_nobodys(token: str) -> None:
     assert read_token(SECRET, token) is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("floor", "now", "refusal"),
     [
         (7, EXPIRES_AT - 1, None),

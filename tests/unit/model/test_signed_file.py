@@ -12,6 +12,7 @@ from hermesops.identity import approval, mass_change
 from hermesops.model.ids import CellName, InstanceId
 from hermesops.model.signed_file import SignedFile, why_outdated
 from hermesops.model.stack import Change, ChangeKind
+from tests.support.suite.cases import each_case
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 DAY = timedelta(hours=24)
@@ -77,7 +78,7 @@ def test_another_version_or_a_field_that_is_missing_or_misshapen_is_refused(sign
                 form.parse(json.dumps({**envelope, form.field: damaged}))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("at", "counts"),
     [
         (NOW, True),

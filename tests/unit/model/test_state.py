@@ -4,6 +4,7 @@ import pytest
 
 from hermesops.errors import BrokenInvariantError
 from hermesops.model.state import Part, State
+from tests.support.suite.cases import each_case
 
 ONE = State({"memory": Part(1, "a" * 64), "messages": Part(4, "b" * 64)})
 
@@ -30,7 +31,7 @@ def test_what_nobody_could_read_is_never_the_same() -> None:
     assert str(damaged) == "unreadable messages"
 
 
-@pytest.mark.parametrize("raw", [None, 3, "x", {"memory": 1}, {"memory": {"count": "x", "digest": ""}}])
+@each_case("raw", [None, 3, "x", {"memory": 1}, {"memory": {"count": "x", "digest": ""}}])
 def test_what_is_no_digest_contradicts_itself(raw: object) -> None:
     with pytest.raises(BrokenInvariantError, match="not the digest of a state"):
         State.from_json(raw)

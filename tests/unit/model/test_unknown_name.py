@@ -6,6 +6,7 @@ import pytest
 
 from hermesops.errors import UsageError
 from hermesops.model.unknown_name import find_by_id, unknown_name
+from tests.support.suite.cases import each_case
 
 
 def test_it_names_what_is_nearest_and_the_command_that_lists_the_rest() -> None:
@@ -26,7 +27,7 @@ def test_no_more_than_three_are_named() -> None:
     assert unknown_name("cell", "cell", [f"cell{n}" for n in range(10)]).message.count("cell") == 1 + 1 + 3
 
 
-@pytest.mark.parametrize("hostile", ["ada\x1b[2J", "ada\nerror: fine", "ada\u202e", "a" * 81, ""])
+@each_case("hostile", ["ada\x1b[2J", "ada\nerror: fine", "ada\u202e", "a" * 81, ""])
 def test_names_that_would_act_on_a_terminal_are_left_out(hostile: str) -> None:
     assert unknown_name("image", "ada", [hostile]).message == "no image 'ada'"
     assert unknown_name("image", hostile).message.isprintable()

@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,6 +33,7 @@ from hermesops.monitor.decide import (
     span,
     suspicion,
 )
+from tests.support.suite.cases import each_case
 
 HOUR, DAY = 3_600.0, 86_400.0
 CELL = CellName("cell1")
@@ -60,7 +60,7 @@ def of_one(one: InstanceFacts, *repairs: PastRepair, policy: Policy = ALL) -> tu
     return type(made).__name__, made.why
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("one", "what", "why"),
     [
         (replace(ADA, life_s=95.0), "Ask", "no heartbeat for 95 s"),
@@ -115,7 +115,7 @@ def test_what_is_done_follows_from_every_sign(one: InstanceFacts, what: str, why
     assert why in told
 
 
-@pytest.mark.parametrize(
+@each_case(
     "one",
     [
         well(1),
@@ -132,7 +132,7 @@ def test_what_does_not_seem_dead_gets_no_decision(one: InstanceFacts) -> None:
     assert decide(FleetFacts((one,)), ALL).decisions == ()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("actions", "one", "what"),
     [
         (Actions.NONE, DEAD, Alert),
@@ -191,7 +191,7 @@ def test_an_abandoned_repair_is_not_continued_by_a_monitor_that_may_do_nothing()
     assert decide(FleetFacts((), left=(OperationId("op"),)), Policy(Actions.NONE)).decisions == ()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("one", "repairs", "what", "why"),
     [
         (DEAD, [reboot(SETTLE_S - 1)], "LeaveAlone", "it was repaired 3 min ago"),

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId
 from hermesops.monitor.heartbeats import Heartbeat, parse
+from tests.support.suite.cases import each_case
 
 NOW = 1_800_000_000.0
 
@@ -24,7 +24,7 @@ def test_both_times_of_an_instance_are_read() -> None:
     assert Heartbeat().last is None
 
 
-@pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf", "-5", "0", f"{NOW + 6}", "1e300", "", None, [], {}, "x" * 99])
+@each_case("value", ["NaN", "+Inf", "-Inf", "-5", "0", f"{NOW + 6}", "1e300", "", None, [], {}, "x" * 99])
 def test_a_time_that_cannot_be_is_none(value: object) -> None:
     assert parse([sample(value)], now_s=NOW) == {}
     assert parse([sample(value), sample(f"{NOW - 99}")], now_s=NOW) == {"ada": Heartbeat(NOW - 99)}
@@ -38,7 +38,7 @@ def test_of_several_the_newest_counts() -> None:
     assert parse([sample(f"{NOW - age}") for age in (50, 20, 80)], now_s=NOW) == {"ada": Heartbeat(NOW - 20)}
 
 
-@pytest.mark.parametrize(
+@each_case(
     "samples",
     [[None], ["text"], [1], [{}], [{"metric": {}}], [{"metric": None, "value": [1, "1"]}], [sample("1", instance=7)]],
 )

@@ -9,6 +9,7 @@ from hermesops.node.errors import BadRequestError
 from hermesops.node.instance.settings import Settings
 from hermesops.node.protocol import Identity, Payload, Secrets
 from hermesops.node.untrusted.strict_json import string
+from tests.support.suite.cases import each_case
 
 _CANARY = "CANARY" * 8
 
@@ -46,7 +47,7 @@ def test_a_payload_survives_the_way_to_the_machine() -> None:
     assert Payload.from_json(payload.to_json()) == payload
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "value", "named"),
     [
         ("version", 0, "version 0 is not understood"),
@@ -80,7 +81,7 @@ def test_what_is_not_a_payload_is_refused_without_repeating_it(path: str, value:
     assert _CANARY not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("data", "named"),
     [
         (b"", "not JSON"),

@@ -11,6 +11,7 @@ from hermesops.model.ids import OperationId
 from hermesops.model.operation import Lease, LeaseHeldError, Operation, OperationKind, OperationStatus
 from hermesops.operations.runner import abandon, abandon_note
 from tests.support.fakes.registry import FakeRegistry
+from tests.support.suite.cases import each_case
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ROW = Operation(
@@ -78,7 +79,7 @@ async def test_what_has_ended_is_not_given_up(status: OperationStatus) -> None:
         await abandon(replace(ROW, status=status), Rows(), reason="x")
 
 
-@pytest.mark.parametrize("kind", OperationKind)
+@each_case("kind", OperationKind)
 def test_every_kind_says_what_it_leaves_and_what_to_do(kind: OperationKind) -> None:
     left = abandon_note(replace(ROW, kind=kind))
     assert left.what

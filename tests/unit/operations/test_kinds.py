@@ -38,6 +38,7 @@ from hermesops.operations.kinds import (
     SuspendIntent,
     TerminateIntent,
 )
+from tests.support.suite.cases import each_case
 
 AT = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 CELL, MACHINE = CellName("cell1"), MachineName("hermes-local-cell1-0")
@@ -82,12 +83,12 @@ def test_every_kind_is_declared_once_and_has_an_example() -> None:
     assert len({intent.title for intent in KINDS.values()}) == len(KINDS)
 
 
-@pytest.mark.parametrize("intent", EXAMPLES, ids=lambda one: one.kind)
+@each_case("intent", EXAMPLES, ids=lambda one: one.kind)
 def test_it_comes_back_from_its_row_as_it_was_written(intent: Intent) -> None:
     assert type(intent).of(row(intent.kind, json.loads(json.dumps(intent.to_json())))) == intent
 
 
-@pytest.mark.parametrize("intent", EXAMPLES, ids=lambda one: one.kind)
+@each_case("intent", EXAMPLES, ids=lambda one: one.kind)
 def test_any_other_shape_is_refused(intent: Intent) -> None:
     told = intent.to_json()
     shapes: list[dict[str, object]] = [{**told, "unknown": 1}]

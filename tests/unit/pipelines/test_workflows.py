@@ -11,6 +11,7 @@ import typer
 from hermesops.cli import root
 from hermesops.settings import Environment, schema
 from tests.support.pipelines.workflows import ROOT, WORD, Workflow, programs, workflow, workflows
+from tests.support.suite.cases import each_case
 
 ALL = workflows()
 ENVIRONMENTS = ROOT / ".github" / "environments"
@@ -28,7 +29,7 @@ def commands() -> Iterator[tuple[str, list[str]]]:
 LINES = dict(commands())
 
 
-@pytest.mark.parametrize("line", [line for line, words in LINES.items() if words[0] == "hermesops"])
+@each_case("line", [line for line, words in LINES.items() if words[0] == "hermesops"])
 def test_each_command_exists_with_its_options_and_arguments(line: str) -> None:
     words = LINES[line][1:]
     assert words[:2] == ["--env", WORD], "which environment it acts on is typed in the command itself"
@@ -47,7 +48,7 @@ def test_each_command_exists_with_its_options_and_arguments(line: str) -> None:
     assert [one.name for one in command.params if one.required and values.get(one.name) is None] == []
 
 
-@pytest.mark.parametrize("line", [line for line, words in LINES.items() if words[0] == "make"])
+@each_case("line", [line for line, words in LINES.items() if words[0] == "make"])
 def test_each_target_of_make_exists(line: str) -> None:
     targets = {word for word in LINES[line][1:] if "=" not in word}
     makefile = (ROOT / "Makefile").read_text()
@@ -56,7 +57,7 @@ def test_each_target_of_make_exists(line: str) -> None:
         assert re.search(rf"^{re.escape(target)}:", makefile, re.MULTILINE), target
 
 
-@pytest.mark.parametrize("one", ALL, ids=lambda one: one.name)
+@each_case("one", ALL, ids=lambda one: one.name)
 def test_what_others_wrote_is_pinned_by_its_commit_and_says_its_version(one: Workflow) -> None:
     used = [step["uses"] for step in one.steps() if "uses" in step]
     assert used
@@ -75,7 +76,7 @@ def test_one_action_has_one_commit() -> None:
     assert {action: commits for action, commits in found.items() if len(commits) > 1} == {}
 
 
-@pytest.mark.parametrize("one", ALL, ids=lambda one: one.name)
+@each_case("one", ALL, ids=lambda one: one.name)
 def test_rights_are_given_to_jobs_alone_and_are_few(one: Workflow) -> None:
     assert one.content["permissions"] == {}
     for name, job in one.jobs.items():
@@ -84,7 +85,7 @@ def test_rights_are_given_to_jobs_alone_and_are_few(one: Workflow) -> None:
         assert ("id-token" in job["permissions"]) is logs_in, name
 
 
-@pytest.mark.parametrize("one", ALL, ids=lambda one: one.name)
+@each_case("one", ALL, ids=lambda one: one.name)
 def test_every_job_ends_and_two_never_work_on_the_same(one: Workflow) -> None:
     for name, job in one.jobs.items():
         assert 0 < job["timeout-minutes"] <= 360, name
@@ -109,12 +110,12 @@ def test_what_changes_an_environment_shares_its_one_group() -> None:
     ]
 
 
-@pytest.mark.parametrize("one", ALL, ids=lambda one: one.name)
+@each_case("one", ALL, ids=lambda one: one.name)
 def test_nothing_that_others_typed_is_put_into_a_script(one: Workflow) -> None:
     assert [step["run"] for step in one.steps() if "${{" in step.get("run", "")] == []
 
 
-@pytest.mark.parametrize("one", ALL, ids=lambda one: one.name)
+@each_case("one", ALL, ids=lambda one: one.name)
 def test_secrets_are_in_variables_of_jobs_that_an_environment_guards(one: Workflow) -> None:
     for name, job in one.jobs.items():
         if "secrets." in str(job):
@@ -123,7 +124,7 @@ def test_secrets_are_in_variables_of_jobs_that_an_environment_guards(one: Workfl
             assert "secrets." not in str(step.get("run", "")) + str(step.get("with", "")), name
 
 
-@pytest.mark.parametrize("one", ALL, ids=lambda one: one.name)
+@each_case("one", ALL, ids=lambda one: one.name)
 def test_a_checkout_leaves_no_token_behind(one: Workflow) -> None:
     for step in one.steps():
         if "actions/checkout" in step.get("uses", ""):

@@ -15,6 +15,7 @@ from hermesops.model.certificate import CallerName, MachineNames
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.pki.authority import SKEW, Authority, fresh_key, make_root, read_key
 from tests.support.fakes.credentials import Roots, authority_in
+from tests.support.suite.cases import each_case
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LIFE = timedelta(days=7)
@@ -163,7 +164,7 @@ def test_a_service_is_proved_by_its_address_and_cannot_pass_for_a_machine(author
     assert served.key not in repr(served)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "uris",
     [
         [],

@@ -4,8 +4,6 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-import pytest
-
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId
 from hermesops.model.operation import Done, Refused
@@ -26,6 +24,7 @@ from hermesops.pool.decide import (
     ready_for,
 )
 from tests.support.fleets.in_memory import IMAGE, pooled
+from tests.support.suite.cases import each_case
 
 CELL = CellName("cell1")
 LIGHT = Target(Plan.LIGHT, 2, "starter", IMAGE)
@@ -73,7 +72,7 @@ def test_a_machine_is_recorded_then_made_ready() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("row", "changes", "said"),
     [
         ({}, {"belongs_to": InstanceId("i-1")}, "instance i-1's"),

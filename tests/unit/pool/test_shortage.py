@@ -3,13 +3,12 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from hermesops.model.ids import CellName, ImageId, MachineId, MachineName, OperationId
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus
 from hermesops.pool.decide import Target, is_at_rest, is_short
+from tests.support.suite.cases import each_case
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TARGET = Target(Plan.LIGHT, 1, "starter", ImageId("new"))
@@ -30,7 +29,7 @@ READY = UnassignedMachine(
 )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("unassigned", "room", "short"),
     [
         ([], 5, True),

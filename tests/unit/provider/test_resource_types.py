@@ -11,6 +11,7 @@ from hermesops.provider import values
 from hermesops.provider.observation import ObservedMachine
 from hermesops.provider.resource_types import MACHINE, ChangeKind, schema
 from hermesops.provider.values import SECRET, SIGNATURE, UNKNOWN
+from tests.support.suite.cases import each_case
 
 check, compare, fill, INPUTS = MACHINE.check, MACHINE.compare, MACHINE.fill, MACHINE.inputs
 NAME = "hermes-local-cell1-0123456789ab"
@@ -27,7 +28,7 @@ def test_good_inputs_pass() -> None:
     assert check({key: value for key, value in GOOD.items() if key != "image_id"}) == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("change", "named", "reason"),
     [
         ({"region": None}, "region", "missing"),

@@ -1,14 +1,13 @@
 """A registry's URL is shown in errors and to doctors; its password is not, wherever it stands in it."""
 
-import pytest
-
 from hermesops.app.container_parts.registry import _anchor_name
 from hermesops.registry.database import Database
+from tests.support.suite.cases import each_case
 
 AT = "db.example/registry"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "url",
     [
         f"postgresql://ops:geheim@{AT}",

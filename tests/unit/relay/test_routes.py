@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermesops.relay.routes import ROUTES, NotRelayedError, Route, headers_from_agent, headers_to_agent, wanted
+from tests.support.suite.cases import each_case
 
 
 def line(route: Route, name: str = "x-1") -> str:
     return "/" + "/".join(name if part == "*" else part for part in route.path)
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda one: one.title)
+@each_case("route", ROUTES, ids=lambda one: one.title)
 def test_every_route_is_found_by_its_path_and_method_alone(route: Route) -> None:
     found = wanted(route.method, f"/agents/ada{line(route)}")
     assert (found.agent, found.route, found.target) == ("ada", route, line(route))
@@ -22,7 +23,7 @@ def test_every_route_is_found_by_its_path_and_method_alone(route: Route) -> None
         wanted("PUT", f"/agents/ada{line(route)}")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "target",
     [
         "/agents/ada/toolbox/process/execute",
@@ -35,14 +36,14 @@ def test_every_route_is_found_by_its_path_and_method_alone(route: Route) -> None
         "/agents/ada/health/detailed/more",
     ],
 )
-@pytest.mark.parametrize("method", ["GET", "POST", "PATCH", "DELETE"])
+@each_case("method", ["GET", "POST", "PATCH", "DELETE"])
 def test_nothing_else_of_a_machine_is_carried(target: str, method: str) -> None:
     with pytest.raises(NotRelayedError, match="does not carry") as refused:
         wanted(method, target)
     assert (refused.value.status, refused.value.code) == (HTTPStatus.NOT_FOUND, "not_carried")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "target",
     [
         "",
@@ -94,7 +95,7 @@ def test_a_list_of_sessions_is_asked_for_in_parts(query: str) -> None:
     assert wanted("GET", f"/agents/ada/api/sessions?{query}").target == f"/api/sessions?{query}"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "target",
     [
         "/health?",
@@ -140,7 +141,7 @@ def test_an_agent_learns_of_no_key_or_place_of_the_caller() -> None:
     assert headers_to_agent(sent) == {"accept": "text/event-stream", "x-hermes-session-id": "s-1"}
 
 
-@pytest.mark.parametrize("value", ["", "a\x1b[2J", "a\xe9", "a" * 257, " a"])
+@each_case("value", ["", "a\x1b[2J", "a\xe9", "a" * 257, " a"])
 def test_a_header_that_is_carried_is_plain(value: str) -> None:
     with pytest.raises(NotRelayedError, match="header accept is not right"):
         headers_to_agent([("accept", value)])
@@ -167,9 +168,7 @@ def test_a_caller_gets_the_type_and_the_session_and_nothing_that_acts_on_it() ->
     }
 
 
-@pytest.mark.parametrize(
-    "kind", ["", "text/html", "application/javascript", "image/svg+xml", "application/json, text/html"]
-)
+@each_case("kind", ["", "text/html", "application/javascript", "image/svg+xml", "application/json, text/html"])
 def test_an_answer_of_another_type_is_not_carried(kind: str) -> None:
     with pytest.raises(NotRelayedError, match="type that is not carried"):
         headers_from_agent({"content-type": kind})

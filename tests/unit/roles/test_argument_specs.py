@@ -2,10 +2,10 @@
 
 from typing import Any
 
-import pytest
 import yaml
 
 from hermesops import assets
+from tests.support.suite.cases import each_case
 
 _ROLES = sorted(path.name for path in assets.folder("roles").iterdir() if path.is_dir())
 
@@ -21,24 +21,24 @@ def defaults(role: str) -> dict[str, Any]:
     return yaml.safe_load(path.read_text()) or {} if path.exists() else {}
 
 
-@pytest.mark.parametrize("role", _ROLES)
+@each_case("role", _ROLES)
 def test_defaults_are_those_of_the_specification(role: str) -> None:
     specified = {name: option["default"] for name, option in options(role).items() if "default" in option}
     assert defaults(role) == specified
 
 
-@pytest.mark.parametrize("role", _ROLES)
+@each_case("role", _ROLES)
 def test_what_is_required_has_no_default(role: str) -> None:
     required = {name for name, option in options(role).items() if option.get("required")}
     assert not required & defaults(role).keys()
 
 
-@pytest.mark.parametrize("role", _ROLES)
+@each_case("role", _ROLES)
 def test_variables_bear_the_roles_name(role: str) -> None:
     assert all(name.startswith(f"{role}_") for name in options(role))
 
 
-@pytest.mark.parametrize("role", _ROLES)
+@each_case("role", _ROLES)
 def test_a_role_has_a_readme_that_names_what_is_required(role: str) -> None:
     readme = (assets.folder("roles") / role / "README.md").read_text()
     assert not [name for name, option in options(role).items() if option.get("required") and name not in readme]

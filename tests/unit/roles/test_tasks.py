@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from hermesops import assets
+from tests.support.suite.cases import each_case
 
 FILES = sorted(assets.folder("roles").glob("*/tasks/*.yml")) + sorted(assets.folder("roles").glob("*/handlers/*.yml"))
 
@@ -19,14 +19,14 @@ def _tasks(found: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             yield from _tasks(task.get(part, []))
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda path: f"{path.parts[-3]}/{path.stem}")
+@each_case("file", FILES, ids=lambda path: f"{path.parts[-3]}/{path.stem}")
 def test_no_wait_that_has_run_out_goes_on(file: Path) -> None:
     """Ansible takes ``failed_when`` for its word also where ``until`` never came true."""
     waits = [task for task in _tasks(yaml.safe_load(file.read_text()) or []) if "until" in task]
     assert [task["name"] for task in waits if "failed_when" in task or task.get("ignore_errors")] == []
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda path: f"{path.parts[-3]}/{path.parts[-2]}/{path.stem}")
+@each_case("file", FILES, ids=lambda path: f"{path.parts[-3]}/{path.parts[-2]}/{path.stem}")
 def test_only_roles_that_must_not_restart_what_runs_remember_to_restart(file: Path) -> None:
     """A notified handler is forgotten by a run that is killed before it: see decision 58."""
     remembering = {"hermes_gateway", "hermes_data"}

@@ -30,6 +30,7 @@ from hermesops.rollout.events import (
     instances_of,
     to_row,
 )
+from tests.support.suite.cases import each_case
 
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ADA, BOB = InstanceId("ada"), InstanceId("bob")
@@ -90,7 +91,7 @@ STORED: list[tuple[Event, str, dict[str, object]]] = [
 ]
 
 
-@pytest.mark.parametrize(("event", "name", "decision"), STORED, ids=[one[1] for one in STORED])
+@each_case(("event", "name", "decision"), STORED, ids=[one[1] for one in STORED])
 def test_an_event_keeps_its_stored_name_and_keys_and_is_read_back_as_it_was(
     event: Event, name: str, decision: dict[str, object]
 ) -> None:

@@ -1,12 +1,11 @@
 """Who may ask a model, and what the others are told."""
 
-import pytest
-
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import issue_token
 from hermesops.router.account import Account, Spent
 from hermesops.router.account_cache import AccountCache
 from hermesops.router.admission import Admission, Refused
+from tests.support.suite.cases import each_case
 
 INSTANCE, OTHER = InstanceId("ada"), InstanceId("bob")
 OLD, NEW = b"o" * 32, b"n" * 32
@@ -30,7 +29,7 @@ async def test_tokens_of_both_keys_count_while_one_replaces_the_other() -> None:
     assert [await asked.caller(bearer(secret)) for secret in (NEW, OLD)] == [INSTANCE, INSTANCE]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("authorization", "account"),
     [
         ("", Account(2)),
@@ -63,7 +62,7 @@ async def test_a_token_counts_from_its_own_machine_where_that_is_asked_for() -> 
     assert await unknown.caller(bearer(), "10.0.0.8") == INSTANCE, "no machine is known"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("account", "is_over"),
     [
         (Account(1), False),

@@ -13,6 +13,7 @@ from hermesops.router.gate import CALLER, FIELDS, Gate, Limits, Message, Receive
 from hermesops.router.metrics import Metrics
 from hermesops.router.usage import Usage
 from hermesops.waiting import pause
+from tests.support.suite.cases import each_case
 
 INSTANCE, SECRET = InstanceId("ada"), b"s" * 32
 TOKEN = issue_token(SECRET, INSTANCE, 1, 2**33)
@@ -101,7 +102,7 @@ async def test_without_a_good_token_the_body_is_not_even_read() -> None:
     assert 'hermes_router_refused_total{code="401",status="401"} 1' in metrics.exposition()
 
 
-@pytest.mark.parametrize("path", ["/", "/key/generate", "/v1/embeddings", "/v1/chat/completions/", "/V1/models"])
+@each_case("path", ["/", "/key/generate", "/v1/embeddings", "/v1/chat/completions/", "/V1/models"])
 async def test_other_paths_are_closed(path: str) -> None:
     behind = Behind()
     assert (await post(gate(behind)[0], path=path)).status_code == 404
@@ -121,7 +122,7 @@ async def test_web_sockets_are_closed_at_once() -> None:
     assert sent == [{"type": "websocket.close", "code": 1008}]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("status", "becomes", "code"),
     [
         (400, 400, "bad_request"),
@@ -191,7 +192,7 @@ async def test_refusals_are_counted_for_the_agent_and_unknown_names_are_not_kept
     assert "canary" not in metrics.exposition()
 
 
-@pytest.mark.parametrize("body", [[], 1, None, {}, {"model": "x"}, {"messages": []}, {**ASKED, "messages": "x"}])
+@each_case("body", [[], 1, None, {}, {"model": "x"}, {"messages": []}, {**ASKED, "messages": "x"}])
 async def test_what_is_no_conversation_is_400(body: object) -> None:
     assert (await post(gate(Behind())[0], body)).status_code == 400
 

@@ -4,14 +4,13 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
-
 from hermesops import assets
 from hermesops.runbook.document import Kind, Runbook, load, names
 from hermesops.runbook.faults import FAULTS, OnMachine, fault
 from tests.support.faults.platform_table import PLATFORM_CHAINS
 from tests.support.faults.table import CHAINS, NOT_HAD
 from tests.support.runbooks.executions import ELSEWHERE, EXECUTIONS
+from tests.support.suite.cases import each_case
 
 FOLDER = assets.folder("runbooks")
 TOP = Path(__file__).parents[3]
@@ -39,7 +38,7 @@ def test_every_alert_leads_to_one_runbook() -> None:
         assert dict(by_alert) == alerts_of_rules()
 
 
-@pytest.mark.parametrize("runbook", RUNBOOKS.values(), ids=RUNBOOKS)
+@each_case("runbook", RUNBOOKS.values(), ids=RUNBOOKS)
 def test_every_runbook_is_run_against_a_fault(runbook: Runbook) -> None:
     faults = [one for one in FAULTS if one.runbook == runbook.name]
     assert faults

@@ -1,10 +1,9 @@
 """The table of a runbook that tells what it is: which rows outputs alone decide, and which fit."""
 
-import pytest
-
 from hermesops import assets
 from hermesops.runbook.diagnosis import Case, Printed, cases_of
 from hermesops.runbook.document import load, names
+from tests.support.suite.cases import each_case
 
 FOLDER = assets.folder("runbooks")
 STEPS = {
@@ -58,7 +57,7 @@ def test_all_of_a_way_has_to_be_seen_and_one_way_is_enough() -> None:
     assert fits("`a` or `b` and `c`", show="b", drift="c") == ("b", "c")
 
 
-@pytest.mark.parametrize(
+@each_case(
     "row",
     [
         "one agent, and `show` shows `a`",
@@ -88,14 +87,14 @@ def test_what_it_is_is_said_without_marks_and_about_one_instance() -> None:
     )
 
 
-@pytest.mark.parametrize("name", DECIDED)
+@each_case("name", DECIDED)
 def test_the_tables_of_these_are_decided_by_what_their_steps_print(name: str) -> None:
     runbook = load(FOLDER, name)
     reading = [step.name for step in runbook.steps[: runbook.diagnosed]]
     assert any(one.evidence(dict.fromkeys(reading, DECIDED[name])) for one in runbook.cases)
 
 
-@pytest.mark.parametrize("name", names(FOLDER))
+@each_case("name", names(FOLDER))
 def test_what_mends_comes_after_the_diagnosis(name: str) -> None:
     runbook = load(FOLDER, name)
     assert runbook.diagnosed >= 1

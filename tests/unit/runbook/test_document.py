@@ -10,6 +10,7 @@ from hermesops.errors import Hint, UsageError
 from hermesops.runbook import document
 from hermesops.runbook.document import Guard, Kind, load, names, parse
 from hermesops.runbook.matching import shows
+from tests.support.suite.cases import each_case
 from tests.unit.cli.test_hints import problem_of
 
 FOLDER = assets.folder("runbooks")
@@ -80,7 +81,7 @@ def test_some_commands_only_read_as_they_are_written(command: str) -> None:
     assert read.steps[0].command == tuple(shlex.split(command))
 
 
-@pytest.mark.parametrize(
+@each_case(
     "command",
     [
         "instance exec USER 'hermes-node fence'",
@@ -119,7 +120,7 @@ def test_what_people_read_has_no_tags() -> None:
     assert "$ hermesops worker" in text
 
 
-@pytest.mark.parametrize("user", ["ada", "ada lovelace", "$(reboot)", "a; b", "it's", "--now"])
+@each_case("user", ["ada", "ada lovelace", "$(reboot)", "a; b", "it's", "--now"])
 def test_a_value_is_one_word(user: str) -> None:
     restore = parse("broke", GOOD, "broke.md").filled({"USER": user}).steps[1]
     assert restore.command == ("backup", "restore", user, "--reason", "it broke", "--yes")
@@ -127,7 +128,7 @@ def test_a_value_is_one_word(user: str) -> None:
     assert restore.guards[0].text == f"machine-restorable {user}"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("before", "after", "line", "what"),
     [
         ("drift: read", "drift: look", 5, "a tag begins with “step NAME: read|change|decide”"),
@@ -166,7 +167,7 @@ def test_a_wrong_tag_is_told_with_its_line(before: str, after: str, line: int, w
     assert "TEMPLATE.md" in str(raised.value.hint)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "line"),
     [
         ("status running", "status          running"),
@@ -182,7 +183,7 @@ def test_a_text_is_found_in_a_line(text: str, line: str) -> None:
     assert shows(f"first\n{line}\nlast", text) in {line, "first"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "output"),
     [
         ("ada", "adam"),
@@ -201,7 +202,7 @@ def test_a_hostile_output_is_compared_at_once() -> None:
     assert shows("a " * 100_000, "a … a … a … b") == ""
 
 
-@pytest.mark.parametrize("name", names(FOLDER))
+@each_case("name", names(FOLDER))
 def test_every_runbook_can_be_read(name: str) -> None:
     for step in load(FOLDER, name).steps:
         assert problem_of(step.command) == "", f"runbooks/{name}.md:{step.line}: {Hint(step.command)}"
@@ -230,7 +231,7 @@ def test_a_runbook_that_is_not_there(tmp_path: Path) -> None:
     assert document.names(tmp_path) == []
 
 
-@pytest.mark.parametrize("name", names(FOLDER))
+@each_case("name", names(FOLDER))
 def test_a_machine_that_is_called_healthy_has_sent_a_heartbeat_since(name: str) -> None:
     for step in load(FOLDER, name).steps:
         if "health healthy" in step.expected:

@@ -1,14 +1,13 @@
 """Commands that a step may run without asking."""
 
-import pytest
-
 from hermesops import assets
 from hermesops.runbook.reading import READING
+from tests.support.suite.cases import each_case
 
 FOLDER = assets.folder("runbooks")
 
 
-@pytest.mark.parametrize("command", sorted(READING))
+@each_case("command", sorted(READING))
 def test_commands_that_read_exist(command: str) -> None:
     noun, *verb = command.split()
     page = (FOLDER / "reference" / f"{noun}.md").read_text()

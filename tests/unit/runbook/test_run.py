@@ -12,6 +12,7 @@ from hermesops.runbook import run as running
 from hermesops.runbook.command import Ended
 from hermesops.runbook.document import Kind, Step, parse
 from hermesops.runbook.run import Outcome, RunbookRun, problem_of
+from tests.support.suite.cases import each_case
 
 BOOK = parse(
     "broke",
@@ -405,7 +406,7 @@ def step(*, expect: tuple[str, ...] = (), absent: tuple[str, ...] = ()) -> Step:
     return Step("it", Kind.READ, ("fleet", "status"), 1, (), expect, absent, Hint())
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("made", "ended", "problem"),
     [
         (step(), Ended(0, ""), ""),

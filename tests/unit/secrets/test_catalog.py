@@ -3,16 +3,17 @@ import pytest
 from hermesops.errors import Hint, UsageError
 from hermesops.secrets.catalog import CATALOG, SecretSpec, needed
 from hermesops.settings import FIELDS
+from tests.support.suite.cases import each_case
 
 
-@pytest.mark.parametrize("one", CATALOG, ids=lambda one: one.name)
+@each_case("one", CATALOG, ids=lambda one: one.name)
 def test_each_secret_has_a_setting_and_a_name_that_a_variable_can_spell(one: SecretSpec) -> None:
     assert one.setting in FIELDS
     assert one.name.replace(".", "").isalpha()
     assert one.name.islower()
 
 
-@pytest.mark.parametrize("one", CATALOG, ids=lambda one: one.name)
+@each_case("one", CATALOG, ids=lambda one: one.name)
 def test_each_secret_is_rotated_by_us_or_says_how(one: SecretSpec) -> None:
     assert bool(one.rotation) == (one.name != "registry.key")
     for step in one.rotation:

@@ -10,6 +10,7 @@ from hermesops.errors import UnavailableError
 from hermesops.model.alert import Matcher, Severity, Silence
 from hermesops.telemetry.alertmanager import Alertmanager
 from tests.support.fakes.monitoring import Answer, alert, fake_monitoring, silence
+from tests.support.suite.cases import each_case
 
 BEGAN = datetime(2026, 1, 2, 3, 4, 5, 123456, tzinfo=UTC)
 ALERTS, SILENCES = "GET /alertmanager/api/v2/alerts", "GET /alertmanager/api/v2/silences"
@@ -44,7 +45,7 @@ async def test_what_is_silenced_is_left_out_even_if_it_is_answered() -> None:
         assert monitoring.asked[-1].param("silenced") == "true"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "url",
     [
         "",
@@ -69,7 +70,7 @@ def _without(name: str) -> dict[str, Any]:
     return {key: value for key, value in alert().items() if key != name}
 
 
-@pytest.mark.parametrize(
+@each_case(
     "answer",
     [
         {},

@@ -6,6 +6,7 @@ from hermesops.errors import HermesError, RefusedError, UnavailableError, Unknow
 from hermesops.telemetry.client import MonitoringClient, Question, WrongQuestionError
 from hermesops.waiting import pause
 from tests.support.fakes.monitoring import Answer, fake_monitoring
+from tests.support.suite.cases import each_case
 
 ASK = Question("/prometheus/api/v1/query", (("query", 'up{job="x"} > 0'),), within_s=0.3, largest=1000)
 CHANGE = Question("/alertmanager/api/v2/silences", method="POST", body={"a": 1}, within_s=0.3, changes=True)
@@ -21,7 +22,7 @@ async def test_question_and_answer_arrive_whole() -> None:
         assert monitoring.asked[1].body == b'{"a":1}'
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("answer", "kind", "words"),
     [
         (Answer(b"<html>"), UnavailableError, "not JSON"),

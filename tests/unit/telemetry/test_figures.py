@@ -1,8 +1,7 @@
 """PromQL of figures, and how they are written."""
 
-import pytest
-
 from hermesops.telemetry.figures import EXPRESSIONS, TOP, Figure, now, sparkline, text, trend
+from tests.support.suite.cases import each_case
 
 
 def test_every_figure_has_an_expression_for_one_for_some_and_for_all() -> None:
@@ -15,7 +14,7 @@ def test_every_figure_has_an_expression_for_one_for_some_and_for_all() -> None:
     assert 'state="used",instance_id=~"a"' in now(Figure.DISK, ["a"])
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("figure", "value", "words"),
     [
         (Figure.MEMORY, 123_400_000, "123 MB"),
@@ -32,7 +31,7 @@ def test_a_figure_in_words(figure: Figure, value: float | None, words: str) -> N
     assert text(figure, value) == words
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("values", "lowest", "signs"),
     [
         ([], 0.0, ""),

@@ -10,6 +10,7 @@ from hermesops.model.ids import InstanceId
 from hermesops.telemetry.client import WrongQuestionError
 from hermesops.telemetry.loki import LogLine, Loki
 from tests.support.fakes.monitoring import Answer, FakeMonitoring, fake_monitoring, streams
+from tests.support.suite.cases import each_case
 
 BEGIN, END = datetime(2026, 1, 2, 3, tzinfo=UTC), datetime(2026, 1, 2, 4, microsecond=5, tzinfo=UTC)
 QUERY = "GET /loki/api/v1/query_range"
@@ -67,7 +68,7 @@ def _values(values: object) -> dict[str, object]:
     return {"data": {"resultType": "streams", "result": [{"stream": {}, "values": values}]}}
 
 
-@pytest.mark.parametrize(
+@each_case(
     "answer",
     [
         None,

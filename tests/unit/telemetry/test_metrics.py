@@ -7,6 +7,7 @@ import pytest
 from hermesops.errors import UnavailableError
 from hermesops.telemetry.metrics import Metrics, Sample
 from tests.support.fakes.monitoring import Answer, fake_monitoring, matrix, vector
+from tests.support.suite.cases import each_case
 
 BEGIN, END = datetime(2026, 1, 2, 3, tzinfo=UTC), datetime(2026, 1, 2, 4, tzinfo=UTC)
 QUERY, RANGE = "POST /prometheus/api/v1/query", "POST /prometheus/api/v1/query_range"
@@ -40,7 +41,7 @@ async def test_the_names_of_alerts_that_there_are_rules_for() -> None:
             await Metrics(monitoring.client).alert_names()
 
 
-@pytest.mark.parametrize(
+@each_case(
     "answer",
     [
         [],
@@ -64,9 +65,7 @@ async def test_what_is_no_vector(answer: object) -> None:
             await Metrics(monitoring.client).instant("up")
 
 
-@pytest.mark.parametrize(
-    "values", [[[1]], [["x", "1"]], [[1e30, "1"]], 7, [[1, "1"]] * 400_001], ids=lambda values: str(values)[:20]
-)
+@each_case("values", [[[1]], [["x", "1"]], [[1e30, "1"]], 7, [[1, "1"]] * 400_001], ids=lambda values: str(values)[:20])
 async def test_what_are_no_points(values: object) -> None:
     async with fake_monitoring() as monitoring:
         data = {"resultType": "matrix", "result": [{"metric": {}, "values": values}]}

@@ -9,6 +9,7 @@ from hermesops import assets
 from hermesops.errors import HermesError, RefusedError, UsageError
 from hermesops.model.alert import Alert, Matcher, Severity
 from hermesops.telemetry.silencing import LABEL_OF, acknowledged, matchers_of, selector_of, silence_of
+from tests.support.suite.cases import each_case
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -47,13 +48,13 @@ def test_conditions_become_matchers_of_labels() -> None:
     assert either == Matcher("cell", r"a\-c|a\.b", is_regex=True)
 
 
-@pytest.mark.parametrize("where", ["alertname=X", "instance_id=i", "colour=red", "cell", "cell=", "severity=loud"])
+@each_case("where", ["alertname=X", "instance_id=i", "colour=red", "cell", "cell=", "severity=loud"])
 def test_a_wrong_label_is_refused(where: str) -> None:
     with pytest.raises(UsageError, match="--where"):
         selector_of(where)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("where", "words"),
     [
         ("", "a silence of everything"),
@@ -102,7 +103,7 @@ def test_what_cannot_be_acknowledged(name: str, instance: str, words: str) -> No
         acknowledged((*OPEN, LOST), name, instance, "eve" if instance else "")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("length", "is_ack", "is_fine"),
     [
         (timedelta(days=7), False, True),

@@ -6,6 +6,7 @@ from hermesops.verify.checks.promise import Expected
 from hermesops.verify.failure_catalog import Failure, diagnose
 from hermesops.verify.observations import Observations
 from tests.support.fakes.healthy_machine import HEALTHY_OBSERVATION, INSTANCE, KEY_DIGEST
+from tests.support.suite.cases import each_case
 
 EXPECTED = Expected(INSTANCE, 1, KEY_DIGEST)
 
@@ -36,7 +37,7 @@ def test_a_healthy_machine_has_no_known_failure() -> None:
     assert named() == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     "seen",
     [
         unit("failed", "failed", started=5, ready=0),

@@ -18,6 +18,7 @@ from hermesops.verify.verification import PROMISES, WITHOUT_USER, Verification, 
 from hermesops.waiting import pause
 from tests.support.fakes.healthy_machine import HEALTHY, INSTANCE, KEY_DIGEST, PromisingMachine
 from tests.support.real.one_by_one import QUICK, verify_one_by_one
+from tests.support.suite.cases import each_case
 
 EXPECTED = Expected(INSTANCE, 1, KEY_DIGEST, "session-1")
 
@@ -245,7 +246,7 @@ async def test_a_missing_drop_in_is_named_with_what_puts_it_back() -> None:
     assert str(broken.hint) == "hermesops fleet converge ada"
 
 
-@pytest.mark.parametrize(("name", "break_it"), BREAKS)
+@each_case(("name", "break_it"), BREAKS)
 async def test_a_broken_promise_is_named(name: str, break_it: Callable[[PromisingMachine], None]) -> None:
     machine = PromisingMachine()
     break_it(machine)
@@ -470,7 +471,7 @@ def test_a_batch_fits_into_one_command() -> None:
     assert len(command_of(commands_of(PROMISES, EXPECTED), limit_s=60)) < longest
 
 
-@pytest.mark.parametrize("output", [b"", b"[]", b"nonsense", b'[["x", "", ""]]', b"{}"])
+@each_case("output", [b"", b"[]", b"nonsense", b'[["x", "", ""]]', b"{}"])
 def test_a_damaged_batch_is_one_clear_error(output: bytes) -> None:
     with pytest.raises(Exception, match="did not run") as damaged:
         answers_of(["true"], Completed(0, output, b""))

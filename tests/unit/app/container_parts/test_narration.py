@@ -1,14 +1,13 @@
-import pytest
-
 from hermesops.app.container_parts.narration import report_problem, report_progress
 from hermesops.engine.options import Progress
 from hermesops.model.ids import CellName
+from tests.support.suite.cases import each_case
 
 CELL = CellName("cell1")
 MACHINE = "justavps:index:Machine"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("progress", "said"),
     [
         (Progress("warning", message="removed the lock of process 7"), ["cell1: removed the lock of process 7"]),

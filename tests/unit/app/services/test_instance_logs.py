@@ -13,6 +13,7 @@ from hermesops.model.instance import Instance
 from hermesops.telemetry.client import MonitoringClient
 from tests.support.fakes.instances import ADA
 from tests.support.fakes.monitoring import Answer, fake_monitoring, streams
+from tests.support.suite.cases import each_case
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 QUERY = "GET /loki/api/v1/query_range"
@@ -139,7 +140,7 @@ async def test_a_regular_expression_that_loki_alone_does_not_take() -> None:
             await logs(Machine(), monitoring.client).read(ADA, question(grep="(?<=a)b"), first=LogSource.MONITORING)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("unit", "grep", "words"),
     [
         ("a b", "", "--unit"),

@@ -11,6 +11,7 @@ from hermesops.app.services.platform_restore import DatabaseRestore, target_of
 from hermesops.channel import Completed
 from hermesops.errors import PartlyDoneError, UnavailableError
 from tests.support.fakes.parts import part
+from tests.support.suite.cases import each_case
 
 ASIDE = "/var/lib/hermes-platform/postgresql.20261126T060000Z"
 
@@ -71,7 +72,7 @@ async def test_the_note_stays_until_all_is_done(failing: str, error: type[Except
     assert not [one for one in host.done if one.startswith(("rm", "epoch", "systemctl"))]
 
 
-@pytest.mark.parametrize("says", ["", "/etc", f"{ASIDE}\x1b[2J", f"{ASIDE}\n{ASIDE}", "x" * 100_000])
+@each_case("says", ["", "/etc", f"{ASIDE}\x1b[2J", f"{ASIDE}\n{ASIDE}", "x" * 100_000])
 async def test_a_host_that_names_another_folder_is_told_of_in_words_that_may_be_shown(says: str) -> None:
     host = Host(says=says)
     with pytest.raises(UnavailableError, match="when asked to set its database aside") as told:

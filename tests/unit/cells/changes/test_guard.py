@@ -11,6 +11,7 @@ from hermesops.errors import RefusedError, UsageError
 from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineName
 from hermesops.model.stack import Change, ChangeKind, Preview, StackRef
+from tests.support.suite.cases import each_case
 
 CELL = CellName("cell1")
 LIMITS = Limits(share=0.25)
@@ -101,7 +102,7 @@ def test_a_run_that_was_cut_short_may_have_done_what_it_names() -> None:
         judge(change_preview((ChangeKind.DELETE, 4)), limits=LIMITS, named=done, cost=None, began=True)
 
 
-@pytest.mark.parametrize(("touched", "held", "share", "is_allowed"), [
+@each_case(("touched", "held", "share", "is_allowed"), [
     (1, 1, 0.01, True),  # one machine always may be
     (2, 8, 0.25, True),
     (3, 8, 0.25, False),

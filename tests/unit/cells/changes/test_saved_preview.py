@@ -18,6 +18,7 @@ from hermesops.errors import RefusedError
 from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.stack import Change, ChangeKind, Preview, StackRef
+from tests.support.suite.cases import each_case
 
 CELL = CellName("cell1")
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -64,7 +65,7 @@ def test_what_has_not_moved_may_run() -> None:
     refuse_moved(preview(), later)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("now", "words"),
     [
         (change_preview(GONE, rows="other"), "the rows"),

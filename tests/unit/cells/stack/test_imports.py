@@ -10,6 +10,7 @@ from hermesops.errors import RefusedError, UsageError
 from hermesops.model.cell import CellMachine
 from hermesops.model.ids import CellName, MachineId
 from tests.support.fleets.in_memory import machine_for, ordered
+from tests.support.suite.cases import each_case
 
 CELL = CellName("cell1")
 NAME = "hermes-local-cell1-aaaaaaaaaaaa"
@@ -22,7 +23,7 @@ def test_names_and_ids_are_typed_as_pairs() -> None:
     assert parse_imports([f"{NAME}={ID}"], "local") == {NAME: ID}
 
 
-@pytest.mark.parametrize("texts", [[NAME], [f"{NAME}="], [f"{NAME}=m-1"], [ID], [f"{NAME}={ID}"] * 2])
+@each_case("texts", [[NAME], [f"{NAME}="], [f"{NAME}=m-1"], [ID], [f"{NAME}={ID}"] * 2])
 def test_what_is_no_pair_or_named_twice_is_misuse(texts: list[str]) -> None:
     with pytest.raises(UsageError, match="NAME=ID"):
         parse_imports(texts, "local")
@@ -47,7 +48,7 @@ def test_a_machine_that_no_row_of_the_cell_orders_is_for_adoption() -> None:
     assert f"hermesops fleet adopt {ROW.instance.machine_name}" in str(refused.value.hint)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("differs", "said"),
     [
         ({"name": "hermes-local-cell1-bbbbbbbbbbbb"}, "is called"),

@@ -6,11 +6,12 @@ import pytest
 
 from hermesops.cli.options.values import since, until
 from hermesops.errors import UsageError
+from tests.support.suite.cases import each_case
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "means"),
     [
         ("90m", datetime(2026, 11, 22, 10, 30, tzinfo=UTC)),
@@ -24,7 +25,7 @@ def test_ages_and_dates_are_moments(text: str, means: datetime) -> None:
     assert since(text, now=NOW) == means
 
 
-@pytest.mark.parametrize("text", ["yesterday", "", "7", "d", "-3h", "2026-13-01", "9999999h"])
+@each_case("text", ["yesterday", "", "7", "d", "-3h", "2026-13-01", "9999999h"])
 def test_anything_else_is_named(text: str) -> None:
     with pytest.raises(UsageError, match="is not a time"):
         since(text, now=NOW)

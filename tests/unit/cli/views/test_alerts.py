@@ -3,12 +3,11 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from hermesops.app.services.alerts import OpenAlert
 from hermesops.cli.views import alerts as view
 from hermesops.errors import Hint
 from hermesops.model.alert import Alert, Matcher, Severity, Silence
+from tests.support.suite.cases import each_case
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 FOUND = Alert(
@@ -58,7 +57,7 @@ def test_an_alert_about_several_names_them() -> None:
     assert row["user"] == "ada, bob, cyd +1"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("silenced", "inhibited", "ending", "state"),
     [
         ((), (), None, "open"),
@@ -97,7 +96,7 @@ def test_a_silence_with_its_matchers() -> None:
     assert str(line) == "silenced until 2026-01-02 05:04 UTC: hermesops alert silence --lift s-1 ends that"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("seconds", "words"),
     [(0, "0 s"), (59, "59 s"), (61, "1 min 1 s"), (3600, "1 h 0 min"), (90000, "1 d 1 h"), (-1, "-")],
 )

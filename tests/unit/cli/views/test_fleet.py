@@ -26,6 +26,7 @@ from hermesops.model.stack import StackHistoryEntry
 from hermesops.model.unassigned_machine import MachineRole, UnassignedStatus
 from hermesops.monitor.decide import Actions
 from tests.support.fleets.in_memory import recovered
+from tests.support.suite.cases import each_case
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 CELL = CellName("cell1")
@@ -186,7 +187,7 @@ def test_where_nothing_should_run_nothing_is_judged() -> None:
     assert fleet_view.health_lines(fleet(SUSPENDED), ()) == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("condition", "count", "well", "lines"),
     [
         (Condition.SILENT, 1, 0, 0),

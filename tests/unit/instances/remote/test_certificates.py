@@ -16,6 +16,7 @@ from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.model.operation import Refused
 from hermesops.node.protocol import PROGRAM, Credential
 from tests.support.fakes.instances import ADA, MACHINE, READY
+from tests.support.suite.cases import each_case
 
 NAMES = MachineNames("local", MACHINE, ADA.cell, ADA.id)
 NODE = NodeState(ADA.id, ADA.epoch, "digest", "0.19.0")
@@ -34,7 +35,7 @@ def test_a_machine_that_knows_of_no_certificates_lives_without() -> None:
     assert step(replace(NODE, digest="other")) == Personalise(MACHINE, None)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "names",
     [
         None,
@@ -45,7 +46,7 @@ def test_a_machine_that_knows_of_no_certificates_lives_without() -> None:
     ],
     ids=["none", "nobody's", "another cell", "another machine", "another instance"],
 )
-@pytest.mark.parametrize("request_", ["asked", ""], ids=["asks", "has no key yet"])
+@each_case("request_", ["asked", ""], ids=["asks", "has no key yet"])
 def test_a_machine_that_cannot_prove_whose_it_is_is_handed_over_again(
     names: MachineNames | None, request_: str
 ) -> None:

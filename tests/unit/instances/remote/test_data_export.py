@@ -9,6 +9,7 @@ import pytest
 from hermesops.channel import Exit, Output
 from hermesops.errors import BrokenInvariantError, UnavailableError
 from hermesops.instances.remote.data_export import export_data
+from tests.support.suite.cases import each_case
 
 ROWS: list[dict[str, object]] = [
     {"table": "sessions", "id": 1},
@@ -51,7 +52,7 @@ async def test_whole_lines_are_written_and_counted() -> None:
     assert all(piece.endswith(b"\n") for piece in came)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("line", "error", "words"),
     [
         (Line(ROWS, None), UnavailableError, "the end"),

@@ -11,6 +11,7 @@ from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.instances.remote.node_commands import admit, change
 from hermesops.model.operation import Lease, LeaseLostError
 from hermesops.node.protocol import PROGRAM
+from tests.support.suite.cases import each_case
 
 LEASE = Lease("instance/i-1", "host:7:ab", 3, 17, datetime(2026, 1, 1, tzinfo=UTC))
 WITH = "--lease 3.17,instance/i-1,host:7:ab"
@@ -65,7 +66,7 @@ async def test_who_was_outranked_is_told_by_whom() -> None:
         await admit(node_with([OUTRANKED]), LEASE)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("code", "error"),
     [(2, RefusedError), (3, RefusedError), (4, UnavailableError), (126, UnavailableError), (127, UnavailableError)],
 )

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
-import pytest
-
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.instances.observation import Observation
 from hermesops.instances.workflows import backup, configure, restart, restore
@@ -13,6 +11,7 @@ from hermesops.model.backup import Backup
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Refused
 from tests.support.fakes.instances import ADA
+from tests.support.suite.cases import each_case
 from tests.support.worlds.one_user import MEMORY
 
 SOURCE = Backup("snapshot0", ADA.id, datetime(2026, 1, 1, tzinfo=UTC), "daily", 1, 1, MEMORY)
@@ -26,8 +25,8 @@ DECIDED: dict[str, Callable[[Observation], object]] = {
 }
 
 
-@pytest.mark.parametrize("what", DECIDED)
-@pytest.mark.parametrize(
+@each_case("what", DECIDED)
+@each_case(
     ("instance", "kind"),
     [(replace(ADA, status=InstanceStatus.SUSPENDED), RefusedError), (ADA, UnavailableError)],
     ids=["asleep", "silent"],

@@ -16,6 +16,7 @@ from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Operation, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.registry import Registry, open_registry
+from tests.support.suite.cases import each_case
 
 POLICY = Policy("hermes-base", "hel1", {Plan.LIGHT: "starter", Plan.HEAVY: "basic"}, 40)
 
@@ -76,7 +77,7 @@ def test_a_list_of_users_and_a_table_are_read() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "plan", "words"),
     [
         ("", "light", "nobody"),

@@ -7,6 +7,7 @@ import pytest
 from hermesops.errors import UsageError
 from hermesops.instances.requests.settings_patch import replacing, setting
 from hermesops.model.instance import InstanceSettings
+from tests.support.suite.cases import each_case
 
 CANARY = "canary-3f9b"
 HELD = InstanceSettings(model="gpt-4o", messengers={"SLACK_BOT_TOKEN": "x"}, disabled_tools=("web",))
@@ -41,7 +42,7 @@ def test_an_empty_file_means_the_defaults(text: str) -> None:
     assert replacing(text, where="f")(HELD) == InstanceSettings()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "said"),
     [
         (f"surprise: {CANARY}", "settings: unknown field surprise"),
@@ -82,7 +83,7 @@ def test_assignments_change_what_they_name_and_nothing_else() -> None:
     )
 
 
-@pytest.mark.parametrize("assignment", ["model", "model=gpt-9", "cron=x", "disabled_tools=../x", "messengers=A=b"])
+@each_case("assignment", ["model", "model=gpt-9", "cron=x", "disabled_tools=../x", "messengers=A=b"])
 def test_a_bad_assignment_is_refused(assignment: str) -> None:
     with pytest.raises(UsageError, match="--set"):
         setting([assignment])

@@ -25,6 +25,7 @@ from hermesops.model.operation import Done, Refused
 from tests.support.crash.death import Death, KilledError
 from tests.support.fakes.instances import ADA, MACHINE, READY
 from tests.support.fakes.registry import FakeRegistry
+from tests.support.suite.cases import each_case
 
 RECORDED = replace(ADA, status=InstanceStatus.PROVISIONING)
 ROW = replace(RECORDED, machine_id=None)
@@ -33,7 +34,7 @@ FRESH = NodeState(None, 0, "", "0.19.0")
 OURS = NodeState(ID, 1, "digest", "0.19.0")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("seen", "step"),
     [
         (Observation(ROW, None), GrowCell()),
@@ -188,7 +189,7 @@ async def test_four_changes_make_a_living_agent() -> None:
     assert world.row.status is InstanceStatus.RUNNING
 
 
-@pytest.mark.parametrize("at", range(1, 2 * len(CHANGES) + 1))
+@each_case("at", range(1, 2 * len(CHANGES) + 1))
 async def test_killed_anywhere_it_ends_by_the_same_changes(at: int) -> None:
     world = World(death=Death(at))
     with pytest.raises(KilledError):

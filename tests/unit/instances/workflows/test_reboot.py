@@ -25,6 +25,7 @@ from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, OperationStep, Refused
 from tests.support.fakes.instances import ADA, MACHINE, READY
 from tests.support.fakes.registry import FakeRegistry
+from tests.support.suite.cases import each_case
 
 OWN = NodeState(ADA.id, 1, "digest", "0.19.0")
 SILENT = Answers("ready", Answer.SILENT, Answer.SILENT)
@@ -44,7 +45,7 @@ def with_node(node: NodeState | None, gateway: GatewayHealth | None = None) -> R
     return replace(UP, observation=Observation(ADA, READY, node, gateway))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("seen", "step"),
     [
         (DEAD, RebootMachine(MACHINE)),
@@ -71,7 +72,7 @@ def test_the_next_step_follows_from_what_answers_and_what_was_tried(seen: Reboot
     assert decide(seen) == step
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("seen", "error", "says"),
     [
         (replace(DEAD, attempt=Attempt.STARTED), RefusedError, "though it was switched off and on"),
@@ -252,7 +253,7 @@ def caused(by: Exception) -> MachineUnreachableError:
 UNASKED = vendor.UnreachableError("GET /", "no route")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("client", "answers"),
     [
         (FakeClient(0), Answers("ready", Answer.YES, Answer.YES)),

@@ -21,6 +21,7 @@ from hermesops.operations.kinds import Keep, RelocateIntent
 from tests.support.crash.workflow_walk import walk
 from tests.support.fakes.instances import ADA, READY
 from tests.support.fleets.in_memory import pooled
+from tests.support.suite.cases import each_case
 from tests.support.worlds.one_user import AT, MEMORY, NOTHING, SmallReleases, SmallWorld
 
 NEXT = MachineId("next")
@@ -73,8 +74,8 @@ async def test_a_move_takes_the_memory_along() -> None:
     assert (world.instance.cell, world.instance.plan, world.instance.epoch) == ("cell2", Plan.HEAVY, 2)
 
 
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("killed_at", range(len(WHOLE)))
+@each_case("after", [False, True])
+@each_case("killed_at", range(len(WHOLE)))
 async def test_killed_at_any_step_the_same_command_finishes_it(killed_at: int, *, after: bool) -> None:
     world = SmallWorld.lively()
     outcome = (await walk(lambda: relocate(world), killed_at=killed_at, after=after))[-1]
@@ -85,8 +86,8 @@ async def test_killed_at_any_step_the_same_command_finishes_it(killed_at: int, *
     assert len(world.kept_backups) == 1
 
 
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("killed_at", range(len(WHOLE) + 1))
+@each_case("after", [False, True])
+@each_case("killed_at", range(len(WHOLE) + 1))
 async def test_the_release_goes_with_the_agent(killed_at: int, *, after: bool) -> None:
     world = SmallWorld.lively()
     world.here().release = "0.19.0-abc"
@@ -134,7 +135,7 @@ async def test_a_lost_machines_release_is_the_one_that_was_written_down() -> Non
     assert world.here().release == "0.19.0-abc"
 
 
-@pytest.mark.parametrize("killed_at", range(len(WHOLE)))
+@each_case("killed_at", range(len(WHOLE)))
 async def test_the_machine_that_it_comes_to_proves_whose_it_is_and_where(killed_at: int) -> None:
     world = SmallWorld.lively()
     world.certifies = True
@@ -204,7 +205,7 @@ async def test_a_machine_that_somebody_stopped_is_started_to_be_copied_before_th
     assert world.here().state == MEMORY
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("there", "step"),
     [
         (replace(OURS, epoch=2), CutOver()),

@@ -11,6 +11,7 @@ from hermesops.model.ids import CellName, MachineName
 from hermesops.model.plan import Plan
 from hermesops.operations.kinds import PlanSize
 from tests.support.crash.workflow_walk import walk
+from tests.support.suite.cases import each_case
 from tests.support.worlds.one_user import MEMORY, SIZES, SmallWorld
 
 LIGHT, HEAVY = PlanSize(Plan.LIGHT, SIZES[Plan.LIGHT]), PlanSize(Plan.HEAVY, SIZES[Plan.HEAVY])
@@ -45,8 +46,8 @@ async def test_a_resize_rests_copies_resizes_and_wakes() -> None:
     assert world.here().wanted_gb == 80
 
 
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("killed_at", range(6))
+@each_case("after", [False, True])
+@each_case("killed_at", range(6))
 async def test_killed_at_any_step_the_same_command_finishes_it(killed_at: int, *, after: bool) -> None:
     world = SmallWorld.lively()
     assert (await walk(lambda: resize(world), killed_at=killed_at, after=after))[-1].startswith("ada has plan heavy")

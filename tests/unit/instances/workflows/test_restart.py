@@ -12,12 +12,13 @@ from hermesops.model.health import GatewayHealth, NodeState
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Done, Refused
 from tests.support.fakes.instances import ADA, MACHINE, READY
+from tests.support.suite.cases import each_case
 
 WELL = Observation(ADA, READY, NodeState(ADA.id, 1, "digest", "0.19.0"), GatewayHealth.OK)
 ILL = replace(WELL, gateway=GatewayHealth.REFUSED)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("seen", "before", "step"),
     [
         (RestartState(WELL, "start-1"), "start-1", RestartGateway(MACHINE)),

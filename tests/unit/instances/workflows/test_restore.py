@@ -14,6 +14,7 @@ from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.state import Part, State
 from hermesops.operations.kinds import RestoreIntent
 from tests.support.crash.workflow_walk import walk
+from tests.support.suite.cases import each_case
 from tests.support.worlds.one_user import AT, MEMORY, SmallWorld
 
 LATER = State({"messages": Part(9, "9" * 64)})
@@ -107,8 +108,8 @@ async def test_a_machine_whose_node_cannot_tell_what_was_put_in_place_is_believe
     assert world.times_put_back == 1
 
 
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("killed_at", range(6))
+@each_case("after", [False, True])
+@each_case("killed_at", range(6))
 async def test_killed_at_any_step_the_same_command_finishes_it_and_copies_once(killed_at: int, *, after: bool) -> None:
     world = learned()
     outcome = (await walk(lambda: restore(world), killed_at=killed_at, after=after))[-1]

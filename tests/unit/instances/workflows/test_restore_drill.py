@@ -5,8 +5,6 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
-import pytest
-
 from hermesops.errors import BrokenInvariantError
 from hermesops.instances.observation import MachineState
 from hermesops.instances.workflows.restore_drill import Drill
@@ -29,6 +27,7 @@ from hermesops.operations.kinds import DrillIntent
 from tests.support.crash.death import Death, KilledError
 from tests.support.fakes.instances import ADA
 from tests.support.fakes.registry import FakeRegistry
+from tests.support.suite.cases import each_case
 from tests.support.worlds.one_user import AT, MEMORY
 
 NAME = MachineName("hermes-local-cell1-lent")
@@ -184,8 +183,8 @@ async def run(world: World, *, killed_after: int = 0) -> Done | Refused:
     raise AssertionError("no end")
 
 
-@pytest.mark.parametrize("is_pooled", [True, False])
-@pytest.mark.parametrize("killed_after", range(8))
+@each_case("is_pooled", [True, False])
+@each_case("killed_after", range(8))
 async def test_a_backup_is_proved_and_nothing_of_it_is_left(*, is_pooled: bool, killed_after: int) -> None:
     world = World(is_pooled=is_pooled)
     ended = await run(world, killed_after=killed_after)

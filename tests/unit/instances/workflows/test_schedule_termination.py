@@ -12,6 +12,7 @@ from hermesops.justavps.wire import MachineStatus
 from hermesops.model.instance import InstanceStatus
 from hermesops.operations.kinds import Keep
 from tests.support.crash.workflow_walk import walk
+from tests.support.suite.cases import each_case
 from tests.support.worlds.one_user import SmallWorld
 
 UNTIL = datetime(2026, 1, 8, tzinfo=UTC)
@@ -32,8 +33,8 @@ async def test_a_farewell_proves_the_last_backup_before_the_machine_is_off() -> 
     assert world.here().status is MachineStatus.STOPPED
 
 
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("killed_at", range(len(WHOLE)))
+@each_case("after", [False, True])
+@each_case("killed_at", range(len(WHOLE)))
 async def test_killed_at_any_step_the_same_command_finishes_it(killed_at: int, *, after: bool) -> None:
     world = SmallWorld.lively()
     assert (await walk(lambda: farewell(world), killed_at=killed_at, after=after))[-1] == OUTCOME

@@ -2,13 +2,12 @@
 
 from dataclasses import dataclass, field, replace
 
-import pytest
-
 from hermesops.instances.workflows.snapshot import Snapshot
 from hermesops.justavps.wire import Image, ImageStatus, MachineStatus
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import InstanceStatus
 from tests.support.crash.workflow_walk import walk
+from tests.support.suite.cases import each_case
 from tests.support.worlds.one_user import SmallWorld
 
 NAME = "hermes-local-snapshot-1"
@@ -47,8 +46,8 @@ def lively(**changes: object) -> Photographed:
     return world
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("step", range(len(WHOLE)))
+@each_case("after", [False, True], ids=["before", "after"])
+@each_case("step", range(len(WHOLE)))
 async def test_it_is_taken_once_wherever_it_is_killed(step: int, *, after: bool) -> None:
     world = lively()
     *_, outcome = await walk(world.work, killed_at=step, after=after)

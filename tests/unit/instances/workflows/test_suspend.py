@@ -15,6 +15,7 @@ from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.state import Part, State
 from hermesops.operations.kinds import Keep
 from tests.support.crash.workflow_walk import walk
+from tests.support.suite.cases import each_case
 from tests.support.worlds.one_user import MEMORY, SmallWorld
 
 WHY = "before suspend 1"
@@ -59,9 +60,9 @@ async def test_a_machine_is_given_back_only_with_its_state_copied() -> None:
     assert world.kept_backups[0].state == MEMORY
 
 
-@pytest.mark.parametrize("keep", Keep)
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("killed_at", range(5))
+@each_case("keep", Keep)
+@each_case("after", [False, True])
+@each_case("killed_at", range(5))
 async def test_killed_at_any_step_the_same_command_finishes_it(keep: Keep, killed_at: int, *, after: bool) -> None:
     world = SmallWorld.lively()
     outcome = (await walk(lambda: suspend(world, keep), killed_at=killed_at, after=after))[-1]

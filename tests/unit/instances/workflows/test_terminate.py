@@ -3,8 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from hermesops.instances.observation import MachineState, Observation
 from hermesops.instances.steps.stop_and_backup import BackUp, Fence, ProveBackup
 from hermesops.instances.workflows.suspend import MarkForDeletion, ShrinkCell, Suspend
@@ -20,6 +18,7 @@ from hermesops.model.operation import Done
 from hermesops.operations.kinds import Keep
 from tests.support.crash.workflow_walk import walk
 from tests.support.fakes.instances import ADA, MACHINE, READY
+from tests.support.suite.cases import each_case
 from tests.support.worlds.one_user import MEMORY, NOTHING, SmallWorld
 
 THERE = Observation(ADA, READY)
@@ -28,7 +27,7 @@ UNUSED: Any = None
 WORK = Terminate(ADA.id, "", False, UNUSED, UNUSED, UNUSED, UNUSED, UNUSED)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("seen", "step"),
     [
         (TerminationState(THERE, in_stack=True, fenced=False, reachable=True), Fence(MACHINE)),
@@ -92,8 +91,8 @@ async def test_a_machine_that_somebody_stopped_is_started_for_the_last_backup() 
     assert [(backup.why, backup.state) for backup in world.kept_backups] == [("last 1", MEMORY)]
 
 
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("killed_at", range(len(WHOLE)))
+@each_case("after", [False, True])
+@each_case("killed_at", range(len(WHOLE)))
 async def test_killed_at_any_step_the_same_command_finishes_it(killed_at: int, *, after: bool) -> None:
     world = SmallWorld.lively()
     assert (await walk(lambda: terminate(world), killed_at=killed_at, after=after))[-1].endswith("is terminated")

@@ -4,11 +4,10 @@ import itertools
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from hermesops.localcloud.drivers.interface import MachinePower
 from hermesops.localcloud.fleet.steps import Step, next_step
 from hermesops.localcloud.store.rows import MachineRow, MachineStatus, Wanted
+from tests.support.suite.cases import each_case
 
 ROW = MachineRow(
     id="id",
@@ -33,7 +32,7 @@ RUNNING, STOPPED, BOOTING, ABSENT = (
 )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("changes", "power", "answers", "step"),
     [
         ({"made": False}, ABSENT, False, Step.CREATE),

@@ -1,11 +1,10 @@
 """Which machine and port a Host header means."""
 
-import pytest
-
 from hermesops.localcloud.proxy.vendor_proxy import Target, target_of
+from tests.support.suite.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("host", "target"),
     [
         ("8642--m-1a2b.localhost:4000", Target("m-1a2b", 8642)),

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from hermesops.localcloud.vendor_daemon.http import Hangup, HttpError, Request, read_request, send_json
+from tests.support.suite.cases import each_case
 
 
 @contextmanager
@@ -39,7 +40,7 @@ def test_a_chunked_body_is_put_together_and_its_trailer_skipped() -> None:
         assert read_request(request.stream, request.connection).path == "/next"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("data", "reason"),
     [
         (b"", "went away"),

@@ -9,6 +9,7 @@ from hermesops.node.instance.agent.installation import Base, Route
 from hermesops.node.instance.render import TOKEN_VARIABLE, managed_config, managed_environment, merged, user_config
 from hermesops.node.instance.settings import Settings
 from hermesops.node.protocol import Identity, Payload, Secrets
+from tests.support.suite.cases import each_case
 
 _NONE = Settings()
 _BASE = Base(
@@ -103,7 +104,7 @@ def test_the_environment_holds_the_keys_and_what_is_pinned() -> None:
     assert held["PYTHONHOME"] == ""
 
 
-@pytest.mark.parametrize("value", ["a'b", "a\\b", "${HOME}", " a", '"a"'])
+@each_case("value", ["a'b", "a\\b", "${HOME}", " a", '"a"'])
 def test_a_value_that_two_readers_would_read_differently_is_refused(value: str) -> None:
     with pytest.raises(BadRequestError, match="SLACK_BOT_TOKEN"):
         environment(Settings(messengers={"SLACK_BOT_TOKEN": value}))

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from hermesops.node.metrics.exposition import Sample, render
+from tests.support.suite.cases import each_case
 
 _LINE = re.compile(r'[a-z_]+(\{[a-z]+="[A-Za-z0-9_.:+-]+"(,[a-z]+="[A-Za-z0-9_.:+-]+")*\})? -?[0-9.e+-]+')
 
@@ -45,7 +46,7 @@ def test_what_is_no_number_is_refused(value: float) -> None:
         render([Sample("hermes_turn_seconds", value)])
 
 
-@pytest.mark.parametrize("value", ['x"} 1\nhermes_fenced 0', "", "a b", "ä", "x" * 81, "\\"])
+@each_case("value", ['x"} 1\nhermes_fenced 0', "", "a b", "ä", "x" * 81, "\\"])
 def test_a_label_that_could_break_out_is_refused(value: str) -> None:
     with pytest.raises(ValueError, match="malformed"):
         render([Sample("hermes_release_info", 1, {"release": value, "slot": "r1"})])

@@ -8,9 +8,10 @@ import pytest
 
 from hermesops.node.state import databases
 from tests.support.hostile.databases import of_no_text
+from tests.support.suite.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "name", "statement", "made"),
     [
         ("table", "sessions", "CREATE TABLE sessions (id)", "TABLE"),
@@ -29,7 +30,7 @@ def test_an_entry_of_a_schema_is_what_its_statement_makes(kind: str, name: str, 
     assert databases._kind_of(kind, name, statement, "sessions") == made
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "name", "statement"),
     [
         ("table", "sessions", "CREATE VIEW sessions AS SELECT 1"),

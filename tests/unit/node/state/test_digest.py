@@ -2,9 +2,8 @@
 
 import sqlite3
 
-import pytest
-
 from hermesops.node.state.digest import Digest, tables_of
+from tests.support.suite.cases import each_case
 
 
 def _digest(*session: object) -> str:
@@ -17,7 +16,7 @@ def _digest(*session: object) -> str:
         return str(digest.result()["sessions"]["digest"])
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("one", "other"),
     [
         (("ab", "c", ""), ("a", "bc", "")),

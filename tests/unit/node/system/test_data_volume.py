@@ -3,9 +3,10 @@
 import pytest
 
 from hermesops.node.system.data_volume import wanted_gb, with_gb
+from tests.support.suite.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "size"),
     [
         (b"HERMES_DATA_GB='40'\n", 40),

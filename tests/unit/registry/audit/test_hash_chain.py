@@ -4,12 +4,12 @@ import dataclasses
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hermesops.model.audit import AuditEntry, AuditHead
 from hermesops.registry.audit.hash_chain import examine, link
+from tests.support.suite.cases import each_case
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -50,7 +50,7 @@ def test_the_hash_of_an_entry_stays_what_it_was() -> None:
     assert chain(1)[0].hash == "aa4bea386854d508918a359e7cf5825fcc4ad11ea867aa3ffc9fecfbfaf65183"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "changed",
     [
         {"why": "b"},

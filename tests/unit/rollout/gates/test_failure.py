@@ -13,12 +13,13 @@ from hermesops.rollout.gates.failure import Bounds, Tally, halts, weigh
 from hermesops.rollout.gates.power import odds, seen_with, worst_failed
 from hermesops.rollout.plan.batches import shape
 from tests.support.rollouts.gate_statistics import Share, run_gate
+from tests.support.suite.cases import each_case
 from tests.support.suite.shard import shard
 
 GATE = FailureGate()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("everybody", "stage", "result"),
     [
         (Tally(0, 0), Tally(0, 0), GateResult.NOT_EXERCISED),

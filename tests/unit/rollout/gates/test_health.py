@@ -12,6 +12,7 @@ from hermesops.model.vitals import Vital
 from hermesops.rollout.gates.health import chance_of, compare, worse_than_controls
 from hermesops.rollout.ports import Comparison
 from tests.support.rollouts.gate_statistics import run_health
+from tests.support.suite.cases import each_case
 from tests.support.suite.shard import shard
 
 
@@ -60,7 +61,7 @@ def test_turns_twice_as_slow_fail_with_the_figures() -> None:
     assert found.why.startswith("turn_latency 1.8")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("canaries", "controls", "result"),
     [
         (0, 20, GateResult.NOT_EXERCISED),

@@ -5,7 +5,6 @@ from dataclasses import replace
 from random import Random
 from uuid import UUID
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from hermesops.model.rollout import Target
 from hermesops.model.rollout_spec import Spec
 from hermesops.rollout.plan.batches import batches_of, shape, shape_of
 from tests.support.rollouts.world import NEW, fleet
+from tests.support.suite.cases import each_case
 
 
 def drawn(size: int, seed: int) -> list[Target]:
@@ -70,7 +70,7 @@ def test_the_same_release_gives_the_same_course_whatever_order_they_come_in() ->
     assert batches_of(NEW, targets, Spec()) != batches_of(ReleaseId("another"), targets, Spec())
 
 
-@pytest.mark.parametrize("size", [7, 8, 20, 40, 200, 500])
+@each_case("size", [7, 8, 20, 40, 200, 500])
 def test_over_twenty_releases_nobody_is_first_more_than_three_times(size: int) -> None:
     targets, first = fleet(size), Counter[InstanceId]()
     for number in range(20):

@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from hermesops.model.alert import Alert, Severity
 from hermesops.model.ids import CellName
 from hermesops.model.rollout_spec import Spec
@@ -12,6 +10,7 @@ from hermesops.rollout.plan.open_alerts import held_by_alerts, holding
 from hermesops.rollout.ports import AlertState
 from tests.support.fakes.virtual_time import BEGAN
 from tests.support.rollouts.world import NEW, fleet
+from tests.support.suite.cases import each_case
 
 TARGETS = batches_of(NEW, [replace(one, cell=CellName("cell7")) for one in fleet(3)], Spec())
 
@@ -20,7 +19,7 @@ def alert(name: str = "FleetGap", severity: Severity | None = Severity.PAGE, **l
     return Alert(name, {"alertname": name, "scope": "fleet", **labels}, BEGAN, severity)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("found", "words"),
     [
         (alert(), "held by open alerts: FleetGap"),
@@ -51,7 +50,7 @@ def test_what_is_not_known_holds_it() -> None:
     assert words == "not known whether an alert is open: no answer"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("found", "holds"),
     [
         (alert(), True),

@@ -13,6 +13,7 @@ from hermesops.rollout.plan.preview import preview
 from hermesops.rollout.ports import Comparison
 from hermesops.rollout.reports.replay import replay
 from tests.support.rollouts.world import NEW, QUICK, World, fleet
+from tests.support.suite.cases import each_case
 
 
 def test_a_preview_shows_the_course_that_will_run_and_what_its_gates_see() -> None:
@@ -34,7 +35,7 @@ def test_a_preview_of_eight_says_how_little_it_can_see() -> None:
     assert not any(stage.compares for stage in ahead.stages)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("spec", "words"),
     [
         (Spec(stages=()), "stages must rise"),
@@ -69,7 +70,7 @@ def refusal(spec: Spec) -> str:
     return ""
 
 
-@pytest.mark.parametrize(
+@each_case(
     "spec",
     [
         Spec(),

@@ -2,8 +2,6 @@
 
 from datetime import time
 
-import pytest
-
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import InstancePolicy, InstanceStatus, QuietHours
 from hermesops.model.plan import Plan
@@ -12,6 +10,7 @@ from hermesops.model.selector import Selector
 from hermesops.rollout.plan.requests import SELECTABLE, Fleet, running_targets, select
 from tests.support.rollouts.instances import instance
 from tests.support.rollouts.rows import NEW, OLD
+from tests.support.suite.cases import each_case
 
 QUIET = QuietHours(time(22), time(6))
 ADA, BOB = InstanceId("ada"), InstanceId("bob")
@@ -43,7 +42,7 @@ def test_before_a_rollout_of_machines_an_instance_ran_an_image() -> None:
     assert [target.release_before for target in running_targets(FLEET, Action.MACHINE)] == ["image-1", ""]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("where", "users"),
     [
         ("", ["ada", "bob"]),

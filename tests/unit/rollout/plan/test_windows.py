@@ -8,11 +8,12 @@ from hermesops.errors import UsageError
 from hermesops.model.instance import QuietHours
 from hermesops.model.rollout import Freeze
 from hermesops.rollout.plan.windows import closed_at, parse_window, quiet_until
+from tests.support.suite.cases import each_case
 
 MONDAY = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("window", "timestamp", "is_open"),
     [
         ("Mon-Fri 09:00-17:00 UTC", MONDAY, True),
@@ -42,9 +43,7 @@ def test_a_window_keeps_its_hour_when_clocks_change() -> None:
     assert closed_at(after - timedelta(hours=1), ["Mon-Sun 10:00-11:00 Europe/Berlin"], [])
 
 
-@pytest.mark.parametrize(
-    "text", ["", "Mon", "Funday 09:00-10:00", "Mon 9-10", "Mon 09:00-25:00", "Mon 09:00-10:00 X/Y"]
-)
+@each_case("text", ["", "Mon", "Funday 09:00-10:00", "Mon 9-10", "Mon 09:00-25:00", "Mon 09:00-10:00 X/Y"])
 def test_what_is_no_window_is_said(text: str) -> None:
     with pytest.raises(UsageError, match="is no maintenance window"):
         parse_window(text)

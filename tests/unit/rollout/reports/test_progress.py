@@ -21,6 +21,7 @@ from hermesops.rollout.observation import RolloutObservation
 from hermesops.rollout.ports import Records
 from hermesops.rollout.reports.progress import change_lines, names, narrate, progress_line
 from tests.support.rollouts.rows import AT, NEW, ROLLOUT, target_of
+from tests.support.suite.cases import each_case
 
 
 def target(user: str, state: TargetState = TargetState.WAITING, *, stage: int = 0, batch: int = 0) -> RolloutTarget:
@@ -40,7 +41,7 @@ def told(step: Step, why: str = "because") -> str:
     return narrate(Decision(step, why), RolloutObservation(AT, Records(ROLLOUT, TARGETS)))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("step", "line"),
     [
         (DeployTargets((EVE, MAX)), f"stage 2/3, batch 2/2, 1 of 10 healthy: deploy {NEW} to eve, max"),

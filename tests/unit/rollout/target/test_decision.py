@@ -3,8 +3,6 @@
 from dataclasses import replace
 from datetime import timedelta
 
-import pytest
-
 from hermesops.model.rollout import Progress, ReleaseStatus, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import Spec
 from hermesops.rollout.target.decision import (
@@ -16,6 +14,7 @@ from hermesops.rollout.target.decision import (
 )
 from tests.support.fakes.virtual_time import BEGAN
 from tests.support.rollouts.world import NEW, OLD, fleet
+from tests.support.suite.cases import each_case
 
 NEVER = RolloutTarget(fleet(1)[0], 0, 0, 0)
 TOLD = replace(
@@ -46,7 +45,7 @@ def observation(target: RolloutTarget, status: ReleaseStatus | None, **changes: 
     return TargetObservation(target, status, **(values | changes))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("found", "step"),
     [
         (observation(NEVER, STILL), TargetStep.FETCH),

@@ -4,6 +4,7 @@ import json
 import warnings
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import Any
 
 import pytest
@@ -11,13 +12,8 @@ import pytest
 from hermesops.backup.repository import Bucket, policy_of
 from hermesops.bootstrap.spec import BootstrapSpec
 from hermesops.model.ids import InstanceId
-from hermesops.stacks.platform.aws.iam import backup_users
 from hermesops.stacks.platform.policies import Registered, documents_of
 from tests.support.platform.environments import ENVIRONMENTS, run_of
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of pkg_resources, and of its own regular expressions
-    import parliament
 
 ACCEPTED: Mapping[tuple[str, str], str] = {
     ("RESOURCE_STAR", "SessionManager"): "AWS knows no resources for these actions",
@@ -39,11 +35,19 @@ def _documents() -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 def _findings(document: Mapping[str, Any]) -> list[str]:
     """What parliament finds, statement by statement, so that a finding can be told to its statement."""
-    found = []
+    parliament, found = _parliament(), []
     for statement in document["Statement"]:
         alone = json.dumps({"Version": document["Version"], "Statement": [statement]})
         found += [(statement["Sid"], finding) for finding in parliament.analyze_policy_string(alone).findings]
     return [f"{sid}: {one.issue} {one.detail}" for sid, one in found if (one.issue, sid) not in ACCEPTED]
+
+
+@cache
+def _parliament() -> Any:  # noqa: ANN401 - it has no types
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of pkg_resources, and of its own regular expressions
+        import parliament  # noqa: PLC0415 - takes a second, whichever tests run
+    return parliament
 
 
 def _is_identitys(one: Registered) -> bool:
@@ -107,6 +111,8 @@ def test_a_user_of_backups_gets_no_right_that_its_bound_withholds() -> None:
 
 
 def test_machines_may_add_to_the_bucket_of_backups_and_delete_locks_alone() -> None:
+    from hermesops.stacks.platform.aws.iam import backup_users  # noqa: PLC0415 - imports pulumi_aws
+
     place = run_of("staging").place
     (document,) = documents_of(run_of("staging").one("s3.BucketPolicy", "backups"))
     by_sid = {statement["Sid"]: statement for statement in document["Statement"]}

@@ -7,13 +7,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import pulumi_aws
 import pytest
 
 from hermesops.stacks.platform import policies
-from hermesops.stacks.platform.aws import network
 from hermesops.stacks.platform.policies import CHECKS, Check, Program, Registered, violations
 from tests.support.platform.environments import ENVIRONMENTS, run_of
+from tests.support.suite.cases import each_case
 
 Broken = Callable[[Program], Program]
 
@@ -183,7 +182,7 @@ def _told(check: Check) -> str:
     return f"{check.policy}: {check.kinds[0] if check.kinds else 'all'} {check.what}"
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=_told)
+@each_case("check", CHECKS, ids=_told)
 def test_each_check_notices_what_it_is_for(check: Check) -> None:
     kind = check.kinds[0] if check.kinds else ""
     broken = OTHER_KINDS.get((check.policy, kind, check.what)) or BREAKS[check.policy, check.what]
@@ -232,9 +231,13 @@ def test_what_has_no_tags_is_of_kinds_that_have_none_at_aws() -> None:
 
 
 def _class_of(kind: str) -> Any:  # noqa: ANN401 - classes of the provider have no common base that says what they take
+    import pulumi_aws  # noqa: PLC0415 - takes seconds, whichever tests run
+
     module, name = kind.split(".")
     return getattr(getattr(pulumi_aws, {"lambda": "lambda_"}.get(module, module)), name)
 
 
 def test_open_ports_are_those_that_policies_allow() -> None:
+    from hermesops.stacks.platform.aws import network  # noqa: PLC0415 - imports pulumi_aws, as above
+
     assert set(network.OPEN_PORTS) == policies.OPEN_TO_ALL

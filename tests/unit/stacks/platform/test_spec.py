@@ -7,6 +7,7 @@ from hermesops import assets
 from hermesops.errors import UsageError
 from hermesops.stacks.platform.spec import PROJECT, Place, read_sizes
 from tests.support.platform.environments import ENVIRONMENTS
+from tests.support.suite.cases import each_case
 
 FILE = assets.folder("pulumi") / PROJECT / "Pulumi.staging.yaml"
 
@@ -35,7 +36,7 @@ def test_committed_files_can_be_read(environment: str) -> None:
     assert len(sizes.network.zones) == 3
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("change", "told"),
     [
         ({"platform:databse": {}}, "unknown key config.platform:databse"),
@@ -76,7 +77,7 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
     assert all(key in caught.value.message for key in ("platform:host:", "platform:hosts", "platform:logs_days"))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "told"),
     [
         ("config: [", "is no YAML"),

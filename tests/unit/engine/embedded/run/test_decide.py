@@ -1,11 +1,10 @@
 from typing import Any
 
-import pytest
-
 from hermesops.engine.embedded.protocol.plugin import Difference, Differs
 from hermesops.engine.embedded.protocol.values import Property, Secret
 from hermesops.engine.embedded.run.decide import Way, compare, decide
 from hermesops.engine.embedded.state.deployment import Resource
+from tests.support.suite.cases import each_case
 
 URN = "urn:pulumi:dev::rec::justavps:index:Machine::m"
 
@@ -14,7 +13,7 @@ def old(**more: Any) -> Resource:  # noqa: ANN401  fields of a resource
     return Resource(urn=URN, type="justavps:index:Machine", custom=True, id="1", **more)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("difference", "option", "way"),
     [
         (Difference(Differs.NO), None, Way.SAME),
@@ -49,7 +48,7 @@ def test_a_provider_that_does_not_know_leaves_it_to_the_engine() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("before", "after", "paths"),
     [
         ({"a": 1}, {"a": 1.0}, {}),

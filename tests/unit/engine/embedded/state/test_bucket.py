@@ -5,9 +5,10 @@ import pytest
 from hermesops.engine.embedded.state.bucket import parse_bucket
 from hermesops.engine.embedded.state.storage import open_storage
 from hermesops.errors import UsageError
+from tests.support.suite.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("url", "name", "prefix", "endpoint", "in_path"),
     [
         ("s3://b", "b", "", None, False),
@@ -27,7 +28,7 @@ def test_a_url_is_read_as_pulumi_reads_it(
     assert (bucket.name, bucket.prefix, bucket.endpoint, bucket.in_path) == (name, prefix, endpoint, in_path)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("url", "said"),
     [
         ("s3://", "names no bucket"),

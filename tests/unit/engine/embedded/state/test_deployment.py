@@ -13,6 +13,7 @@ from hermesops.engine.embedded.state.deployment import (
 )
 from hermesops.engine.embedded.state.secrets import PassphraseVault
 from hermesops.engine.options import UnsupportedByEmbeddedError
+from tests.support.suite.cases import each_case
 
 RECORDED = sorted((Path(__file__).parents[4] / "data" / "pulumi-recordings").glob("*.json.gz"))
 URN = "urn:pulumi:dev::rec::justavps:index:Machine::m"
@@ -30,7 +31,7 @@ class NoVault(PassphraseVault):
         raise AssertionError(ciphertext)
 
 
-@pytest.mark.parametrize("file", RECORDED, ids=lambda file: file.name.removesuffix(".json.gz"))
+@each_case("file", RECORDED, ids=lambda file: file.name.removesuffix(".json.gz"))
 def test_states_of_the_cli_are_written_as_they_were_read(file: Path) -> None:
     states = [s for s in json.loads(gzip.decompress(file.read_bytes()))["checkpoints"].values() if isinstance(s, dict)]
     assert states

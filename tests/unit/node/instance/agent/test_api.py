@@ -10,6 +10,7 @@ import pytest
 
 from hermesops.node.instance.agent import api
 from hermesops.node.instance.agent.api import Answer, ask, says_ok
+from tests.support.suite.cases import each_case
 
 _OK = b"HTTP/1.1 200 OK\r\n"
 _TIMEOUT_S = 0.2
@@ -97,7 +98,7 @@ def test_of_a_list_only_its_objects_are_believed() -> None:
     assert [Answer(200, body).objects("jobs") for body in others] == [None] * 5
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "is_ok"),
     [
         ({"status": "ok"}, True),

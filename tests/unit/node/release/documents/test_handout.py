@@ -8,6 +8,7 @@ from hermesops.node.errors import BadRequestError
 from hermesops.node.release.documents.handout import Handout, Signed
 from hermesops.node.release.documents.lock import canonical
 from hermesops.node.release.documents.revocations import Revocations
+from tests.support.suite.cases import each_case
 from tests.unit.node.release.documents.test_lock import LOCK
 
 HANDOUT = Handout(
@@ -35,7 +36,7 @@ def test_links_are_not_shown_by_accident() -> None:
     assert "signature" not in repr(HANDOUT).replace("signature='by", "")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("field", "value", "named"),
     [
         ("format", 2, "format 2 is not understood"),

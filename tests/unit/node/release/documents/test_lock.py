@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hermesops.node.errors import BadRequestError
 from hermesops.node.release.documents.lock import Blob, Lock, Managed, Node, Wheels, canonical, release_id
 from hermesops.node.untrusted.strict_json import object_in
+from tests.support.suite.cases import each_case
 
 WHEEL = Blob("aiohttp-3.14.1-cp311-cp311-manylinux_2_28_x86_64.whl", "a" * 64, 5)
 AGENT = Blob("hermes_agent-0.19.0-py3-none-any.whl", "b" * 64, 6)
@@ -76,7 +77,7 @@ def _with(value: object, *path: str | int) -> Callable[[Any], None]:
     return change
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("change", "named"),
     [
         (_with(2, "format"), "format 2"),
@@ -132,7 +133,7 @@ def test_what_is_nested_without_end_is_no_lock() -> None:
         Lock.from_json(b'{"a":' * 100_000)
 
 
-@pytest.mark.parametrize("text", ["", "0.19.0", "0.19.0-", "0.19.0-zz", "../0.19.0-874c23c48292", "x-874c23c48292"])
+@each_case("text", ["", "0.19.0", "0.19.0-", "0.19.0-zz", "../0.19.0-874c23c48292", "x-874c23c48292"])
 def test_what_can_be_no_release(text: str) -> None:
     with pytest.raises(BadRequestError, match="release: not of the expected form"):
         release_id(text)

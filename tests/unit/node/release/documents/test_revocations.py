@@ -6,6 +6,7 @@ import pytest
 
 from hermesops.node.errors import BadRequestError, RefusedError
 from hermesops.node.release.documents.revocations import Revocations, is_older
+from tests.support.suite.cases import each_case
 from tests.unit.node.release.documents.test_lock import LOCK
 
 
@@ -28,7 +29,7 @@ def test_every_change_has_a_higher_number() -> None:
     assert Revocations.from_json(revocations.to_json()) == revocations
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("old", "new"),
     [
         ("0.9.0", "0.10.0"),
@@ -50,7 +51,7 @@ def test_the_same_version_in_other_words_is_not_older() -> None:
         assert not is_older(other, one)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "named"),
     [
         (b"[]", "revocations: not an object"),
