@@ -4,12 +4,13 @@ A missing prerequisite skips a test on a laptop and fails it with ``CI`` set (``
 Three marks are exempt, because no package registry has what they need; the end of a run counts how many were skipped.
 """
 
+import gc
 import os
 import shutil
 import signal
 import ssl
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,9 @@ pytest_plugins = ["pytester", "tests.support.suite.costs"]
 _OURS, _TESTS_OWN = "HERMESOPS_", "HERMESOPS_TEST_"
 _ALL = "HERMESOPS_TEST_ALL"
 _CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "PULUMI_ACCESS_TOKEN")
+
+_LONGEST_ID = 100
+"""Characters of a parameter that stand in a test's id: each worker sends all ids, and each report has one."""
 
 _MACHINE_PROGRAMS = ("systemd-nspawn", "mmdebstrap", "nft", "ip", "mkfs.ext4", "ssh-keygen")
 
@@ -75,6 +79,30 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Comma
         yield command
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Let every other worker begin with the last folder, so that two that start together compile no module twice."""
+    if getattr(config, "workerinput", {}).get("workerid", "gw0")[-1] in "13579":
+        config.args.reverse()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage while modules are imported, and never again among what they hold: it takes seconds."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name a long text by its length: some have megabytes."""
+    if isinstance(val, (str, bytes)) and len(val) > _LONGEST_ID:
+        return f"{argname} of {len(val)}"
+    return None
+
+
 @pytest.hookimpl(trylast=True)  # the terminal has said by then what runs
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Remove the worlds of runs that were killed; only the first process of a run does, before there are workers."""
@@ -110,7 +138,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     is_chosen = config.option.keyword or any("::" in argument for argument in config.args)
     if not is_chosen and not _ENVIRONMENT.get(_ALL):
         config.stash[TURNS] = take_turns(items, shard() >> 16)  # tests choose their part of a count by the other half
-    items.sort(key=lambda item: -seconds_of(item))
+    folders = [f"{folder}/" for folder in config.getini("testpaths")]
+    items.sort(key=lambda item: (-seconds_of(item), *(not item.nodeid.startswith(folder) for folder in folders)))
     for item in items:
         if group := group_of(item):
             item.add_marker(pytest.mark.xdist_group(group))

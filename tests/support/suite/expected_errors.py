@@ -16,6 +16,8 @@ def unread_errors(source: str) -> list[tuple[int, str]]:
     Returns:
         Line number and text of each such call.
     """
+    if "raises(" not in source or "hermesops" not in source:
+        return []
     tree = ast.parse(source)
     imported = dict(_imported(tree))
     tops = [inner for node in tree.body for inner in (node.body if isinstance(node, ast.ClassDef) else [node])]
@@ -37,16 +39,28 @@ def _imported_from(module: str, name: str) -> object:
 
 def _unread(top: ast.stmt, imported: Mapping[str, object]) -> Iterator[ast.Call]:
     nodes = list(ast.walk(top))
+    if not any(map(_is_expectation, nodes)):
+        return
     read = {ast.unparse(node.value) for node in nodes if isinstance(node, ast.Attribute) and node.attr == "value"}
     items = [item for node in nodes if isinstance(node, ast.With | ast.AsyncWith) for item in node.items]
     looked_at = {item.context_expr for item in items if item.optional_vars and ast.unparse(item.optional_vars) in read}
     # A parametrised test names the class by a parameter: its annotation says whose it is.
     typed = {node.arg: node.annotation for node in nodes if isinstance(node, ast.arg) and node.annotation}
     for node in nodes:
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"pytest.raises", "raises"}:
+        if _is_expectation(node):
+            assert isinstance(node, ast.Call)
             has_match = any(keyword.arg == "match" for keyword in node.keywords)
             if not has_match and node not in looked_at and _is_ours(node.args[0], imported, typed):
                 yield node
+
+
+def _is_expectation(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Name(id="raises")):
+            return True
+        case ast.Call(func=ast.Attribute(attr="raises", value=ast.Name(id="pytest"))):
+            return True
+    return False
 
 
 def _is_ours(expected: ast.expr, imported: Mapping[str, object], typed: Mapping[str, ast.expr]) -> bool:

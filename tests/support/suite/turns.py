@@ -22,6 +22,8 @@ WORLDS = "tests/e2e/"
 TURNS = StashKey[list[str]]()
 """The lines that say which part a run was."""
 
+_TURN = StashKey["Turn | None"]()
+
 
 @dataclass(frozen=True, order=True)
 class Turn:
@@ -60,6 +62,12 @@ class Part:
 
 def turn_of(item: Item) -> Turn | None:
     """The turn that a test belongs to; ``None`` where it always runs."""
+    if _TURN not in item.stash:
+        item.stash[_TURN] = _marked(item)
+    return item.stash[_TURN]
+
+
+def _marked(item: Item) -> Turn | None:
     for node, mark in item.iter_markers_with_node("turns"):
         is_case = node is item and mark.kwargs.get("each", False)
         name = item.nodeid if is_case else node.nodeid.partition("[")[0]

@@ -416,6 +416,7 @@ ANSWERS = st.sampled_from(
 )
 
 
+@pytest.mark.turns(8)
 @settings(max_examples=40)
 @given(
     changed=st.dictionaries(st.sampled_from(sorted(HEALTHY)), ANSWERS, max_size=6),
