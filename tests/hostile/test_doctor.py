@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,10 @@ from hermesops.doctor import environment
 from hermesops.model.check import Check, Verdict
 from hermesops.settings import Environment
 from tests.support.hostile.hostile_moods import MOODS
-from tests.support.hostile.http_service import hostile_service
+from tests.support.hostile.http_service import HostileProcess, hostile_process
+from tests.support.suite.cases import each_case
 
-LIMIT_S = 4.0
+LIMIT_S = 2.0
 MOST = 96 << 20
 
 
@@ -30,32 +32,37 @@ async def _checks(app: Container) -> dict[str, Check]:
     return {check.name: check for check in checks}
 
 
-@pytest.mark.parametrize("mood", MOODS)
-async def test_a_vendor_breaks_its_own_check_alone(mood: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def vendors() -> Iterator[HostileProcess]:
+    with hostile_process() as process:
+        yield process
+
+
+@each_case("mood", MOODS)
+async def test_a_vendor_breaks_its_own_check_alone(
+    mood: str, vendors: HostileProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(environment, "WITHIN_S", LIMIT_S)
-    async with hostile_service(mood) as service:
-        app = _app(tmp_path, API_URL=f"{service.url}/api/v1")
-        assert app.registry  # made before the time counts
-        checks = await _checks(app)
+    app = _app(tmp_path, API_URL=f"{vendors.url(mood)}/api/v1")
+    assert app.registry  # made before the time counts
+    checks = await _checks(app)
     assert checks["registry"].verdict is Verdict.OK
     assert len(checks["vendor"].seen) < 700
-    assert service.taken < MOST
+    assert vendors.end(mood) < MOST
 
 
 async def test_a_registry_that_never_answers_breaks_its_own_check_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    vendors: HostileProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(environment, "WITHIN_S", LIMIT_S)
 
     async def say_nothing(*_: object) -> None:
         await asyncio.Event().wait()
 
-    async with hostile_service("drips_body") as vendor:
-        url = "postgresql://u:p@127.0.0.1:PORT/x"
-        async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
-            port = server.sockets[0].getsockname()[1]
-            app = _app(tmp_path, API_URL=f"{vendor.url}/api/v1", REGISTRY_URL=url.replace("PORT", str(port)))
-            checks = await _checks(app)
+    async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
+        registry = f"postgresql://u:p@127.0.0.1:{server.sockets[0].getsockname()[1]}/x"
+        checks = await _checks(_app(tmp_path, API_URL=f"{vendors.url('drips_body')}/api/v1", REGISTRY_URL=registry))
+    vendors.end("drips_body")
     for name in ("registry", "vendor"):
         assert checks[name].verdict is Verdict.UNKNOWN
         assert checks[name].seen == f"{name} gives no answer within {LIMIT_S:g} s"
