@@ -12,13 +12,14 @@ from hermesops.health.prometheus import Prometheus
 from hermesops.model.ids import InstanceId
 from tests.support.hostile.hostile_moods import MOODS
 from tests.support.hostile.http_service import hostile_service
+from tests.support.suite.cases import each_case
 
 LIMIT_S = 1
 ENDS_S = 30.0
 UNTIL = datetime(2026, 1, 2, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("mood", MOODS)
+@each_case("mood", MOODS)
 async def test_a_question_ends_within_its_time_and_size(mood: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prometheus, "_LARGEST", 1 << 20)
     monkeypatch.setattr(blocking, "_MOST_ABANDONED", 10_000)

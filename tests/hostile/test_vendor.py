@@ -58,8 +58,8 @@ async def outcome(call: Awaitable[object]) -> tuple[object, str]:
 
 
 @pytest.mark.turns(60)
-@pytest.mark.parametrize("mood", ANSWERS)
-@pytest.mark.parametrize("call", CALLS)
+@each_case("mood", ANSWERS)
+@each_case("call", CALLS)
 async def test_a_call_ends_with_what_was_asked_for_or_with_our_error(call: str, mood: str) -> None:
     vendor, began = Vendor(ANSWERS[mood]()), time.process_time()
     async with Client(API, KEY, transport=vendor) as client:

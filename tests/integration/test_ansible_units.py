@@ -10,7 +10,7 @@ from hermesops.converge import Host, HostResult
 from hermesops.model.ids import MachineId
 from tests.support.worlds.converged import ConvergedWorld, converged_world
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(20)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(70)]
 
 PLAYBOOK = """\
 - name: Test

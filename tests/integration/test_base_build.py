@@ -15,7 +15,7 @@ from hermesops.errors import UnavailableError
 from hermesops.localcloud.drivers.nspawn.disks.base_image import BaseDefinition, ensure_base
 from tests.support.suite.prerequisites import require
 
-pytestmark = pytest.mark.machines
+pytestmark = [pytest.mark.machines, pytest.mark.turns(15)]
 
 DEFINITION = BaseDefinition("tiny", "bookworm", ("main",), ("dbus",), ("getty.target",), (), ())
 

@@ -129,6 +129,7 @@ async def test_a_start_that_comes_there_late_is_refused(bench: Bench) -> None:
     assert await bench.seen("ls /run/late") == ""
 
 
+@pytest.mark.turns(16)
 @pytest.mark.parametrize("verb", ["daemon-reload", "daemon-reexec"])
 async def test_commands_begin_also_while_systemd_reloads_all_the_time(bench: Bench, verb: str) -> None:
     script = f"for _ in $(seq 20); do systemctl {verb}; sleep 0.2; done; echo reloaded"

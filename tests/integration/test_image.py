@@ -18,7 +18,7 @@ from tests.support.real.agents import role_variables
 from tests.support.real.bases import tested_base
 from tests.support.real.machines import base_python
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(100)]
 
 BASES = {
     "base-debian12": ("debian", "12"),

@@ -15,7 +15,7 @@ from hermesops.waiting import Pending, until
 from tests.support.images.builds import Made
 from tests.support.real.agents import Agent, living_agent
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(65)]
 
 _FILE = "/run/hermes-metrics/hermes.prom"
 _UNIT = "hermes-gateway.service"

@@ -21,7 +21,7 @@ from tests.support.fakes.credentials import LIFE, authority_in
 from tests.support.suite.kept import shared_cache
 from tests.support.worlds.converged import ConvergedWorld, converged_world
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(30)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(100)]
 
 ROLES = ("hermes_platform_tls", "hermes_platform_llm_router")
 PROVIDER_KEY, TOKEN_KEY = "sk-canary-of-a-provider-0123456789", "token-key-canary-of-at-least-32-bytes"

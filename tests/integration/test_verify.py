@@ -15,7 +15,7 @@ from tests.support.images.builds import Made
 from tests.support.real.agents import Agent, living_agent
 from tests.support.real.one_by_one import QUICK, verify_one_by_one
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(90)]
 
 UNIT = "hermes-gateway.service"
 OVERRIDE = f"/run/systemd/system/{UNIT}.d/test.conf"
