@@ -25,7 +25,6 @@ from hermesops.settings import Environment
 from tests.support.crash.death import KilledError
 from tests.support.real.aws_account import ACCOUNT, REGION, MotoAccount, asked, aws_account, spec_of
 from tests.support.real.command import Command
-from tests.support.real.fork_server import Nursed, raised
 
 _READING = ("Get", "List", "Head", "Describe")
 _STEPS = 17
@@ -396,13 +395,12 @@ BAD: tuple[tuple[str, dict[str, str], str], ...] = (
 
 async def test_bad_input_is_named_and_nothing_touched(aws: MotoAccount, command: Command) -> None:
     unlike = list[str]()
-    async with raised() as nursery:
-        for words, variables, said in BAD:
-            _, environment, *options = words.split()
-            bootstraps = ("--env", environment, "platform", "bootstrap", *options, "--yes")
-            ran = await Nursed.of(command.with_variables(**variables), nursery).run(*bootstraps)
-            if (ran.exit_code, ran.stdout) != (2, "") or said not in ran.stderr:
-                unlike.append(f"{variables} {ran}")
+    for words, variables, said in BAD:
+        _, environment, *options = words.split()
+        bootstraps = ("--env", environment, "platform", "bootstrap", *options, "--yes")
+        ran = await command.with_variables(**variables).run(*bootstraps)
+        if (ran.exit_code, ran.stdout) != (2, "") or said not in ran.stderr:
+            unlike.append(f"{variables} {ran}")
     assert not unlike, "\n".join(unlike)
     assert aws.client("s3").list_buckets()["Buckets"] == []
 
