@@ -29,7 +29,7 @@ LINTERS := ruff format mypy arrows ansible yaml shell pipelines secrets
 WORKERS ?= 2
 USER_NAME ?= ada
 
-.PHONY: help setup demo test test-fast lint reference pictures coverage mutants bench soak clean pipeline-check pipeline-setup pipeline-approval $(addprefix lint-,$(LINTERS)) built need-built need-machines need-linting need-testing need-soaking need-bases
+.PHONY: help setup demo test test-fast lint reference pictures coverage mutants bench soak clean pipeline-check pipeline-setup pipeline-approval pipeline-summary $(addprefix lint-,$(LINTERS)) built need-built need-machines need-linting need-testing need-soaking need-bases
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
@@ -68,6 +68,14 @@ pipeline-setup: .venv/installed ## In a pipeline: the Python environment, hermes
 
 pipeline-approval: ## In a pipeline: the approval that a second operator passed on, from APPROVAL to the file approval
 	@printf '%s' "$$APPROVAL" | base64 --decode >approval || { echo "==> APPROVAL is no base64" >&2; exit 2; }
+
+# Indented, and not between fences: no line of the text ends the block, whatever machines and vendors are called.
+pipeline-summary: ## In a pipeline: the text on standard input as a block of code of the job's summary
+	@{
+		echo
+		LC_ALL=C tr '\r\f\v' '   ' | LC_ALL=C awk 'NR <= 2000 { print "    " substr($$0, 1, 400) } END { if (NR > 2000) print "    (" NR - 2000 " lines more)" }'
+		echo
+	} >>"$$GITHUB_STEP_SUMMARY"
 
 reference: .venv/installed ## Write the command reference, runbooks/reference, from the commands' help
 	@echo "==> Writing runbooks/reference"

@@ -107,7 +107,8 @@ class OidcSettings(_Section):
     audience: str = Field("", description="For whom pipelines' tokens are made out")
     subjects: str = Field("", description="Pipelines that may act, comma-separated; * is anything")
     preview_subjects: str = Field(
-        "", description="Pipelines that may only read the platform's account, for previews; spelled as oidc.subjects"
+        "",
+        description="Pipelines of main that may only read the platform's account; spelled as oidc.subjects",
     )
     keys_file: Path | None = Field(None, description="The issuer's keys (JWKS); empty: as it publishes them")
 

@@ -8,11 +8,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import urlsplit
 
 from hermesops.errors import Hint, UsageError
+from hermesops.model.pipeline_subject import unreviewed_match
 
 Policy = Mapping[str, Any]
 """An IAM document."""
@@ -64,7 +64,7 @@ _PREFIX = re.compile(r"[^*?\[:]+:[^*?\[:]+:")
 
 
 class PipelineRole(StrEnum):
-    """What a pipeline's role may do."""
+    """What a pipeline's role may do. Both are main's: jobs of pull requests have no role."""
 
     PREVIEW = "preview"
     APPLY = "apply"
@@ -486,11 +486,6 @@ def check(spec: BootstrapSpec) -> None:
             raise UsageError(f"{name} is not set: which pipelines may {role.value}?", hint=settings)
         for pattern in spec.subjects[role]:
             _check_subjects(name, pattern)
-    for pattern in filter(_takes_pull_requests, spec.subjects[PipelineRole.APPLY]):
-        raise UsageError(
-            f"oidc.subjects: {pattern!r} lets any pull request apply",
-            hint="name a branch or an environment, as in repo:OWNER/NAME:environment:production",
-        )
 
 
 def _check_subjects(name: str, pattern: str) -> None:
@@ -501,8 +496,9 @@ def _check_subjects(name: str, pattern: str) -> None:
         )
     if "[" in pattern:
         raise UsageError(f"{name}: IAM knows no [ ] in {pattern!r}", hint="spell the subjects out, with * and ?")
-
-
-def _takes_pull_requests(pattern: str) -> bool:
-    owner, _, rest = pattern.removeprefix("repo:").partition(":")
-    return pattern.startswith("repo:") and fnmatchcase(f"repo:{owner}:pull_request", f"repo:{owner}:{rest}")
+    # The role that only reads, too: it reads all of the state, and its job has the keys of everything else that reads.
+    if subject := unreviewed_match(pattern):
+        raise UsageError(
+            f"{name}: {pattern!r} lets code in that nobody reviewed, as {subject}",
+            hint="name an environment that is for main alone, as in repo:OWNER/NAME:environment:production",
+        )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hermesops import web_address
 from hermesops.errors import Hint, RefusedError, UnavailableError
+from hermesops.model.pipeline_subject import unreviewed_match
 from hermesops.node.untrusted import strict_json
 from hermesops.node.untrusted.foreign_text import one_line
 
@@ -35,7 +36,8 @@ class Pipelines:
 
     Attributes:
         audience: Claim ``aud`` that tokens must have.
-        subjects: Patterns of claim ``sub``, as ``repo:helium/hermes:ref:refs/heads/main``; * matches anything.
+        subjects: Patterns of claim ``sub``, as ``repo:helium/hermes:ref:refs/heads/main``; * matches anything. One
+            that unreviewed code matches lets nobody act.
         keys: Fetches the issuer's keys.
     """
 
@@ -55,6 +57,11 @@ class Pipelines:
 
         if not (self.issuer and self.audience and self.subjects):
             raise RefusedError("no pipeline may act here: issuer, audience or subjects are not set", hint=_HINT)
+        for pattern in self.subjects:
+            if subject := unreviewed_match(pattern):
+                raise RefusedError(
+                    f"no pipeline may act here: {pattern!r} lets in what nobody reviewed, as {subject}", hint=_HINT
+                )
         try:
             claims = jwt.decode(
                 token,

@@ -93,7 +93,7 @@ def issuer() -> Issuer:
 
 
 def pipelines(issuer: Issuer, *subjects: str) -> Pipelines:
-    return Pipelines(ISSUER, "hermesops", subjects or ("repo:helium/hermes:ref:refs/heads/*",), issuer.keys)
+    return Pipelines(ISSUER, "hermesops", subjects or ("repo:helium/hermes:ref:refs/heads/ma?n",), issuer.keys)
 
 
 def test_a_pipelines_token_proves_which_it_is(issuer: Issuer) -> None:
@@ -115,6 +115,13 @@ def test_a_pipelines_token_proves_which_it_is(issuer: Issuer) -> None:
 def test_a_token_that_says_something_else_is_refused(issuer: Issuer, claims: dict[str, Any], says: str) -> None:
     with pytest.raises(RefusedError, match=says):
         pipelines(issuer).subject_of(issuer.token(**claims))
+
+
+def test_where_a_pattern_lets_unreviewed_code_act_nobody_acts(issuer: Issuer) -> None:
+    """A token of main itself as well: else nobody would notice before a pull request does."""
+    for pattern in ("repo:helium/hermes:*", "repo:helium/hermes:ref:refs/heads/*", "*"):
+        with pytest.raises(RefusedError, match="lets in what nobody reviewed"):
+            pipelines(issuer, SUBJECT, pattern).subject_of(issuer.token())
 
 
 def test_a_token_of_another_key_or_of_none_is_refused(issuer: Issuer) -> None:
@@ -156,7 +163,7 @@ def test_settings_say_whose_word_counts(signers: Signers, issuer: Issuer, tmp_pa
         oidc_token_file=str(tmp_path / "token"),
         oidc_issuer=ISSUER,
         oidc_audience="hermesops",
-        oidc_subjects="repo:helium/other:*, repo:helium/hermes:*",
+        oidc_subjects=f"repo:helium/other:environment:*-apply, {SUBJECT}",
         oidc_keys_file=str(tmp_path / "keys.json"),
     )
     with pytest.raises(RefusedError, match="may be read by others") as refused:
@@ -187,7 +194,7 @@ def test_a_job_of_github_proves_itself_by_a_token_that_is_made_when_it_is_needed
             "operators": "verified",
             "oidc_issuer": URL,
             "oidc_audience": "hermesops",
-            "oidc_subjects": "repo:helium/hermes:*",
+            "oidc_subjects": SUBJECT,
             "oidc_keys_file": str(job.write_keys(tmp_path / "keys.json")),
         }
         env = environment(tmp_path, **given)

@@ -343,7 +343,7 @@ def command(aws: MotoAccount, tmp_path: Path) -> Command:
         f'[platform]\naccount = "{ACCOUNT}"\nregion = "{REGION}"\n'
         '[oidc]\nissuer = "https://token.actions.githubusercontent.com"\naudience = "hermesops"\n'
         'subjects = "repo:helium/hermes:environment:production"\n'
-        'preview_subjects = "repo:helium/hermes:pull_request"\n'
+        'preview_subjects = "repo:helium/hermes:environment:production-read"\n'
     )
     return Command(tmp_path, aws.variables())
 
@@ -389,6 +389,7 @@ BAD: tuple[tuple[str, dict[str, str], str], ...] = (
     ("--env production --region us-east-1", {}, "contradicts platform.region"),
     ("--env production", {"HERMESOPS_PULUMI_BACKEND": "s3://b?region=us-west-2"}, "names region us-west-2"),
     ("--env production", {"HERMESOPS_OIDC_SUBJECTS": "repo:*"}, "lets other people's pipelines in"),
+    ("--env production", {"HERMESOPS_OIDC_PREVIEW_SUBJECTS": "repo:o/n:pull_request"}, "that nobody reviewed"),
     ("--env production", {"HERMESOPS_PLATFORM_ACCOUNT": "12"}, "platform.account"),
 )
 

@@ -13,14 +13,13 @@ import pytest
 
 from tests.support.pipelines.issuer import URL, job_issuer
 from tests.support.pipelines.runner import run_job
-from tests.support.pipelines.workflows import workflow
+from tests.support.pipelines.workflows import ROOT, workflow
 from tests.support.real.command import Command, local_world
 from tests.support.real.operators import key_of
 from tests.support.releases.simulated import built
 from tests.support.vendor.outside_changes import resize_behind_its_back
 
 AWS_ALONE = (
-    "Preview the platform",
     "Compare the platform with what was merged",
     "Compare the account with its bootstrap",
 )
@@ -64,14 +63,64 @@ async def team(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Team]:
         yield Team(strict, strict.with_variables(HERMESOPS_OPERATOR_KEY=str(keys["bob"])), keys["pipeline"].read_text())
 
 
-async def test_a_preview_needs_no_proof_and_shows_the_changes(team: Team, tmp_path: Path) -> None:
-    ran = await run_job(
-        workflow("preview"), "preview", team.pipeline, tmp_path, variables={"TARGET": "local"}, without=AWS_ALONE
+async def test_a_pull_request_is_compared_with_main_and_has_no_secret(team: Team, tmp_path: Path) -> None:
+    """The job of a pull request has another home than the world: no registry, state, key or vendor is there."""
+    target = {"TARGET": "local"}
+    published = await run_job(
+        workflow("baseline"), "baseline", team.pipeline, _made(tmp_path / "main"), variables=target
     )
-    assert ran.failed == [], ran.failed
-    assert ran.summary.startswith("## Cells of local\n```\n")
-    assert "cell1" in ran.summary
-    assert ran.summary.endswith("```\n")
+    assert published.failed == [], published.failed
+    baseline = (published.folder / "baseline.json").read_text()
+    (machine,) = await team.world.machines()
+    secrets = [
+        file.read_text().strip()
+        for file in (team.world.home / "local").rglob("*")
+        if file.is_file() and file.suffix in {".key", ".passphrase"}
+    ]
+    assert secrets
+    assert [one for one in (*secrets, machine["id"], machine["name"], machine["slug"]) if one in baseline] == []
+
+    async def compared(name: str, **changed: str) -> str:
+        folder = _made(tmp_path / name)
+        (folder / "baseline.json").write_text(baseline)
+        nobody = Command(_made(folder / "home"), changed, said=team.world.said)
+        ran = await run_job(workflow("preview"), "preview", nobody, folder, variables=target)
+        assert ran.failed == [], ran.failed
+        assert [file.name for file in (folder / "home").rglob("*") if file.is_file()] == [], (
+            "it made no key or registry"
+        )
+        return ran.summary
+
+    unchanged = await compared("unchanged")
+    assert unchanged.startswith("## What this changes in local\n\n    no changes, compared with the baseline of ")
+    assert "\n    cannot know: drift" in unchanged
+    larger = await compared("larger", HERMESOPS_DATA_GB="light=44,heavy=80")
+    assert " later " in larger
+    assert "data_gb" in larger
+
+
+async def test_settings_and_code_of_aws_are_compared_without_an_account(tmp_path: Path) -> None:
+    """The committed environments: what a pull request that halves the database's backups would show."""
+    command = Command(_made(tmp_path / "home"), {})
+    (tmp_path / "home" / "production").mkdir()
+    settings = (ROOT / ".github" / "environments" / "production" / "settings.toml").read_text()
+    (tmp_path / "home" / "production" / "settings.toml").write_text(
+        settings.replace('home = "aws:hermesops/production"', "")
+    )
+    file = tmp_path / "baseline.json"
+    await command.ok("--env", "production", "stack", "baseline", "--save", str(file))
+    text = file.read_text()
+    document = json.loads(text)
+    for one in document["baseline"]["platform"]:
+        if one["type"] == "aws:rds/instance:Instance":
+            one["inputs"]["backupRetentionPeriod"] = 99
+    file.write_text(json.dumps(document))
+    ran = await command.run("--env", "production", "stack", "compare", str(file), "--exit-code", "--json")
+    assert ran.exit_code == 7, str(ran)
+    (change,) = ran.json["changes"]
+    assert (change["stack"], change["kind"], change["name"]) == ("platform", "update", "postgresql")
+    assert [one["before"] for one in change["properties"]] == ["99"]
+    assert len(ran.json["cannot_know"]) == 4
 
 
 async def test_production_gets_what_a_second_operator_approved_and_nothing_else(team: Team, tmp_path: Path) -> None:
@@ -100,7 +149,7 @@ async def test_production_gets_what_a_second_operator_approved_and_nothing_else(
 
     async def apply(name: str, given: str, **variables: str) -> tuple[int, str]:
         folder = _made(tmp_path / name)
-        (folder / "preview.json").write_bytes(preview.read_bytes())
+        (_made(folder / "saved") / "preview.json").write_bytes(preview.read_bytes())
         with job_issuer(SUBJECT) as issuer:
             keys = issuer.write_keys(folder / "keys.json")
             ran = await run_job(

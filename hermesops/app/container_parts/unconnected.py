@@ -17,11 +17,12 @@ from hermesops.model.certificate import OURS
 from hermesops.settings import Environment
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from hermesops.app.container_parts.registry import RegistryPlace
     from hermesops.app.container_parts.world_adapters import WorldAdapters
     from hermesops.app.services.alerts import Alerts
+    from hermesops.app.services.baselines import Baselines
     from hermesops.app.services.cells import StackUps
     from hermesops.app.services.certificates import CertificateAuthority
     from hermesops.app.services.change_guard import Guards
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from hermesops.app.services.releases import ReleaseChanges
     from hermesops.app.services.rollout_requests import RolloutRequests
     from hermesops.app.services.saved_previews import SavedPreviews
+    from hermesops.cells.ports import Program
     from hermesops.cells.stack.stacks import CellStacks
     from hermesops.cells.stack.state_repair import CellStates
     from hermesops.converge import Converger
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from hermesops.engine.interface import Engine
     from hermesops.image.definition import AgentPins
     from hermesops.justavps import Client
+    from hermesops.model.cell import CellSpec
     from hermesops.model.check import Contradiction
     from hermesops.model.operation import OperationKind
     from hermesops.model.stack import StackRef
@@ -396,6 +399,20 @@ class Unconnected:
         from hermesops.app.services.change_guard import Guards
 
         return Guards(self.env, self.registry, self.vendor)
+
+    @property
+    def baselines(self) -> "Baselines":
+        """Compares programs with those of main, without a secret."""
+        from hermesops.app.container_parts.aws_platform import aws_program
+        from hermesops.app.services.baselines import Baselines
+
+        def specs() -> "Iterator[CellSpec]":
+            return (self.registry.cells.spec(cell.name) for cell in self.registry.cells.list())
+
+        def platform() -> "Program | None":
+            return aws_program(self.env, self.pulumi_backend) if self.env.settings.platform.account else None
+
+        return Baselines(self.env.name, specs, self.programs, platform)
 
     @cached_property
     def saved_previews(self) -> "SavedPreviews":

@@ -26,7 +26,7 @@ from hermesops.cli.options.cells import (
     choose,
     parse_overrides,
 )
-from hermesops.cli.options.files import read_saved, write_saved
+from hermesops.cli.options.files import read_bytes, read_saved, write_saved
 from hermesops.cli.options.instance import NoWait
 from hermesops.cli.views import shapes
 from hermesops.cli.views.cells import report
@@ -232,6 +232,44 @@ def export(cell: Named) -> None:
         return
     deployment = context.run(context.compose().cell_stacks.export(parse_cell(cell)))
     write(json.dumps(deployment, indent=4) + "\n")
+
+
+@app.command()
+def baseline(
+    save: Annotated[
+        Path | None, typer.Option("--save", help="Write it to this file.", show_default=False, dir_okay=False)
+    ] = None,
+) -> None:
+    """Print what all programs register, without names of machines, ids and secrets; `stack compare` reads it.
+
+    It reads settings and the registry's rows, no state and no vendor. Main's pipeline makes one for pull requests.
+    """
+    from hermesops.stacks.baseline import to_text
+
+    made = context.compose().baselines.take()
+    if save is None:
+        write(to_text(made))
+        return
+    write_saved(save, to_text(made))
+    say(advice(f"{len(made.cells)} cells;", ("stack", "compare", str(save)), "shows what other code would change"))
+
+
+@app.command()
+def compare(
+    file: Annotated[Path, typer.Argument(help="What `stack baseline` printed.", show_default=False)],
+    exit_code: ExitCode = False,
+) -> int:
+    """Show what this code and these settings would change, compared with a baseline; needs no registry and no secret.
+
+    It says what it cannot know, such as drift: `stack preview` shows that before anything is applied.
+    """
+    from hermesops.cli.views import baselines
+    from hermesops.stacks.baseline import LARGEST, of_text
+
+    composed = context.compose()
+    text = read_bytes(str(file), most=LARGEST)
+    before = of_text(text, str(file), environment=composed.env.name)
+    return baselines.report(before, composed.baselines.compare(before), remaining=exit_code)
 
 
 @app.command()

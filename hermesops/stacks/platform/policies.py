@@ -10,33 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hermesops.stacks.platform.spec import Place
-
-
-@dataclass(frozen=True)
-class Registered:
-    """A resource that a program registered.
-
-    Attributes:
-        type: Pulumi type token, as ``aws:rds/instance:Instance``.
-        name: Logical name.
-        parent: Type and logical name of its parent, as its URN ends; empty for none.
-        inputs: Its properties.
-        protect: Whether an engine refuses to delete it.
-        retain: Whether it stays at AWS when it leaves the program.
-    """
-
-    type: str
-    name: str
-    parent: str
-    inputs: Mapping[str, Any]
-    protect: bool
-    retain: bool
-
-    @property
-    def kind(self) -> str:
-        """The type without its module's file, as ``rds.Instance``."""
-        _, module, name = self.type.split(":")
-        return f"{module.partition('/')[0]}.{name}"
+from hermesops.stacks.registered import Registered
 
 
 @dataclass(frozen=True)

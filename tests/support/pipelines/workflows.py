@@ -61,12 +61,12 @@ def workflow(name: str) -> Workflow:
 
 
 def programs(script: str) -> Iterator[list[str]]:
-    """The words of each line that runs a program, with ``word`` for each variable.
+    """The words of each program that a line or a part of a pipe runs, with ``word`` for each variable.
 
     Raises:
         ValueError: A line begins with something else than ``hermesops``, ``make`` or text for a summary.
     """
-    for line in script.splitlines():
+    for line in script.replace(" | ", "\n").splitlines():
         words = shlex.split(_VARIABLE.sub(WORD, line).split(">>")[0])
         if not words or words[0] in _TEXT:
             continue

@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from hermesops import assets
-from hermesops.stacks.platform.policies import Registered
 from hermesops.stacks.platform.spec import PROJECT, Place, PlatformSpec, read_sizes
+from hermesops.stacks.registered import Registered
 from tests.support.platform.mock_aws import Run, run
 
 ENVIRONMENTS = ("staging", "production")

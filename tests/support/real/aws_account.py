@@ -23,7 +23,7 @@ REGION = "eu-central-1"
 ISSUER = "https://token.actions.githubusercontent.com"
 AUDIENCE = "hermesops"
 SUBJECTS = {
-    PipelineRole.PREVIEW: ("repo:helium/hermes:pull_request",),
+    PipelineRole.PREVIEW: ("repo:helium/hermes:environment:production-read",),
     PipelineRole.APPLY: ("repo:helium/hermes:environment:production",),
 }
 

@@ -152,9 +152,6 @@ def with_subjects(role: PipelineRole, *patterns: str) -> BootstrapSpec:
         (with_subjects(APPLY, "repo:helium/*"), "lets other people's pipelines in"),
         (with_subjects(APPLY, "repo:*/hermes:ref:refs/heads/main"), "lets other people's pipelines in"),
         (with_subjects(PREVIEW, "repo:helium/hermes:[p]ull_request"), "IAM knows no [ ]"),
-        (with_subjects(APPLY, "repo:helium/hermes:*"), "lets any pull request apply"),
-        (with_subjects(APPLY, "repo:helium/hermes:pull_request"), "lets any pull request apply"),
-        (with_subjects(APPLY, "repo:helium/hermes:p?ll_*"), "lets any pull request apply"),
     ],
 )
 def test_what_would_fail_half_way_or_let_others_in_is_refused(spec: BootstrapSpec, said: str) -> None:
@@ -162,6 +159,25 @@ def test_what_would_fail_half_way_or_let_others_in_is_refused(spec: BootstrapSpe
         check(spec)
     assert said in refused.value.message
     assert refused.value.hint
+
+
+@pytest.mark.parametrize("role", PipelineRole)
+def test_no_role_is_taken_by_code_that_nobody_reviewed(role: PipelineRole) -> None:
+    taken = []
+    for rest in UNREVIEWED:
+        try:
+            check(with_subjects(role, f"repo:helium/hermes:{rest}"))
+        except UsageError as error:
+            assert "lets code in that nobody reviewed, as repo:helium/hermes:" in error.message  # noqa: PT017
+        else:
+            taken.append(rest)
+    assert taken == []
+
+
+UNREVIEWED = (
+    *("*", "pull_request", "p?ll_*", "ref:refs/pull/*", "ref:refs/pull/1/merge", "ref:*", "ref:refs/heads/*"),
+    *("ref:refs/tags/*", "environment:*", "env*", "r*"),
+)
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,26 @@
 """Pipelines run commands that exist, pin what they take from others, and may do no more than they must."""
 
+import os
 import re
 import subprocess
+import tomllib
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
+from markdown_it import MarkdownIt
 
 from hermesops.cli import root
 from hermesops.settings import Environment, schema
+from tests.support.pipelines.reach import environments_of
 from tests.support.pipelines.workflows import ROOT, WORD, Workflow, programs, workflow, workflows
 from tests.support.suite.cases import each_case
 
 ALL = workflows()
 ENVIRONMENTS = ROOT / ".github" / "environments"
-_PINNED = re.compile(r"[\w-]+/[\w-]+@[0-9a-f]{40}")
+_PINNED = re.compile(r"[\w-]+/[\w-]+(/[\w-]+)?@[0-9a-f]{40}")
 _COMMENTED = re.compile(r"^\s+uses: \S+@[0-9a-f]{40} # v\d+\.\d+\.\d+$")
 
 
@@ -131,14 +136,80 @@ def test_a_checkout_leaves_no_token_behind(one: Workflow) -> None:
             assert step["with"]["persist-credentials"] is False
 
 
-def test_code_of_a_fork_gets_no_role() -> None:
-    assert "pull_request_target" not in str([one.events for one in ALL])
-    job = workflow("preview").jobs["preview"]
-    assert job["if"] == "github.event.pull_request.head.repo.full_name == github.repository"
+def test_each_role_is_of_the_environments_that_settings_let_in() -> None:
+    """A job whose environment no pattern names would be refused by AWS, and by hermesops."""
+    settings = {
+        name: tomllib.loads((ENVIRONMENTS / name / "settings.toml").read_text())["oidc"]
+        for name in ("staging", "production")
+    }
+    let_in = {
+        role: {pattern.strip().rpartition(":")[2] for one in settings.values() for pattern in one[key].split(",")}
+        for role, key in (("APPLY_ROLE", "subjects"), ("PREVIEW_ROLE", "preview_subjects"))
+    }
     for one in ALL:
-        if "pull_request" in one.events:
-            assert "APPLY_ROLE" not in one.file.read_text()
-            assert "PIPELINE_KEY" not in one.file.read_text()
+        for name, job in one.jobs.items():
+            for role, environments in let_in.items():
+                if role in str(job):
+                    assert environments_of(job, one.events) <= environments, f"{one.name}: {name}"
+    assert not let_in["APPLY_ROLE"] & let_in["PREVIEW_ROLE"]
+
+
+def test_the_key_that_signs_is_in_two_jobs_of_main_alone() -> None:
+    holders = {
+        f"{one.name}:{name}": job["environment"]
+        for one in ALL
+        for name, job in one.jobs.items()
+        if "PIPELINE_KEY" in str(job)
+    }
+    assert holders == {"apply:staging": "staging", "apply:save": "production-save"}
+
+
+def test_text_of_others_gets_into_a_summary_only_as_code_that_it_cannot_end() -> None:
+    for one in ALL:
+        for step in one.steps():
+            script = step.get("run", "")
+            assert "```" not in script, one.name
+            for line in script.splitlines():
+                if "hermesops " in line and not line.strip().startswith("echo"):
+                    assert "GITHUB_STEP_SUMMARY" not in line, line
+        if "pipeline-summary" in one.file.read_text():
+            assert one.content["defaults"]["run"]["shell"] == "bash", "else a failure before the pipe is none"
+
+
+def summed_up(text: str, folder: Path) -> str:
+    """What a summary has after a program that prints a text."""
+    summary = folder / "summary"
+    given = {"PATH": os.defpath, "GITHUB_STEP_SUMMARY": str(summary)}
+    words = ["make", "-f", str(ROOT / "Makefile"), "pipeline-summary"]
+    subprocess.run(words, input=text.encode(), env=given, cwd=folder, check=True)
+    return summary.read_text()
+
+
+def test_no_name_of_a_vendor_closes_a_block_of_code(tmp_path: Path) -> None:
+    """Summaries are Markdown; what is shown is the text of others, whatever they put into names."""
+    hostile = (
+        "```\n# title\n<img src=x>",
+        "a\r```\r<b>",
+        "~~~\n",
+        "\n\n\n# title\n",
+        "- a\n- b",
+        "\t```",
+        "[l](x)\n    x",
+    )
+    (tmp_path / "summary").write_text("## cell1 of production\n")
+    summed_up("".join(f"{text}\nname {text} end\n" for text in hostile), tmp_path)
+    with (tmp_path / "summary").open("a") as file:
+        file.write("To approve it:\n")
+    shown = MarkdownIt().parse((tmp_path / "summary").read_text())
+    kinds = {token.type for token in shown}
+    assert kinds == {"heading_open", "inline", "heading_close", "code_block", "paragraph_open", "paragraph_close"}
+    assert [token.content for token in shown if token.type == "inline"] == ["cell1 of production", "To approve it:"]
+
+
+def test_a_summary_is_bounded(tmp_path: Path) -> None:
+    text = summed_up(("x" * 10_000 + "\n") * 2_500, tmp_path)
+    assert len(text.encode()) < 1 << 20, "GitHub shows nothing of a larger one"
+    assert "(500 lines more)" in text
 
 
 def test_production_changes_only_by_an_approved_preview_on_main() -> None:
@@ -154,13 +225,13 @@ def test_production_changes_only_by_an_approved_preview_on_main() -> None:
     assert "refs/heads/main" in jobs["apply"]["if"]
     assert jobs["save"]["strategy"]["matrix"]["include"] == [{"stack": "platform"}]
     (line,) = [line for line in LINES if "stack up" in line and "--approved-by" in line]
-    assert line.endswith("stack up --from preview.json --approved-by approval")
+    assert line.endswith(f"stack up --from {WORD}/saved/preview.json --approved-by approval")
 
 
 @pytest.mark.parametrize("name", ["staging", "production"])
 def test_committed_settings_are_whole_and_alike(name: str) -> None:
     env = Environment.load(name, {"HOME": "/nonexistent", "HERMESOPS_HOME": str(ENVIRONMENTS)})
-    assert env.settings.oidc.subjects == f"repo:example/hermes:environment:{name}"
+    assert env.settings.oidc.subjects.startswith(f"repo:example/hermes:environment:{name}")
     assert env.settings.platform.account in env.settings.pulumi.backend
     other = Environment.load(
         {"staging": "production", "production": "staging"}[name],

@@ -12,7 +12,8 @@ import pytest
 from hermesops.backup.repository import Bucket, policy_of
 from hermesops.bootstrap.spec import BootstrapSpec
 from hermesops.model.ids import InstanceId
-from hermesops.stacks.platform.policies import Registered, documents_of
+from hermesops.stacks.platform.policies import documents_of
+from hermesops.stacks.registered import Registered
 from tests.support.platform.environments import ENVIRONMENTS, run_of
 
 ACCEPTED: Mapping[tuple[str, str], str] = {

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from hermesops.stacks.platform import policies
-from hermesops.stacks.platform.policies import CHECKS, Check, Program, Registered, violations
+from hermesops.stacks.platform.policies import CHECKS, Check, Program, violations
+from hermesops.stacks.registered import Registered
 from tests.support.platform.environments import ENVIRONMENTS, run_of
 from tests.support.suite.cases import each_case
 

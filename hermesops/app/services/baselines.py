@@ -1,0 +1,90 @@
+"""Baselines of an environment's programs: taken where the registry is reached, compared where nothing is."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from hermesops.cells.ports import Program, Programs
+from hermesops.cells.stack.state import stack_of
+from hermesops.model.cell import PLATFORM, CellSpec
+from hermesops.model.stack import StackRef
+from hermesops.provider.resource_types import IMAGE, MACHINE
+from hermesops.stacks.baseline import Baseline, CellBaseline, kinds_of
+from hermesops.stacks.dry_run import Answers, registered_by
+from hermesops.stacks.platform.spec import PROJECT
+from hermesops.stacks.registered import Difference, Effect, Registered, differences
+
+_OURS = {kind.token: kind for kind in (MACHINE, IMAGE)}
+
+
+@dataclass(frozen=True)
+class StackDifferences:
+    """A stack, and what its program registers otherwise than the baseline's."""
+
+    stack: str
+    differences: tuple[Difference, ...]
+
+
+@dataclass(frozen=True)
+class Baselines:
+    """Takes and compares baselines.
+
+    Attributes:
+        specs: Reads what cells are to be.
+        platform: The platform's program; ``None`` for an environment without a platform on AWS.
+    """
+
+    environment: str
+    specs: Callable[[], Iterable[CellSpec]]
+    programs: Programs
+    platform: Callable[[], Program | None]
+
+    def take(self) -> Baseline:
+        """What this code, these settings and the rows of now make programs register; runs nothing at a vendor.
+
+        Raises:
+            UnavailableError: The registry does not answer.
+        """
+        cells = tuple(self._with_resources(CellBaseline(spec.name, kinds_of(spec))) for spec in self.specs())
+        return Baseline(self.environment, datetime.now(UTC), self._platform(), cells)
+
+    def compare(self, baseline: Baseline) -> tuple[StackDifferences, ...]:
+        """What this code and these settings make programs register otherwise; reads no registry and no secret."""
+        compared = []
+        before, after = baseline.platform, self._platform()
+        if before is not None or after is not None:
+            compared.append(StackDifferences(PLATFORM, differences(before or (), after or (), effect_of)))
+        return (*compared, *map(self._compare_cell, baseline.cells))
+
+    def _compare_cell(self, before: CellBaseline) -> StackDifferences:
+        labels = before.labels(self.environment)
+
+        def named(one: Difference) -> Difference:
+            label = labels.get(one.resource.name)
+            return replace(one, resource=replace(one.resource, name=label)) if label else one
+
+        found = differences(before.resources, self._with_resources(before).resources, effect_of)
+        return StackDifferences(before.name, tuple(map(named, found)))
+
+    def _with_resources(self, cell: CellBaseline) -> CellBaseline:
+        program = self.programs.program(cell.spec(self.environment), frozenset())
+        return replace(cell, resources=registered_by(program, stack_of(cell.name), Answers()))
+
+    def _platform(self) -> tuple[Registered, ...] | None:
+        program = self.platform()
+        if program is None:
+            return None
+        from hermesops.stacks.platform.aws.answers import AwsAnswers  # noqa: PLC0415 - only platforms on AWS need it
+
+        return registered_by(program, StackRef(PROJECT, self.environment), AwsAnswers())
+
+
+def effect_of(before: Registered, after: Registered) -> Effect:
+    """What an engine would do; of AWS's resources only AWS's own plugin knows whether an update is enough. Pure."""
+    ours = _OURS.get(after.type)
+    if ours is None or before.inputs == after.inputs:
+        return Effect.UPDATE
+    difference = ours.compare(before.inputs, after.inputs)
+    if not difference.changes:
+        return Effect.LATER
+    return Effect.REPLACE if difference.replaces else Effect.UPDATE

@@ -1,0 +1,60 @@
+"""What ``stack compare`` prints."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hermesops.cli.console import is_json, result, table_lines
+from hermesops.cli.views import shapes
+from hermesops.errors import CHANGES_REMAIN
+from hermesops.node.untrusted.foreign_text import one_line
+
+if TYPE_CHECKING:
+    from hermesops.app.services.baselines import StackDifferences
+    from hermesops.stacks.baseline import Baseline
+    from hermesops.stacks.registered import Difference
+
+_LONGEST = 60
+"""Characters of a value that people see; programs get all of it."""
+
+_COLUMNS = ("stack", "kind", "type", "name", "property", "before", "after")
+
+
+def report(before: "Baseline", compared: "Sequence[StackDifferences]", *, remaining: bool) -> int:
+    """Print what would change, and what cannot be known.
+
+    Returns:
+        The exit code: 7 for changes with ``remaining``, else 0.
+    """
+    from hermesops.stacks.baseline import CANNOT_KNOW
+
+    changes = [_shape(one.stack, change) for one in compared for change in one.differences]
+    made_at = shapes.timestamp(before.made_at)
+    data = {"baseline": made_at, "changes": changes, "cannot_know": list(CANNOT_KNOW)}
+    result("stack-compare", data, () if is_json() else _lines(str(made_at), changes, CANNOT_KNOW))
+    return CHANGES_REMAIN if changes and remaining else 0
+
+
+def _lines(made_at: str, changes: Sequence[Mapping[str, Any]], cannot_know: Iterable[str]) -> list[str]:
+    rows = [row for change in changes for row in _rows(change)]
+    return [
+        *table_lines(_COLUMNS, rows, f"no changes, compared with the baseline of {made_at}"),
+        *([f"{len(changes)} resources, compared with the baseline of {made_at}"] if changes else []),
+        *(f"cannot know: {one}" for one in cannot_know),
+    ]
+
+
+def _shape(stack: str, change: "Difference") -> dict[str, Any]:
+    return {
+        "stack": stack,
+        "kind": change.effect.value,
+        "type": change.resource.type,
+        "name": change.resource.name,
+        "properties": [{"property": one.path, "before": one.before, "after": one.after} for one in change.properties],
+    }
+
+
+def _rows(change: Mapping[str, Any]) -> Iterator[dict[str, object]]:
+    """A line for each property; one for a resource that is made or deleted."""
+    for one in change["properties"] or [{}]:
+        values = {name: one_line(one.get(name, ""), longest=_LONGEST) for name in ("before", "after")}
+        yield {**change, "property": one.get("property", ""), **values}
