@@ -20,7 +20,7 @@ _ARROW = '<path d="M{x},{begin} L{x},{end}" stroke="#5b6b82" stroke-width="1.5" 
 
 _STAGES: Sequence[tuple[str, Sequence[str]]] = (
     ("pull request", ("check:lint", "preview:preview")),
-    ("merged to main", ("apply:staging",)),
+    ("merged to main", ("apply:staging", "baseline:baseline")),
     ("", ("apply:stacks", "apply:save")),
     ("a second operator", ()),
     ("by hand, reviewed", ("apply:apply",)),

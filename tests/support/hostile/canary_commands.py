@@ -80,6 +80,8 @@ COMMANDS: Sequence[str] = (
     "stack up --all",
     "stack refresh --all",
     "stack outputs {cell}",
+    "stack baseline",
+    "stack compare {managed}",
     "stack export {cell}",
     "stack import {cell} {managed}",
     "stack rollback-state {cell}",
