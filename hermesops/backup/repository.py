@@ -52,6 +52,11 @@ class Repository:
         return f"s3:{endpoint}/{self.bucket.name}/{self.prefix}"
 
 
+def user_of(environment: str, instance_id: InstanceId) -> str:
+    """Name of the IAM user that an instance's repository belongs to; AWS's boundaries know this pattern."""
+    return f"hermesops-{environment}-{instance_id}"
+
+
 def payload_of(
     repository: Repository, password: str, credential: Credential, *, tags: Sequence[str] = (), snapshot: str = ""
 ) -> bytes:

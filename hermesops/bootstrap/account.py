@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from hermesops.aws_client import asking, bound_answers, client_options
+from hermesops.bootstrap import documents
 from hermesops.bootstrap.decide import (
     AccountState,
     Action,
@@ -83,7 +84,7 @@ class Account:
     def observe(self, spec: BootstrapSpec) -> AccountState:
         """Everything that a bootstrap is about."""
         return AccountState(
-            self._key(spec), self.bucket(spec), self._provider(spec), self._boundary(spec), self._roles(spec)
+            self._key(spec), self.bucket(spec), self._provider(spec), self._boundaries(spec), self._roles(spec)
         )
 
     def do(self, spec: BootstrapSpec, step: Step, seen: AccountState) -> None:
@@ -243,9 +244,13 @@ class Account:
             )
             return ProviderState(tuple(found["ClientIDList"]), _tags(found.get("Tags")), tuple(users))
 
-    def _boundary(self, spec: BootstrapSpec) -> BoundaryState | None:
-        with _asking(f"policy {spec.boundary}"):
-            arn = spec.boundary_arn
+    def _boundaries(self, spec: BootstrapSpec) -> dict[str, BoundaryState]:
+        states = {name: self._boundary(spec, name) for name in documents.boundaries(spec)}
+        return {name: state for name, state in states.items() if state}
+
+    def _boundary(self, spec: BootstrapSpec, name: str) -> BoundaryState | None:
+        with _asking(f"policy {name}"):
+            arn = spec.policy_arn(name)
             found: Any = _found(lambda: self._iam.get_policy(PolicyArn=arn)["Policy"])
             if found is None:
                 return None
@@ -254,7 +259,9 @@ class Account:
             pages = self._iam.get_paginator("list_entities_for_policy").paginate(
                 PolicyArn=arn, PolicyUsageFilter="PermissionsBoundary"
             )
-            users = tuple(role["RoleName"] for page in pages for role in page.get("PolicyRoles", ()))
+            users = tuple(
+                one[f"{kind}Name"] for page in pages for kind in ("Role", "User") for one in _bounded(page, kind)
+            )
             return BoundaryState(_document(version["PolicyVersion"]["Document"]), _tags(tags), users)
 
     def _roles(self, spec: BootstrapSpec) -> dict[PipelineRole, RoleState]:
@@ -304,21 +311,21 @@ class Account:
             Action.ADD_AUDIENCE: lambda spec, _, __: self._iam.add_client_id_to_open_id_connect_provider(
                 OpenIDConnectProviderArn=spec.provider_arn, ClientID=spec.audience
             ),
-            Action.MAKE_BOUNDARY: lambda spec, _, __: self._iam.create_policy(
-                PolicyName=spec.boundary,
-                PolicyDocument=json.dumps(spec.boundary_policy()),
-                Description=f"What roles of the platform of {spec.environment} can have at most",
+            Action.MAKE_BOUNDARY: lambda spec, step, _: self._iam.create_policy(
+                PolicyName=step.thing,
+                PolicyDocument=json.dumps(documents.boundaries(spec)[step.thing]),
+                Description=f"What roles or users of the platform of {spec.environment} can have at most",
                 Tags=_tag_list(spec),
             ),
             Action.CHANGE_BOUNDARY: self._change_boundary,
             Action.MAKE_ROLE: self._make_role,
             Action.CHANGE_TRUST: lambda spec, step, _: self._iam.update_assume_role_policy(
-                RoleName=step.thing, PolicyDocument=json.dumps(spec.trust(_role_of(step)))
+                RoleName=step.thing, PolicyDocument=json.dumps(documents.trust(spec, _role_of(step)))
             ),
             Action.CHANGE_PERMISSIONS: lambda spec, step, seen: self._iam.put_role_policy(
                 RoleName=step.thing,
                 PolicyName=_POLICY,
-                PolicyDocument=json.dumps(spec.permissions(_role_of(step), _key_of(seen))),
+                PolicyDocument=json.dumps(documents.permissions(spec, _role_of(step), _key_of(seen))),
             ),
             Action.DELETE_ROLE: self._delete_role,
             Action.DELETE_BOUNDARY: self._delete_boundary,
@@ -373,14 +380,14 @@ class Account:
         self._s3.put_bucket_encryption(**_owned(spec), ServerSideEncryptionConfiguration={"Rules": [rule]})
 
     def _require_tls(self, spec: BootstrapSpec, _: Step, seen: AccountState) -> None:
-        wanted = spec.bucket_policy()
+        wanted = documents.bucket_policy(spec)
         ours = {one["Sid"] for one in wanted["Statement"]}
         others = [one for one in (seen.bucket.policy if seen.bucket else ()) if one.get("Sid") not in ours]
         document = {**wanted, "Statement": [*wanted["Statement"], *others]}
         self._s3.put_bucket_policy(**_owned(spec), Policy=json.dumps(document))
 
     def _expire_versions(self, spec: BootstrapSpec, _: Step, seen: AccountState) -> None:
-        wanted = spec.lifecycle()
+        wanted = documents.lifecycle()
         others = [one for one in (seen.bucket.rules if seen.bucket else ()) if one.get("ID") != wanted["ID"]]
         rules: Any = {"Rules": [wanted, *others]}
         self._s3.put_bucket_lifecycle_configuration(**_owned(spec), LifecycleConfiguration=rules)
@@ -389,26 +396,26 @@ class Account:
         role = _role_of(step)
         self._iam.create_role(
             RoleName=step.thing,
-            AssumeRolePolicyDocument=json.dumps(spec.trust(role)),
+            AssumeRolePolicyDocument=json.dumps(documents.trust(spec, role)),
             Description=f"Pipelines that {role.value} stacks of {spec.environment}",
             MaxSessionDuration=SESSION_S,
             Tags=_tag_list(spec),
         )
 
-    def _change_boundary(self, spec: BootstrapSpec, _: Step, __: AccountState) -> None:
-        self._delete_old_versions(spec)  # AWS keeps five at most
-        self._iam.create_policy_version(
-            PolicyArn=spec.boundary_arn, PolicyDocument=json.dumps(spec.boundary_policy()), SetAsDefault=True
-        )
+    def _change_boundary(self, spec: BootstrapSpec, step: Step, _: AccountState) -> None:
+        arn, document = spec.policy_arn(step.thing), documents.boundaries(spec)[step.thing]
+        self._delete_old_versions(arn)  # AWS keeps five at most
+        self._iam.create_policy_version(PolicyArn=arn, PolicyDocument=json.dumps(document), SetAsDefault=True)
 
-    def _delete_boundary(self, spec: BootstrapSpec, _: Step, __: AccountState) -> None:
-        self._delete_old_versions(spec)
-        self._iam.delete_policy(PolicyArn=spec.boundary_arn)
+    def _delete_boundary(self, spec: BootstrapSpec, step: Step, _: AccountState) -> None:
+        arn = spec.policy_arn(step.thing)
+        self._delete_old_versions(arn)
+        self._iam.delete_policy(PolicyArn=arn)
 
-    def _delete_old_versions(self, spec: BootstrapSpec) -> None:
-        for one in self._iam.list_policy_versions(PolicyArn=spec.boundary_arn)["Versions"]:
+    def _delete_old_versions(self, arn: str) -> None:
+        for one in self._iam.list_policy_versions(PolicyArn=arn)["Versions"]:
             if not one["IsDefaultVersion"]:
-                self._iam.delete_policy_version(PolicyArn=spec.boundary_arn, VersionId=one["VersionId"])
+                self._iam.delete_policy_version(PolicyArn=arn, VersionId=one["VersionId"])
 
     def _delete_role(self, _: BootstrapSpec, step: Step, __: AccountState) -> None:
         with suppress(self._iam.exceptions.NoSuchEntityException):
@@ -458,6 +465,11 @@ class Account:
 def _asking(what: str) -> Iterator[None]:
     with asking(what, whom=AWS, hint=_HINT):
         yield
+
+
+def _bounded(page: Any, kind: str) -> list[Any]:  # noqa: ANN401 - moto leaves out what AWS has
+    """Roles or users that a policy bounds."""
+    return list(page.get(f"Policy{kind}s", ()))
 
 
 def _found(get: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever it gets

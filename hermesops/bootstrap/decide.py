@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from hermesops.bootstrap.spec import BootstrapSpec, PipelineRole, Policy
+from hermesops.bootstrap import documents
+from hermesops.bootstrap.documents import Policy
+from hermesops.bootstrap.spec import BootstrapSpec, PipelineRole
 
 UNKNOWN_KEY = "the key's ARN"
 """Stands for it in a plan that makes the key."""
@@ -29,8 +31,8 @@ class Action(StrEnum):
     TAG_BUCKET = "tag it"
     MAKE_PROVIDER = "trust the pipelines' issuer"
     ADD_AUDIENCE = "accept tokens for this audience"
-    MAKE_BOUNDARY = "make the bounds of the platform's roles"
-    CHANGE_BOUNDARY = "mend the bounds of the platform's roles"
+    MAKE_BOUNDARY = "make the bounds of the platform's roles or users"
+    CHANGE_BOUNDARY = "mend the bounds of the platform's roles or users"
     MAKE_ROLE = "make the role"
     CHANGE_TRUST = "mend which pipelines may take it"
     CHANGE_PERMISSIONS = "set what it may do"
@@ -130,10 +132,10 @@ class RoleState:
 
 @dataclass(frozen=True)
 class BoundaryState:
-    """The policy that bounds roles.
+    """A policy that bounds roles or users.
 
     Attributes:
-        users: Roles that it bounds.
+        users: Roles and users that it bounds.
     """
 
     document: Policy
@@ -148,7 +150,7 @@ class AccountState:
     key: KeyState | None = None
     bucket: BucketState | None = None
     provider: ProviderState | None = None
-    boundary: BoundaryState | None = None
+    boundaries: Mapping[str, BoundaryState] = field(default_factory=dict)
     roles: Mapping[PipelineRole, RoleState] = field(default_factory=dict)
 
 
@@ -158,7 +160,7 @@ def plan(spec: BootstrapSpec, seen: AccountState) -> tuple[Step, ...]:
         *_key_steps(spec, seen.key),
         *_bucket_steps(spec, seen),
         *_provider_steps(spec, seen.provider),
-        *_boundary_steps(spec, seen.boundary),
+        *_boundary_steps(spec, seen),
         *(step for role in PipelineRole for step in _role_steps(spec, seen, role)),
     )
 
@@ -173,14 +175,14 @@ def undo_plan(spec: BootstrapSpec, seen: AccountState) -> tuple[Step, ...]:
     roles = [
         Step(Action.DELETE_ROLE, spec.role(role), role) for role in reversed(PipelineRole) if _is_ours(spec, seen, role)
     ]
-    boundary = [Step(Action.DELETE_BOUNDARY, spec.boundary)] if seen.boundary else []
+    bounds = [Step(Action.DELETE_BOUNDARY, name) for name in seen.boundaries]
     provider = seen.provider
     trusted = [Step(Action.DELETE_PROVIDER, spec.issuer)] if provider and _has(provider.tags, spec.tags) else []
     bucket = [Step(Action.DELETE_BUCKET, spec.bucket)] if seen.bucket else []
     key = seen.key
     named = [Step(Action.DELETE_ALIAS, spec.alias)] if key and key.is_named else []
     keys = [Step(Action.DELETE_KEY, spec.alias)] if key and not key.is_going else []
-    return (*roles, *boundary, *trusted, *bucket, *keys, *named)
+    return (*roles, *bounds, *trusted, *bucket, *keys, *named)
 
 
 def undo_obstacles(spec: BootstrapSpec, seen: AccountState) -> tuple[str, ...]:
@@ -223,9 +225,9 @@ def _bucket_steps(spec: BootstrapSpec, seen: AccountState) -> Iterator[Step]:
         Action.KEEP_VERSIONS: bucket.is_versioned,
         Action.ENCRYPT_BUCKET: bucket.key == key,
         Action.REQUIRE_TLS: all(
-            any(same(one, there) for there in bucket.policy) for one in spec.bucket_policy()["Statement"]
+            any(same(one, there) for there in bucket.policy) for one in documents.bucket_policy(spec)["Statement"]
         ),
-        Action.EXPIRE_VERSIONS: any(_expires_as(spec.lifecycle(), there) for there in bucket.rules),
+        Action.EXPIRE_VERSIONS: any(_expires_as(documents.lifecycle(), there) for there in bucket.rules),
     }
     yield from (Step(action, spec.bucket) for action, is_so in wanted.items() if not is_so)
 
@@ -237,11 +239,13 @@ def _provider_steps(spec: BootstrapSpec, provider: ProviderState | None) -> Iter
         yield Step(Action.ADD_AUDIENCE, spec.issuer)
 
 
-def _boundary_steps(spec: BootstrapSpec, boundary: BoundaryState | None) -> Iterator[Step]:
-    if boundary is None:
-        yield Step(Action.MAKE_BOUNDARY, spec.boundary)
-    elif not same(boundary.document, spec.boundary_policy()):
-        yield Step(Action.CHANGE_BOUNDARY, spec.boundary)
+def _boundary_steps(spec: BootstrapSpec, seen: AccountState) -> Iterator[Step]:
+    for name, document in documents.boundaries(spec).items():
+        found = seen.boundaries.get(name)
+        if found is None:
+            yield Step(Action.MAKE_BOUNDARY, name)
+        elif not same(found.document, document):
+            yield Step(Action.CHANGE_BOUNDARY, name)
 
 
 def _role_steps(spec: BootstrapSpec, seen: AccountState, role: PipelineRole) -> Iterator[Step]:
@@ -249,9 +253,9 @@ def _role_steps(spec: BootstrapSpec, seen: AccountState, role: PipelineRole) -> 
     key = seen.key.arn if seen.key else UNKNOWN_KEY
     if found is None:
         yield Step(Action.MAKE_ROLE, name, role)
-    elif not same(found.trust, spec.trust(role)):
+    elif not same(found.trust, documents.trust(spec, role)):
         yield Step(Action.CHANGE_TRUST, name, role)
-    if found is None or not same(found.permissions, spec.permissions(role, key)):
+    if found is None or not same(found.permissions, documents.permissions(spec, role, key)):
         yield Step(Action.CHANGE_PERMISSIONS, name, role)
 
 
@@ -270,8 +274,9 @@ def _foreign(spec: BootstrapSpec, seen: AccountState) -> Iterator[str]:
     for role, found in seen.roles.items():
         if not _has(found.tags, spec.tags):
             yield f"role {spec.role(role)} was not made by a bootstrap of {spec.environment}"
-    if seen.boundary and not _has(seen.boundary.tags, spec.tags):
-        yield f"policy {spec.boundary} was not made by a bootstrap of {spec.environment}"
+    for name, boundary in seen.boundaries.items():
+        if not _has(boundary.tags, spec.tags):
+            yield f"policy {name} was not made by a bootstrap of {spec.environment}"
 
 
 def _in_use(spec: BootstrapSpec, seen: AccountState) -> Iterator[str]:
@@ -283,8 +288,9 @@ def _in_use(spec: BootstrapSpec, seen: AccountState) -> Iterator[str]:
         yield f"{seen.key.grants} grants let something use the key"
     if seen.provider and _has(seen.provider.tags, spec.tags) and seen.provider.users:
         yield f"other roles trust {spec.issuer}: {', '.join(seen.provider.users)}"
-    if seen.boundary and seen.boundary.users:
-        yield f"roles of the platform are bounded by {spec.boundary}: {', '.join(seen.boundary.users)}"
+    for name, boundary in seen.boundaries.items():
+        if boundary.users:
+            yield f"roles or users of the platform are bounded by {name}: {', '.join(boundary.users)}"
     yield from _widened(spec, seen)
 
 

@@ -1,62 +1,19 @@
-"""What a bootstrap makes in an account, by name, and the policies that go with it. Pure.
-
-Source: AWS's IAM reference, "Actions, resources, and condition keys" of S3, KMS and IAM; its guide "Create a role for
-OpenID Connect federation"; GitHub's "Configuring OpenID Connect in Amazon Web Services" (claims ``aud`` and ``sub``).
-"""
+"""What a bootstrap makes in an account, by name, and which settings it refuses. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 from urllib.parse import urlsplit
 
 from hermesops.errors import Hint, UsageError
 from hermesops.model.pipeline_subject import unreviewed_match
 
-Policy = Mapping[str, Any]
-"""An IAM document."""
-
-VERSION = "2012-10-17"
-OLD_VERSIONS_DAYS = 90
-"""Days for which replaced versions of state are kept."""
-
-UNFINISHED_DAYS = 7
 DELETION_DAYS = 30
 """Days for which a key that undo deleted can still be restored."""
 
 SESSION_S = 3600
-
-_EVERYWHERE = ("budgets", "route53")
-"""Those with one address for all regions."""
-
-_READING = {
-    "acm": ("Describe*", "Get*", "List*"),
-    "autoscaling": ("Describe*",),
-    "budgets": ("Describe*", "ListTagsForResource", "ViewBudget"),
-    "cloudwatch": ("Describe*", "Get*", "List*"),
-    "cognito-idp": ("Describe*", "GetGroup", "GetUserPoolMfaConfig", "ListGroups", "ListTags*", "ListUserPool*"),
-    "ec2": ("Describe*",),
-    "elasticache": ("Describe*", "List*"),
-    "kms": ("Describe*", "Get*", "List*"),
-    "lambda": ("Get*", "List*"),
-    "logs": ("Describe*", "ListTags*"),
-    "rds": ("Describe*", "List*"),
-    "route53": ("Get*", "List*"),
-    "secretsmanager": ("Describe*", "GetResourcePolicy", "ListSecret*"),
-    "sns": ("Get*", "List*"),
-    "sqs": ("Get*", "List*"),
-}
-"""What looks at services of which the platform has resources, besides S3 and IAM, whose rights are by name.
-
-Where reading everything would read users' names, passwords, consoles, logs or secrets, it is less than all.
-"""
-
-_PASSED_TO = ("ec2", "lambda", "monitoring.rds", "vpc-flow-logs")
-"""Services that roles of the platform are made for."""
-
-_CERTIFICATES = "us-east-1"
-"""Where Cognito takes the certificate of a domain of its own from."""
+"""Seconds for which a pipeline holds a role."""
 
 _BUCKET_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _PREFIX = re.compile(r"[^*?\[:]+:[^*?\[:]+:")
@@ -125,15 +82,9 @@ class BootstrapSpec:
         return f"hermesops-{self.environment}-boundary"
 
     @property
-    def boundary_arn(self) -> str:
-        """Its ARN."""
-        return f"arn:{self.partition}:iam::{self.account}:policy/{self.boundary}"
-
-    @property
-    def users_boundary_arn(self) -> str:
-        """ARN of the policy that bounds the users of backups; the platform's program makes it."""
-        path = f"hermesops/{self.environment}/hermesops-{self.environment}-backup-user"
-        return f"arn:{self.partition}:iam::{self.account}:policy/{path}"
+    def users_boundary(self) -> str:
+        """Name of the policy that bounds every IAM user that a host makes for backups."""
+        return f"hermesops-{self.environment}-backup-user"
 
     @property
     def backend_url(self) -> str:
@@ -148,314 +99,13 @@ class BootstrapSpec:
         """ARN of a pipeline role."""
         return f"arn:{self.partition}:iam::{self.account}:role/{self.role(role)}"
 
-    def bucket_policy(self) -> Policy:
-        """Nobody reaches the bucket without TLS, or by an old version of it."""
-        where = {"Principal": "*", "Action": "s3:*", "Resource": [self.bucket_arn, f"{self.bucket_arn}/*"]}
-        return {
-            "Version": VERSION,
-            "Statement": [
-                {
-                    "Sid": "HermesopsTlsOnly",
-                    "Effect": "Deny",
-                    **where,
-                    "Condition": {"Bool": {"aws:SecureTransport": "false"}},
-                },
-                {
-                    "Sid": "HermesopsNewTlsOnly",
-                    "Effect": "Deny",
-                    **where,
-                    "Condition": {"NumericLessThan": {"s3:TlsVersion": "1.2"}},
-                },
-            ],
-        }
+    def policy_arn(self, name: str) -> str:
+        """ARN of a boundary: outside the path below which pipelines change policies."""
+        return f"arn:{self.partition}:iam::{self.account}:policy/{name}"
 
-    def lifecycle(self) -> Mapping[str, Any]:
-        """Replaced versions go after a while, and what was never finished uploading."""
-        return {
-            "ID": "hermesops-old-versions",
-            "Status": "Enabled",
-            "Filter": {"Prefix": ""},
-            "NoncurrentVersionExpiration": {"NoncurrentDays": OLD_VERSIONS_DAYS},
-            "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": UNFINISHED_DAYS},
-        }
-
-    def trust(self, role: PipelineRole) -> Policy:
-        """Who takes a role: pipelines of this issuer, by tokens for this audience, with these subjects."""
-        return {
-            "Version": VERSION,
-            "Statement": [
-                {
-                    "Sid": "Pipelines",
-                    "Effect": "Allow",
-                    "Principal": {"Federated": self.provider_arn},
-                    "Action": "sts:AssumeRoleWithWebIdentity",
-                    "Condition": {
-                        "StringEquals": {f"{self.issuer_host}:aud": self.audience},
-                        "StringLike": {f"{self.issuer_host}:sub": list(self.subjects[role])},
-                    },
-                }
-            ],
-        }
-
-    def permissions(self, role: PipelineRole, key_arn: str) -> Policy:
-        """What a role may do."""
-        statements = self._reading(key_arn)
-        if role is PipelineRole.APPLY:
-            statements += self._writing(key_arn)
-        return {"Version": VERSION, "Statement": statements}
-
-    def boundary_policy(self) -> Policy:
-        """What roles of the platform's hosts can have at most, whatever policies they are given."""
-        users = f"arn:{self.partition}:iam::{self.account}:user/hermesops-{self.environment}-*"
-        services = ("cloudwatch", "ec2messages", "logs", "s3", "secretsmanager", "sns", "sqs", "ssm", "ssmmessages")
-        return {
-            "Version": VERSION,
-            "Statement": [
-                {
-                    "Sid": "Platform",
-                    "Effect": "Allow",
-                    "Action": [
-                        *(f"{name}:*" for name in services),
-                        "autoscaling:CompleteLifecycleAction",
-                        "autoscaling:Describe*",
-                        "autoscaling:RecordLifecycleActionHeartbeat",
-                        "ec2:AssociateAddress",
-                        "ec2:Describe*",
-                        "elasticache:DescribeUsers",
-                        "elasticache:ModifyUser",
-                        "kms:Decrypt",
-                        "kms:DescribeKey",
-                        "kms:Encrypt",
-                        "kms:GenerateDataKey*",
-                        "kms:ReEncrypt*",
-                        "lambda:InvokeFunction",
-                        "rds-db:connect",
-                        "rds:Describe*",
-                    ],
-                    "Resource": "*",
-                },
-                {
-                    # Each instance's backups have a user of their own.
-                    "Sid": "BackupUsers",
-                    "Effect": "Allow",
-                    "Action": [
-                        "iam:CreateAccessKey",
-                        "iam:DeleteAccessKey",
-                        "iam:DeleteUser",
-                        "iam:DeleteUserPolicy",
-                        "iam:GetUser",
-                        "iam:ListAccessKeys",
-                        "iam:ListUserPolicies",
-                        "iam:TagUser",
-                    ],
-                    "Resource": users,
-                },
-                {
-                    "Sid": "BoundedBackupUsers",
-                    "Effect": "Allow",
-                    "Action": ["iam:CreateUser", "iam:PutUserPolicy"],
-                    "Resource": users,
-                    "Condition": {"StringEquals": {"iam:PermissionsBoundary": self.users_boundary_arn}},
-                },
-                *self._keep(),
-                {
-                    # Hosts run cells, whose state is in the same bucket; the platform's own is not theirs.
-                    "Sid": "PlatformsStateIsThePipelines",
-                    "Effect": "Deny",
-                    "Action": "s3:*",
-                    "Resource": f"{self.bucket_arn}/*/platform/*",
-                },
-            ],
-        }
-
-    def _reading(self, key_arn: str) -> list[dict[str, Any]]:
-        return [
-            {
-                "Sid": "ListState",
-                "Effect": "Allow",
-                "Action": ["s3:GetBucketLocation", "s3:GetBucketVersioning", "s3:ListBucket", "s3:ListBucketVersions"],
-                "Resource": self.bucket_arn,
-            },
-            {
-                "Sid": "ReadState",
-                "Effect": "Allow",
-                "Action": ["s3:GetObject", "s3:GetObjectVersion"],
-                "Resource": f"{self.bucket_arn}/*",
-            },
-            {
-                "Sid": "OpenState",
-                "Effect": "Allow",
-                "Action": ["kms:Decrypt", "kms:DescribeKey"],
-                "Resource": key_arn,
-            },
-            {
-                "Sid": "LookAtPlatform",
-                "Effect": "Allow",
-                "Action": [f"{name}:{verb}" for name, verbs in _READING.items() for verb in verbs],
-                "Resource": "*",
-            },
-            {
-                "Sid": "LookAtBuckets",
-                "Effect": "Allow",
-                "Action": ["s3:Get*Configuration", "s3:GetBucket*", "s3:ListAllMyBuckets"],
-                "Resource": "*",
-            },
-            {"Sid": "LookAtRoles", "Effect": "Allow", "Action": ["iam:Get*", "iam:List*"], "Resource": "*"},
-        ]
-
-    def _writing(self, key_arn: str) -> list[dict[str, Any]]:
-        made = f"arn:{self.partition}:iam::{self.account}"
-        below = f"hermesops/{self.environment}/*"
-        return [
-            {
-                "Sid": "WriteState",
-                "Effect": "Allow",
-                "Action": ["s3:DeleteObject", "s3:PutObject"],
-                "Resource": f"{self.bucket_arn}/*",
-            },
-            {
-                "Sid": "SealState",
-                "Effect": "Allow",
-                "Action": ["kms:Encrypt", "kms:GenerateDataKey*"],
-                "Resource": key_arn,
-            },
-            {
-                "Sid": "ChangePlatform",
-                "Effect": "Allow",
-                "Action": [f"{name}:*" for name in _READING if name not in _EVERYWHERE],
-                "Resource": "*",
-                "Condition": {"StringEquals": {"aws:RequestedRegion": self.region}},
-            },
-            {
-                "Sid": "ChangePlatformEverywhere",
-                "Effect": "Allow",
-                "Action": [f"{name}:*" for name in _EVERYWHERE],
-                "Resource": "*",
-            },
-            {
-                "Sid": "ChangeCertificates",
-                "Effect": "Allow",
-                "Action": "acm:*",
-                "Resource": "*",
-                "Condition": {"StringEquals": {"aws:RequestedRegion": _CERTIFICATES}},
-            },
-            {
-                "Sid": "ChangeBuckets",
-                "Effect": "Allow",
-                "Action": "s3:*",
-                "Resource": [
-                    f"arn:{self.partition}:s3:::hermesops-{self.environment}-*",
-                    f"arn:{self.partition}:s3:::hermesops-{self.environment}-*/*",
-                ],
-            },
-            {
-                "Sid": "MakeBoundedRoles",
-                "Effect": "Allow",
-                "Action": [
-                    "iam:AttachRolePolicy",
-                    "iam:CreateRole",
-                    "iam:PutRolePermissionsBoundary",
-                    "iam:PutRolePolicy",
-                ],
-                "Resource": f"{made}:role/{below}",
-                "Condition": {"StringEquals": {"iam:PermissionsBoundary": self.boundary_arn}},
-            },
-            {
-                "Sid": "ChangeRoles",
-                "Effect": "Allow",
-                "Action": [
-                    "iam:DeleteRole",
-                    "iam:DeleteRolePolicy",
-                    "iam:DetachRolePolicy",
-                    "iam:TagRole",
-                    "iam:UntagRole",
-                    "iam:UpdateAssumeRolePolicy",
-                    "iam:UpdateRole",
-                ],
-                "Resource": f"{made}:role/{below}",
-            },
-            {
-                "Sid": "ChangePoliciesAndProfiles",
-                "Effect": "Allow",
-                "Action": [
-                    f"iam:{verb}{noun}"
-                    for noun in ("InstanceProfile", "Policy")
-                    for verb in ("Create", "Delete", "Tag", "Untag")
-                ]
-                + [
-                    "iam:AddRoleToInstanceProfile",
-                    "iam:CreatePolicyVersion",
-                    "iam:DeletePolicyVersion",
-                    "iam:RemoveRoleFromInstanceProfile",
-                    "iam:SetDefaultPolicyVersion",
-                ],
-                "Resource": [f"{made}:instance-profile/{below}", f"{made}:policy/{below}"],
-            },
-            {
-                "Sid": "GiveRolesToServices",
-                "Effect": "Allow",
-                "Action": "iam:PassRole",
-                "Resource": f"{made}:role/{below}",
-                "Condition": {
-                    "StringEquals": {"iam:PassedToService": [f"{name}.amazonaws.com" for name in _PASSED_TO]}
-                },
-            },
-            {
-                "Sid": "MakeServicesOwnRoles",
-                "Effect": "Allow",
-                "Action": "iam:CreateServiceLinkedRole",
-                "Resource": f"{made}:role/aws-service-role/*",
-            },
-            *self._keep(),
-            {
-                "Sid": "KeepKey",
-                "Effect": "Deny",
-                "Action": [
-                    "kms:CreateGrant",
-                    "kms:DeleteAlias",
-                    "kms:DisableKey*",
-                    "kms:PutKeyPolicy",
-                    "kms:ScheduleKeyDeletion",
-                    "kms:UpdateAlias",
-                ],
-                "Resource": [key_arn, f"arn:{self.partition}:kms:{self.region}:{self.account}:{self.alias}"],
-            },
-        ]
-
-    def _keep(self) -> list[dict[str, Any]]:
-        """What bootstrap made, bootstrap alone changes, and nobody takes his own bounds away."""
-        return [
-            {
-                "Sid": "KeepBucket",
-                "Effect": "Deny",
-                "Action": [
-                    "s3:DeleteBucket*",
-                    "s3:DeleteObjectVersion",
-                    "s3:PutBucket*",
-                    "s3:PutEncryptionConfiguration",
-                    "s3:PutLifecycleConfiguration",
-                ],
-                "Resource": [self.bucket_arn, f"{self.bucket_arn}/*"],
-            },
-            {
-                "Sid": "KeepPipelines",
-                "Effect": "Deny",
-                "Action": [
-                    "iam:Add*",
-                    "iam:Attach*",
-                    "iam:Create*Version",
-                    "iam:Delete*",
-                    "iam:Detach*",
-                    "iam:Put*",
-                    "iam:Remove*",
-                    "iam:Set*",
-                    "iam:Tag*",
-                    "iam:Untag*",
-                    "iam:Update*",
-                ],
-                "Resource": [*(self.role_arn(role) for role in PipelineRole), self.provider_arn, self.boundary_arn],
-            },
-        ]
+    def arn(self, service: str, name: str) -> str:
+        """ARN of something of a service that has regions."""
+        return f"arn:{self.partition}:{service}:{self.region}:{self.account}:{name}"
 
 
 def bucket_of(environment: str, account: str) -> str:

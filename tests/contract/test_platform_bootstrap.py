@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 
 from hermesops.app.services.platform_bootstrap import account_checks
 from hermesops.app.services.platform_bootstrap import spec_of as spec_of_environment
+from hermesops.bootstrap import documents
 from hermesops.bootstrap.account import Account
 from hermesops.bootstrap.decide import Action, Step
 from hermesops.bootstrap.runner import Bootstrap
@@ -27,7 +28,7 @@ from tests.support.real.aws_account import ACCOUNT, REGION, MotoAccount, asked, 
 from tests.support.real.command import Command
 
 _READING = ("Get", "List", "Head", "Describe")
-_STEPS = 17
+_STEPS = 18
 
 ACCOUNTS: dict[str, Account] = {}
 """By region; making clients takes longer than all that they are asked."""
@@ -94,17 +95,18 @@ async def test_an_empty_account_gets_what_the_settings_say(aws: MotoAccount) -> 
     assert rule["ApplyServerSideEncryptionByDefault"] == {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": key["Arn"]}
     assert rule["BucketKeyEnabled"]
     assert set(s3.get_public_access_block(Bucket=spec.bucket)["PublicAccessBlockConfiguration"].values()) == {True}
-    assert json.loads(s3.get_bucket_policy(Bucket=spec.bucket)["Policy"]) == spec.bucket_policy()
+    assert json.loads(s3.get_bucket_policy(Bucket=spec.bucket)["Policy"]) == documents.bucket_policy(spec)
     tags = s3.get_bucket_tagging(Bucket=spec.bucket)["TagSet"]
     assert {one["Key"]: one["Value"] for one in tags} == spec.tags
     for role in PipelineRole:
         made = iam.get_role(RoleName=spec.role(role))["Role"]
-        assert made["AssumeRolePolicyDocument"] == spec.trust(role)
+        assert made["AssumeRolePolicyDocument"] == documents.trust(spec, role)
         assert made["Arn"] == spec.role_arn(role)
         (name,) = iam.list_role_policies(RoleName=spec.role(role))["PolicyNames"]
         document = iam.get_role_policy(RoleName=spec.role(role), PolicyName=name)["PolicyDocument"]
-        assert document == spec.permissions(role, key["Arn"])
-    assert iam.get_policy(PolicyArn=spec.boundary_arn)["Policy"]["PolicyName"] == spec.boundary
+        assert document == documents.permissions(spec, role, key["Arn"])
+    for name in (spec.boundary, spec.users_boundary):
+        assert iam.get_policy(PolicyArn=spec.policy_arn(name))["Policy"]["PolicyName"] == name
 
 
 @pytest.mark.turns(9)
@@ -127,8 +129,8 @@ async def test_killed_after_each_change_it_goes_on_and_makes_nothing_twice(
 
     assert runs == _STEPS + 1
     assert sorted(one for one in changes if one.startswith("Create")) == [
-        *("CreateAlias", "CreateBucket", "CreateKey", "CreateOpenIDConnectProvider", "CreatePolicy"),
-        *("CreateRole", "CreateRole"),
+        *("CreateAlias", "CreateBucket", "CreateKey", "CreateOpenIDConnectProvider"),
+        *("CreatePolicy", "CreatePolicy", "CreateRole", "CreateRole"),
     ]
     assert len(aws.client("kms").list_keys()["Keys"]) == 1
     assert await is_ready(spec)
@@ -260,8 +262,8 @@ async def test_what_somebody_changed_is_mended_and_the_rest_of_it_stays(aws: Mot
     key = kms.describe_key(KeyId=spec.alias)["KeyMetadata"]["KeyId"]
     kms.schedule_key_deletion(KeyId=key, PendingWindowInDays=7)
     iam.create_policy_version(
-        PolicyArn=spec.boundary_arn,
-        PolicyDocument=json.dumps(spec.permissions(PipelineRole.PREVIEW, "*")),
+        PolicyArn=spec.policy_arn(spec.users_boundary),
+        PolicyDocument=json.dumps(documents.permissions(spec, PipelineRole.PREVIEW, "*")),
         SetAsDefault=True,
     )
 
@@ -283,7 +285,7 @@ async def test_what_somebody_changed_is_mended_and_the_rest_of_it_stays(aws: Mot
 
 
 def _open_to_all(spec: BootstrapSpec) -> dict[str, Any]:
-    trust = spec.trust(PipelineRole.APPLY)["Statement"][0]
+    trust = documents.trust(spec, PipelineRole.APPLY)["Statement"][0]
     return {"Version": "2012-10-17", "Statement": [{**trust, "Condition": {}}]}
 
 
@@ -375,7 +377,7 @@ async def test_it_shows_asks_does_and_takes_back(aws: MotoAccount, command: Comm
     undone = await command.run(*words, "--undo", "--yes")
     assert (undone.exit_code, undone.stdout) == (
         0,
-        f"account {ACCOUNT}: 7 steps are done, nothing of the bootstrap is left\n",
+        f"account {ACCOUNT}: 8 steps are done, nothing of the bootstrap is left\n",
     ), str(undone)
     assert aws.client("s3").list_buckets()["Buckets"] == []
 

@@ -22,7 +22,7 @@ from hermesops.stacks.platform.aws.functions import read_sources, redis_password
 from tests.support.real.aws_account import REGION, MotoAccount, aws_account
 
 AT = datetime(2026, 11, 26, 12, tzinfo=UTC)
-BOUND = "arn:aws:iam::123456789012:policy/hermesops/staging/hermesops-staging-backup-user"
+BOUND = "arn:aws:iam::123456789012:policy/hermesops-staging-backup-user"
 USER = "hermesops-staging-app"
 
 

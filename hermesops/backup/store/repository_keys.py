@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from hermesops.aws_client import call
-from hermesops.backup.repository import Bucket, Repository
+from hermesops.backup.repository import Bucket, Repository, user_of
 from hermesops.backup.store.object_store import ObjectStore
 from hermesops.model.backup import Credential
 from hermesops.model.ids import InstanceId
@@ -106,4 +106,4 @@ class Keys:
         return made
 
     def _user(self, instance_id: InstanceId) -> str:
-        return f"hermesops-{self._environment}-{instance_id}"
+        return user_of(self._environment, instance_id)

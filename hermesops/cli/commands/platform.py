@@ -379,7 +379,7 @@ def _names(made: "Bootstrap") -> dict[str, str]:
         "key": spec.alias,
         "preview_role": spec.role_arn(PipelineRole.PREVIEW),
         "apply_role": spec.role_arn(PipelineRole.APPLY),
-        "boundary": spec.boundary_arn,
+        "boundary": spec.policy_arn(spec.boundary),
     }
 
 

@@ -170,7 +170,6 @@ KINDS = frozenset(
         "elasticache.User",
         "elasticache.UserGroup",
         "iam.InstanceProfile",
-        "iam.Policy",
         "iam.Role",
         "rds.ParameterGroup",
         "rds.SubnetGroup",

@@ -191,6 +191,11 @@ class Place:
         return f"arn:aws:iam::{self.account}:policy/{self.prefix}-boundary"
 
     @property
+    def users_boundary(self) -> str:
+        """ARN of the policy beyond which no user of backups reaches; bootstrap makes it, too."""
+        return f"arn:aws:iam::{self.account}:policy/{self.prefix}-backup-user"
+
+    @property
     def tags(self) -> dict[str, str]:
         """Tags of everything."""
         return {"hermesops:environment": self.environment, "hermesops:made-by": "pulumi-platform"}

@@ -125,7 +125,7 @@ AWS = Picture(
             212,
             252,
             ("KMS: a key for each purpose", "IAM: least rights, one boundary"),
-            ("Key", "ServiceRole", "BackupUsers"),
+            ("Key", "ServiceRole"),
         ),
         Box(716, 272, 252, ("CloudWatch and a budget", "→ queue → Alertmanager"), ("Alarms",)),
         Box(716, 484, 252, ("Cognito: users, operators", "refresh tokens that work once"), ("Cognito",)),

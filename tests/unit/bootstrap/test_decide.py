@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from hermesops.bootstrap import documents
 from hermesops.bootstrap.decide import (
     AccountState,
     Action,
@@ -31,14 +32,16 @@ BUCKET = BucketState(
     key=KEY.arn,
     blocks_public=True,
     owns_objects=True,
-    policy=SPEC.bucket_policy()["Statement"],
-    rules=[SPEC.lifecycle()],
+    policy=documents.bucket_policy(SPEC)["Statement"],
+    rules=[documents.lifecycle()],
     tags={**SPEC.tags, "team": "sre"},
 )
-ROLES = {role: RoleState(SPEC.trust(role), SPEC.permissions(role, KEY.arn), SPEC.tags) for role in PipelineRole}
-READY = AccountState(
-    KEY, BUCKET, ProviderState((AUDIENCE,), SPEC.tags), BoundaryState(SPEC.boundary_policy(), SPEC.tags), ROLES
-)
+ROLES = {
+    role: RoleState(documents.trust(SPEC, role), documents.permissions(SPEC, role, KEY.arn), SPEC.tags)
+    for role in PipelineRole
+}
+BOUNDARIES = {name: BoundaryState(one, SPEC.tags) for name, one in documents.boundaries(SPEC).items()}
+READY = AccountState(KEY, BUCKET, ProviderState((AUDIENCE,), SPEC.tags), BOUNDARIES, ROLES)
 APPLY = PipelineRole.APPLY
 
 
@@ -54,13 +57,17 @@ def with_role(**changed: Any) -> AccountState:  # noqa: ANN401 - its fields
     return replace(READY, roles={**ROLES, APPLY: replace(ROLES[APPLY], **changed)})
 
 
+def with_boundary(name: str, **changed: Any) -> AccountState:  # noqa: ANN401 - its fields
+    return replace(READY, boundaries={**BOUNDARIES, name: replace(BOUNDARIES[name], **changed)})
+
+
 def actions(seen: AccountState) -> list[Action]:
     return [step.action for step in plan(SPEC, seen)]
 
 
 def test_an_empty_account_needs_everything_but_repairs() -> None:
     found = actions(AccountState())
-    assert len(found) == 17
+    assert len(found) == 18
     assert found.index(Action.MAKE_KEY) < found.index(Action.MAKE_BUCKET) < found.index(Action.ENCRYPT_BUCKET)
     assert found.index(Action.MAKE_PROVIDER) < found.index(Action.MAKE_ROLE)
     assert found.index(Action.BLOCK_PUBLIC) < found.index(Action.REQUIRE_TLS)
@@ -83,13 +90,14 @@ def test_an_account_that_is_ready_needs_nothing() -> None:
         (with_bucket(blocks_public=False), [Action.BLOCK_PUBLIC]),
         (with_bucket(owns_objects=False), [Action.OWN_OBJECTS]),
         (with_bucket(policy=BUCKET.policy[:1]), [Action.REQUIRE_TLS]),
-        (with_bucket(rules=[{**SPEC.lifecycle(), "Status": "Disabled"}]), [Action.EXPIRE_VERSIONS]),
-        (with_bucket(rules=[{**SPEC.lifecycle(), "Filter": {"Prefix": "a/"}}]), [Action.EXPIRE_VERSIONS]),
+        (with_bucket(rules=[{**documents.lifecycle(), "Status": "Disabled"}]), [Action.EXPIRE_VERSIONS]),
+        (with_bucket(rules=[{**documents.lifecycle(), "Filter": {"Prefix": "a/"}}]), [Action.EXPIRE_VERSIONS]),
         (with_bucket(tags={}), [Action.TAG_BUCKET]),
         (replace(READY, provider=None), [Action.MAKE_PROVIDER]),
         (replace(READY, provider=ProviderState(("sts.amazonaws.com",), {})), [Action.ADD_AUDIENCE]),
-        (replace(READY, boundary=None), [Action.MAKE_BOUNDARY]),
-        (replace(READY, boundary=BoundaryState({"Statement": []}, SPEC.tags)), [Action.CHANGE_BOUNDARY]),
+        (replace(READY, boundaries={}), [Action.MAKE_BOUNDARY, Action.MAKE_BOUNDARY]),
+        (with_boundary(SPEC.boundary, document={"Statement": []}), [Action.CHANGE_BOUNDARY]),
+        (with_boundary(SPEC.users_boundary, document={"Statement": []}), [Action.CHANGE_BOUNDARY]),
         (with_role(trust={"Statement": []}), [Action.CHANGE_TRUST]),
         (with_role(permissions=None), [Action.CHANGE_PERMISSIONS]),
         (with_role(permissions={"Statement": []}), [Action.CHANGE_PERMISSIONS]),
@@ -106,7 +114,8 @@ def test_what_differs_is_mended_and_nothing_else(seen: AccountState, wanted: lis
         (with_bucket(tags={"hermesops:environment": "staging"}), "bucket state is that of environment staging"),
         (with_role(tags={}), "role hermesops-production-apply was not made by a bootstrap of production"),
         (with_role(policies=("AdministratorAccess",)), "has policies that are not ours: AdministratorAccess"),
-        (replace(READY, boundary=BoundaryState({}, {})), "policy hermesops-production-boundary was not made by"),
+        (with_boundary(SPEC.boundary, tags={}), "policy hermesops-production-boundary was not made by"),
+        (with_boundary(SPEC.users_boundary, tags={}), "policy hermesops-production-backup-user was not made by"),
     ],
 )
 def test_what_is_somebody_elses_stops_it_both_ways(seen: AccountState, said: str) -> None:
@@ -125,8 +134,8 @@ def test_what_is_somebody_elses_stops_it_both_ways(seen: AccountState, said: str
             "other roles trust https://token.actions.githubusercontent.com: deploy",
         ),
         (
-            replace(READY, boundary=BoundaryState(SPEC.boundary_policy(), SPEC.tags, ("host",))),
-            "roles of the platform are bounded by hermesops-production-boundary: host",
+            with_boundary(SPEC.boundary, users=("host",)),
+            "roles or users of the platform are bounded by hermesops-production-boundary: host",
         ),
     ],
 )
@@ -140,6 +149,7 @@ def test_undo_goes_back_in_order_and_ends() -> None:
     assert [step.action for step in undo_plan(SPEC, READY)] == [
         Action.DELETE_ROLE,
         Action.DELETE_ROLE,
+        Action.DELETE_BOUNDARY,
         Action.DELETE_BOUNDARY,
         Action.DELETE_PROVIDER,
         Action.DELETE_BUCKET,

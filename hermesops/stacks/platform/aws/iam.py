@@ -1,4 +1,4 @@
-"""IAM: documents, the role that a service of AWS takes, and what users of backups can have at most.
+"""IAM: documents, the role that a service of AWS takes, and what a host may do with users of backups.
 
 Source: AWS's service authorization reference, "Actions, resources, and condition keys" of each service, 2026-11.
 """
@@ -12,6 +12,9 @@ import pulumi_aws as aws
 from pulumi import Input, Output, ResourceOptions
 
 from hermesops.stacks.platform.spec import Place
+
+_ID = "-".join("?" * length for length in (8, 4, 4, 4, 12))
+"""An instance's id, as patterns of IAM spell it."""
 
 Statement = Mapping[str, Any]
 """One statement of a document; resources may be outputs of Pulumi."""
@@ -102,61 +105,12 @@ class ServiceRole(pulumi.ComponentResource):
         self.register_outputs({"arn": self.arn, "role_name": self.role_name})
 
 
-@dataclass(frozen=True)
-class BackupUsersArgs:
-    """What users of backups are bounded by.
-
-    Attributes:
-        bucket_arn: Of the bucket of backups.
-        key_arn: Of the key that seals it.
-    """
-
-    place: Place
-    bucket_arn: Input[str]
-    key_arn: Input[str]
-
-
-class BackupUsers(pulumi.ComponentResource):
-    """The bound of the IAM users that hermesops makes, one for each instance: the bucket of backups, nothing else.
-
-    Hosts may make users, and give them policies. Without a bound, a host that was taken over could make an
-    administrator; so it may make only users that have this one (``may_make``).
-
-    Attributes:
-        boundary_arn: The setting ``backup.user_boundary``.
-    """
-
-    boundary_arn: Output[str]
-
-    def __init__(self, name: str, args: BackupUsersArgs, opts: ResourceOptions | None = None) -> None:
-        super().__init__("hermesops:platform:BackupUsers", name, None, opts)
-        place = args.place
-        below = Output.concat(args.bucket_arn, f"/{place.environment}/*")
-        policy = aws.iam.Policy(
-            name,
-            name=f"{place.prefix}-backup-user",
-            path=place.path,
-            description="The most that a user of backups can have",
-            policy=document(
-                [
-                    allow("Objects", ["s3:GetObject", "s3:PutObject", "s3:DeleteObject"], [below]),
-                    allow("Bucket", ["s3:ListBucket", "s3:GetBucketLocation"], [args.bucket_arn]),
-                    allow("Key", ["kms:Decrypt", "kms:GenerateDataKey"], [args.key_arn]),
-                ]
-            ),
-            tags=place.tags,
-            opts=ResourceOptions(parent=self),
-        )
-        self.boundary_arn = policy.arn
-        self.register_outputs({"boundary_arn": self.boundary_arn})
-
-
 def backup_users(place: Place) -> str:
-    """ARN pattern of the users that ``hermesops.backup`` makes."""
-    return f"arn:aws:iam::{place.account}:user/{place.prefix}-*"
+    """ARN pattern of the users that ``hermesops.backup`` makes: names end with an instance's id, no person's does."""
+    return f"arn:aws:iam::{place.account}:user/{place.prefix}-{_ID}"
 
 
-def may_make_backup_users(place: Place, boundary_arn: Input[str]) -> list[Statement]:
+def may_make_backup_users(place: Place) -> list[Statement]:
     """What a host needs to make, change and delete the users of backups, none of them beyond the bound."""
     users = [backup_users(place)]
     return [
@@ -164,7 +118,7 @@ def may_make_backup_users(place: Place, boundary_arn: Input[str]) -> list[Statem
             "MakeBackupUsers",
             ["iam:CreateUser", "iam:PutUserPolicy"],
             users,
-            Condition={"StringEquals": {"iam:PermissionsBoundary": boundary_arn}},
+            Condition={"StringEquals": {"iam:PermissionsBoundary": place.users_boundary}},
         ),
         allow(
             "ChangeBackupUsers",

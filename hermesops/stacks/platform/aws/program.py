@@ -76,11 +76,6 @@ class _Platform:
         self._host_secret, self._redis_secret = self._make_secrets()
         self._zone, self._cognito = self._make_names()
         self._alarms = self._make_alarms()
-        self._users = iam.BackupUsers(
-            "backup-users",
-            iam.BackupUsersArgs(self._place, self._backups.arn, self._keys["backups"].arn),
-            self._opts,
-        )
         self._make_hosts()
         self.outputs = self._outputs()
         self.for_people: Mapping[str, Input[object]] = {
@@ -88,7 +83,7 @@ class _Platform:
             "host_address": self._network.address,
             "host_secret": self._host_secret.arn,
             "operator_client": self._cognito.operator_client,
-            "backup_user_boundary": self._users.boundary_arn,
+            "backup_user_boundary": self._place.users_boundary,
         }
 
     def _make_keys(self) -> dict[str, Key]:
@@ -263,6 +258,7 @@ class _Platform:
             },
             "hermes_platform_monitoring": {
                 "environment": place.environment,
+                "metadata_users": list(ACT_AS_HOST),
                 "url": f"https://{domain}:8443",
                 "identity_url": f"https://{domain}:8446",
             },
@@ -302,7 +298,7 @@ class _Platform:
             "backup": {
                 "bucket": self._backups.bucket,
                 "region": place.region,
-                "user_boundary": self._users.boundary_arn,
+                "user_boundary": place.users_boundary,
             },
             "router": {"url": f"https://{domain}:8444/v1"},
             "monitoring": {"url": f"https://{domain}:8443", "ingest_url": f"https://{domain}:8443"},
@@ -345,7 +341,7 @@ class _Platform:
                 "AlarmsThatStand", ["cloudwatch:DescribeAlarms"], [place.arn("cloudwatch", f"alarm:{place.prefix}-*")]
             ),
             allow("RoutersDatabase", ["rds-db:connect"], [self._database.router_arn]),
-            *iam.may_make_backup_users(place, self._users.boundary_arn),
+            *iam.may_make_backup_users(place),
         ]
 
     def _rights_in_buckets(self) -> list[Statement]:
