@@ -1,5 +1,9 @@
 """The firewall of role hermes_base: open to nobody, but for the ports that a host of the platform serves at."""
 
+import re
+
+from hermesops import assets
+from hermesops.stacks.platform.aws.program import ACT_AS_HOST
 from tests.support.releases.role_files import rendered
 
 GIVEN = {
@@ -30,3 +34,41 @@ def test_connections_to_open_ports_are_bounded_where_that_is_wanted() -> None:
     assert "ct count" not in rendered(
         "hermes_base", "firewall.nft.j2", {**GIVEN, "hermes_base_open_port_connections": 100}
     )
+
+
+def test_only_users_of_hermesops_own_services_act_with_the_role_of_a_host_at_aws() -> None:
+    """By number, before the rule that refuses everybody; the router, which tenants feed, is none of them."""
+    users = {"hermesops": 991, "hermesops-identity": 992, "hermes-alarms": 993}
+    assert set(ACT_AS_HOST) == set(users)
+    told = {"results": [{"name": name, "uid": uid} for name, uid in users.items()]}
+
+    rules = rendered("hermes_base", "firewall.nft.j2", {**GIVEN, "__hermes_base_told": told})
+
+    lines = [line.strip() for line in rules.splitlines() if "skuid" in line and ("169.254" in line or "fd00:" in line)]
+    assert lines == [
+        "meta skuid { 991, 992, 993 } ip daddr 169.254.169.254 tcp dport 80 accept",
+        "meta skuid { 991, 992, 993 } ip6 daddr fd00:ec2::254 tcp dport 80 accept",
+        "meta skuid != 0 ip daddr 169.254.0.0/16 reject",
+        "meta skuid != 0 ip6 daddr { fe80::/10, fd00:ec2::254 } reject",
+    ]
+
+
+def test_elsewhere_nobody_but_root_asks_what_a_vendor_tells_its_machines() -> None:
+    for given in (GIVEN, {**GIVEN, "__hermes_base_told": {"results": []}}):
+        assert "169.254.169.254" not in rendered("hermes_base", "firewall.nft.j2", given)
+
+
+def test_each_unit_at_aws_that_asks_amazon_runs_as_one_who_may() -> None:
+    """Also a unit that is added later: whose programs hold AWS's library are those of these two roles."""
+    may = {*ACT_AS_HOST, "root"}
+    units = {
+        path.name: re.findall(r"^(?:User|DynamicUser)=(.*)$", path.read_text(), re.MULTILINE) or ["root"]
+        for role in ("hermes_platform_aws", "hermes_platform_control")
+        for path in (assets.folder("roles") / role / "templates").glob("*.service.j2")
+    }
+    named = {"{{ __hermes_platform_aws_alarms_user }}": "hermes-alarms"}
+
+    assert len(units) > 5
+    assert {name: users for name, users in units.items() if not {named.get(one, one) for one in users} <= may} == {
+        "hermesops-vendor-api.service.j2": ["yes"]  # of local worlds alone: passes a socket on
+    }

@@ -29,6 +29,9 @@ _CONNECTIONS = 200
 """Of one address, to all open ports together: a machine has some ten, and an office has one address for many computers.
 Whoever opens more takes no place from others."""
 
+ACT_AS_HOST = ("hermesops", "hermesops-identity", "hermes-alarms")
+"""Users of the host, beside root, whose programs act with its role: not those that tenants or the internet feed."""
+
 _RDS_AUTHORITIES = "/etc/hermes-platform/tls/rds.crt"
 _ROUTER_PASSFILE = "/etc/hermes-platform/secrets/database/hermes-router"
 """Both written by role ``hermes_platform_aws``."""
@@ -255,10 +258,10 @@ class _Platform:
                 "daemon_port": 1,
                 "open_ports": sorted(OPEN_PORTS),
                 "open_port_connections": _CONNECTIONS,
+                "metadata_users": list(ACT_AS_HOST),
             },
             "hermes_platform_monitoring": {
                 "environment": place.environment,
-                "metadata_users": list(ACT_AS_HOST),
                 "url": f"https://{domain}:8443",
                 "identity_url": f"https://{domain}:8446",
             },

@@ -15,6 +15,7 @@ import yaml
 
 from hermesops import assets
 from hermesops.settings import Settings
+from hermesops.stacks.platform.aws.program import ACT_AS_HOST
 from hermesops.stacks.platform.aws.user_data import FOLDER, SIGNATURE_NAMESPACE, UserData, user_data
 from hermesops.stacks.platform.spec import Place
 from tests.support.platform.environments import ENVIRONMENTS, run_of
@@ -92,6 +93,7 @@ def test_roles_get_every_variable_they_need_and_none_they_do_not_know(environmen
     assert set(given) <= known
     assert required <= set(given) | OF_BUNDLE | SECRET
     assert "hermes_platform_aws" in used
+    assert given["hermes_base_metadata_users"] == list(ACT_AS_HOST)
 
 
 _ALWAYS = {"hermes_base", "hermes_platform_tls", "hermes_platform_monitoring"}
