@@ -28,6 +28,8 @@ class ModelRoute:
         provider_model: The model's name there.
         input_price: US dollars for a million tokens that are read, which is millionths of a dollar for one.
         output_price: The same for those that are written.
+        cache_write_price: The same for those that are read and that the provider also keeps, for five minutes.
+        cache_hour_price: The same for an hour.
     """
 
     name: str
@@ -37,14 +39,25 @@ class ModelRoute:
     provider_model: str
     input_price: float
     output_price: float
+    cache_write_price: float = 0.0
+    cache_hour_price: float = 0.0
 
-    def micros(self, input_tokens: int, output_tokens: int) -> int:
-        """What tokens cost, in millionths of a US dollar, rounded up."""
-        return ceil(input_tokens * self.input_price + output_tokens * self.output_price)
+    def micros(self, input_tokens: int, output_tokens: int, *, cached: int = 0, cached_hour: int = 0) -> int:
+        """What tokens cost, in millionths of a US dollar, rounded up.
+
+        Args:
+            input_tokens: Tokens that are read, those below included.
+            cached: Of them those that the provider began to keep for five minutes.
+            cached_hour: Of them those that it began to keep for an hour.
+        """
+        usual = max(0, input_tokens - cached - cached_hour)
+        read = usual * self.input_price + cached * max(self.input_price, self.cache_write_price)
+        read += cached_hour * max(self.input_price, self.cache_hour_price)
+        return ceil(read + output_tokens * self.output_price)
 
 
 ROUTES = (
-    ModelRoute("claude-haiku", "Claude Haiku", 200_000, "anthropic", "claude-haiku-4-5", 1.00, 5.00),
+    ModelRoute("claude-haiku", "Claude Haiku", 200_000, "anthropic", "claude-haiku-4-5", 1.00, 5.00, 1.25, 2.00),
     ModelRoute("gpt-4o", "GPT-4o", 128_000, "openai", "gpt-4o", 2.50, 10.00),
     ModelRoute("gemini-flash", "Gemini Flash", 1_000_000, "gemini", "gemini-2.5-flash", 0.30, 2.50),
 )

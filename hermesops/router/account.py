@@ -31,6 +31,7 @@ class Account:
         budget: What it may use in a month; ``None`` in either place for no limit.
         spent: What it used this month, of which the registry knows.
         address: Of its machine; empty where that is not known.
+        plan: What its user bought; empty where that is not known.
     """
 
     floor: int
@@ -38,3 +39,4 @@ class Account:
     budget_micros: int | None = None
     spent: Spent = NOTHING
     address: str = ""
+    plan: str = ""

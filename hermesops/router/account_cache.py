@@ -15,6 +15,7 @@ import structlog
 from hermesops.errors import HermesError
 from hermesops.model.ids import InstanceId
 from hermesops.router.account import NOTHING, Account, Spent
+from hermesops.router.reservations import LONGEST_S, Reservations
 from hermesops.waiting import pause
 
 EVERY_S = 2.0
@@ -49,6 +50,7 @@ class AccountCache:
         deliver: Writes what was spent since it was last called to where ``read`` finds it, and tells whether all is
             there.
         stale_after_s: Seconds without a reading after which ``are_known`` is false.
+        longest_s: Seconds after which an answer is cut off.
         clock: Seconds that never go back; for tests.
     """
 
@@ -59,6 +61,7 @@ class AccountCache:
         deliver: Callable[[], Awaitable[bool]] = _nothing,
         every_s: float = EVERY_S,
         stale_after_s: float = STALE_AFTER_S,
+        longest_s: float = LONGEST_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._read = read
@@ -66,6 +69,8 @@ class AccountCache:
         self._every_s = every_s
         self._stale_after_s = stale_after_s
         self._clock = clock
+        self.reservations = Reservations(longest_s, clock=clock)
+        """What open requests may still cost."""
         self._accounts: dict[InstanceId, Account] = {}
         self._fresh: dict[InstanceId, Spent] = {}
         self._delivering: dict[InstanceId, Spent] = {}

@@ -7,11 +7,13 @@ from http import HTTPStatus
 
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import ModelToken, read_token, refusal_of
-from hermesops.router.account import Account
+from hermesops.router.account import NOTHING, Account, Spent
 from hermesops.router.account_cache import AccountCache
+from hermesops.router.prices import Prices
 
 _BEARER = "Bearer "
 _PER_DOLLAR = 1_000_000
+_ENDLESS = 1 << 60
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,19 @@ class Refused:
     def body(self) -> dict[str, object]:
         """An error in OpenAI's shape."""
         return {"error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}}
+
+
+@dataclass(frozen=True)
+class Reserved:
+    """A request that may go on.
+
+    Attributes:
+        reservation: Its id; empty where nothing bounds it.
+        output_tokens: Tokens that its answer may have.
+    """
+
+    reservation: str
+    output_tokens: int
 
 
 class Admission:
@@ -94,8 +109,49 @@ class Admission:
             used = f"{spent.tokens:,} of {tokens:,} tokens"
         else:
             return None
-        again = time.strftime("%Y-%m-%d", _first_of_next_month(self._clock()))
-        message = f"this month's budget for models is used up: {used}; it starts anew on {again} UTC"
+        message = f"this month's budget for models is used up: {used}; it starts anew on {self._again} UTC"
+        return Refused(HTTPStatus.TOO_MANY_REQUESTS, "insufficient_quota", message, kind="insufficient_quota")
+
+    def longest(self, instance_id: InstanceId, by_plan: Mapping[str, int]) -> int:
+        """Tokens that an answer to an instance may have, by its plan; the fewest where that is not known."""
+        account = self._accounts.of(instance_id) if self._accounts else None
+        return by_plan.get(account.plan if account else "", min(by_plan.values()))
+
+    def reserve(self, instance_id: InstanceId, tokens: tuple[int, int, int], prices: Prices) -> Reserved | Refused:
+        """Reserve the most that a request can cost, with an answer that is as long as what is left pays for.
+
+        Args:
+            tokens: Of the input, of the answer, and the fewest of an answer that is worth asking for; each at most.
+        """
+        read, written, least = tokens
+        account = self._accounts.of(instance_id) if self._accounts else None
+        if account is None or self._accounts is None:
+            return Reserved("", written)
+        if refused := self.over_budget(instance_id):
+            return refused
+        held = self._accounts.reservations.of(instance_id)
+        affordable = min(written, prices.affordable(_left(account, held), read))
+        if affordable < least:
+            return self._too_dear(prices.most(read, least), has_others=held != NOTHING)
+        most = prices.most(read, affordable)
+        return Reserved(self._accounts.reservations.hold(instance_id, most), affordable)
+
+    def answered(self, reserved: Reserved, *, is_free: bool) -> None:
+        """A request's answer has ended; ``is_free`` where it cost nothing."""
+        if self._accounts:
+            self._accounts.reservations.answered(reserved.reservation, is_free=is_free)
+
+    @property
+    def _again(self) -> str:
+        """The day on which budgets start anew."""
+        return time.strftime("%Y-%m-%d", _first_of_next_month(self._clock()))
+
+    def _too_dear(self, most: Spent, *, has_others: bool) -> Refused:
+        worst = f"this request may cost up to {most.micros / _PER_DOLLAR:.2f} USD or {most.tokens:,} tokens"
+        if has_others:
+            message = f"{worst}, more than open requests of this agent leave of the month's budget"
+            return Refused(HTTPStatus.TOO_MANY_REQUESTS, "too_many_at_once", message, "rate_limit_error", 5)
+        message = f"{worst}, more than is left of the month's budget, which starts anew on {self._again} UTC"
         return Refused(HTTPStatus.TOO_MANY_REQUESTS, "insufficient_quota", message, kind="insufficient_quota")
 
     def _token(self, authorization: str) -> ModelToken | None:
@@ -103,6 +159,15 @@ class Admission:
             return None
         given = authorization.removeprefix(_BEARER)
         return next((token for secret in self._secrets if (token := read_token(secret, given))), None)
+
+
+def _left(account: Account, held: Spent) -> Spent:
+    """What an instance may still use; as good as endless where nothing bounds it."""
+    tokens, micros = account.budget_tokens, account.budget_micros
+    return Spent(
+        (_ENDLESS if tokens is None else tokens - account.spent.tokens) - held.tokens,
+        (_ENDLESS if micros is None else micros - account.spent.micros) - held.micros,
+    )
 
 
 def _first_of_next_month(now: float) -> time.struct_time:

@@ -12,6 +12,7 @@ from hermesops.errors import HermesError
 from hermesops.model.ids import InstanceId
 from hermesops.router.account import Account, Spent
 from hermesops.router.account_cache import EVERY_S, STALE_AFTER_S, AccountCache
+from hermesops.router.reservations import LONGEST_S
 from hermesops.router.usage import Spool, Usage
 
 log = structlog.get_logger()
@@ -42,16 +43,22 @@ class Books:
     accounts: AccountCache
     spool: Spool
 
-    def use(self, usage: Usage) -> None:
-        """Keep what an answer used; it counts for the instance's budget at once."""
+    def use(self, usage: Usage, reservation: str = "") -> None:
+        """Keep what an answer used; it counts for the instance's budget at once, in the place of its reservation."""
         self.spool.add(usage)
         if usage.input_tokens or usage.output_tokens:
             spent = Spent(usage.input_tokens + usage.output_tokens, usage.micros)
             self.accounts.charge(usage.instance_id, spent)
+            self.accounts.reservations.settle(reservation)
 
 
 def open_books(
-    ledger: Ledger, folder: Path, *, every_s: float = EVERY_S, stale_after_s: float = STALE_AFTER_S
+    ledger: Ledger,
+    folder: Path,
+    *,
+    every_s: float = EVERY_S,
+    stale_after_s: float = STALE_AFTER_S,
+    longest_s: float = LONGEST_S,
 ) -> Books:
     """Books whose undelivered usage is in a folder, which is made where it is absent."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -67,5 +74,7 @@ def open_books(
             return False
         return True
 
-    accounts = AccountCache(ledger.read, deliver=deliver, every_s=every_s, stale_after_s=stale_after_s)
+    accounts = AccountCache(
+        ledger.read, deliver=deliver, every_s=every_s, stale_after_s=stale_after_s, longest_s=longest_s
+    )
     return Books(accounts, spool)

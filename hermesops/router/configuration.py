@@ -112,6 +112,8 @@ class Configuration:
                 "json_logs": False,
                 "request_timeout": self.whole_answer_s,
                 "telemetry": False,
+                # The gate passes no URL on; should one pass, LiteLLM asks no address of this network.
+                "user_url_validation": True,
             },
             "general_settings": {
                 "custom_auth": "hermesops.router.litellm_hooks.authenticate",
@@ -143,6 +145,8 @@ def read(path: Path) -> Configuration:
     except (OSError, ValueError, TypeError, KeyError) as error:
         known = ", ".join(one.name for one in fields(Configuration))
         raise UsageError(f"{path}: {error}; known are: {known}") from error
+    if not limits.output_tokens or any(not isinstance(one, int) or one < 1 for one in limits.output_tokens.values()):
+        raise UsageError(f"{path}: limits.output_tokens: tokens of an answer at most, by plan")
     strange = {
         *(name for name in found.models if name not in {route.name for route in ROUTES}),
         *(name for name in (found.fallbacks or {}) if name not in {route.name for route in ROUTES}),

@@ -1,7 +1,8 @@
 """In front of LiteLLM: its hundreds of paths are closed but one, and what reaches that one was checked and trimmed.
 
-A request passes in this order: path, token, requests at once, body, budget. Of its body only the fields that are in
-``FIELDS`` go on: LiteLLM takes others that name an endpoint, a key, a callback or an answer to give. Of an answer that
+A request passes in this order: path, token, requests at once, body, budget. Of its body only what ``completion`` knows
+goes on: LiteLLM takes fields that name an endpoint, a key, a callback or an answer to give. The most that it can cost
+is reserved before it goes on, so that no number of requests at once spends more than a budget has. Of an answer that
 is an error only the status and, where the request was at fault, its message go back: a provider's own text may hold a
 part of the platform's key. Nothing here keeps or logs what is said.
 """
@@ -11,9 +12,9 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
@@ -21,7 +22,9 @@ from typing import Any
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import ROUTES, ModelRoute
 from hermesops.router.admission import Admission, Refused, bad_request, parsed, unknown_model
+from hermesops.router.completion import Completion, read_completion
 from hermesops.router.metrics import Metrics
+from hermesops.router.prices import highest_prices
 from hermesops.router.usage import Usage
 
 Scope = MutableMapping[str, Any]
@@ -33,15 +36,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 CALLER = "hermesops_caller"
 """Where the scope's state names the instance that was let in; LiteLLM's hook believes nothing else."""
 
-FIELDS = frozenset(
-    {
-        "audio", "frequency_penalty", "function_call", "functions", "logit_bias", "logprobs", "max_completion_tokens",
-        "max_tokens", "messages", "modalities", "model", "n", "parallel_tool_calls", "prediction", "presence_penalty",
-        "reasoning_effort", "response_format", "seed", "stop", "stream", "stream_options", "temperature", "thinking",
-        "tool_choice", "tools", "top_logprobs", "top_p", "verbosity",
-    }
-)  # fmt: skip
-"""Fields of a request that go on. Source: OpenAI API reference, chat completions; ``thinking`` is Anthropic's."""
+RESERVATION = "hermesops_reservation"
+"""Where it names the reservation that ends once the answer's cost is charged."""
 
 _PASSED_BACK = (b"content-type", b"retry-after", b"cache-control")
 _MESSAGE_CHARS = 2_000
@@ -62,6 +58,7 @@ class Limits:
         answer_s: Seconds after which an answer is cut off, however it drips.
         at_once: Requests of one instance at a time.
         all_at_once: Requests of all.
+        output_tokens: Tokens of an answer at most, by plan.
     """
 
     body_bytes: int = 16 << 20
@@ -69,6 +66,7 @@ class Limits:
     answer_s: float = 900.0
     at_once: int = 8
     all_at_once: int = 1_000
+    output_tokens: Mapping[str, int] = field(default_factory=lambda: {"light": 8_192, "heavy": 16_384})
 
 
 class Gate:
@@ -97,6 +95,7 @@ class Gate:
         self._admission = admission
         self._metrics = metrics
         self._routes = {route.name: route for route in routes}
+        self._prices = highest_prices(routes)
         self._limits = limits
         self._keys = tuple(key.encode() for key in keys if key)
         self._use = use
@@ -135,17 +134,23 @@ class Gate:
             if busy:
                 await self._refuse(send, busy, caller)
                 return
-            request = await self._request(receive)
+            request = await self._request(caller, receive)
             if request is None:
                 return  # its client has gone
             if isinstance(request, Refused):
                 await self._refuse(send, request, caller)
                 return
-            model, body = request
-            if refused := unknown_model(model) if model not in self._routes else self._admission.over_budget(caller):
-                await self._refuse(send, refused, caller, model if model in self._routes else "")
+            tokens = (request.input_tokens, request.output_tokens, request.least_output)
+            reserved = self._admission.reserve(caller, tokens, self._prices)
+            if isinstance(reserved, Refused):
+                await self._refuse(send, reserved, caller, request.model)
                 return
-            await self._ask(caller, model, body, scope, receive, send)
+            body = json.dumps(request.limited(reserved.output_tokens), separators=(",", ":")).encode()
+            answer = _Answer(send, self._keys)
+            try:
+                await self._ask(_Asked(caller, request.model, body, reserved.reservation), scope, receive, answer)
+            finally:
+                self._admission.answered(reserved, is_free=answer.status >= HTTPStatus.BAD_REQUEST)
 
     @contextmanager
     def _counted(self, caller: InstanceId) -> Iterator[Refused | None]:
@@ -164,8 +169,8 @@ class Gate:
             if not self._open[caller]:
                 del self._open[caller]
 
-    async def _request(self, receive: Receive) -> tuple[str, bytes] | Refused | None:
-        """The model that is asked for and the body that goes on."""
+    async def _request(self, caller: InstanceId, receive: Receive) -> Completion | Refused | None:
+        """What is asked for; ``None`` where the client has gone."""
         pieces, size = list[bytes](), 0
         try:
             async with asyncio.timeout(self._limits.body_s):
@@ -189,20 +194,18 @@ class Gate:
         if isinstance(found, Refused):
             return found
         model, raw = found
-        kept = {name: value for name, value in raw.items() if name in FIELDS}
-        if kept.get("stream") is True:
-            # Without it a provider does not say what a stream cost.
-            kept["stream_options"] = {"include_usage": True}
-        return model, json.dumps(kept, separators=(",", ":")).encode()
+        if model not in self._routes:
+            return unknown_model(model)
+        longest = self._admission.longest(caller, self._limits.output_tokens)
+        return read_completion(raw, self._routes, size, longest)
 
-    async def _ask(
-        self, caller: InstanceId, model: str, body: bytes, scope: Scope, receive: Receive, send: Send
-    ) -> None:
+    async def _ask(self, asked: "_Asked", scope: Scope, receive: Receive, answer: "_Answer") -> None:
         """Give a request to LiteLLM, and its answer back."""
-        began, answer = time.monotonic(), _Answer(send, self._keys)
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        began = time.monotonic()
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(asked.body)).encode())]
         headers += [one for one in scope["headers"] if one[0] == b"authorization"]
-        inner = {**scope, "headers": headers, "query_string": b"", "state": {**scope.get("state", {}), CALLER: caller}}
+        state = {**scope.get("state", {}), CALLER: asked.caller, RESERVATION: asked.reservation}
+        inner = {**scope, "headers": headers, "query_string": b"", "state": state}
         given = False
 
         async def replay() -> Message:
@@ -210,21 +213,21 @@ class Gate:
             if given:
                 return await receive()
             given = True
-            return {"type": "http.request", "body": body, "more_body": False}
+            return {"type": "http.request", "body": asked.body, "more_body": False}
 
         try:
             async with asyncio.timeout(self._limits.answer_s):
                 await self._app(inner, replay, answer)
         except TimeoutError:
             if not answer.status:
-                await self._refuse(send, provider_error(HTTPStatus.GATEWAY_TIMEOUT), caller, model)
+                await self._refuse(answer.send, provider_error(HTTPStatus.GATEWAY_TIMEOUT), asked.caller, asked.model)
             # Else the server cuts the connection: an answer that ends in its middle must not look whole.
             else:
                 raise
         finally:
             if answer.status:
-                self._metrics.count("hermes_router_answers_total", model=model, status=str(answer.status))
-                self._metrics.took(model, time.monotonic() - began)
+                self._metrics.count("hermes_router_answers_total", model=asked.model, status=str(answer.status))
+                self._metrics.took(asked.model, time.monotonic() - began)
 
     async def _refuse(self, send: Send, refused: Refused, caller: InstanceId | None = None, model: str = "") -> None:
         self._metrics.count("hermes_router_refused_total", status=str(int(refused.status)), code=refused.code)
@@ -234,11 +237,21 @@ class Gate:
         await _answer(send, refused.status, refused.body(), retry_after_s=refused.retry_after_s, closes=True)
 
 
+@dataclass(frozen=True)
+class _Asked:
+    """A request that goes on."""
+
+    caller: InstanceId
+    model: str
+    body: bytes
+    reservation: str
+
+
 class _Answer:
     """Passes an answer on as it comes; an error is held until its end, and told in our words."""
 
     def __init__(self, send: Send, keys: Sequence[bytes]) -> None:
-        self._send = send
+        self.send = send
         self._keys = keys
         self._error = bytearray()
         self._retry_after_s = 0
@@ -249,20 +262,20 @@ class _Answer:
             self.status = int(message["status"])
             headers = [(name, value) for name, value in message.get("headers", ()) if name.lower() in _PASSED_BACK]
             if self.status < HTTPStatus.BAD_REQUEST:
-                await self._send({**message, "headers": headers})
+                await self.send({**message, "headers": headers})
             else:
                 after = dict(headers).get(b"retry-after", b"")
                 self._retry_after_s = int(after) if after.isdigit() else 0
         elif message["type"] != "http.response.body":
             return
         elif self.status < HTTPStatus.BAD_REQUEST:
-            await self._send({**message, "body": self._scrubbed(message.get("body", b""))})
+            await self.send({**message, "body": self._scrubbed(message.get("body", b""))})
         else:
             self._error += message.get("body", b"")[: _ERROR_BYTES - len(self._error)]
             if not message.get("more_body"):
                 refused = provider_error(self.status, _said(bytes(self._error)), self._retry_after_s)
                 self.status = int(refused.status)
-                await _answer(self._send, refused.status, refused.body(), retry_after_s=refused.retry_after_s)
+                await _answer(self.send, refused.status, refused.body(), retry_after_s=refused.retry_after_s)
 
     def _scrubbed(self, body: bytes) -> bytes:
         if body.startswith(_STREAM_ERROR):

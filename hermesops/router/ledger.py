@@ -20,7 +20,7 @@ _CONNECT_S = 5
 
 ACCOUNTS = """
 SELECT d.instance_id::text, coalesce(d.model_token_floor, d.model_token_generation), b.tokens, b.micros,
-       coalesce(u.tokens, 0)::bigint, coalesce(u.micros, 0)::bigint, coalesce(host(i.vm_ip), '')
+       coalesce(u.tokens, 0)::bigint, coalesce(u.micros, 0)::bigint, coalesce(host(i.vm_ip), ''), i.plan::text
 FROM instance_details d
 JOIN hermes_instances i ON i.id = d.instance_id
 LEFT JOIN model_budgets b ON b.plan = i.plan::text
@@ -64,8 +64,8 @@ class PostgresLedger:
         with self._transaction() as connection:
             rows = connection.execute(ACCOUNTS).fetchall()
         return {
-            InstanceId(str(instance)): Account(int(floor), tokens, micros, Spent(used, spent), address)
-            for instance, floor, tokens, micros, used, spent, address in rows
+            InstanceId(str(instance)): Account(int(floor), tokens, micros, Spent(used, spent), address, plan)
+            for instance, floor, tokens, micros, used, spent, address, plan in rows
         }
 
     def write(self, batch: str, rows: Sequence[Usage]) -> None:

@@ -14,7 +14,7 @@ from litellm.types.router import RouterRateLimitError
 
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import ModelRoute
-from hermesops.router.gate import CALLER
+from hermesops.router.gate import CALLER, RESERVATION
 from hermesops.router.metrics import Metrics
 from hermesops.router.usage import Usage
 
@@ -31,7 +31,8 @@ async def authenticate(request: Any, api_key: str) -> UserAPIKeyAuth:  # noqa: A
     if not caller:
         raise ProxyException(message="not through the gate", type="auth_error", param=None, code=401)
     # A key of its own for each instance, which is no secret: LiteLLM counts by it, and stores and logs it.
-    return UserAPIKeyAuth(api_key=f"instance-{caller}", user_id=str(caller))
+    told = {RESERVATION: str(request.scope["state"].get(RESERVATION, ""))}
+    return UserAPIKeyAuth(api_key=f"instance-{caller}", user_id=str(caller), metadata=told)
 
 
 class UsageLogger(CustomLogger):
@@ -41,7 +42,7 @@ class UsageLogger(CustomLogger):
         self,
         routes: Mapping[str, ModelRoute],
         metrics: Metrics,
-        use: Callable[[Usage], None],
+        use: Callable[[Usage, str], None],
     ) -> None:
         super().__init__(turn_off_message_logging=True)
         self._routes = routes
@@ -65,14 +66,31 @@ class UsageLogger(CustomLogger):
         if not instance or route is None:
             self._metrics.count("hermes_router_unattributed_total")
             return
-        read, written = (max(0, int(getattr(usage, name, 0) or 0)) for name in ("prompt_tokens", "completion_tokens"))
-        micros = route.micros(read, written)
+        read, written = _number(usage, "prompt_tokens"), _number(usage, "completion_tokens")
+        cached, cached_hour = _cached(usage)
+        micros = route.micros(read, written, cached=cached, cached_hour=cached_hour)
         told = {"provider": route.provider, "model": route.name}
         self._metrics.count("hermes_router_provider_answers_total", **told, status=outcome)
         self._metrics.count("hermes_router_tokens_total", read, **told, direction="input")
         self._metrics.count("hermes_router_tokens_total", written, **told, direction="output")
         today = datetime.now(UTC).date()
-        self._use(Usage(instance, today, route.name, route.provider, outcome, 1, read, written, micros))
+        reservation = str((metadata.get("user_api_key_metadata") or {}).get(RESERVATION) or "")
+        self._use(Usage(instance, today, route.name, route.provider, outcome, 1, read, written, micros), reservation)
+
+
+def _cached(usage: object) -> tuple[int, int]:
+    """Tokens that a provider began to keep, for five minutes and for an hour.
+
+    Source: LiteLLM 1.108, ``types/utils.py``: ``Usage``, ``CacheCreationTokenDetails``.
+    """
+    details = getattr(usage, "prompt_tokens_details", None)
+    written = _number(usage, "cache_creation_input_tokens") or _number(details, "cache_creation_tokens")
+    hour = _number(getattr(details, "cache_creation_token_details", None), "ephemeral_1h_input_tokens")
+    return max(0, written - hour), hour
+
+
+def _number(of: object, name: str) -> int:
+    return max(0, int(getattr(of, name, 0) or 0))
 
 
 def status_of(exception: object) -> str:

@@ -63,7 +63,7 @@ def parts_of(settings: Configuration) -> Parts:
     if not settings.routes:
         raise UsageError(f"{settings.secrets} holds no provider's key: there is no model to route to")
     ledger = PostgresLedger(settings.database)
-    books = open_books(ledger, settings.spool)
+    books = open_books(ledger, settings.spool, longest_s=settings.limits.answer_s)
     admission = Admission(keys, books.accounts, check_address=settings.check_address)
     return Parts(books, metrics_of(books, settings.routes), admission, ledger)
 

@@ -13,8 +13,11 @@ import httpx
 import pytest
 
 from hermesops.model.instance import Instance
+from hermesops.model.plan import Plan
 from hermesops.model.route import ROUTES, ModelRoute, issue_token
 from hermesops.registry import Registry
+from hermesops.registry.repositories.credentials.model_usage import Budget
+from hermesops.router.reservations import SETTLED_WITHIN_S
 from hermesops.router.usage import Usage
 from hermesops.waiting import Pending, pause, until
 from tests.support.real.litellm_environment import python
@@ -37,6 +40,8 @@ def test_a_route_is_a_model_that_its_provider_offers_at_the_price_in_litellms_li
     model = listed[names.get(route.provider, route.provider_model)]
     per_million = [round(model[f"{way}_cost_per_token"] * 1e6, 6) for way in ("input", "output")]
     assert per_million == [route.input_price, route.output_price]
+    kept = [model.get(f"cache_creation_input_token_cost{age}", 0) * 1e6 for age in ("", "_above_1hr")]
+    assert [round(one, 6) for one in kept] == [route.cache_write_price, route.cache_hour_price]
     assert route.context_tokens <= model["max_input_tokens"]
     assert model["litellm_provider"] == route.provider
 
@@ -352,3 +357,44 @@ async def test_no_word_and_no_key_is_in_what_the_router_writes(agent: Agent, pro
         assert CANARY not in text, where
         assert not [key for key in KEYS.values() if key in text], where
         assert agent.token.rpartition(".")[2] not in text, where
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tools": [{"type": "web_search_20250305", "name": "web_search", "max_uses": 20}]},
+        {"tools": [{"googleSearch": {}}, {"url_context": {}}], "model": "gemini-flash"},
+        {"tools": [{"type": "mcp", "server_url": "https://evil.example", "server_label": "x"}]},
+        {"n": 128},
+        {
+            "messages": [
+                {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://127.0.0.1:1/"}}]}
+            ]
+        },
+    ],
+)
+async def test_what_is_paid_apart_or_would_be_fetched_reaches_no_provider(
+    agent: Agent, providers: Providers, fields: dict[str, Any]
+) -> None:
+    assert (await agent.ask(**fields)).status_code == 400
+    assert providers.asked == []
+
+
+async def test_what_is_reserved_is_given_back_as_soon_as_the_cost_is_told(agent: Agent) -> None:
+    """One answer of 8,192 tokens at most is all that the budget has room for; the real ones are short."""
+    before = sum(row.micros for row in await agent.settled())
+    agent.registry.model_usage.set_budgets({Plan.LIGHT: Budget(micros=before + 84_000)}, why="test")
+    try:
+
+        async def check_bounded() -> bool | Pending[bool]:
+            statuses = sorted(one.status_code for one in await asyncio.gather(*(agent.ask() for _ in range(3))))
+            return True if statuses == [200, 429, 429] else Pending(str(statuses))
+
+        async def check_free() -> bool | Pending[bool]:
+            answer = await agent.ask()
+            return True if answer.status_code == 200 else Pending(answer.text)
+
+        await until(check_bounded, what="the budget is known", timeout_s=20, every_s=0.5)
+        await until(check_free, what="the reservation is given back", timeout_s=SETTLED_WITHIN_S / 3, every_s=0.5)
+    finally:
+        agent.registry.model_usage.set_budgets({Plan.LIGHT: Budget()}, why="test")

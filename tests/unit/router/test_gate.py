@@ -9,7 +9,8 @@ import pytest
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import ROUTES, issue_token
 from hermesops.router.admission import Admission
-from hermesops.router.gate import CALLER, FIELDS, Gate, Limits, Message, Receive, Scope, Send, provider_error
+from hermesops.router.completion import FIELDS
+from hermesops.router.gate import CALLER, Gate, Limits, Message, Receive, Scope, Send, provider_error
 from hermesops.router.metrics import Metrics
 from hermesops.router.usage import Usage
 from hermesops.waiting import pause
@@ -68,7 +69,7 @@ async def test_a_conversation_goes_on_and_nothing_else_does() -> None:
     }
     answer = await post(app, {**ASKED, "temperature": 0.5, "tools": [], **extra})
     assert (answer.status_code, answer.json()) == (200, {"said": "hi"})
-    assert behind.bodies == [{**ASKED, "temperature": 0.5, "tools": []}]
+    assert behind.bodies == [{**ASKED, "temperature": 0.5, "tools": [], "max_tokens": 8_192}]
     scope = behind.scopes[0]
     assert scope["state"][CALLER] == INSTANCE
     assert scope["query_string"] == b""
