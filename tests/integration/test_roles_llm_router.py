@@ -157,3 +157,14 @@ async def test_a_provider_without_a_key_is_not_used_any_more(host: Host) -> None
     assert done.status == "done", done
     left = await host.run("ls /etc/hermes-platform/secrets/router")
     assert set(left.split()) == {"anthropic", "router.key"}
+
+
+async def test_the_router_opens_no_connection_to_its_own_host(host: Host) -> None:
+    """Its unit loads the rules before it starts, also after they were gone."""
+    await host.run("nft delete table inet hermes_router && systemctl restart hermes-platform-router")
+    opening = "timeout 5 bash -c '</dev/tcp/127.0.0.1/{port}' 2>&1 && echo opened"
+    for port in (8444, 9109):
+        await host.run(f"for i in $(seq 100); do {opening.format(port=port)} && break; sleep 0.3; done")
+        said = await host.run(f"runuser -u hermes-router -- {opening.format(port=port)}", fails=True)
+        assert "opened" not in said
+        assert "Connection refused" in said

@@ -279,6 +279,7 @@ class _Platform:
             "hermes_platform_llm_router": {
                 "enabled": True,
                 "database": Output.concat(f"postgresql://{ROUTER}@", at, f"&passfile={_ROUTER_PASSFILE}"),
+                "database_port": database.port.apply(int),
                 "uses_certificate": False,
             },
             "hermes_platform_control": {

@@ -1,0 +1,119 @@
+"""Each unit of a platform's host names what it may reach, or a reason why nothing bounds it."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from hermesops import assets
+from tests.support.releases.role_files import rendered
+
+ROUTER, INGEST, STORE = (f"hermes_platform_{name}" for name in ("llm_router", "monitoring", "object_store"))
+GIVEN: Mapping[str, object] = {"hermes_platform_llm_router_database_port": 5432}
+
+UNBOUNDED: Mapping[str, str] = {
+    "hermes-platform-alarms": "asks AWS by names, and Alertmanager; what it reads are the account's own alarms",
+    "hermes-platform-alertmanager": "sends alerts to wherever the operator sets; Prometheus and nginx alone feed it",
+    "hermes-platform-database-passwords": "asks AWS by names; nobody feeds it",
+    "hermes-platform-nginx": "answers everybody; passes on to addresses that its configuration names, and to no other",
+    "hermes-platform-postgresql": "answers whoever has a certificate; opens no connection but a backup's",
+    "hermes-platform-postgresql-backup@": "brings backups to the object store that the operator sets",
+    "hermes-platform-postgresql-metrics": "asks the database beside it; nobody feeds it",
+    "hermes-platform-redis": "answers whoever has a certificate; opens no connection",
+    "hermes-platform-revocations": "asks the service for machines, wherever it is; nobody else feeds it",
+    "hermes-platform-router-nginx": "answers everybody; passes on to the router's socket alone",
+    "hermesops-identity": "asks the registry and, on AWS, its secrets; hands machines what the registry says",
+    "hermesops-migrate": "asks the registry alone, before others start",
+    "hermesops-monitor": "works on the whole fleet: the vendor, machines, the platform",
+    "hermesops-vendor-api": "passes a local world's API on; it is on no rented host",
+    "hermesops-worker": "works on the whole fleet: the vendor, machines, the platform, stores",
+}
+
+
+def _units() -> dict[str, tuple[str, str]]:
+    found = {}
+    for path in sorted(assets.folder("roles").glob("hermes_platform_*/templates/*.service.j2")):
+        found[path.name.removesuffix(".service.j2")] = (path.parents[1].name, path.read_text())
+    return found
+
+
+def _is_bounded(unit: str) -> bool:
+    return "\nIPAddressDeny=any\nIPAddressAllow=localhost\n" in unit or "\nExecStartPre=+/usr/sbin/nft -f " in unit
+
+
+def test_every_unit_of_a_platform_has_walls_or_a_reason() -> None:
+    units = _units()
+    bounded = {name for name, (_, text) in units.items() if _is_bounded(text)}
+
+    assert {name for name in units if name not in bounded} == set(UNBOUNDED)
+    assert bounded == {
+        "hermes-platform-host-exporter",
+        "hermes-platform-ingest",
+        "hermes-platform-loki",
+        "hermes-platform-object-store",
+        "hermes-platform-object-store-iam",
+        "hermes-platform-prometheus",
+        "hermes-platform-router",
+    }
+
+
+@pytest.mark.parametrize(
+    ("role", "name", "user"),
+    [
+        (ROUTER, "router-walls.nft", "hermes-router"),
+        (INGEST, "ingest-walls.nft", "hermes-ingest"),
+        (STORE, "object-store-walls.nft", "hermes-object-store"),
+    ],
+)
+def test_walls_end_with_a_refusal_for_their_one_user_and_are_installed_and_read_again(
+    role: str, name: str, user: str
+) -> None:
+    rules = rendered(role, f"{name}.j2", GIVEN)
+    lines = [line.strip() for line in rules.splitlines() if line.strip() and not line.strip().startswith("#")]
+    loaded = [path for path in _tasks(role) if name in path.read_text() or "_walls }}" in path.read_text()]
+
+    assert f'meta skuid != "{user}" accept' in lines
+    assert lines[-3:] == ["reject", "}", "}"]
+    assert [text for _, text in _units().values() if f"User={user}" in text or "_user }}" in text]
+    assert len(loaded) >= 2, "written, and listed with its unit, which is restarted when it changes"
+
+
+def _tasks(role: str) -> list[Path]:
+    folder = assets.folder("roles") / role
+    return [*folder.glob("tasks/*.yml"), *folder.glob("vars/*.yml")]
+
+
+def _opened(rules: str) -> list[str]:
+    """What a rule lets through after replies and names, in order."""
+    found = [line.strip() for line in rules.splitlines() if re.search(r"\b(accept|reject\b.*)$", line)]
+    return [line for line in found if "skuid" not in line and "established" not in line and "dport 53 " not in line]
+
+
+def test_the_router_reaches_providers_and_the_registry_and_nothing_of_the_host() -> None:
+    rules = _opened(rendered(ROUTER, "router-walls.nft.j2", GIVEN))
+
+    assert rules[0] == "tcp dport 5432 accept"
+    assert rules[1].startswith("fib daddr type local reject")
+    assert all(network in rules[2] for network in ("10.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "192.168.0.0/16"))
+    assert all(network in rules[3] for network in ("::/96", "fc00::/7", "fe80::/10"))
+    assert rules[4:] == ["tcp dport 443 accept", "reject"]
+
+
+@pytest.mark.parametrize(
+    ("url", "rule"),
+    [
+        ("http://10.20.0.1:7001/v1", "ip daddr 10.20.0.1 tcp dport 7001 accept"),
+        ("https://10.20.0.1/v1?key=x", "ip daddr 10.20.0.1 tcp dport 443 accept"),
+        ("http://models.example", "fib daddr type != local tcp dport 80 accept"),
+        ("https://models.example:8443/a:1", "fib daddr type != local tcp dport 8443 accept"),
+    ],
+)
+def test_a_providers_own_url_is_one_address_and_port_more(url: str, rule: str) -> None:
+    given = {**GIVEN, "hermes_platform_llm_router_provider_urls": {"openai": url}}
+    text = rendered(ROUTER, "router-walls.nft.j2", given)
+    rules = _opened(text)
+
+    assert rules[1] == rule
+    assert rules[2].startswith("fib daddr type local reject")
+    assert "key=x" not in text
