@@ -48,6 +48,13 @@ def pick_subnet(tag: str, taken: Iterable[IPv4Network]) -> IPv4Network:
     )
 
 
+MOST_CONNECTIONS = 512
+"""Connections that one machine may have to this computer, half-open ones too; an agent has some ten.
+
+The platform's doors have room for 4,096, and wait five seconds for a handshake.
+"""
+
+
 def subnet_of_gateway(name: str) -> IPv4Network | None:
     """The subnet of the world of that name, read off its gateway; None when it has none now."""
     if not _link_exists(f"{name}gw"):
@@ -99,13 +106,17 @@ class Network:
 
     def _ruleset(self) -> str:
         ports = ", ".join(str(port) for port in self._ports)
-        allowed = f"ip daddr {self.gateway} tcp dport {{ {ports} }} accept" if ports else ""
+        served = f"ip daddr {self.gateway} tcp dport {{ {ports} }}"
+        # Behind these ports all machines have one address, so nobody could tell there whose connections they are.
+        bounded = f"ct state new add @open {{ ip saddr ct count over {MOST_CONNECTIONS} }} reject with tcp reset"
+        allowed = f"{served} {bounded}\n    {served} accept" if ports else ""
         table = f"table inet {self._name}"
         return f"""
 {table}
 delete {table}
 {table} {{
   set machines {{ type ifname . ipv4_addr; }}
+  set open {{ type ipv4_addr; size 65535; flags dynamic; }}
   chain inbound {{
     type filter hook input priority -10; policy accept;
     iifname "lo" accept

@@ -51,3 +51,11 @@ def test_the_longest_names_fit_the_kernels_fifteen_characters() -> None:
     assert names
     assert max(len(name) for name in names) <= 15
     assert f"route add {IPv4Address('10.213.7.254')}/32 dev {link} src 10.213.4.1" in wiring
+
+
+def test_one_machine_has_so_many_connections() -> None:
+    """Before the rule that lets machines in, or it would come too late."""
+    rules = Network("lcabcdef", SUBNET, [9000])._ruleset()
+
+    bound = "ct state new add @open { ip saddr ct count over 512 } reject with tcp reset"
+    assert rules.index(bound) < rules.index("tcp dport { 9000 } accept")
