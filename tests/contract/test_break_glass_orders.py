@@ -1,5 +1,7 @@
 """An operator's order on its way: signed here, kept by the registry, carried out by a machine, told to the operator."""
 
+import json
+import os
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -13,7 +15,7 @@ from hermesops.identity.signatures import Signers
 from hermesops.model.certificate import MachineNames
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance
-from hermesops.node.orders.documents import Report, SshHost
+from hermesops.node.orders.documents import LONGEST_S, Report, SshHost
 from hermesops.node.release.documents.handout import Signed
 from hermesops.registry import Registry
 from hermesops.settings import Environment
@@ -138,3 +140,31 @@ def test_the_operators_key_comes_before_the_local_worlds(orders: BreakGlassOrder
     assert BreakGlassOrders(env, orders.registry, orders.own_key).signers() == Signers(bob.signers.key)
     with pytest.raises(RefusedError, match="no operator_key is set"):
         BreakGlassOrders(orders.env, orders.registry, lambda: None).signers()
+
+
+def test_a_session_shows_a_key_that_was_made_for_it_and_not_the_one_that_signs(
+    orders: BreakGlassOrders, ada: Instance
+) -> None:
+    """A machine may be hostile, and the key that signs may sign releases, too."""
+    first, second = (orders.make(ada, orders.signers(), source="192.0.2.7", seconds=60, why="x") for _ in range(2))
+
+    shown = [json.loads(one.text)["key"] for one in (first, second)]
+    assert len({*shown, orders.signers().public()}) == 3
+    assert [Signers(orders.key_of(one.id)).public() for one in (first, second)] == shown
+    assert orders.key_of(first.id).stat().st_mode & 0o777 == 0o600
+    orders.forget(first.id)
+    orders.forget(first.id)
+    assert (orders.key_of(first.id).exists(), orders.key_of(second.id).exists()) == (False, True)
+
+
+def test_keys_of_orders_that_count_no_more_or_were_never_made_are_not_kept(
+    orders: BreakGlassOrders, ada: Instance
+) -> None:
+    old = orders.key_of("0" * 32)
+    old.parent.mkdir(parents=True)
+    old.write_text("left by a session that was killed")
+    before = old.stat().st_mtime - LONGEST_S - 1
+    os.utime(old, (before, before))
+    with pytest.raises(UsageError):
+        orders.make(ada, orders.signers(), source="ada", seconds=60, why="x")
+    assert list(old.parent.iterdir()) == []

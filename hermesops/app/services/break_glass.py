@@ -2,11 +2,13 @@
 
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 
 from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
-from hermesops.identity.signatures import Signers
+from hermesops.identity.signatures import Signers, as_file, fresh_key
 from hermesops.model.break_glass import BreakGlass
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance
@@ -14,6 +16,7 @@ from hermesops.node.errors import NodeError
 from hermesops.node.orders.documents import LONGEST_S, BreakGlassOrder, SshHost
 from hermesops.node.release.documents.signers import Kind
 from hermesops.node.system.sshd import own_address
+from hermesops.private_file import make_secret
 from hermesops.registry import Registry
 from hermesops.settings import Environment
 from hermesops.waiting import pause_blocking
@@ -37,7 +40,7 @@ class BreakGlassOrders:
     own_key: Callable[[], Signers | None]
 
     def signers(self) -> Signers:
-        """The operator's key, which signs an order and logs in by it.
+        """The operator's key, which signs an order.
 
         Raises:
             RefusedError: There is none.
@@ -51,8 +54,29 @@ class BreakGlassOrders:
             )
         return found
 
+    def key_of(self, order_id: str) -> Path:
+        """The private key that logs in by an order; made for it, and for nothing else."""
+        return self.env.keys / "break-glass" / order_id
+
+    def forget(self, order_id: str) -> None:
+        """Remove the key of an order whose session is over; absent is success."""
+        self.key_of(order_id).unlink(missing_ok=True)
+
+    def _make_key(self, order_id: str) -> None:
+        """Make an order's key, and remove those that killed sessions left and that no order counts for any more."""
+        made = self.key_of(order_id)
+        make_secret(made, as_file(fresh_key()))
+        oldest_s = made.stat().st_mtime - LONGEST_S
+        for one in made.parent.iterdir():
+            with suppress(FileNotFoundError):  # somebody else removes it at the same time
+                if one.stat().st_mtime < oldest_s:
+                    one.unlink()
+
     def make(self, instance: Instance, signers: Signers, *, source: str, seconds: float, why: str) -> BreakGlass:
         """Sign an order and let the machine of an instance find it.
+
+        The machine may be hostile, so whoever logs in shows it a key that was made for this order, not the one that
+        signs orders and perhaps releases.
 
         Args:
             source: The address or network to connect from; empty for this computer's own.
@@ -62,15 +86,26 @@ class BreakGlassOrders:
             UsageError: It is too long, or for too many addresses.
             RefusedError: The instance has no machine, or it has not reported a host key.
         """
+        order_id = secrets.token_hex(16)
+        self._make_key(order_id)
+        try:
+            return self._ordered(order_id, instance, signers, source=source, seconds=seconds, why=why)
+        except BaseException:
+            self.forget(order_id)
+            raise
+
+    def _ordered(
+        self, order_id: str, instance: Instance, signers: Signers, *, source: str, seconds: float, why: str
+    ) -> BreakGlass:
         machine_id, host = self._host(instance)
         now = self.registry.now()
         begin = int(now.timestamp())
         order = BreakGlassOrder(
-            id=secrets.token_hex(16),
+            id=order_id,
             environment=self.env.name,
             instance=instance.id,
             machine=machine_id,
-            key=signers.public(),
+            key=Signers(self.key_of(order_id)).public(),
             source=_network(source or _own_address(host)),
             not_before=begin,
             expires=begin + int(seconds),

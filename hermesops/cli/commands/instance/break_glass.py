@@ -20,8 +20,9 @@ from hermesops.cli.options.instance import User, find_instance
 from hermesops.errors import UnavailableError, UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from hermesops.app.services.break_glass import BreakGlassOrders
-    from hermesops.identity.signatures import Signers
     from hermesops.model.break_glass import BreakGlass
     from hermesops.model.instance import Instance
 
@@ -42,7 +43,7 @@ def break_glass(
     close: Annotated[bool, typer.Option("--close", help="End it early, and every session with it.")] = False,
     reason: Reason = "",
 ) -> int:
-    """Open a machine's sshd for your key and your address, log in as root, and close it again.
+    """Open a machine's sshd for a key made for this and for your address, log in as root, and close it again.
 
     For when toolbox and proxy are gone: the machine itself asks the platform about twice a minute for an order that an
     operator has signed (operator_key). It closes by itself, its sessions end with it, and all of it is audited.
@@ -56,41 +57,43 @@ def break_glass(
     if is_json() and not print_ and not command:
         raise UsageError("--json goes with --print, --close or a command after --")
     require_typed_environment(spared=f"the machine of {instance.title} stays closed")
-    signers = orders.signers()
-    order = orders.make(instance, signers, source=source, seconds=seconds, why=reason)
+    order = orders.make(instance, orders.signers(), source=source, seconds=seconds, why=reason)
+    key = orders.key_of(order.id)
     say(f"order {order.id[:8]} is signed; the machine of {instance.title} asks for it within half a minute")
     try:
         opened = orders.wait_open(order)
     except BaseException:
         orders.registry.break_glass.withdraw(instance.id, why="nobody waits for it any more")
+        orders.forget(order.id)
         raise
     place = address or opened.address
     say(f"sshd of {instance.title} is open at {place} for {opened.source} until {opened.expires_at:%H:%M:%S} UTC")
     if print_:
-        return _print(opened, signers, place)
-    code = _session(
-        opened, signers, place, shlex.join(command) if command and len(command) > 1 else "".join(command or ())
-    )
+        return _print(opened, key, place)
+    code = _session(opened, key, place, shlex.join(command) if command and len(command) > 1 else "".join(command or ()))
     if keep_open:
         say(advice(("instance", "break-glass", user, "--close", "--reason", "WHY"), "ends it early"))
     else:
         orders.registry.break_glass.withdraw(instance.id, why="the session is over")
+        orders.forget(order.id)
         say("the machine closes sshd when it asks the next time, within half a minute")
     return code
 
 
 def _close(orders: "BreakGlassOrders", instance: "Instance", reason: str) -> int:
     ended = orders.registry.break_glass.withdraw(instance.id, why=reason)
+    for one in ended:
+        orders.forget(one.id)
     lines = [f"order {one.id[:8]} is ended; the machine closes sshd within half a minute" for one in ended]
     data = {"user": instance.title, "orders": [one.id for one in ended]}
     result("break-glass-closed", data, lines or [f"there is no order for {instance.title}"])
     return 0
 
 
-def _print(order: "BreakGlass", signers: "Signers", place: str) -> int:
+def _print(order: "BreakGlass", key: "Path", place: str) -> int:
     known = f"/bin/echo {place} {order.host_key}"
     options = ("IdentitiesOnly=yes", "StrictHostKeyChecking=yes", "UserKnownHostsFile=/dev/null")
-    words = ["ssh", "-i", str(signers.key)]
+    words = ["ssh", "-i", str(key)]
     for option in (*options, f"KnownHostsCommand={known}"):
         words += ["-o", option]
     line = shlex.join([*words, f"root@{place}"])
@@ -106,11 +109,10 @@ def _print(order: "BreakGlass", signers: "Signers", place: str) -> int:
     return 0
 
 
-def _session(order: "BreakGlass", signers: "Signers", place: str, command: str) -> int:
+def _session(order: "BreakGlass", key: "Path", place: str, command: str) -> int:
     from hermesops.channel.ssh import SshMachine, connected
+    from hermesops.identity.signatures import Signers
 
-    if signers.key is None:  # it has signed
-        raise UsageError("there is no operator's key")
     printed: list[tuple[bytes, bool]] = []
 
     def write(piece: bytes, is_error: bool) -> None:
@@ -121,7 +123,7 @@ def _session(order: "BreakGlass", signers: "Signers", place: str, command: str) 
         else:
             write_bytes(piece, to_stderr=is_error)
 
-    with connected(SshMachine(place, order.host_key), signers.key, signers.public()) as session:
+    with connected(SshMachine(place, order.host_key), key, Signers(key).public()) as session:
         code = session.run(command, write) if command else session.terminal()
     if is_json():
         stdout, stderr = (

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,9 +10,9 @@ import pytest
 
 from hermesops.cli.commands.instance import break_glass
 from hermesops.errors import UnavailableError
+from hermesops.identity.signatures import fresh_key
 
 ORDER: Any = SimpleNamespace(id="o", host_key="ssh-ed25519 AAAA")
-SIGNERS: Any = SimpleNamespace(key="key", public=lambda: "ssh-ed25519 AAAA")
 
 
 class _Endless:
@@ -22,14 +23,17 @@ class _Endless:
 
 
 def test_a_command_that_prints_without_end_is_given_up_where_its_output_is_kept(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     @contextmanager
     def connected(*_: object) -> Iterator[_Endless]:
         yield _Endless()
 
+    key = tmp_path / "key"
+    key.write_text(fresh_key())
+    key.chmod(0o600)
     monkeypatch.setattr("hermesops.channel.ssh.connected", connected)
     monkeypatch.setattr(break_glass, "is_json", lambda: True)
     monkeypatch.setattr(break_glass, "_LARGEST", 1_000)
     with pytest.raises(UnavailableError, match="more than 1000 bytes"):
-        break_glass._session(ORDER, SIGNERS, "192.0.2.1", "yes")
+        break_glass._session(ORDER, key, "192.0.2.1", "yes")
