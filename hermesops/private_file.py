@@ -3,6 +3,7 @@
 import os
 import secrets
 import stat
+from itertools import takewhile
 from pathlib import Path
 
 from hermesops.disk import sync_folder
@@ -77,11 +78,31 @@ def replace_secret(path: Path, text: str) -> None:
     sync_folder(path.parent)
 
 
+def make_private_folder(folder: Path) -> None:
+    """Make a folder, with those above it, which nobody but its owner enters; those that are there stay as they are.
+
+    ``Path.mkdir`` makes folders above for everybody, and takes away what the umask says, which may be too little or
+    too much.
+    """
+    for one in reversed(list(takewhile(lambda one: not one.exists(), (folder, *folder.parents)))):
+        one.mkdir(mode=0o700, exist_ok=True)
+        one.chmod(0o700)
+    folder.mkdir(exist_ok=True)  # says so where it is a file
+
+
+def close_to_others(folder: Path) -> None:
+    """Take from others what an older version, or another program, let them do with a folder of this user's."""
+    found = folder.stat()
+    if found.st_uid == os.geteuid() and found.st_mode & stat.S_IRWXO:
+        folder.chmod(stat.S_IMODE(found.st_mode) & ~stat.S_IRWXO)
+
+
 def _drafted(path: Path, text: str) -> Path:
     """The text on the disk beside ``path``, readable by its owner only."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private_folder(path.parent)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as file:
+        os.fchmod(file.fileno(), 0o600)  # whatever the umask took away
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

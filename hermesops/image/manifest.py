@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hermesops.errors import BrokenInvariantError
 from hermesops.model.ids import ImageId
+from hermesops.private_file import make_private_folder
 
 SCHEMA = 1
 
@@ -46,7 +47,7 @@ class Manifest:
 
 def write(manifest: Manifest, folder: Path) -> Path:
     """Put a manifest beside the others; whole or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private_folder(folder)
     path = folder / f"{manifest.name}-{manifest.digest[:12]}.json"
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(manifest.to_json(), indent=1, sort_keys=True) + "\n", encoding="utf-8")

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from hermesops.disk import sync_folder
 from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError, UnavailableError, UsageError
+from hermesops.private_file import make_private_folder
 from hermesops.sqlite_wal import enable_wal
 from hermesops.web_address import with_verified_tls
 
@@ -209,7 +210,7 @@ def _make_private(file: Path) -> None:
     """Make the file, readable by its owner only, before SQLite does; its journals inherit the mode."""
     if file.exists():
         return
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private_folder(file.parent)
     os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
     sync_folder(file.parent)
 

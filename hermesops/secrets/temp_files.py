@@ -13,7 +13,7 @@ import weakref
 from functools import cached_property
 from pathlib import Path
 
-from hermesops.private_file import replace_secret
+from hermesops.private_file import make_private_folder, replace_secret
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a tmpfs; what is ours in it is checked for owner and mode
 _LOCK = ".lock"
@@ -38,7 +38,7 @@ class TempFiles:
     @cached_property
     def _folder(self) -> Path:
         within = self._within or _ours()
-        within.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(within)
         _sweep(within)
         folder = Path(tempfile.mkdtemp(prefix="lent-", dir=within))
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -13,6 +13,7 @@ from hermesops.app.container_parts.narration import Warn
 from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.keyring.key_ring import KeyRing
 from hermesops.keyring.ring import Ring
+from hermesops.private_file import close_to_others, make_private_folder
 from hermesops.registry import Registry, open_registry
 from hermesops.registry.audit.anchor import Anchor
 from hermesops.registry.maintenance.backup import Copies
@@ -194,7 +195,8 @@ def _sqlite_file(url: str) -> Path | None:
 
 def _folder_of(env: Environment) -> Path:
     try:
-        env.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(env.folder)
+        close_to_others(env.folder)
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             raise

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.certificate import CallerName
 from hermesops.pki.authority import Authority, OwnedCertificate
-from hermesops.private_file import replace_secret
+from hermesops.private_file import make_private_folder, replace_secret
 from hermesops.registry import Registry
 
 PLATFORM = "hermesops-platform"
@@ -165,7 +165,7 @@ def _make_private(folder: Path) -> None:
         RefusedError: Others may, or it is none.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(folder)
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
         raise RefusedError(f"{folder} cannot be used as a folder: {error.strerror}") from error

@@ -17,7 +17,7 @@ from hermesops.engine.embedded.state.storage import Storage
 from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
 from hermesops.model.certificate import CallerName
 from hermesops.pki.authority import Authority
-from hermesops.private_file import replace_secret
+from hermesops.private_file import make_private_folder, replace_secret
 from hermesops.registry import Registry
 from hermesops.registry.database import Database
 from hermesops.registry.maintenance import transfer
@@ -206,7 +206,7 @@ class PlatformConnection:
         return epoch
 
     async def _lay_files(self, files: PlatformFiles) -> None:
-        files.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(files.folder)
         replace_secret(files.authorities, self.authorities())
         authority, caller = self.load_authority(), CallerName(self.env.name, OPERATOR)
         shown = files.certificate.read_text() if files.certificate.exists() else ""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError, UnavailableError, UsageError
+from hermesops.private_file import make_private_folder
 from hermesops.waiting import Pending, until
 
 NARRATION = "» "
@@ -41,7 +42,7 @@ def hold(lock: Path) -> Iterator[None]:
     Raises:
         RefusedError: Another process has it.
     """
-    lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private_folder(lock.parent)
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if not try_lock(descriptor):
@@ -85,7 +86,7 @@ class ServerProcess:
     def start(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         """Start it in a session of its own, so that it outlives this process and its terminal."""
         try:
-            self._lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private_folder(self._lock.parent)
         except OSError as error:
             raise RefusedError(
                 f"nothing can be kept in {self._lock.parent}: {error.strerror}",
@@ -93,7 +94,7 @@ class ServerProcess:
             ) from error
         if self._log.exists() and self._log.stat().st_size > _LOG_LIMIT:
             self._log.replace(self._log.with_name(f"{self._log.name}.1"))
-        with self._log.open("ab") as log:
+        with os.fdopen(os.open(self._log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as log:
             self._read = log.tell()
             # Seen on the disk first: a server whose log is full could not even say so.
             try:

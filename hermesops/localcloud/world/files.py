@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.errors import BrokenInvariantError, Hint
+from hermesops.private_file import make_private_folder
 
 
 class WorldFiles:
@@ -73,7 +74,7 @@ def is_simulated(folder: Path, driver: str = "") -> bool:
 
 def write_private(path: Path, data: bytes) -> None:
     """Replace a file at once, mode 0600 from its first byte; a reader sees the old or the new content."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private_folder(path.parent)
     draft = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:

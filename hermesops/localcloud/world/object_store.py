@@ -18,6 +18,7 @@ from hermesops.localcloud.server.background import run_child
 from hermesops.localcloud.server.listener import listen_again, port_of
 from hermesops.localcloud.store.database import Store
 from hermesops.localcloud.world.files import WorldFiles, write_private
+from hermesops.private_file import make_private_folder
 from hermesops.waiting import Pending, pause, until
 
 REGION = "us-east-1"
@@ -109,7 +110,7 @@ class ObjectStore:
         folder = self._files.object_store
         kept = {name: folder / name for name in ("data", "versions", "iam")}
         for one in kept.values():
-            one.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private_folder(one)
         environment = _root_of(self._files.object_store_key)
         with (
             listen_again(self._store, "object_store_port", str(self._gateway), self._port) as s3_socket,

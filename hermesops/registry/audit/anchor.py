@@ -13,6 +13,7 @@ from pathlib import Path
 from hermesops.disk import sync_folder
 from hermesops.errors import RefusedError
 from hermesops.model.audit import AuditHead
+from hermesops.private_file import make_private_folder
 
 _LINE_BYTES = 200
 """More than any line has."""
@@ -30,7 +31,7 @@ class Anchor:
         Raises:
             OSError: It could not be written; the file is unchanged or ends in a torn line.
         """
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(self.path.parent)
         is_new = not self.path.exists()
         descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from hermesops.disk import sync_file, sync_folder
 from hermesops.errors import BrokenInvariantError, Hint, UnavailableError
+from hermesops.private_file import make_private_folder
 from hermesops.registry.database import RESTORE
 
 DAILY = "daily"
@@ -95,7 +96,7 @@ class Copies:
     @contextmanager
     def _locked(self, *, wait: bool) -> Iterator[bool]:
         """Let one process copy at a time; yields whether it is this one."""
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(self.folder)
         descriptor = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -19,7 +19,7 @@ from typing import Any
 import pyrage
 
 from hermesops.errors import RefusedError
-from hermesops.private_file import read_secret, replace_secret
+from hermesops.private_file import make_private_folder, read_secret, replace_secret
 
 _VERSION = 1
 _SSH = "ssh-"
@@ -161,7 +161,7 @@ class AgeBackend:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(self._file.parent)
         lock = self._file.with_name(f".{self._file.name}.lock")
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

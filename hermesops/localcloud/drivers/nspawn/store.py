@@ -7,6 +7,7 @@ from hermesops.errors import BrokenInvariantError, Hint, RefusedError
 from hermesops.localcloud.drivers.nspawn.disks.guest_files import remove_tree
 from hermesops.localcloud.world.files import read_object, write_object
 from hermesops.model.ids import ImageId, MachineId
+from hermesops.private_file import make_private_folder
 
 _DAMAGED_HINT = Hint("remove the world:", ("local", "down", "--purge"))
 
@@ -59,7 +60,7 @@ class Store:
     def prepare(self) -> None:
         """Make the folders; root only, since disks hold users' secrets."""
         for folder in (self.state, self.machines_folder, self._images, self.layers):
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private_folder(folder)
 
     def home(self, machine_id: MachineId) -> Path:
         """A machine's folder."""

@@ -18,6 +18,7 @@ from hermesops.localcloud.drivers.sim.machines import LOOPBACK, SimMachines
 from hermesops.localcloud.drivers.sim.store import FILE, Entry, Record, Store
 from hermesops.localcloud.server.process import hold
 from hermesops.model.ids import ImageId, MachineId
+from hermesops.private_file import make_private_folder
 
 MOST_MACHINES = 100_000
 """The most machines of a simulated world."""
@@ -49,7 +50,7 @@ class SimDriver:
         if self._open:
             return
         with ExitStack() as stack:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_folder(self._folder)
             stack.enter_context(hold(self._folder / _LOCK))
             store = Store(self._folder / FILE)
             stack.callback(store.close)
