@@ -6,7 +6,7 @@ from typing import Any
 
 import pulumi
 
-from hermesops.app.container_parts.aws_platform import aws_program
+from hermesops.app.container_parts.aws_program import aws_program
 from hermesops.app.container_parts.unconnected import Unconnected
 from hermesops.engine.cli_workspace import refuse_other_seal
 from hermesops.errors import HermesError, Hint, UsageError

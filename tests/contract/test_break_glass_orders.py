@@ -165,6 +165,6 @@ def test_keys_of_orders_that_count_no_more_or_were_never_made_are_not_kept(
     old.write_text("left by a session that was killed")
     before = old.stat().st_mtime - LONGEST_S - 1
     os.utime(old, (before, before))
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match="not a network"):
         orders.make(ada, orders.signers(), source="ada", seconds=60, why="x")
     assert list(old.parent.iterdir()) == []

@@ -33,6 +33,7 @@ EXPLAINED = {
     "verify/on_machine/batch.py": "runs on a machine, where nothing of ours is in the environment",
     "verify/on_machine/probe.py": "as batch.py",
     "backup/confinement.py": "forks itself and starts no program",
+    "node/system/resident.py": "as confinement.py",
     "rollout/gates/hook_guard.py": "hands on the environment that was made for it",
     "converge/playbook.py": "ansible-runner takes no environment: it is replaced before the run",
 }

@@ -1,65 +1,14 @@
-"""The platform on AWS: its Pulumi program from settings and from the stack's file, and whether it can run here."""
+"""The platform on AWS: whether its program can run here, and the bundle that its hosts are made from."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING
 
-from hermesops.errors import Hint, UsageError
 from hermesops.settings import Environment
 
 if TYPE_CHECKING:
     from hermesops.app.container_parts.unconnected import Unconnected
     from hermesops.engine.foreign import ForeignPlugin
     from hermesops.image.platform_bundle import Bundle
-    from hermesops.stacks.platform.spec import Place, PlatformSpec
-
-
-def aws_program(env: Environment, backend: str) -> Callable[[], Any]:
-    """The Pulumi program of an environment's platform.
-
-    Args:
-        backend: URL of Pulumi's state.
-
-    Raises:
-        UsageError: The settings say too little, or the stack's file is missing or wrong.
-    """
-    from hermesops.stacks.platform.aws.functions import read_sources
-    from hermesops.stacks.platform.aws.program import AwsPlatformProgram
-
-    return AwsPlatformProgram(platform_spec(env, backend), read_sources())
-
-
-def platform_spec(env: Environment, backend: str) -> "PlatformSpec":
-    """What the platform of an environment is; raises as ``aws_program``."""
-    from hermesops import assets
-    from hermesops.stacks.platform.spec import PROJECT, PlatformSpec, read_sizes
-
-    file = assets.folder("pulumi") / PROJECT / f"Pulumi.{env.name}.yaml"
-    place = _place(env, backend)
-    if not file.exists():
-        raise UsageError(
-            f"environment {env.name} has no file {file}", hint="pulumi/platform/README.md says what is in it"
-        )
-    return PlatformSpec(place, read_sizes(file.read_text(), str(file)))
-
-
-def _place(env: Environment, backend: str) -> "Place":
-    from hermesops.stacks.platform.spec import Place
-
-    platform, state = env.settings.platform, urlsplit(backend)
-    if not platform.account or not platform.region:
-        raise UsageError(
-            f"environment {env.name} has no platform.account and platform.region", hint=Hint(("settings", "show"))
-        )
-    if state.scheme != "s3":
-        raise UsageError(
-            f"environment {env.name} keeps Pulumi's state in {backend}, not in a bucket",
-            hint=Hint(("platform", "bootstrap"), "makes one, and says what pulumi.backend has to be"),
-        )
-    if not env.name.isalnum():
-        raise UsageError(f"environment {env.name} cannot be on AWS: names of buckets take letters and digits alone")
-    return Place(env.name, platform.account, platform.region, state.netloc)
 
 
 def require_pulumi(env: Environment, verb: str) -> None:

@@ -404,7 +404,8 @@ def _keys(app: "Unconnected") -> dict[str, str]:
 
 def aws_platform_stack(app: "Unconnected") -> "PlatformStack":
     """The stack of a platform on AWS; it needs no vendor."""
-    from hermesops.app.container_parts.aws_platform import aws_program, require_pulumi
+    from hermesops.app.container_parts.aws_platform import require_pulumi
+    from hermesops.app.container_parts.aws_program import aws_program
     from hermesops.app.services.platform import PlatformStack
 
     async def make(state: Mapping[str, Any]) -> Callable[[], Any]:

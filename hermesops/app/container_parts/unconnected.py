@@ -403,7 +403,7 @@ class Unconnected:
     @property
     def baselines(self) -> "Baselines":
         """Compares programs with those of main, without a secret."""
-        from hermesops.app.container_parts.aws_platform import aws_program
+        from hermesops.app.container_parts.aws_program import aws_program
         from hermesops.app.services.baselines import Baselines
 
         def specs() -> "Iterator[CellSpec]":

@@ -33,7 +33,7 @@ def each_case(
 
     def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
         def named() -> Iterator[tuple[str, dict[str, Any]]]:
-            found = list(values() if inspect.isroutine(values) else values)
+            found = list(values if isinstance(values, Iterable) else values())
             assert found, "there is no case"
             for number, value in enumerate(found):
                 parts = _parts(value, len(arguments))

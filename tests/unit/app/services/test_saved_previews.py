@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from hermesops.app.container_parts.aws_platform import aws_program
+from hermesops.app.container_parts.aws_program import aws_program
 from hermesops.app.services.saved_previews import SavedPreviews
 from hermesops.cells.changes.preview import SavedPreview
 from hermesops.model.cell import PLATFORM
