@@ -45,17 +45,19 @@ class Certificates:
 
         Raises:
             RefusedError: The request is malformed.
-            KeyTakenError: It has another machine's key.
+            KeyTakenError: It has another machine's key, or one that the machine had for another instance or none.
         """
         return self._issue(request, MachineNames(self._environment, machine_id, cell, instance_id))
 
     def renew(self, request: str, held: Certificate) -> Credential:
         """Give a machine another certificate with the same names.
 
-        The request may have any key of the machine; ``held`` is its present certificate, which must still be valid.
+        The request may have any key of the machine; ``held`` is its present certificate, which must still be valid, and
+        name whom the machine belongs to now. It ends when the machine first shows the new one.
 
         Raises:
-            RefusedError: The request is malformed, or the present certificate is not valid any more.
+            RefusedError: The request is malformed, the present certificate is not valid any more, or the machine
+                changed hands.
             UnavailableError: The machine renews too often.
         """
         names = MachineNames(self._environment, held.machine_id, held.cell, held.instance_id)

@@ -131,7 +131,10 @@ class PlatformService:
         return lambda _: told(HTTPStatus.NOT_FOUND, {"error": f"there is no {method} {path[:100]}"})
 
     def _revocations(self) -> Answer:
-        """The serials of certificates that were revoked and would be valid otherwise: no secret, and never many."""
+        """The serials of certificates that were revoked and would be valid otherwise: no secret.
+
+        Of each machine they are one or two, as a renewal ends the certificate before it.
+        """
         return told(HTTPStatus.OK, {"serials": self._registry.certificates.list_revoked()})
 
     def _renew(self, caller: Certificate, body: bytes) -> Answer:
@@ -140,11 +143,16 @@ class PlatformService:
         return Answer(HTTPStatus.OK, made.to_json())
 
     def _orders(self, caller: Certificate, body: bytes) -> Answer:
-        """What the machine should do now. It may report what it did before."""
+        """What the machine should do now. It may report what it did before.
+
+        It asks with the certificate that it has installed, so that those before it have served.
+        """
         try:
             report = Report.from_json(body) if body else Report()
         except BadRequestError as malformed:
             raise RefusedError(str(malformed)) from None
+        if ended := self._registry.certificates.supersede(caller):
+            log.info("certificates_superseded", machine=caller.machine_id, by=caller.serial, count=ended)
         if body:
             self._registry.break_glass.report(caller.machine_id, report)
         order = self._registry.break_glass.current(caller.machine_id, caller.instance_id)

@@ -18,8 +18,11 @@ from structlog.testing import capture_logs
 
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.break_glass import BreakGlass
+from hermesops.model.cell import Placement
 from hermesops.model.certificate import CallerName, MachineNames
-from hermesops.model.ids import InstanceId, MachineId
+from hermesops.model.ids import ImageId, InstanceId, MachineId, MachineName
+from hermesops.model.plan import Plan
+from hermesops.model.unassigned_machine import MachineRole
 from hermesops.node.errors import BadRequestError, NotReadyError
 from hermesops.node.errors import RefusedError as MachineRefusedError
 from hermesops.node.instance.certificate import installed
@@ -42,7 +45,7 @@ from hermesops.waiting import Pending, until
 from tests.support.fakes.credentials import authority_in, credential_of
 from tests.support.fakes.polled_machine import HOST_KEY
 from tests.support.fakes.registry import FakeRegistry
-from tests.support.real.registries import TurnedClock, placed, registry_at
+from tests.support.real.registries import CELL, TurnedClock, placed, registry_at
 
 MACHINE = MachineId("m-1")
 LIFE = timedelta(days=7)
@@ -101,6 +104,18 @@ class Served:
         return answer.decode()
 
 
+def in_the_pool(registry: Registry) -> MachineName:
+    """The name of a machine that is nobody's yet."""
+    return registry.unassigned.place(
+        MachineRole.WARM,
+        plan=Plan.LIGHT,
+        server_type="basic",
+        image_id=ImageId("i-2"),
+        choose=lambda _cells: Placement(CELL, "hel1", only_plan=None),
+        why="test",
+    ).name
+
+
 @asynccontextmanager
 async def serving(
     folder: Path, clock: TurnedClock, *, registry: Absent | None = None, bounds: Bounds | None = None
@@ -113,6 +128,7 @@ async def serving(
         certificates = Certificates(opened, lambda: authority, environment="local", url=url, life=LIFE)
         service = PlatformService(registry or opened, certificates, Keys(), environment="local")
         own = OwnCertificate(authority, opened, [HOST], LIFE)
+        opened.unassigned.set_machine(in_the_pool(opened), MACHINE)
         server = asyncio.create_task(MutualTlsServer(service.answer, own.context, bounds).serve(listener))
         try:
             key = openssl.make()
@@ -443,8 +459,10 @@ async def test_a_malformed_report_is_refused(served: Served, report: bytes) -> N
 
 
 async def test_a_machine_is_handed_its_order_and_reports_what_became_of_it(served: Served) -> None:
+    before = served.certified()
     ada = served.registry.instances.set_machine(placed(served.registry).id, MACHINE)
-    mine = served.certificates.issue(served.request, MACHINE, cell=ada.cell, instance_id=ada.id)
+    fresh = openssl.request(openssl.make()).decode()
+    mine = served.certificates.issue(fresh, MACHINE, cell=ada.cell, instance_id=ada.id)
     now = served.registry.now()
     order = BreakGlass(
         *("0" * 32, ada.id, MACHINE, "text", "signature", "192.0.2.7/32", HOST_KEY, "", "cut", now),
@@ -457,4 +475,20 @@ async def test_a_machine_is_handed_its_order_and_reports_what_became_of_it(serve
     assert await orders_of(served, mine, report) == handed
     assert served.registry.break_glass.ssh_host(MACHINE) == SshHost(HOST_KEY)
     assert [one.address for one in served.registry.break_glass.list_open()] == ["10.0.0.7"]
-    assert await orders_of(served, served.certified()) == Orders()  # of before it was somebody's
+    # Both were issued within one tick of the registry's clock, so that neither ends the other.
+    assert await orders_of(served, before) == Orders()  # of before it was somebody's
+
+
+async def test_a_machine_that_polls_with_a_renewed_certificate_ends_the_one_before(served: Served) -> None:
+    mine = served.certified()
+    served.clock.turn(60)
+    fresh = Credential.from_json((await served.ask(mine, "/v1/certificate", served.request.encode())).encode())
+    assert '"m-1"' in await served.ask(mine), "until it has installed the new one"
+    assert '"m-1"' in await served.ask(fresh), "which it first asks with before it installs it"
+    assert '"m-1"' in await served.ask(mine)
+    await orders_of(served, fresh)
+    with pytest.raises(MachineRefusedError, match="counts no more"):
+        await served.ask(mine)
+    with pytest.raises(MachineRefusedError, match="counts no more"):
+        await served.ask(mine, "/v1/certificate", served.request.encode())
+    assert '"m-1"' in await served.ask(fresh)

@@ -26,6 +26,21 @@ MADE = Certificate(
 )
 
 
+def pooled(registry: Registry, machine_id: MachineId = MACHINE) -> UnassignedMachine:
+    """A ready machine of the warm pool, with a certificate."""
+    row = registry.unassigned.place(
+        MachineRole.WARM,
+        plan=Plan.LIGHT,
+        server_type="basic",
+        image_id=ImageId("i-2"),
+        choose=lambda _cells: Placement(CELL, "hel1", only_plan=None),
+        why="test",
+    )
+    registry.unassigned.set_machine(row.name, machine_id)
+    registry.certificates.add(replace(MADE, machine_id=machine_id))
+    return registry.unassigned.mark_ready(row.name, api_server_key="key")
+
+
 def test_a_certificate_counts_until_it_runs_out(registry: Registry, clock: TurnedClock) -> None:
     registry.certificates.add(MADE)
     assert registry.certificates.find_valid("a1") == MADE
@@ -70,7 +85,7 @@ def test_no_two_machines_have_one_key(registry: Registry) -> None:
 
 
 def test_a_machine_is_issued_so_many_an_hour(registry: Registry, clock: TurnedClock) -> None:
-    registry.certificates.add(MADE)
+    pooled(registry)
     for number in range(MOST_AN_HOUR - 1):
         registry.certificates.add(replace(MADE, serial=f"b{number}"), renews="a1")
     with pytest.raises(UnavailableError, match="machine m-1 was issued 12 certificates within an hour"):
@@ -108,7 +123,8 @@ def next_of(registry: Registry, instance: Instance) -> UnassignedMachine:
         instance_id=instance.id,
     )
     registry.unassigned.set_machine(row.name, MachineId("m-2"))
-    registry.certificates.add(replace(MADE, serial="b2", key="n" * 64, machine_id=MachineId("m-2")))
+    own = replace(MADE, machine_id=MachineId("m-2"), instance_id=instance.id, cell=CELL)
+    registry.certificates.add(replace(own, serial="b2", key="n" * 64))
     return row
 
 
@@ -142,3 +158,69 @@ def test_a_machine_that_an_instance_leaves_proves_nothing_from_that_moment(
     assert registry.certificates.find_valid("a1")
     what(registry, instance)
     assert registry.certificates.find_valid("a1") is None
+
+
+def _claimed(registry: Registry, row: UnassignedMachine) -> Instance | None:
+    return registry.assignments.claim(registry.users.resolve("bob", create=True), row.name, plan=Plan.LIGHT)
+
+
+def _lent(registry: Registry, row: UnassignedMachine) -> Instance | None:
+    registry.assignments.lend(row.name, None, why="drill")
+    return None
+
+
+def _moved_to(registry: Registry, row: UnassignedMachine) -> Instance | None:
+    return registry.assignments.cut_over(placed(registry).id, row.name)
+
+
+@pytest.mark.parametrize("assign", [_claimed, _lent, _moved_to])
+def test_a_machine_that_was_nobodys_proves_nothing_by_that_from_the_moment_it_is_somebodys(
+    registry: Registry, assign: Callable[[Registry, UnassignedMachine], Instance | None]
+) -> None:
+    row = pooled(registry)
+    registry.certificates.add(replace(MADE, serial="b2"), renews="a1")
+    instance = assign(registry, row)
+    assert registry.certificates.list_revoked() == ["a1", "b2"]
+    with pytest.raises(RefusedError, match="counts no more"):
+        registry.certificates.add(replace(MADE, serial="c3"), renews="b2")
+    if instance:
+        own = replace(MADE, serial="d4", instance_id=instance.id, cell=instance.cell)
+        with pytest.raises(KeyTakenError, match="the key that it had before it changed hands"):
+            registry.certificates.add(own)
+        registry.certificates.add(replace(own, key="n" * 64))
+        registry.certificates.add(replace(own, serial="e5", key="n" * 64), renews="d4")
+
+
+def test_a_certificate_of_a_former_role_is_not_renewed_even_where_nobody_revoked_it(registry: Registry) -> None:
+    instance = on_a_machine(registry)
+    own = replace(MADE, instance_id=instance.id, cell=instance.cell)
+    for number, names in enumerate((MADE, replace(own, cell=None), replace(own, instance_id=None))):
+        held = replace(names, serial=f"f{number}", key=f"{number}" * 64)
+        registry.certificates.add(held)
+        with pytest.raises(RefusedError, match="no more"):
+            registry.certificates.add(replace(held, serial="x"), renews=held.serial)
+    registry.certificates.add(replace(own, serial="y"), renews="a1")
+
+
+def test_what_hermesops_of_before_gave_a_machine_with_its_old_key_is_still_renewed(registry: Registry) -> None:
+    row = pooled(registry)
+    instance = _claimed(registry, row)
+    assert instance
+    own = replace(MADE, serial="b2", instance_id=instance.id, cell=instance.cell)
+    with registry._database.writing() as before:
+        before.execute(certificates.insert().values(vars(own)))
+    registry.certificates.add(replace(own, serial="c3"), renews="b2")
+    assert registry.certificates.find_valid("c3")
+
+
+def test_a_renewed_certificate_ends_those_before_it_once_it_is_shown(registry: Registry, clock: TurnedClock) -> None:
+    pooled(registry)
+    clock.turn(60)
+    registry.certificates.add(replace(MADE, serial="b2"), renews="a1")
+    assert registry.certificates.find_valid("a1"), "its answer may have been lost"
+    (fresh, before) = registry.certificates.list(MACHINE)
+    assert (fresh.serial, registry.certificates.supersede(before)) == ("b2", 0)
+    assert registry.certificates.supersede(fresh) == 1
+    assert registry.certificates.supersede(fresh) == 0
+    assert registry.certificates.find_valid("b2")
+    assert registry.certificates.list_revoked() == ["a1"]

@@ -15,7 +15,11 @@ from hermesops.registry.repositories.leases import require_lease
 from hermesops.registry.repositories.machines.unassigned_machines import UnassignedMachineRepository, locked_in
 from hermesops.registry.schema.tables import hermes_instances, unassigned_machines
 from hermesops.registry.transactions.place_instance import NewMachine, PlacementTransactions
-from hermesops.registry.transactions.revoke_credentials import raise_token_floor, revoke_machine
+from hermesops.registry.transactions.revoke_credentials import (
+    raise_token_floor,
+    revoke_machine,
+    revoke_of_others,
+)
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -41,8 +45,9 @@ class AssignmentTransactions(Repository):
     ) -> Instance | None:
         """Turn a machine of the warm pool into a user's instance: the machine's row is replaced by the instance's.
 
-        The instance has the machine's name, cell and API key, so that nothing of the cell changes. Concurrent claims
-        and retirements wait for one another. ``lease`` is of ``machine_subject(name)``.
+        The instance has the machine's name, cell and API key, so that nothing of the cell changes. What the machine
+        proved itself with while it was nobody's counts no more. Concurrent claims and retirements wait for one another.
+        ``lease`` is of ``machine_subject(name)``.
 
         Returns:
             The user's instance (the living one where there was one: the machine then stays in the pool); ``None`` when
@@ -62,6 +67,8 @@ class AssignmentTransactions(Repository):
             instance = self._placements.write_in(connection, user, plan, machine)
             if instance.machine_name == name:
                 connection.execute(unassigned_machines.delete().where(unassigned_machines.c.name == name))
+                now = self._database.now(connection)
+                revoke_of_others(connection, row.machine_id, instance.id, now, "its machine was claimed")
                 self._note(
                     connection, "machine_claimed", machine_subject(name), after={"instance": instance.id}, why=why
                 )
@@ -87,6 +94,9 @@ class AssignmentTransactions(Repository):
                 "api_server_key": None,
             }
             connection.execute(unassigned_machines.update().where(unassigned_machines.c.name == name).values(lent))
+            revoke_machine(
+                connection, row.machine_id, self._database.now(connection), "its machine was lent to a drill"
+            )
             self._note(connection, "machine_lent", machine_subject(name), after={"instance": instance_id}, why=why)
             return True
 
@@ -153,6 +163,9 @@ class AssignmentTransactions(Repository):
             }
             connection.execute(unassigned_machines.insert().values(previous))
             revoke_machine(connection, held.vm_id, previous["created_at"], f"its instance is on {name} now")
+            revoke_of_others(
+                connection, row.machine_id, instance_id, previous["created_at"], f"{instance_id} is on it now"
+            )
             moved = {name: getattr(row, name) for name in ("cell", "server_type", "region", "image_id")}
             moved |= {"machine_name": name, "machine_wanted": True, "epoch": details.epoch + 1}
             update_details(connection, instance_id, **moved)

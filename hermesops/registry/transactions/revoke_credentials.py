@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from hermesops.model.ids import InstanceId
 from hermesops.model.unassigned_machine import UnassignedStatus
-from hermesops.registry.repositories.credentials.certificates import OF_MACHINES
+from hermesops.registry.repositories.credentials.certificates import OF_MACHINES, revoke_former_roles
 from hermesops.registry.repositories.machines.data_keys import destroy_data_keys
 from hermesops.registry.schema.tables import instance_details, ssh_hosts, unassigned_machines
 
@@ -18,6 +18,15 @@ def revoke_machine(connection: "sa.Connection", machine_id: str | None, now: dat
     if machine_id:
         connection.execute(ssh_hosts.delete().where(ssh_hosts.c.machine_id == machine_id))
         OF_MACHINES.revoke(connection, machine_id, now, why)
+
+
+def revoke_of_others(
+    connection: "sa.Connection", machine_id: str | None, instance_id: InstanceId | None, now: datetime, why: str
+) -> None:
+    """Revoke what a machine that changes hands proves to be somebody else's, or nobody's, and forget its host key."""
+    if machine_id:
+        connection.execute(ssh_hosts.delete().where(ssh_hosts.c.machine_id == machine_id))
+        revoke_former_roles(connection, machine_id, instance_id, now, why)
 
 
 def give_up_machine(connection: "sa.Connection", machine_id: str | None, now: datetime) -> None:

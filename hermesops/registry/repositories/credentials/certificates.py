@@ -13,9 +13,16 @@ import sqlalchemy as sa
 
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.certificate import Caller, Certificate, KeyTakenError
-from hermesops.model.ids import MachineId
+from hermesops.model.ids import InstanceId, MachineId
 from hermesops.registry.repositories.base import Repository
-from hermesops.registry.schema.tables import authorities, certificates, relay_callers
+from hermesops.registry.schema.tables import (
+    authorities,
+    certificates,
+    hermes_instances,
+    instance_details,
+    relay_callers,
+    unassigned_machines,
+)
 
 MOST_AN_HOUR = 12
 """Certificates issued to one holder within an hour after which it may not renew; it needs one in days."""
@@ -79,6 +86,11 @@ class CertificateTable:
         revoked = self.table.update().where(self.holder == holder, self._is_good(now))
         return connection.execute(revoked.values(revoked_at=now, why=why)).rowcount
 
+    def revoke_where(self, connection: sa.Connection, which: sa.ColumnElement[bool], now: datetime, why: str) -> int:
+        """Revoke the valid certificates that a condition names; returns how many."""
+        revoked = self.table.update().where(which, self._is_good(now)).values(revoked_at=now, why=why)
+        return connection.execute(revoked).rowcount
+
     def list_revoked(self, connection: sa.Connection, now: datetime) -> Sequence[str]:
         """Serials of certificates that were revoked and have not expired."""
         columns = self.table.c
@@ -91,6 +103,44 @@ class CertificateTable:
 
 OF_MACHINES = CertificateTable(certificates, certificates.c.machine_id, "machine")
 OF_SERVICES = CertificateTable(relay_callers, relay_callers.c.name, "service")
+
+
+def revoke_former_roles(
+    connection: sa.Connection, machine_id: str, instance_id: InstanceId | None, now: datetime, why: str
+) -> None:
+    """Revoke every valid certificate of a machine that names another instance than this one, or none."""
+    columns = certificates.c
+    is_former = sa.and_(columns.machine_id == machine_id, columns.instance_id.is_distinct_from(instance_id))
+    connection.execute(sa.select(columns.serial).where(is_former).with_for_update()).all()  # as in ``revoke``
+    OF_MACHINES.revoke_where(connection, is_former, now, why)
+
+
+def _present_roles(connection: sa.Connection, machine_id: str) -> set[tuple[str | None, str | None]]:
+    """Cell and instance that a machine's certificate may name: of the instance on it, or that it is kept for."""
+    instances, details, unassigned = hermes_instances.c, instance_details, unassigned_machines.c
+    on_it = (
+        sa.select(details.c.cell, instances.id)
+        .join(details, details.c.instance_id == instances.id)
+        .where(instances.vm_id == machine_id)
+    )
+    kept = sa.select(unassigned.cell, unassigned.instance_id).where(
+        unassigned.machine_id == machine_id, unassigned.wanted
+    )
+    found = {(row.cell, row.id) for row in connection.execute(on_it)}
+    for row in connection.execute(kept):
+        found |= {(row.cell, row.instance_id)} if row.instance_id else {(None, None)}
+    return found
+
+
+def _refuse_former_role(connection: sa.Connection, made: Certificate) -> None:
+    """Refuse a machine names that are not its present ones.
+
+    Raises:
+        RefusedError: It is another instance's, nobody's, or gone.
+    """
+    if (made.cell, made.instance_id) not in _present_roles(connection, made.machine_id):
+        whose = made.instance_id or "nobody"
+        raise RefusedError(f"machine {made.machine_id} belongs to {whose} in {made.cell or 'no cell'} no more")
 
 
 class CertificateRepository(Repository):
@@ -121,8 +171,8 @@ class CertificateRepository(Repository):
                 workflow issues one.
 
         Raises:
-            KeyTakenError: Its key is another machine's.
-            RefusedError: The certificate to renew is not valid.
+            KeyTakenError: Its key is another machine's, or was this machine's before it was this instance's.
+            RefusedError: The certificate to renew is not valid, or names whom the machine belongs to no more.
             UnavailableError: The machine renewed too often within an hour.
         """
         columns = certificates.c
@@ -131,9 +181,14 @@ class CertificateRepository(Repository):
             OF_MACHINES.delete_expired(connection, now)
             if renews:
                 OF_MACHINES.refuse_uncounted(connection, renews, now)
-            same = sa.select(columns.machine_id).where(columns.key == made.key, columns.machine_id != made.machine_id)
+                _refuse_former_role(connection, made)
+            taken = columns.machine_id != made.machine_id
+            if not renews:  # whoever had the machine before may have its key
+                taken |= columns.instance_id.is_distinct_from(made.instance_id)
+            same = sa.select(columns.machine_id).where(columns.key == made.key, taken)
             if (other := connection.execute(same.limit(1)).scalar()) is not None:
-                raise KeyTakenError(f"machine {made.machine_id} asks with the key of machine {other}")
+                whose = f"of machine {other}" if other != made.machine_id else "that it had before it changed hands"
+                raise KeyTakenError(f"machine {made.machine_id} asks with the key {whose}")
             if renews:
                 OF_MACHINES.refuse_many(connection, made.machine_id, now)
             connection.execute(certificates.insert().values({**vars(made), "issued_at": now}))
@@ -143,6 +198,21 @@ class CertificateRepository(Repository):
         with self._database.reading() as connection:
             row = OF_MACHINES.find_good(connection, serial, self._database.now(connection))
         return Certificate(**row._asdict()) if row else None
+
+    def supersede(self, held: Certificate) -> int:
+        """Revoke the certificates that a machine had before one that it shows; returns how many.
+
+        A renewed certificate is the machine's last one from the moment it is used: a copy of an older one is then
+        worth nothing. Until then the older one counts, or a machine whose answer was lost could not ask again.
+        """
+        columns = certificates.c
+        older = sa.and_(columns.machine_id == held.machine_id, columns.issued_at < held.issued_at)
+        is_any = sa.select(columns.serial).where(older, columns.revoked_at.is_(None)).limit(1)
+        if self._row(is_any) is None:
+            return 0
+        with self._database.writing() as connection:
+            now = self._database.now(connection)
+            return OF_MACHINES.revoke_where(connection, older, now, f"{held.serial} took its place")
 
     def find(self, serial: str) -> Certificate | None:
         """The certificate of that serial, valid or not."""
