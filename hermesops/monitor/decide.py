@@ -31,7 +31,13 @@ FAILED_REBOOTS = 2
 """Reboots in a row after which a machine that still does not answer is replaced."""
 
 ASKS_AT_ONCE = 20
-"""How many machines are asked in one pass; those silent for longest come first."""
+"""How many machines are asked in one pass; those not repaired lately come first, then those silent for longest."""
+
+_KEPT_SHARE = 0.4
+"""Of a cell's repairs, and of the fleet's, what is kept for instances that were not repaired within a day.
+
+Machines that play dead again and again use up the rest.
+"""
 
 _HOUR_S, _DAY_S = 3_600.0, 86_400.0
 
@@ -53,8 +59,8 @@ class Policy:
     Attributes:
         reboots_per_hour: Of one instance.
         replacements_per_day: Of one instance.
-        cell_repairs_per_hour: In one cell.
-        repairs_per_hour: In all.
+        cell_repairs_per_hour: Instances of one cell; a second repair of the same one is within its own limits.
+        repairs_per_hour: Instances in all.
         silent_share: Share of the instances, or of a cell's, that may be silent at once; above it nothing is repaired.
     """
 
@@ -232,8 +238,9 @@ def suspicion(one: InstanceFacts, *, knows_heartbeats: bool) -> str:
 def decide(fleet: FleetFacts, policy: Policy) -> Verdict:
     """Decide about every instance that seems dead; the others get no decision."""
     found = [(one, why) for one in fleet.instances if (why := suspicion(one, knows_heartbeats=fleet.knows_heartbeats))]
-    # Silent for longest first; one that never sent a heartbeat comes last.
-    found.sort(key=lambda pair: (-(pair[0].silence_s or 0.0), pair[0].id))
+    repaired = {one.instance_id for one in fleet.repairs}
+    # Not repaired within the day first, then silent for longest; of these one that never sent a heartbeat comes last.
+    found.sort(key=lambda pair: (pair[0].id in repaired, -(pair[0].silence_s or 0.0), pair[0].id))
     judging = _Judging(fleet, policy, [one for one, _ in found])
     decisions = [judging.about(one, why) for one, why in found]
     is_allowed = policy.actions is not Actions.NONE and StopReason.FLEET_SILENT not in judging.stopped
@@ -256,14 +263,11 @@ class _Judging:
         self.stopped: dict[StopReason, str] = {}
         self._of: dict[InstanceId, list[PastRepair]] = {}
         cells = {one.id: one.cell for one in fleet.instances}
-        self._in_fleet = 0
-        self._in_cell: Counter[CellName] = Counter()
+        self._in_hour: dict[InstanceId, CellName | None] = {}
         for repair in fleet.repairs:
             self._of.setdefault(repair.instance_id, []).append(repair)
             if repair.began_s <= _HOUR_S:
-                self._in_fleet += 1
-                if repair.instance_id in cells:
-                    self._in_cell[cells[repair.instance_id]] += 1
+                self._in_hour[repair.instance_id] = cells.get(repair.instance_id)
         idle = Counter(one.cell for one in fleet.instances if not one.busy)
         silent = Counter(one.cell for one in suspects)
         allowed = most_silent(policy.silent_share, idle.total())
@@ -292,8 +296,7 @@ class _Judging:
             return wanted
         if refusal := self._refusal(one, wanted):
             return _about(LeaveAlone, one, f"{wanted.why}; {refusal}")
-        self._in_fleet += 1
-        self._in_cell[one.cell] += 1
+        self._in_hour[one.id] = one.cell
         return wanted
 
     def _ask(self, one: InstanceFacts, why: str) -> Ask | LeaveAlone:
@@ -349,10 +352,16 @@ class _Judging:
             )
         if own := self._own_limit(one, wanted):
             return own
-        if self._in_cell[one.cell] >= self._policy.cell_repairs_per_hour:
-            return self._stop(StopReason.CELL_LIMIT, f"{self._in_cell[one.cell]} repairs in {one.cell} within an hour")
-        if self._in_fleet >= self._policy.repairs_per_hour:
-            return self._stop(StopReason.FLEET_LIMIT, f"{self._in_fleet} repairs within an hour")
+        others = [cell for instance_id, cell in self._in_hour.items() if instance_id != one.id]
+        limits = (
+            (StopReason.CELL_LIMIT, others.count(one.cell), self._policy.cell_repairs_per_hour, f" in {one.cell}"),
+            (StopReason.FLEET_LIMIT, len(others), self._policy.repairs_per_hour, ""),
+        )
+        for reason, used, most, where in limits:
+            if used >= most:
+                return self._stop(reason, f"{used} instances repaired{where} within an hour")
+            if one.id in self._of and used >= most - math.floor(_KEPT_SHARE * most):
+                return f"{used} instances repaired{where} within an hour, and the rest is for those not repaired lately"
         return ""
 
     def _own_limit(self, one: InstanceFacts, wanted: Repairing) -> str:
