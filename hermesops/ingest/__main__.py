@@ -12,7 +12,7 @@ from hermesops.ingest.nginx import Nginx
 from hermesops.ingest.remote_write import load_snappy
 from hermesops.ingest.revocations import fetch, update
 from hermesops.ingest.senders import Limits, Senders
-from hermesops.ingest.server import Gate, GateServer, HostFigures, MetricsServer, Prometheus
+from hermesops.ingest.server import SWITCH_S, Gate, GateServer, HostFigures, MetricsServer, Prometheus
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -22,6 +22,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _serve(given: argparse.Namespace) -> int:
+    sys.setswitchinterval(SWITCH_S)
     limits = Limits(**{one.name: getattr(given, one.name) for one in fields(Limits)})
     write = Prometheus("127.0.0.1", given.prometheus_port).write
     figures = HostFigures(Nginx(given.nginx_port, given.authorities), given.revocations)

@@ -1,6 +1,8 @@
 """Heartbeats, as Prometheus has them: one question for all instances, and answers of which nothing is believed. Pure.
 
-The samples come from users' machines. The ingest vouches for the label ``instance_id``, not for times and values.
+hermes-ingest keeps the newest heartbeat of each machine and tells it as the platform's own figure, so that no machine
+can send so much that this question takes too long. It vouches for the label ``instance_id``, not for times and values,
+which are the machines'.
 """
 
 from collections.abc import Iterable
@@ -10,8 +12,9 @@ from typing import Any
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId
 
-METRIC = "hermes_metrics_timestamp_seconds"
-"""When hermes-node wrote its metrics, by its machine's clock: the heartbeat."""
+METRIC, SAMPLED = "hermes_platform_heartbeat_timestamp_seconds", "hermes_platform_heartbeat_sampled_timestamp_seconds"
+"""When hermes-node wrote its metrics, by its machine's clock: the heartbeat; and when these were read on the machine (a
+collector may go on when hermes-node does not). Both as hermes-ingest tells them, each of one machine."""
 
 _WRITTEN, _SAMPLED, _GATEWAY = "written", "sampled", "gateway"
 
@@ -20,13 +23,19 @@ def _labelled(expression: str, what: str) -> str:
     return f'label_replace({expression}, "what", "{what}", "", "")'
 
 
-QUERY = (
-    f"{_labelled(f'max by (instance_id) ({METRIC})', _WRITTEN)} or "
-    f"{_labelled(f'max by (instance_id) (timestamp({METRIC}))', _SAMPLED)} or "
-    f"{_labelled('max by (instance_id, status) (hermes_agent_health) == 1', _GATEWAY)}"
+def _last(metric: str) -> str:
+    """The last value within five minutes: a restart of the platform's services is nobody's silence."""
+    return f'last_over_time({metric}{{origin="platform"}}[5m])'
+
+
+QUERY = " or ".join(
+    (
+        _labelled(f"max by (instance_id) ({_last(METRIC)})", _WRITTEN),
+        _labelled(f"max by (instance_id) ({_last(SAMPLED)})", _SAMPLED),
+        _labelled(f"max by (instance_id, status) ({_last('hermes_platform_heartbeat_agent_health')}) == 1", _GATEWAY),
+    )
 )
-"""The heartbeats of all instances, when each was sampled (a collector may go on when hermes-node does not), and how
-hermes-node found its gateway."""
+"""The heartbeats of all instances, when each was sampled, and how hermes-node found its gateway."""
 
 _CLOCK_S = 5.0
 """Seconds by which a heartbeat may be in the future; one further ahead is none."""

@@ -470,7 +470,9 @@ async def test_the_monitor_reads_heartbeats_of_machines_and_tells_of_instances(h
     context = ssl.create_default_context(cafile=str(monitor.authorities))
     context.load_cert_chain(monitor.certificate, monitor.key)
     now = time.time()
-    assert write(host, machine, body(METRIC, at_s=now - 3, value=now - 8)) < 300
+    assert write(host, machine, body("hermes_metrics_timestamp_seconds", at_s=now - 3, value=now - 8)) < 300
+    forged = body(METRIC, ("origin", "platform"), at_s=now, value=now)
+    assert write(host, machine, forged) < 300
     metrics = PlatformMetrics(
         MonitoringClient(f"{host.url}/prometheus", lambda: context, keeps=True),
         MonitoringClient(host.url, lambda: context, keeps=True),
@@ -494,6 +496,7 @@ async def test_the_monitor_reads_heartbeats_of_machines_and_tells_of_instances(h
         await metrics.push(Exposition(()).text({**told, **many}, now_s=0.0))
     finally:
         await metrics.aclose()
+    assert host.query(f'count({METRIC}{{instance_id="{instance}"}})')[0][1] == 1, "the platform's own alone"
     assert host.query('count(hermesops_instance_expected{source="hermesops-monitor"})')[0][1] == 20_000
     [(labels, value)] = host.query("hermesops_instance_backup_age_seconds")
     assert (labels["instance_id"], value) == (instance, 123_456.789)

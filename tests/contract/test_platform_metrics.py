@@ -14,7 +14,7 @@ import pytest
 from hermesops.app.adapters import platform_metrics
 from hermesops.app.adapters.platform_metrics import PlatformMetrics
 from hermesops.errors import UnavailableError
-from hermesops.monitor.heartbeats import METRIC, QUERY, parse
+from hermesops.monitor.heartbeats import METRIC, QUERY, SAMPLED, parse
 from hermesops.telemetry.client import MonitoringClient
 from tests.support.real import prometheus
 from tests.support.suite.prerequisites import require
@@ -61,14 +61,19 @@ async def test_a_real_prometheus_tells_heartbeats_of_all_instances_in_one_answer
     assert programs
     now = time.time()
     past = [
-        prometheus.Series(METRIC, "gauge", {"instance_id": one, "machine": machine}, [(now - 40, written)])
+        prometheus.Series(
+            metric, "gauge", {"instance_id": one, "machine": machine, "origin": "platform"}, [(now - 38, value)]
+        )
         for one, machine, written in (
             ("ada", "m1", now - 45),
             ("ada", "m2", now - 70),
             ("bob", "m3", float("nan")),
             ("cleo", "m4", now + 9_999),
         )
+        for metric, value in ((METRIC, written), (SAMPLED, now - 40))
     ]
+    # As any machine may write it.
+    past.append(prometheus.Series(METRIC, "gauge", {"instance_id": "dan", "machine": "m5"}, [(now - 38, now - 45)]))
     with prometheus.running(tmp_path, programs, past) as url:
         metrics = PlatformMetrics(MonitoringClient(url, keeps=True))
         beats = parse(await metrics.query(QUERY), now_s=time.time())

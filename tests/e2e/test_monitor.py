@@ -15,7 +15,7 @@ import pytest
 from hermesops.localcloud.faults.kinds import FaultKind
 from hermesops.localcloud.faults.rules import FaultOrder
 from hermesops.localcloud.server.control_client import ControlClient
-from hermesops.monitor.heartbeats import METRIC
+from hermesops.monitor.heartbeats import METRIC, SAMPLED
 from hermesops.waiting import Pending, until
 from tests.support.real import postgresql, prometheus
 from tests.support.real.command import Command, local_world
@@ -36,9 +36,13 @@ def fleet_prometheus(folder: Path, instances: dict[str, float]) -> Iterator[str]
     now = time.time()
     past = [
         prometheus.Series(
-            METRIC, "gauge", {"instance_id": one}, [(now - age - back, now - age - back) for back in (30.0, 15.0, 0.0)]
+            metric,
+            "gauge",
+            {"instance_id": one, "origin": "platform"},
+            [(now - age - back, now - age - back) for back in (30.0, 15.0, 0.0)],
         )
         for one, age in instances.items()
+        for metric in (METRIC, SAMPLED)
     ]
     folder.mkdir(exist_ok=True)
     with prometheus.running(folder, programs, past) as url:

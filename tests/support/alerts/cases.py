@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from hermesops.ingest.heartbeats import PREFIX
 from tests.support.alerts.promtool import Case, Kind, Labels
 
 EVERY_S = 15
@@ -59,16 +60,28 @@ def instance(
     reported = seconds if silent_after_s is None else silent_after_s
     return {
         f'hermesops_instance_expected{{instance_id="{name}", cell="{cell}"}}': steady(1, seconds, every_s),
-        of("hermes_metrics_timestamp_seconds", name): growing(every_s, reported, every_s=every_s),
+        of(f"{PREFIX}timestamp_seconds", name): growing(every_s, reported, every_s=every_s),
         of("hermes_agent_up", name): agent or steady(1, reported, every_s),
         of("hermes_gateway_up", name): steady(1, reported, every_s),
     }
 
 
 def of(metric: str, name: str = "ada", **labels: str) -> str:
-    """A series of an instance's machine."""
+    """A series of an instance's machine; of its heartbeat, what the platform tells of it."""
+    if metric.startswith(PREFIX):
+        labels["origin"] = "platform"
     more = "".join(f', {key}="{value}"' for key, value in labels.items())
     return f'{metric}{{instance_id="{name}", cell="cell-1", machine="m-{name}"{more}}}'
+
+
+def anybodys(metric: str, values: str, **labels: str) -> Series:
+    """A series of the platform's host as an instance's machine, one without a user and a service may write it."""
+    more = "".join(f', {key}="{value}"' for key, value in labels.items())
+    return {
+        of(metric, **labels): values,
+        f'{metric}{{machine="m-pool"{more}}}': values,
+        f'{metric}{{source="web"{more}}}': values,
+    }
 
 
 def busy(name: str, seconds: int, every_s: int = EVERY_S) -> Series:
@@ -155,7 +168,9 @@ def _cells(lost: str, seconds: int, **numbers: int) -> Series:
     return found
 
 
-_HEARTBEAT = of("hermes_metrics_timestamp_seconds")
+_HEARTBEAT = of(f"{PREFIX}timestamp_seconds")
+_OFFSET = of(f"{PREFIX}clock_offset_seconds")
+_FENCED = of(f"{PREFIX}fenced")
 
 
 def _flapping(seconds: int, *, heard_s: int, silent_s: int) -> str:
@@ -226,7 +241,7 @@ HEARTBEATS: dict[str, tuple[Case, ...]] = {
             _cells("", 900, **{"cell-1": 2, "cell-2": 4})
             | instance("cell-1-0", 900, silent_after_s=300)
             | instance("cell-1-1", 900, silent_after_s=330)
-            | {of("hermes_metrics_timestamp_seconds", "cell-1-1"): f"{growing(15, 315)} 328"},
+            | {of(f"{PREFIX}timestamp_seconds", "cell-1-1"): f"{growing(15, 315)} 328"},
             {395: (), 400: (), 410: ({"instance_id": "cell-1-0", "cell": "cell-1"},)},
         ),
         Case(
@@ -252,7 +267,7 @@ HEARTBEATS: dict[str, tuple[Case, ...]] = {
             "a machine that says its clock is off, though it is not, is not made healthy for longer than it lives",
             monitor(1200)
             | instance("ada", 1200, silent_after_s=300)
-            | {of("hermes_clock_offset_seconds"): f"{then((0, 285))} {then((86400, 15))} _x60"},
+            | {_OFFSET: f"{then((0, 285))} {then((86400, 15))} _x60"},
             {300: (ADA,), 1100: (ADA,)},
         ),
         Case(
@@ -260,7 +275,10 @@ HEARTBEATS: dict[str, tuple[Case, ...]] = {
             "a clock that is 100 s behind, and known to be, is not silence",
             monitor(900)
             | instance("ada", 900)
-            | {_HEARTBEAT: growing(15, 900, begin=-100), of("hermes_clock_offset_seconds"): steady(100, 900)},
+            | {
+                _HEARTBEAT: growing(15, 900, begin=-100),
+                _OFFSET: steady(100, 900),
+            },
             {120: (), 400: (), 900: ()},
         ),
         Case(
@@ -268,13 +286,27 @@ HEARTBEATS: dict[str, tuple[Case, ...]] = {
             "a clock that is an hour ahead, and known to be, is not silence: the ingest counts its samples as of now",
             monitor(900)
             | instance("ada", 900, silent_after_s=600)
-            | {_HEARTBEAT: growing(15, 600, begin=3600), of("hermes_clock_offset_seconds"): steady(-3600, 600)},
+            | {
+                _HEARTBEAT: growing(15, 600, begin=3600),
+                _OFFSET: steady(-3600, 600),
+            },
             {120: (), 690: (), 695: (ADA,)},
         ),
         Case(
             Kind.HOSTILE,
+            "what a machine writes as its heartbeat, or as the platform's word of one, is looked at by nobody",
+            monitor(900)
+            | instance("ada", 900, silent_after_s=300)
+            | {
+                f'{metric}{{instance_id="ada", cell="cell-1", machine="m-ada"}}': growing(15, 900)
+                for metric in ("hermes_metrics_timestamp_seconds", f"{PREFIX}timestamp_seconds")
+            },
+            {390: (), 395: (ADA,), 800: (ADA,)},
+        ),
+        Case(
+            Kind.HOSTILE,
             "an offset that is NaN does not hide a heartbeat",
-            world(900) | {of("hermes_clock_offset_seconds"): steady("NaN", 900)},
+            world(900) | {_OFFSET: steady("NaN", 900)},
             {400: (), 900: ()},
         ),
         Case(
@@ -282,9 +314,9 @@ HEARTBEATS: dict[str, tuple[Case, ...]] = {
             "a machine that is fenced does not speak for its instance; its replacement does",
             monitor(900)
             | instance("ada", 900)
-            | {of("hermes_fenced"): steady(1, 900)}
+            | {_FENCED: steady(1, 900)}
             | {
-                'hermes_metrics_timestamp_seconds{instance_id="ada", machine="m-2"}': (
+                'hermes_platform_heartbeat_timestamp_seconds{instance_id="ada", machine="m-2", origin="platform"}': (
                     f"_x20 {growing(15, 600, begin=300)}"
                 )
             },
@@ -318,22 +350,14 @@ HEARTBEATS: dict[str, tuple[Case, ...]] = {
             Kind.FIRES,
             "one of the two is heard again at 600 s: what is left belongs to the loss, for half an hour after it",
             _cells("cell-1", 3600, **{"cell-1": 2, "cell-2": 4})
-            | {
-                of(
-                    "hermes_metrics_timestamp_seconds", "cell-1-0"
-                ): f"{growing(15, 300)} _x19 {growing(15, 3000, begin=600)}"
-            },
+            | {of(f"{PREFIX}timestamp_seconds", "cell-1-0"): f"{growing(15, 300)} _x19 {growing(15, 3000, begin=600)}"},
             {385: (LOST,), 900: (LOST,), 2300: (LOST,), 2700: (LOST,), 2800: ()},
         ),
         Case(
             Kind.BELOW,
             "both are silent for a moment, and then one of them: that is a machine",
             _cells("cell-1", 900, **{"cell-1": 2, "cell-2": 4})
-            | {
-                of(
-                    "hermes_metrics_timestamp_seconds", "cell-1-0"
-                ): f"{growing(15, 300)} _x4 {growing(15, 525, begin=375)}"
-            },
+            | {of(f"{PREFIX}timestamp_seconds", "cell-1-0"): f"{growing(15, 300)} _x4 {growing(15, 525, begin=375)}"},
             {370: (), 385: (), 900: ()},
         ),
         Case(
@@ -713,8 +737,8 @@ MACHINE: dict[str, tuple[Case, ...]] = {
     "ClockOff": (
         *_simple(
             world(900),
-            {of("hermes_clock_offset_seconds"): then((0, 300), (-11, 600))},
-            {of("hermes_clock_offset_seconds"): then((0, 300), (10, 600))},
+            {_OFFSET: then((0, 300), (-11, 600))},
+            {_OFFSET: then((0, 300), (10, 600))},
             425,
             ADA,
             seconds=900,
@@ -723,7 +747,7 @@ MACHINE: dict[str, tuple[Case, ...]] = {
         Case(
             Kind.FIRES,
             "a clock that is behind",
-            world(900) | {of("hermes_clock_offset_seconds"): then((0, 300), (70, 600))},
+            world(900) | {_OFFSET: then((0, 300), (70, 600))},
             {425: (ADA,)},
         ),
     ),
@@ -854,7 +878,7 @@ def _explained(fleet: int, gone: int) -> tuple[Case, ...]:
             Kind.BELOW,
             f"{gone} of {fleet} machines are silent for ten minutes",
             every
-            | of_those(heard, "hermes_metrics_timestamp_seconds")
+            | of_those(heard, f"{PREFIX}timestamp_seconds")
             | of_those(gaps, "hermes_agent_up", "hermes_gateway_up"),
             never,
         ),
@@ -1131,12 +1155,14 @@ _BREAK_GLASS: Labels = {"instance_id": "ada"}
 
 def _up(service: str) -> str:
     """Whether Prometheus reaches a service beside it."""
-    return f'up{{job="platform", service="{service}"}}'
+    return f'up{{job="platform", origin="platform", service="{service}"}}'
 
 
-_DATABASE = 'hermes_platform_postgresql_{}{{job="host", service="host-exporter"}}'
+_DATABASE = 'hermes_platform_postgresql_{}{{job="host", origin="platform", service="host-exporter"}}'
 _BACKUP = _DATABASE.format("backup_timestamp_seconds").replace("}", ', type="TYPE"}')
-_WRITTEN = 'node_textfile_mtime_seconds{job="host", file="/var/lib/hermes-platform/metrics/FILE.prom"}'
+_WRITTEN = (
+    'node_textfile_mtime_seconds{job="host", origin="platform", file="/var/lib/hermes-platform/metrics/FILE.prom"}'
+)
 
 
 def _way(name: str) -> str:
@@ -1172,7 +1198,9 @@ PLATFORM: dict[str, tuple[Case, ...]] = {
             "nginx does not answer",
             {
                 _up("ingest"): steady(1, 900),
-                'hermes_platform_nginx_up{job="platform", service="ingest"}': then((1, 300), (0, 600)),
+                'hermes_platform_nginx_up{job="platform", origin="platform", service="ingest"}': then(
+                    (1, 300), (0, 600)
+                ),
             },
             {325: (), 335: ({"service": "nginx"},)},
             severity="page",
@@ -1180,7 +1208,7 @@ PLATFORM: dict[str, tuple[Case, ...]] = {
         Case(
             Kind.FIRES,
             "the exporter of the host does not answer: of disk and database nobody knows anything",
-            {'up{job="host", service="host-exporter"}': then((1, 300), (0, 600))},
+            {'up{job="host", origin="platform", service="host-exporter"}': then((1, 300), (0, 600))},
             {325: (), 335: ({"service": "host-exporter"},)},
             severity="page",
         ),
@@ -1207,14 +1235,12 @@ PLATFORM: dict[str, tuple[Case, ...]] = {
         ),
         Case(
             Kind.HOSTILE,
-            "a machine that writes such a series is not the platform",
+            "whoever writes such a series is not the platform, least of all a machine without a user",
             world(900)
-            | {
-                of("up", job="platform", service="ingest"): steady(0, 900),
-                of("hermes_platform_nginx_up", job="platform"): steady(0, 900),
-                of("hermes_platform_postgresql_up", job="host"): steady(0, 900),
-                'up{job="host", source="hermesops-worker"}': steady(0, 900),
-            },
+            | anybodys("up", steady(0, 900), job="platform", service="ingest")
+            | anybodys("up", steady(0, 900), job="host", service="nginx")
+            | anybodys("hermes_platform_nginx_up", steady(0, 900), job="platform")
+            | anybodys("hermes_platform_postgresql_up", steady(0, 900), job="host"),
             {600: (), 900: ()},
             severity="page",
         ),
@@ -1239,13 +1265,13 @@ PLATFORM: dict[str, tuple[Case, ...]] = {
         Case(
             Kind.FIRES,
             "the list is of 60 s, and no other one comes",
-            {"hermes_platform_revocations_timestamp_seconds": steady(60, 1800)},
+            {'hermes_platform_revocations_timestamp_seconds{origin="platform"}': steady(60, 1800)},
             {960: (), 1015: (), 1030: ({},), 1800: ({},)},
         ),
         Case(
             Kind.BELOW,
             "one comes after 15 minutes",
-            {"hermes_platform_revocations_timestamp_seconds": then((60, 960), (960, 840))},
+            {'hermes_platform_revocations_timestamp_seconds{origin="platform"}': then((60, 960), (960, 840))},
             {960: (), 1030: (), 1800: ()},
         ),
     ),
@@ -1253,13 +1279,13 @@ PLATFORM: dict[str, tuple[Case, ...]] = {
         Case(
             Kind.FIRES,
             "it ends in two weeks",
-            {"hermes_platform_certificate_not_after_timestamp_seconds": steady(1209600 + 299, 900)},
+            {'hermes_platform_certificate_not_after_timestamp_seconds{origin="platform"}': steady(1209600 + 299, 900)},
             {590: (), 610: ({},)},
         ),
         Case(
             Kind.BELOW,
             "a little later",
-            {"hermes_platform_certificate_not_after_timestamp_seconds": steady(1209600 + 901, 900)},
+            {'hermes_platform_certificate_not_after_timestamp_seconds{origin="platform"}': steady(1209600 + 901, 900)},
             {610: (), 900: ()},
         ),
     ),
@@ -1407,7 +1433,7 @@ PLATFORM: dict[str, tuple[Case, ...]] = {
 
 def _space(available: str, mountpoint: str = "/", **labels: str) -> Series:
     """What the platform's host has left of 1,000 bytes."""
-    every = {"job": "host", "mountpoint": mountpoint, **labels}
+    every = {"job": "host", "mountpoint": mountpoint, **(labels or {"origin": "platform"})}
     inside = ", ".join(f'{name}="{value}"' for name, value in every.items())
     return {
         f"node_filesystem_avail_bytes{{{inside}}}": available,
@@ -1417,13 +1443,13 @@ def _space(available: str, mountpoint: str = "/", **labels: str) -> Series:
 
 def _answers(provider: str, status: str, model: str = "m") -> str:
     return (
-        f'hermes_router_provider_answers_total{{job="platform", service="router", provider="{provider}",'
-        f' model="{model}", status="{status}"}}'
+        f'hermes_router_provider_answers_total{{job="platform", origin="platform", service="router",'
+        f' provider="{provider}", model="{model}", status="{status}"}}'
     )
 
 
-_AGE = 'hermes_router_accounts_age_seconds{job="platform", service="router"}'
-_LOST = 'hermes_router_usage_lost_total{job="platform", service="router"}'
+_AGE = 'hermes_router_accounts_age_seconds{job="platform", origin="platform", service="router"}'
+_LOST = 'hermes_router_usage_lost_total{job="platform", origin="platform", service="router"}'
 _OLDEST = 'hermesops_billing_oldest_seconds{state="STATE"}'
 _REFUSED = {
     _answers("anthropic", "401"): then((0, 300), *((number, 15) for number in range(1, 81))),
@@ -1475,20 +1501,18 @@ SHARED: dict[str, tuple[Case, ...]] = {
             | {
                 _DATABASE.format("log_segments_waiting"): then((40, 600), ("_", 60), (40, 540)),
                 _DATABASE.format("repository_up"): steady("NaN", 1200),
-                of("hermes_platform_postgresql_repository_up", job="host"): steady(0, 1200),
-                of("node_textfile_mtime_seconds", job="host", file="postgresql.prom"): steady(0, 1200),
-            },
+            }
+            | anybodys("hermes_platform_postgresql_repository_up", steady(0, 1200), job="host")
+            | anybodys("node_textfile_mtime_seconds", steady(0, 1200), job="host", file="postgresql.prom"),
             {310: ({},), 640: ({},), 1200: ({},)},
         ),
         Case(
             Kind.HOSTILE,
             "a machine that writes such series is nobody",
             world(1200)
-            | {
-                of("hermes_platform_postgresql_log_segments_waiting", job="host"): steady(500, 1200),
-                of("hermes_platform_postgresql_repository_up", job="host"): steady(0, 1200),
-                of("node_textfile_mtime_seconds", job="host", file="postgresql.prom"): steady(0, 1200),
-            },
+            | anybodys("hermes_platform_postgresql_log_segments_waiting", steady(500, 1200), job="host")
+            | anybodys("hermes_platform_postgresql_repository_up", steady(0, 1200), job="host")
+            | anybodys("node_textfile_mtime_seconds", steady(0, 1200), job="host", file="postgresql.prom"),
             {600: (), 1200: ()},
         ),
     ),
@@ -1523,7 +1547,8 @@ SHARED: dict[str, tuple[Case, ...]] = {
             world(900)
             | _space(then((500, 300), (50, 600)))
             | _space(steady(0, 900), "/boot/efi")
-            | _space(steady(0, 900), instance_id="ada"),
+            | _space(steady(0, 900), instance_id="ada")
+            | _space(steady(0, 900), machine="m-pool"),
             {365: (), 900: ()},
             severity="page",
         ),
@@ -1533,7 +1558,9 @@ SHARED: dict[str, tuple[Case, ...]] = {
             {
                 **_space(then((40, 300), ("_", 120), (40, 480))),
                 **_space(steady(40, 900), "/var"),
-                'node_filesystem_size_bytes{job="host", mountpoint="/var"}': then((0, 450), ("NaN", 450)),
+                'node_filesystem_size_bytes{job="host", origin="platform", mountpoint="/var"}': then(
+                    (0, 450), ("NaN", 450)
+                ),
             },
             {65: ({"mountpoint": "/"},), 400: ({"mountpoint": "/"},), 900: ({"mountpoint": "/"},)},
             severity="page",
@@ -1587,7 +1614,9 @@ SHARED: dict[str, tuple[Case, ...]] = {
         Case(
             Kind.HOSTILE,
             "NaN and a machine that writes such a figure are nothing",
-            world(900) | {_AGE: steady("NaN", 900), of("hermes_router_accounts_age_seconds", job="platform"): "500x60"},
+            world(900)
+            | {_AGE: steady("NaN", 900)}
+            | anybodys("hermes_router_accounts_age_seconds", "500x60", job="platform"),
             {600: (), 900: ()},
         ),
     ),
@@ -1638,10 +1667,10 @@ SHARED: dict[str, tuple[Case, ...]] = {
                 **_OTHERS,
                 _answers("anthropic", "401"): then((50, 300), (0, 1200)),
                 _answers("anthropic", "200"): then((900, 300), (0, 1200)),
-                of("hermes_router_provider_answers_total", job="platform", provider="x", status="401"): growing(
-                    1, 1500
-                ),
-            },
+            }
+            | anybodys(
+                "hermes_router_provider_answers_total", growing(1, 1500), job="platform", provider="x", status="401"
+            ),
             dict.fromkeys(range(0, 1500, 30), ()),
             severity="ticket",
         ),

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 
+from hermesops.ingest.heartbeats import PREFIX
 from tests.support.real.prometheus import Series
 
 END = datetime(2026, 1, 15, 14, tzinfo=UTC).timestamp()
@@ -206,7 +207,7 @@ def raw(minutes: int) -> dict[str, str]:
     for number in range(6):
         name, cell = INSTANCES[number]
         labels = f'instance_id="{name}", cell="{cell}", machine="machine-{number:02}"'
-        found[f"hermes_metrics_timestamp_seconds{{{labels}}}"] = f"0+60x{minutes}"
+        found[f'{PREFIX}timestamp_seconds{{{labels}, origin="platform"}}'] = f"0+60x{minutes}"
         for state, value in (("used", 300), ("size", 1000)):
             found[f'hermes_data_bytes{{{labels}, state="{state}"}}'] = f"{value}x{minutes}"
     return {**found, "hermesops_monitor_pass_seconds": f"0.5x{minutes}"}

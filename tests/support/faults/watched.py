@@ -232,7 +232,7 @@ class WatchedFleet:
         """
 
         async def all_there() -> bool | Pending[bool]:
-            heard = await self.query("count by (machine) (hermes_metrics_timestamp_seconds)")
+            heard = await self.query("count by (machine) (hermes_platform_heartbeat_timestamp_seconds)")
             return len(heard) >= len(USERS) or Pending(f"{len(heard)} of {len(USERS)}")
 
         await until(all_there, what="the first figures of every machine", timeout_s=300, every_s=2)

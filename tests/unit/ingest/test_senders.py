@@ -20,7 +20,7 @@ from hermesops.ingest.remote_write import (
     value_in,
     varint,
 )
-from hermesops.ingest.senders import Identity, Limits, Senders
+from hermesops.ingest.senders import Counts, Identity, Limits, Sender, Senders
 from tests.support.suite.cases import each_case
 
 NOW = 1_800_000_000.0
@@ -37,7 +37,7 @@ def written(
     *series: RawSeries, identity: Identity = MACHINE, now: float = NOW, senders: Senders | None = None
 ) -> list[tuple[list[Label], list[tuple[int, float]]]]:
     senders = senders or Senders(Limits())
-    out = senders.sender(identity, now).rewrite(series, now, senders.counts)
+    out = senders.sender(identity, now).rewrite(identity, series, now, senders.counts)
     return [(labels_in(one.labels), [(at, value_in(sample)) for at, sample in one.samples]) for one in series_in(out)]
 
 
@@ -47,14 +47,15 @@ def test_a_series_gets_the_senders_identity_and_keeps_the_rest_sorted() -> None:
     assert samples == [(int(NOW * 1000), 1.0)]
 
 
-@pytest.mark.parametrize("name", [b"instance_id", b"cell", b"machine", b"source"])
+@pytest.mark.parametrize("name", [b"instance_id", b"cell", b"machine", b"source", b"origin"])
 def test_a_machine_that_writes_as_another_writes_as_itself(name: bytes) -> None:
     [(labels, _)] = written(raw((name, b"victim")))
     assert [(k, v) for k, v in labels if k != b"__name__"] == OWN
 
 
 def test_a_machine_without_a_user_has_neither_instance_nor_cell_whatever_it_says() -> None:
-    [(labels, _)] = written(raw((b"instance_id", b"victim"), (b"cell", b"c")), identity=Identity("m-2"))
+    said = raw((b"instance_id", b"victim"), (b"cell", b"c"), (b"origin", b"platform"))
+    [(labels, _)] = written(said, identity=Identity("m-2"))
     assert labels == [(b"__name__", b"hermes_agent_up"), (b"machine", b"m-2")]
 
 
@@ -68,6 +69,9 @@ def test_a_machine_without_a_user_has_neither_instance_nor_cell_whatever_it_says
         raw((b"__hidden", b"x")),
         raw((b"", b"x")),
         raw((b"job", b"platform"), name=b"up"),
+        raw((b"job", b"host"), name=b"up"),
+        raw((b"job", b"heartbeats"), name=b"up"),
+        raw(name=b"hermes_platform_heartbeat_timestamp_seconds"),
         raw(name=b""),
         raw(name=b"a:recorded"),
         raw(name=b"bad name{"),
@@ -102,7 +106,8 @@ def test_what_prometheus_or_rules_would_trip_over_is_left_out_and_counted(series
     ],
 )
 def test_a_service_writes_its_own_metrics_about_any_instance(source: str, name: bytes, *, goes: bool) -> None:
-    found = written(raw((b"instance_id", b"i-9"), (b"source", b"other"), name=name), identity=Identity(source=source))
+    said = raw((b"instance_id", b"i-9"), (b"source", b"other"), (b"origin", b"platform"), name=name)
+    found = written(said, identity=Identity(source=source))
     wanted = [(b"__name__", name), (b"instance_id", b"i-9"), (b"source", source.encode())]
     assert [labels for labels, _ in found] == ([wanted] if goes else [])
 
@@ -141,18 +146,78 @@ def test_a_machine_has_so_many_series_an_hour_and_those_it_has_go_on() -> None:
     assert len(written(fresh, senders=senders, now=NOW + 3600)) == 1
 
 
-def test_a_machine_that_changes_hands_begins_anew() -> None:
+def test_a_machine_that_changes_hands_writes_as_the_new_one_and_no_more_than_one_machine_may() -> None:
+    senders, names = Senders(Limits(series=5)), [raw((b"n", b"%d" % n)) for n in range(5)]
+    both = (MACHINE, Identity("m-1"))
+    [(labels, _)] = written(names[0], senders=senders)
+    assert (b"instance_id", b"i-1") in labels
+    [(labels, _)] = written(names[0], identity=both[1], senders=senders)
+    assert (b"machine", b"m-1") in labels
+    assert b"instance_id" not in dict(labels)
+    for turn in range(20):  # two certificates by turns are one machine
+        written(*names, identity=both[turn % 2], senders=senders)
+    assert senders.sender(MACHINE, NOW).series == 5
+
+
+def test_labels_of_a_machine_take_so_much_memory_an_hour() -> None:
+    senders = Senders(Limits(label_bytes=10_000))
+    found = written(*(raw((b"n", b"%d" % n), (b"x", b"y" * 3000)) for n in range(10)), senders=senders)
+    assert (len(found), dict(senders.counts.dropped)) == (4, {"series": 6})
+
+
+def entered(sender: Sender, now: float = NOW) -> str:
+    """Why a request is refused that then takes nothing."""
+    refusal = sender.enter(now)
+    if not refusal:
+        sender.leave(0, 0.0)
+    return refusal
+
+
+def test_samples_of_a_sender_are_bounded_in_the_long_run_dropped_ones_too() -> None:
+    senders, counts = Senders(Limits(samples_per_s=10, behind_s=60)), Counts()
+    sender, at = senders.sender(MACHINE, NOW), int(NOW * 1000)
+    many = RawSeries(raw().labels, [(at - 90_000, encode_sample(1, at))] * 400 + [(at, encode_sample(1, at))] * 400)
+    assert sender.enter(NOW) == ""
+    sender.rewrite(MACHINE, [many], NOW, counts)
+    sender.leave(counts.read, 0.0)
+    assert counts.read == 800
+    assert entered(sender) == "samples"
+    assert entered(senders.sender(Identity("m-1"), NOW + 1)) == "samples", "another identity is the same machine"
+    assert entered(sender, NOW + 19) == "samples"
+    assert entered(sender, NOW + 21) == ""
+    assert (sender.refused, entered(senders.sender(Identity("m-2"), NOW))) == (3, "")
+
+
+def test_work_for_a_sender_is_bounded_in_seconds() -> None:
+    sender = Senders(Limits(work_per_s=0.01, work_s=0.5)).sender(MACHINE, NOW)
+    sender.enter(NOW)
+    sender.leave(0, 0.7)
+    assert entered(sender, NOW + 19) == "work"
+    assert entered(sender, NOW + 21) == ""
+
+
+def test_a_sender_has_two_requests_at_once_and_hermesops_more() -> None:
     senders = Senders(Limits())
-    written(raw(), senders=senders)
-    [(labels, _)] = written(raw(), identity=Identity("m-1", "i-2", "cell1"), senders=senders)
-    assert (b"instance_id", b"i-2") in labels
+    sender, ours = senders.sender(MACHINE, NOW), senders.sender(Identity(source="hermesops-monitor"), NOW)
+    assert [sender.enter(NOW) for _ in range(3)] == ["", "", "requests"]
+    sender.leave(0, 0.0)
+    assert sender.enter(NOW) == ""
+    assert {ours.enter(NOW) for _ in range(100)} == {""}
+
+
+def test_half_an_hour_that_a_machine_of_ours_was_cut_off_may_come_at_once() -> None:
+    sender, figures = Senders(Limits()).sender(MACHINE, NOW), 211 * 4 * 30
+    for _ in range(figures // 1000):
+        assert sender.enter(NOW) == ""
+        sender.leave(1000, 0.008)
+    assert entered(sender) == ""
 
 
 def test_senders_that_have_not_written_for_longest_are_forgotten_first() -> None:
     senders = Senders(Limits(senders=2))
     for name in ("a", "b", "a", "c"):
         senders.sender(Identity(name), NOW)
-    assert list(senders.series()) == ["a", "c"]
+    assert [one.identity.machine for one in senders.all()] == ["a", "c"]
 
 
 @given(st.binary(max_size=200))
@@ -163,7 +228,7 @@ def test_no_bytes_are_taken_for_something_else_or_break_anything(body: bytes) ->
         return
     senders = Senders(Limits())
     try:
-        out = senders.sender(MACHINE, NOW).rewrite(series, NOW, senders.counts)
+        out = senders.sender(MACHINE, NOW).rewrite(MACHINE, series, NOW, senders.counts)
     except MalformedError:
         return
     for one in series_in(out):
@@ -198,15 +263,16 @@ def test_a_sample_without_a_value_is_nought_and_not_a_number_stays_none() -> Non
         b"\x0a" + varint(400_000) + b"\x12\x00" * 200_000,
         b"\x0a" + varint(400_000) + b"\x18\x01" * 200_000,
         b"\x0a" + varint(1003) + b"\x12" + varint(1000) + b"\x18\x01" * 500,
+        encode_series(raw().labels, [encode_sample(1, int(NOW * 1000))] * 50_000),
     ],
-    ids=["empty series", "strange fields", "empty samples", "strange fields of a series", "a long sample"],
+    ids=["empty series", "strange fields", "empty samples", "strange fields of a series", "a long sample", "samples"],
 )
 def test_a_request_that_would_take_long_to_read_is_refused(body: bytes) -> None:
     with pytest.raises(MalformedError, match=r"too many|too long"):
         list(series_in(body))
 
 
-def test_the_largest_request_of_vmagent_is_read() -> None:
-    labels = encode_labels([(b"l%d" % n, b"x") for n in range(8)])
+def test_all_series_that_a_sender_may_have_are_read_of_one_request() -> None:
+    labels = encode_labels([(b"l%d" % n, b"x") for n in range(12)])
     series = encode_series(labels, [encode_sample(1, int(NOW * 1000))])
-    assert len(list(series_in(series * 10_000))) == 10_000
+    assert len(list(series_in(series * Limits().series))) == Limits().series
