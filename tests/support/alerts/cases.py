@@ -911,6 +911,11 @@ _MENDED = f"{then((1, 300))} {_restarting(15, 45, 1200)} {then((1, 6000))}"
 _MANY = tuple(f"user-{number}" for number in range(20))
 
 
+def _awake(failed: str, until: int, answered: str, since: int = 0) -> Series:
+    """Turns of some of twenty users."""
+    return {key: text for name in _MANY[since:until] for key, text in _turns(failed, answered, name).items()}
+
+
 def _with_turns(seconds: int, failing: int) -> Series:
     """Twenty users who talk to their agents; so many of them get no answer."""
     found = world(seconds, *_MANY)
@@ -946,6 +951,12 @@ OBJECTIVES: dict[str, tuple[Case, ...]] = {
             "one of twenty does: 5 % at most, where 7.2 % are needed",
             world(1200, *_MANY) | {of("hermes_agent_up", "user-1"): _restarting(15, 45, 1200)},
             {780: (), 1100: ()},
+        ),
+        Case(
+            Kind.HOSTILE,
+            "one of ten comes and goes as it likes: no page for the fleet",
+            world(1200, *_MANY[:10]) | {of("hermes_agent_up", "user-1"): _restarting(15, 60, 1200)},
+            dict.fromkeys(range(0, 1200, 60), ()),
         ),
         Case(
             Kind.FIRES,
@@ -1046,6 +1057,24 @@ OBJECTIVES: dict[str, tuple[Case, ...]] = {
             {120: (), 600: ({},), 1100: ({},)},
         ),
         Case(Kind.BELOW, "two of twenty do not", _with_turns(1200, 2), {600: (), 1100: ()}),
+        Case(
+            Kind.HOSTILE,
+            "two of ten write what they like: no page for the fleet",
+            world(1200, *_MANY[:10]) | _awake(growing(9, 1200), 2, steady(0, 1200)) | _awake("0x80", 10, "0+1x80", 2),
+            dict.fromkeys(range(0, 1200, 60), ()),
+        ),
+        Case(
+            Kind.BELOW,
+            "of five of twenty who are awake at night three get an answer half of the time",
+            world(1200, *_MANY) | _awake("0+1x80", 3, "0+1x80") | _awake("0x80", 5, "0+1x80", 3),
+            dict.fromkeys(range(0, 1200, 60), ()),
+        ),
+        Case(
+            Kind.FIRES,
+            "nobody of three who are awake at night gets an answer",
+            world(1200, *_MANY) | _awake(growing(1, 1200), 3, steady(0, 1200)),
+            {120: (), 1100: ({},)},
+        ),
         Case(
             Kind.BELOW,
             "the only turns of a quiet night fail",
