@@ -382,9 +382,9 @@ def _metrics(heard: Mapping[str, float | None]) -> str:
         labels = f'instance_id="{name}",cell="cell-1"'
         lines.append(f"hermesops_instance_expected{{{labels}}} 1")
         machine = f'{{{labels},machine="m-{name}"}}'
-        heard = f'{{{labels},machine="m-{name}",origin="platform"}}'
+        told = f'{{{labels},machine="m-{name}",origin="platform"}}'
         lines += [
-            f"hermes_platform_heartbeat_timestamp_seconds{heard} {last or time.time():.3f}",
+            f"hermes_platform_heartbeat_timestamp_seconds{told} {last or time.time():.3f}",
             f"hermes_agent_up{machine} 1",
             f"hermes_gateway_up{machine} 1",
         ]

@@ -67,7 +67,7 @@ def test_what_does_not_come_any_more_is_not_told_for_long() -> None:
 
 
 def test_a_machine_that_changes_hands_says_nothing_of_whom_it_had_before() -> None:
-    sender = wrote(series(WRITTEN, NOW))
+    sender = wrote(series(WRITTEN, NOW), series("hermes_fenced", 1))
     wrote(series(WRITTEN, NOW + 1), identity=Identity("m-1", "i-2", "cell2"), sender=sender)
     assert set(told(sender)) == {
         f'hermes_platform_heartbeat_{name}{{instance_id="i-2",cell="cell2",machine="m-1"}}'
