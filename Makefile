@@ -26,7 +26,8 @@ SOAKING := $(MACHINES) git=git qemu-system-x86_64=qemu-system-x86 socat=socat re
 BASES := /usr/share/distro-info/ubuntu.csv=distro-info-data /usr/share/keyrings/ubuntu-archive-keyring.gpg=ubuntu-keyring
 
 LINTERS := ruff format mypy arrows ansible yaml shell pipelines secrets
-WORKERS ?= 2
+# Half of a worker's time it waits, for machines and for services: three fill two cores.
+WORKERS ?= 3
 USER_NAME ?= ada
 
 .PHONY: help setup demo test test-fast lint reference pictures coverage mutants bench soak clean pipeline-check pipeline-setup pipeline-approval pipeline-summary $(addprefix lint-,$(LINTERS)) built need-built need-machines need-linting need-testing need-soaking need-bases

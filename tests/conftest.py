@@ -23,7 +23,7 @@ from hermesops.engine.choose import find_cli
 from tests.support.real.command import Command
 from tests.support.suite.prerequisites import QEMU, has_kvm, require
 from tests.support.suite.shard import shard
-from tests.support.suite.turns import TURNS, group_of, seconds_of, take_turns
+from tests.support.suite.turns import TURNS, group_of, slowest_by_file, take_turns
 from tests.support.worlds.kept import kept_or_new_world
 from tests.support.worlds.left_worlds import lists_folder, sweep
 
@@ -138,8 +138,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     is_chosen = config.option.keyword or any("::" in argument for argument in config.args)
     if not is_chosen and not _ENVIRONMENT.get(_ALL):
         config.stash[TURNS] = take_turns(items, shard() >> 16)  # tests choose their part of a count by the other half
-    folders = [f"{folder}/" for folder in config.getini("testpaths")]
-    items.sort(key=lambda item: (-seconds_of(item), *(not item.nodeid.startswith(folder) for folder in folders)))
+    folders, slowest = [f"{folder}/" for folder in config.getini("testpaths")], slowest_by_file(items)
+    # The tests of one file stay in their order: some go on where others have ended.
+    items.sort(key=lambda item: (-slowest[item.path], *(not item.nodeid.startswith(folder) for folder in folders)))
     for item in items:
         if group := group_of(item):
             item.add_marker(pytest.mark.xdist_group(group))

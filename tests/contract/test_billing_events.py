@@ -415,7 +415,7 @@ async def test_an_old_event_counts_no_more_whatever_its_row_says(world: World, c
 
 async def test_an_event_of_the_future_is_refused(world: World) -> None:
     with pytest.raises(RefusedError, match="an event of the future"):
-        await world.apply(event(CREATED, subscription("sub_1"), at=NOW + timedelta(seconds=400)))
+        await world.apply(event(CREATED, subscription("sub_1"), at=datetime.now(UTC) + timedelta(seconds=400)))
 
 
 @pytest.mark.parametrize(

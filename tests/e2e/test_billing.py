@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.support.billing.many_subscriptions import Scale, prepared, trial
-from tests.support.billing.stripe_events import USER, Endpoint, event, invoice, subscription
+from tests.support.billing.stripe_events import USER, Endpoint, event, subscription
 from tests.support.real.command import Command, local_world
 from tests.support.suite.shard import shard
 
@@ -51,7 +51,7 @@ async def test_a_subscription_lives_by_its_events(world: Command) -> None:
     assert (await apply(begun))[1]["deliveries"] == 2
     [agent] = (await command.ok("instance", "list", "--json")).json["instances"]
     assert (agent["user"], agent["status"]) == (USER, "running")
-    failed = await apply(event("invoice.payment_failed", invoice("sub_1"), at=now))
+    failed = await apply(event("customer.subscription.updated", subscription("sub_1", status="past_due"), at=now))
     assert "is suspended when the grace is over" in str(failed[1]["detail"])
     ended = await apply(event("customer.subscription.deleted", subscription("sub_1", status="canceled"), at=now))
     assert "schedule termination" in str(ended[1]["detail"])
@@ -59,7 +59,8 @@ async def test_a_subscription_lives_by_its_events(world: Command) -> None:
     assert len(shown["others"]) == 2
     refused = await command.run("billing", "retry", "1", "--reason", "t")
     assert refused.exit_code in {0, 3}
-    other = await apply(event("charge.succeeded", {"object": "charge"}, at=now))
+    other = await apply(event("customer.subscription.created", subscription("sub_8", user="fred"), at=now))
+    assert (other[0], other[1]["state"]) == (7, "set_aside")
     number = str(other[1]["event"])
     assert (await command.run("billing", "dismiss", "1", "--reason", "t")).exit_code == 3
     dismissed = (await command.ok("billing", "dismiss", number, "--reason", "t", "--json")).json["events"]

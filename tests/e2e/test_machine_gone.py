@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hermesops.waiting import pause
 from tests.support.real.command import Command, local_world
 from tests.support.vendor.outside_changes import delete_behind_its_back, told, vendor_of
 
@@ -75,6 +76,7 @@ async def test_nobody_is_told_that_all_run_where_the_vendor_says_otherwise(world
         await told(api, f"/machines/{machines['cleo']}", status="stopped")
     before = (await world.ok("fleet", "status", "--json")).json["health"]
     assert before["machines_listed_at"] == asked["health"]["machines_listed_at"], "the vendor was asked unasked"
+    await pause(1)  # times are told to the second
     seen = (await world.ok("fleet", "status", "--live", "--ask", "--json")).json
     assert seen["by_status"] == {"running": 3}
     assert seen["health"]["machines_listed_at"] > before["machines_listed_at"]

@@ -9,6 +9,7 @@ runs all of them.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 
 from pytest import Item, StashKey  # noqa: PT013 - types
 
@@ -80,10 +81,13 @@ def is_of_machines(item: Item) -> bool:
     return any(map(item.get_closest_marker, ("machines", "qemu")))
 
 
-def seconds_of(item: Item) -> float:
-    """The seconds of the turn that a test belongs to; 0 where it always runs."""
-    turn = turn_of(item)
-    return turn.seconds if turn else 0.0
+def slowest_by_file(items: Iterable[Item]) -> dict[Path, float]:
+    """The seconds of each file's largest turn; 0 where all its tests always run."""
+    slowest: dict[Path, float] = {}
+    for item in items:
+        turn = turn_of(item)
+        slowest[item.path] = max(slowest.get(item.path, 0.0), turn.seconds if turn else 0.0)
+    return slowest
 
 
 def group_of(item: Item) -> str | None:
