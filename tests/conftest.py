@@ -80,8 +80,14 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Comma
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let every other worker begin with the last folder, so that two that start together compile no module twice."""
-    if getattr(config, "workerinput", {}).get("workerid", "gw0")[-1] in "13579":
+    """Let every other worker begin with the last folder, so that two that start together compile no module twice.
+
+    Only where nobody chose tests: all workers need the same order, and folders are sorted back.
+    """
+    is_whole = [config.rootpath / path for path in config.args] == [
+        config.rootpath / folder for folder in config.getini("testpaths")
+    ]
+    if is_whole and getattr(config, "workerinput", {}).get("workerid", "gw0")[-1] in "13579":
         config.args.reverse()
 
 

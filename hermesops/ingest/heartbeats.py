@@ -49,7 +49,7 @@ def figure_of(metric: bytes, status: bytes) -> Figure | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class FigureValue:
     """One figure as it last came.
 
     Attributes:
@@ -74,9 +74,9 @@ class Heartbeat:
     instance_id: str
     cell: str
     machine: str
-    figures: dict[Figure, Heard] = field(default_factory=dict)
+    figures: dict[Figure, FigureValue] = field(default_factory=dict)
 
-    def after(self, heard: Iterable[tuple[Figure, Heard]], now_s: float) -> "Heartbeat":
+    def after(self, heard: Iterable[tuple[Figure, FigureValue]], now_s: float) -> "Heartbeat":
         """The same with what came in a request."""
         figures = {one: last for one, last in self.figures.items() if now_s - last.received_s <= TOLD_S}
         for one, fresh in heard:

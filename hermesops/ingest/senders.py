@@ -14,7 +14,7 @@ from functools import cached_property
 from hashlib import blake2b
 
 from hermesops.ingest.allowance import Allowance
-from hermesops.ingest.heartbeats import Figure, Heard, Heartbeat, figure_of
+from hermesops.ingest.heartbeats import Figure, FigureValue, Heartbeat, figure_of
 from hermesops.ingest.remote_write import (
     Label,
     RawSeries,
@@ -254,7 +254,7 @@ class Sender:
             if now_s - self._since_s >= self._limits.turn_s:
                 self._known, self._before, self._since_s, self._bytes = {}, self._known, now_s, 0
             out: list[bytes] = []
-            heard: list[tuple[Figure, Heard]] = []
+            heard: list[tuple[Figure, FigureValue]] = []
             for one in series:
                 counts.read += len(one.samples)
                 known = self._known_of(identity, one.labels)
@@ -265,11 +265,11 @@ class Sender:
                     out.append(encode_series(known.labels, [sample for _, sample in samples]))
                     if known.figure:
                         at_ms, sample = max(samples)
-                        heard.append((known.figure, Heard(at_ms, value_in(sample), now_s)))
+                        heard.append((known.figure, FigureValue(at_ms, value_in(sample), now_s)))
             self._hear(identity, heard, now_s)
             return b"".join(out)
 
-    def _hear(self, identity: Identity, heard: Sequence[tuple[Figure, Heard]], now_s: float) -> None:
+    def _hear(self, identity: Identity, heard: Sequence[tuple[Figure, FigureValue]], now_s: float) -> None:
         """Keep what a request said of the machine; one that changed hands was never heard before."""
         who = (identity.instance_id, identity.cell, identity.machine)
         last = self.heartbeat

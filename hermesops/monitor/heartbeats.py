@@ -24,7 +24,7 @@ def _labelled(expression: str, what: str) -> str:
 
 
 def _last(metric: str) -> str:
-    """The last value within five minutes: a restart of the platform's services is nobody's silence."""
+    """The last value within five minutes: while the platform's services restart, no machine is silent."""
     return f'last_over_time({metric}{{origin="platform"}}[5m])'
 
 
