@@ -4,6 +4,7 @@ Nodes remember nothing, so their samples are stored: an instance that will be co
 untouched. Where there is a Prometheus its figures count, as they cover all of the time and not only samples.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from hermesops.health.prometheus import Prometheus
 from hermesops.health.sampler import Sampler
 from hermesops.health.samples import FRESH, FRESH_CONTROL, HealthSample, VitalsPair, question, stalest, vitals_of
 from hermesops.model.ids import InstanceId
-from hermesops.model.vitals import Liveness, Source, TurnOutcome, Vitals
+from hermesops.model.vitals import ChangeSpan, Liveness, Source, TurnOutcome, Vitals
 
 CONTROLS = 64
 """How many untouched instances are sampled."""
@@ -31,6 +32,9 @@ _ROUTER_IS_DOWN = 0.5
 _CONTROLS_NEEDED = 2
 _GRAIN_S = 30
 """Changes so close together are one question to Prometheus."""
+
+_LEAST_BEFORE = timedelta(minutes=10)
+"""How far back Prometheus is asked at least: a gateway that was started just before a change was not yet itself."""
 
 
 class SampleStore(Protocol):
@@ -67,7 +71,9 @@ class CanaryWatch:
     now: Callable[[], datetime]
     prometheus: Prometheus | None = None
 
-    async def watch(self, changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId]) -> CanaryObservation:
+    async def watch(
+        self, changed: Mapping[InstanceId, ChangeSpan], untouched: Sequence[InstanceId]
+    ) -> CanaryObservation:
         """Observe all changed instances, and the first of the untouched ones.
 
         Args:
@@ -78,12 +84,12 @@ class CanaryWatch:
         """
         now = self.now()
         controls = [each for each in untouched if each not in changed][:CONTROLS]
-        # Controls are compared at the same two times as the instance that was changed first.
-        split = min(changed.values(), default=now)
-        at = {**dict.fromkeys(controls, split), **changed}
-        oldest = min([now, *at.values()]) - _BEFORE
+        # Controls are compared at the same times as the instance that was changed first.
+        first = min(changed.values(), key=lambda span: span.ended, default=ChangeSpan(now, now))
+        at = {**dict.fromkeys(controls, first), **changed}
+        oldest = min([now, *(span.began for span in at.values())]) - _BEFORE
         stored = {each: list(some) for each, some in (await self.store.since(list(at), oldest)).items()}
-        begins: Mapping[InstanceId, datetime] = at if changed else {}
+        begins = {each: span.ended for each, span in at.items()} if changed else {}
         due = [
             *stalest(list(changed), stored, begins, now - FRESH)[:CHANGED],
             *stalest(controls, stored, begins, now - FRESH_CONTROL),
@@ -108,7 +114,7 @@ class CanaryWatch:
         has_router = _has_router([samples[each] for each in controls])
         return CanaryObservation(
             liveness_of={
-                each: _liveness(samples[each], changed[each], latest[each], has_router=has_router)
+                each: _liveness(samples[each], changed[each].ended, latest[each], has_router=has_router)
                 for each in changed
                 if each in latest
             },
@@ -118,18 +124,17 @@ class CanaryWatch:
 
 
 async def _enriched(
-    prometheus: Prometheus, pairs: Mapping[InstanceId, VitalsPair], at: Mapping[InstanceId, datetime], now: datetime
+    prometheus: Prometheus, pairs: Mapping[InstanceId, VitalsPair], at: Mapping[InstanceId, ChangeSpan], now: datetime
 ) -> dict[InstanceId, VitalsPair]:
     """The pairs with the figures that Prometheus has in place of those of nodes."""
-    groups: defaultdict[datetime, list[InstanceId]] = defaultdict(list)
-    for each, timestamp in at.items():
-        seconds = int(timestamp.timestamp())
-        groups[datetime.fromtimestamp(seconds - seconds % _GRAIN_S, UTC)].append(each)
+    groups: defaultdict[ChangeSpan, list[InstanceId]] = defaultdict(list)
+    for each, span in at.items():
+        groups[_in_grains(span)].append(each)
     merged = dict(pairs)
-    for timestamp, some in groups.items():
-        stretch = max(now - timestamp, timedelta(seconds=_GRAIN_S))
-        before = await prometheus.vitals(some, since=timestamp - stretch, until=timestamp)
-        after = await prometheus.vitals(some, since=timestamp, until=timestamp + stretch)
+    for span, some in groups.items():
+        stretch = max(now - span.ended, timedelta(seconds=_GRAIN_S))
+        before = await prometheus.vitals(some, since=span.began - max(stretch, _LEAST_BEFORE), until=span.began)
+        after = await prometheus.vitals(some, since=span.ended, until=span.ended + stretch)
         for each in some:
             merged[each] = VitalsPair(
                 _merged(pairs[each].before, before[each]), _merged(pairs[each].after, after[each])
@@ -137,9 +142,17 @@ async def _enriched(
     return merged
 
 
-def _pair(instance_id: InstanceId, samples: Sequence[HealthSample], at: datetime, *, answered: bool) -> VitalsPair:
-    before = [sample for sample in samples if sample.at <= at]
-    after = [sample for sample in samples if sample.at > at] if answered else []
+def _in_grains(span: ChangeSpan) -> ChangeSpan:
+    """The span, made longer so that both ends are whole grains: no moment of the change counts."""
+    began, ended = int(span.began.timestamp()), math.ceil(span.ended.timestamp())
+    return ChangeSpan(
+        datetime.fromtimestamp(began - began % _GRAIN_S, UTC), datetime.fromtimestamp(ended + -ended % _GRAIN_S, UTC)
+    )
+
+
+def _pair(instance_id: InstanceId, samples: Sequence[HealthSample], span: ChangeSpan, *, answered: bool) -> VitalsPair:
+    before = [sample for sample in samples if sample.at <= span.began]
+    after = [sample for sample in samples if sample.at > span.ended] if answered else []
     return VitalsPair(
         vitals_of(instance_id, before) if before else None, vitals_of(instance_id, after) if after else None
     )

@@ -163,7 +163,7 @@ def vitals_of(instance_id: InstanceId, samples: Sequence[HealthSample]) -> Vital
         Vital.GATEWAY_ERRORS: _errors(samples),
         Vital.RESTARTS: _restarts(samples),
         Vital.TURN_LATENCY: _median([each.turn_s for each in taken if each.turn_ok], "no turn was answered"),
-        Vital.MEMORY: _median([each.memory_bytes for each in samples], "the machine counts no memory"),
+        Vital.MEMORY: _memory(samples),
         Vital.QUEUE_AGE: _worst([each.queue_age_s for each in samples]),
     }
     outcomes = {each.outcome for each in samples}
@@ -205,6 +205,12 @@ def restarts_during(counts: Sequence[int]) -> int:
     """How often a gateway was restarted between the first and the last of systemd's counts, oldest first."""
     # systemd counts anew when somebody starts the unit by hand.
     return sum(now - before if now >= before else now for before, now in pairwise(counts))
+
+
+def _memory(samples: Sequence[HealthSample]) -> tuple[float | None, str]:
+    # A gateway that is starting, or was ended, holds a part of what it will.
+    answering = [each.memory_bytes for each in samples if each.is_answering]
+    return _median(answering, "the machine counts no memory" if answering else "the gateway does not answer")
 
 
 def _median(values: Sequence[float | None], missing: str) -> tuple[float | None, str]:

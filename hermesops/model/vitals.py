@@ -63,6 +63,19 @@ class Vitals:
 
 
 @dataclass(frozen=True)
+class ChangeSpan:
+    """The time in which one instance was changed: neither before the change nor after it.
+
+    Attributes:
+        began: When its machine was first touched.
+        ended: When its soak began.
+    """
+
+    began: datetime
+    ended: datetime
+
+
+@dataclass(frozen=True)
 class Liveness:
     """Whether one changed instance works.
 

@@ -11,7 +11,7 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Freeze, GateResult, ReleaseStatus, Rollout, RolloutState, RolloutTarget, Target
 from hermesops.model.rollout_spec import HookGate, Spec
-from hermesops.model.vitals import Liveness, Vital
+from hermesops.model.vitals import ChangeSpan, Liveness, Vital
 from hermesops.rollout.events import E_co, Event, GateAnswered, Recorded, StateChanged
 
 
@@ -212,7 +212,7 @@ class HealthWatch(Protocol):
     """Health of instances."""
 
     async def watch(
-        self, changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId], vitals: Sequence[str]
+        self, changed: Mapping[InstanceId, ChangeSpan], untouched: Sequence[InstanceId], vitals: Sequence[str]
     ) -> HealthObservation:
         """Observe changed and untouched instances; those without an answer yet are absent.
 

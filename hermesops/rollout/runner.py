@@ -10,6 +10,7 @@ from hermesops.fan_out import Limits, fan_out
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Done
 from hermesops.model.rollout import GateResult, Progress, RolloutState, RolloutTarget, TargetState
+from hermesops.model.vitals import ChangeSpan
 from hermesops.rollout import actions, ports
 from hermesops.rollout.actions import Decision
 from hermesops.rollout.decide import decide
@@ -136,7 +137,11 @@ class Runner:
         soaked = [one for one in on_release if one.state is not TargetState.SOAKING]
         room = max(0, _SAMPLE - len(soaking))
         sample = [*(soaked[-room:] if room else ()), *soaking]
-        changed = {one.id: one.progress.confirmed_at for one in sample if one.progress.confirmed_at}
+        changed = {
+            one.id: ChangeSpan(one.touched_at or one.progress.confirmed_at, one.progress.confirmed_at)
+            for one in sample
+            if one.progress.confirmed_at
+        }
         untouched = [target.id for target in records.targets if target.state is TargetState.WAITING]
         try:
             return await self.health.watch(changed, untouched, records.rollout.spec.gates.health.vitals)

@@ -12,7 +12,7 @@ from hermesops.health.sampler import Sampler
 from hermesops.health.samples import figures_of
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.model.ids import InstanceId
-from hermesops.model.vitals import Vital
+from hermesops.model.vitals import ChangeSpan, Vital
 from hermesops.operations.db_thread import in_db_thread
 from hermesops.registry import Registry
 from hermesops.rollout.ports import Comparison, HealthObservation
@@ -51,7 +51,7 @@ class RolloutHealth:
                 await self._prometheus.require_vital(vital)
 
     async def watch(
-        self, changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId], vitals: Sequence[str]
+        self, changed: Mapping[InstanceId, ChangeSpan], untouched: Sequence[InstanceId], vitals: Sequence[str]
     ) -> HealthObservation:
         """Observe changed and untouched instances; one that did not answer yet is absent."""
         seen = await self._watcher.watch(changed, untouched)

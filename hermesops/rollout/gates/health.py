@@ -105,12 +105,22 @@ def worse_than_controls(comparisons: Iterable[Comparison]) -> dict[InstanceId, s
         if len(controls) < _WITNESSES:
             continue
         usual = max(0.0, median(controls))
-        against = "others" if usual else "itself before"
+        critical = log(tolerance.critical) if tolerance.relative else tolerance.critical
         for instance_id, pair in comparison.canaries.items():
             excess = _change(pair, tolerance) - usual
-            if excess > (log(tolerance.critical) if tolerance.relative else tolerance.critical):
-                found.setdefault(instance_id, f"{comparison.vital} {_words(excess, tolerance)}, against {against}")
+            if excess > critical:
+                found.setdefault(instance_id, _harm(comparison.vital, excess, tolerance, beside_others=usual > 0))
     return found
+
+
+def _harm(vital: Vital, excess: float, tolerance: Tolerance, *, beside_others: bool) -> str:
+    """The sentence on one canary that got critically worse."""
+    name = vital.replace("_", " ")
+    if tolerance.relative:
+        grown = "rose {:.2f} times more than others' did" if beside_others else "is {:.2f} times what it was before"
+        return f"{name} {grown.format(exp(excess))} (limit {tolerance.critical:g})"
+    grown = "rose by {:.2f} more than others' did" if beside_others else "rose by {:.2f}"
+    return f"{name} {grown.format(excess)} (limit {tolerance.critical:g})"
 
 
 def chance_of(ones: Sequence[float], others: Sequence[float]) -> float:

@@ -26,7 +26,7 @@ from hermesops.model.rollout import (
     TargetState,
 )
 from hermesops.model.rollout_spec import Action, HookGate, Spec
-from hermesops.model.vitals import Liveness, Vital
+from hermesops.model.vitals import ChangeSpan, Liveness, Vital
 from hermesops.rollout.actions import Decision
 from hermesops.rollout.commands import Transition
 from hermesops.rollout.events import Event, Recorded, StateChanged, TargetsUpdated, WaitBegun, kind_of
@@ -301,7 +301,7 @@ class World:
     # Health, gates of others, people, freezes
 
     async def watch(
-        self, changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId], vitals: Sequence[str]
+        self, changed: Mapping[InstanceId, ChangeSpan], untouched: Sequence[InstanceId], vitals: Sequence[str]
     ) -> HealthObservation:
         self.looks += 1
         well = {one: Liveness(answers=True, exercised=True) for one in changed}

@@ -10,10 +10,14 @@ from hermesops.health.sampler import Sampler
 from hermesops.health.samples import HealthSample, Question, figures_of
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId
-from hermesops.model.vitals import Source, Vital, Vitals
+from hermesops.model.vitals import ChangeSpan, Source, Vital, Vitals
 
 BEGIN = datetime(2027, 1, 15, 8, tzinfo=UTC)
 ADA, BOB, CLEO, DAN = (InstanceId(name) for name in ("ada", "bob", "cleo", "dan"))
+
+
+def spans(changed: Mapping[InstanceId, datetime]) -> dict[InstanceId, ChangeSpan]:
+    return {each: ChangeSpan(timestamp, timestamp) for each, timestamp in changed.items()}
 
 
 @dataclass
@@ -64,8 +68,9 @@ class Fleet(Sampler):
     async def watch(
         self, changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId], *, after_s: float = 60
     ) -> CanaryObservation:
+        """Look some seconds later; each change took no time."""
         self.now += timedelta(seconds=after_s)
-        return await CanaryWatch(self, self, lambda: self.now).watch(changed, untouched)
+        return await CanaryWatch(self, self, lambda: self.now).watch(spans(changed), untouched)
 
 
 async def test_each_is_compared_with_itself_before_and_others_at_the_same_times() -> None:
@@ -187,10 +192,51 @@ async def test_figures_of_prometheus_count_where_it_has_them() -> None:
     fleet = Fleet()
     await fleet.watch({}, [ADA, BOB], after_s=-60)
     fleet.now = BEGIN + timedelta(seconds=90)
-    watch = await CanaryWatch(fleet, fleet, lambda: fleet.now, Server("http://prometheus")).watch({ADA: BEGIN}, [BOB])
+    watch = await CanaryWatch(fleet, fleet, lambda: fleet.now, Server("http://prometheus")).watch(
+        spans({ADA: BEGIN}), [BOB]
+    )
     assert figures_of(Vital.MEMORY, watch.changed) == {ADA: (400.0, 500.0)}
     assert figures_of(Vital.MEMORY, watch.controls) == {BOB: (100.0, 100.0)}
     assert figures_of(Vital.TURN_LATENCY, watch.changed) == {ADA: (1.0, 1.0)}
+
+
+async def test_the_time_of_the_change_itself_is_neither_before_nor_after() -> None:
+    """While a release is activated, its gateway is stopped and starts: it holds little, and logs errors."""
+    fleet = Fleet()
+    await fleet.watch({}, [ADA, BOB], after_s=0)
+    change = ChangeSpan(BEGIN + timedelta(seconds=10), BEGIN + timedelta(seconds=40))
+    fleet.now, fleet.memory = BEGIN + timedelta(seconds=30), {ADA: 20}
+    await fleet.watch({}, [ADA, BOB], after_s=0)
+    fleet.now, fleet.memory = BEGIN + timedelta(seconds=43), {}
+    watch = await CanaryWatch(fleet, fleet, lambda: fleet.now).watch({ADA: change}, [BOB])
+    assert figures_of(Vital.MEMORY, watch.changed) == {ADA: (100.0, 100.0)}
+
+
+@dataclass
+class Asked(Prometheus):
+    """A Prometheus that notes the stretches of time that it is asked about."""
+
+    stretches: dict[InstanceId, list[tuple[float, float]]] = field(default_factory=dict)
+
+    async def vitals(
+        self, instances: Collection[InstanceId], *, since: datetime, until: datetime
+    ) -> dict[InstanceId, Vitals]:
+        for each in instances:
+            stretch = ((since - BEGIN).total_seconds(), (until - BEGIN).total_seconds())
+            self.stretches.setdefault(each, []).append(stretch)
+        return {each: Vitals(each, since, until, Source.PROMETHEUS) for each in instances}
+
+
+async def test_prometheus_is_asked_about_no_moment_of_the_change() -> None:
+    fleet, prometheus = Fleet(), Asked()
+    change = ChangeSpan(BEGIN + timedelta(seconds=95), BEGIN + timedelta(seconds=130))
+    for after_s, stretch_s in ((3, 30), (1000, 980)):
+        prometheus.stretches = {}
+        fleet.now = change.ended + timedelta(seconds=after_s)
+        await CanaryWatch(fleet, fleet, lambda: fleet.now, prometheus).watch({ADA: change}, [BOB])
+        before = (90.0 - max(600, stretch_s), 90.0)
+        assert prometheus.stretches[ADA] == [before, (150.0, 150.0 + stretch_s)], f"{after_s} s after its end"
+        assert prometheus.stretches[BOB] == prometheus.stretches[ADA], "a control at the same times"
 
 
 async def test_nothing_is_said_of_one_that_has_not_answered_yet() -> None:

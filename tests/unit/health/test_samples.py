@@ -106,3 +106,9 @@ def test_a_gateway_that_does_not_answer_has_failed(gateway: GatewayHealth) -> No
 def test_nobody_looked() -> None:
     with pytest.raises(ValueError, match="no sample"):
         vitals_of(ADA, [])
+
+
+def test_memory_counts_only_while_the_gateway_answers() -> None:
+    starting = later(0, gateway=GatewayHealth.SILENT, memory_bytes=20)
+    assert vitals_of(ADA, [starting, starting, later(1)]).figures[Vital.MEMORY] == 100.0
+    assert vitals_of(ADA, [starting]).missing[Vital.MEMORY] == "the gateway does not answer"

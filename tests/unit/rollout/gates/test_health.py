@@ -87,7 +87,7 @@ def test_one_that_got_critically_worse_is_named() -> None:
     controls = {InstanceId("c1"): (1.0, 1.0), InstanceId("c2"): (1.0, 1.2)}
     found = worse_than_controls([Comparison(Vital.TURN_LATENCY, canaries, controls)])
     assert list(found) == ["1"]
-    assert "turn_latency 8.2" in found[InstanceId("1")]
+    assert "turn latency rose 8.2" in found[InstanceId("1")]
     assert worse_than_controls([Comparison(Vital.TURN_LATENCY, canaries, {InstanceId("c1"): (1.0, 1.0)})]) == {}
 
 
@@ -95,7 +95,7 @@ def test_one_that_stayed_as_it_was_is_not_hurt_because_others_got_better() -> No
     canaries = figures((2.7, 2.0), (2.7, 11.0))
     controls = {InstanceId(f"c{number}"): (12.0, 2.0) for number in range(7)}
     found = worse_than_controls([Comparison(Vital.TURN_LATENCY, canaries, controls)])
-    assert found == {InstanceId("1"): "turn_latency 4.07 times, against itself before"}
+    assert found == {InstanceId("1"): "turn latency is 4.07 times what it was before (limit 4)"}
 
 
 def test_noise_is_rarely_harm_and_harm_is_found() -> None:
