@@ -83,6 +83,8 @@ class Admission:
         token = self._token(authorization)
         if token is None:
             return _unauthorized("no token of this router")
+        if expired := refusal_of(token, floor=token.generation, now=self._clock()):
+            return _unauthorized(expired.value)  # whatever the registry would say of it
         if self._accounts is None:
             account: Account | None = Account(token.generation)
         elif not self._accounts.are_known:

@@ -46,10 +46,12 @@ async def test_what_does_not_count_is_401(authorization: str, account: Account |
     assert found.status == 401
 
 
-async def test_not_knowing_is_503_and_never_401() -> None:
-    found = await (await admission(Account(2), age_s=301)).caller(bearer())
-    assert isinstance(found, Refused)
-    assert found.status == 503
+async def test_not_knowing_is_503_and_never_401_but_of_a_token_that_expired() -> None:
+    asked = await admission(Account(2), age_s=301)
+    for token, status in ((bearer(), 503), (bearer(life_s=0), 401)):
+        found = await asked.caller(token)
+        assert isinstance(found, Refused)
+        assert found.status == status
 
 
 async def test_a_token_counts_from_its_own_machine_where_that_is_asked_for() -> None:
