@@ -3,6 +3,7 @@
 A gate that halts one of them has compared what chance differs in, such as a gateway that is still starting.
 """
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ CHOSEN = ("--all", "--reason", "test", "--drill", "no", "--two-person-above", "1
 async def test_none_is_halted_on_simulated_agents(tmp_path: Path) -> None:
     async with local_world(tmp_path / "home", driver="sim") as world:
         await _provisioned(world, SIMULATED)
-        await _all_rolled_out(world, f"{SIMULATED} simulated agents", "--soak", "10s")
+        chosen = ("--stages", "10%,50%,100%", "--max-unavailable", "50%", "--at-once", "100", "--settle", "1s")
+        await _all_rolled_out(world, f"{SIMULATED} simulated agents", *chosen, "--soak", "10s")
 
 
 @pytest.mark.machines
@@ -62,6 +64,9 @@ async def _all_rolled_out(world: Command, title: str, *options: str) -> None:
 
 
 async def _built(world: Command, note: str) -> str:
-    await world.ok("release", "build", "--note", note)
+    """Build a release that differs from the one before in a variable that nothing reads."""
+    managed = world.home / "managed.json"
+    managed.write_text(json.dumps({"config": {}, "environment": {"HERMES_GOOD_RELEASE": note}}))
+    await world.ok("release", "build", "--managed", str(managed), "--note", note)
     listed: list[dict[str, Any]] = (await world.ok("release", "list", "--json")).json["releases"]
     return next(str(release["id"]) for release in listed if release["note"] == note)
