@@ -15,9 +15,10 @@ from math import inf
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import PydanticCustomError
 
 from hermesops import child_environment, web_address
 from hermesops.errors import Hint, UsageError
@@ -53,13 +54,20 @@ _ADDRESSES = (
 _STORES = ("releases", "pulumi.backend")
 _PINNED = r"https://[^\s,#]+#sha256=[0-9a-f]{64}"
 _MOST_BYTES = 32 * 1024
+_MOST_DAYS = 36_500
+"""A hundred years: what "for ever" is given as, and no date that follows from it ends in an overflow."""
+
 _SELECTORS = {"HERMESOPS_ENV", "HERMESOPS_HOME"}
 
 
-class _Section(BaseModel):
-    """A table of settings.toml. Frozen; paths are absolute once loaded."""
+_Word = Annotated[str, Field(pattern=r"^\S+$")]
+"""A name of the vendor's."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+
+class _Section(BaseModel):
+    """A table of settings.toml. Frozen; paths are absolute once loaded; text has no white space around it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
 
 
 class RegistrySettings(_Section):
@@ -71,7 +79,7 @@ class RegistrySettings(_Section):
     key_file: Path | None = Field(
         None, description="Key that encrypts secrets in the registry; empty: keys/registry.key, made on first use"
     )
-    copies: int = Field(14, ge=1, description="Copies of an SQLite registry to keep, daily and others")
+    copies: int = Field(14, ge=1, le=10_000, description="Copies of an SQLite registry to keep, daily and others")
 
 
 class PulumiSettings(_Section):
@@ -129,9 +137,9 @@ class BackupSettings(_Section):
     ca_file: Path | None = Field(
         None, description="Certificates that machines trust for backup.endpoint; empty: their distribution's"
     )
-    keep_daily: int = Field(14, ge=1, description="Days of which an instance's newest backup is kept")
-    keep_weekly: int = Field(8, ge=0, description="Weeks of which it is kept")
-    keep_monthly: int = Field(6, ge=0, description="Months of which it is kept")
+    keep_daily: int = Field(14, ge=1, le=36_500, description="Days of which an instance's newest backup is kept")
+    keep_weekly: int = Field(8, ge=0, le=5_200, description="Weeks of which it is kept")
+    keep_monthly: int = Field(6, ge=0, le=1_200, description="Months of which it is kept; 1200 are for ever")
 
 
 class ReleaseSettings(_Section):
@@ -170,11 +178,11 @@ class ModelSettings(_Section):
     token_days: float = Field(
         7, gt=0, le=30, description="Days for which an agent's token for the model router counts; renewed at half"
     )
-    usd_per_month: Mapping[Plan, Annotated[float, Field(ge=0)]] = Field(
+    usd_per_month: Mapping[Plan, Annotated[float, Field(ge=0, le=1_000_000)]] = Field(
         default={Plan.LIGHT: 20, Plan.HEAVY: 60},
         description="US dollars of models that an agent of each plan may use in a month; absent: no limit",
     )
-    tokens_per_month: Mapping[Plan, Annotated[int, Field(ge=0)]] = Field(
+    tokens_per_month: Mapping[Plan, Annotated[int, Field(ge=0, le=10**15)]] = Field(
         default={}, description="Tokens of models that an agent of each plan may use in a month, the same way"
     )
     base_url: str = Field(
@@ -255,8 +263,10 @@ class MonitoringSettings(_Section):
     )
     reboots_per_hour: int = Field(2, ge=1, le=6, description="Reboots of one machine by the monitor, an hour")
     replacements_per_day: int = Field(1, ge=1, le=4, description="Replacements of one machine by the monitor, a day")
-    cell_repairs_per_hour: int = Field(5, ge=1, description="Machines of one cell that the monitor repairs, an hour")
-    repairs_per_hour: int = Field(20, ge=1, description="Machines that the monitor repairs in all, an hour")
+    cell_repairs_per_hour: int = Field(
+        5, ge=1, le=500, description="Machines of one cell that the monitor repairs, an hour"
+    )
+    repairs_per_hour: int = Field(20, ge=1, le=100_000, description="Machines that the monitor repairs in all, an hour")
     silent_share: float = Field(
         0.2, ge=0, le=1, description="Part of the agents that may be silent at once; above it the monitor repairs none"
     )
@@ -316,22 +326,22 @@ class Settings(_Section):
         "", description="Where JustAVPS's broker speaks from, comma-separated; empty: the local world's"
     )
     daemon_port: int = Field(7070, gt=0, lt=65536, description="Port of JustAVPS's daemon on machines")
-    region: str = Field("hel1", description="Where new machines are rented")
-    plan_regions: Mapping[Plan, str] = Field(
+    region: _Word = Field("hel1", description="Where new machines are rented")
+    plan_regions: Mapping[Plan, _Word] = Field(
         default={}, description="Where machines of single plans are rented; a plan without one goes to region"
     )
-    server_types: Mapping[Plan, str] = Field(
+    server_types: Mapping[Plan, _Word] = Field(
         default={Plan.LIGHT: "starter", Plan.HEAVY: "basic"}, description="Server type of each plan"
     )
     cell_size: int = Field(40, ge=1, le=500, description="Machines in a cell at most")
-    pool_size: Mapping[Plan, int] = Field(
+    pool_size: Mapping[Plan, Annotated[int, Field(ge=0, le=500)]] = Field(
         default={}, description="Machines of each plan that every cell keeps ready for newcomers; 0 keeps none"
     )
-    data_gb: Mapping[Plan, int] = Field(
+    data_gb: Mapping[Plan, Annotated[int, Field(ge=0, le=65_536)]] = Field(
         default={Plan.LIGHT: 40, Plan.HEAVY: 80}, description="Gigabytes that the data of each plan may take"
     )
     grace_days: float = Field(
-        7, ge=0, description="Days for which a termination can be cancelled; 0 terminates at once"
+        7, ge=0, le=_MOST_DAYS, description="Days for which a termination can be cancelled; 0 terminates at once"
     )
     last_backup: Literal["required", "none"] = Field(
         "required", description="Whether an agent only ends once its last backup was made, restored and compared"
@@ -340,7 +350,10 @@ class Settings(_Section):
         "stopped", description="What becomes of a suspended agent's machine: its disk is kept, or only its backup"
     )
     previous_days: float = Field(
-        1, ge=0, description="Days for which a machine that an instance left is kept, its gateway fenced"
+        1,
+        ge=0,
+        le=_MOST_DAYS,
+        description="Days for which a machine that an instance left is kept, its gateway fenced",
     )
     plans_apart: bool = Field(False, description="Whether a new cell takes one plan only")
     parallel_cells: int = Field(4, ge=1, le=64, description="Cells whose stacks one command runs at the same time")
@@ -349,7 +362,7 @@ class Settings(_Section):
         0.25, ge=0, le=1, description="Part of a cell's machines that one run may change unasked; one always may be"
     )
     monthly_budget: Decimal | None = Field(
-        None, ge=0, description="US dollars a month that all machines may cost; more has to be named"
+        None, ge=0, le=100_000_000, description="US dollars a month that all machines may cost; more has to be named"
     )
     operators: Literal["named", "verified"] = Field(
         "named", description="Who may change anything: whom the computer names, or only whom a key or token proves"
@@ -365,24 +378,36 @@ class Settings(_Section):
     unapproved_changes: int = Field(
         10,
         ge=0,
+        le=1_000_000,
         description="Where approvals are required: agents that may end or change plan in 24 h without one",
     )
     two_person_above: float = Field(
-        60, ge=0, description="Blast radius of a rollout above which a second operator approves each further stage"
+        60,
+        ge=0,
+        le=1_000_000,
+        description="Blast radius of a rollout above which a second operator approves each further stage",
     )
-    preview_life_h: float = Field(24, gt=0, description="Hours for which a saved preview, or an approval, counts")
+    preview_life_h: float = Field(
+        24, gt=0, le=8_760, description="Hours for which a saved preview, or an approval, counts"
+    )
     image: str = Field("hermes-base", description="Name of the image new machines boot from")
-    gateway_timeout_s: float = Field(60, gt=0, description="Seconds a new gateway has to become healthy")
+    gateway_timeout_s: float = Field(60, gt=0, le=3_600, description="Seconds a new gateway has to become healthy")
 
     prometheus_url: str = Field(
         "", description="Base URL of a Prometheus that gates ask besides nodes; empty: that of monitoring.url, if any"
     )
 
     ended_backups_days: float = Field(
-        30, ge=0, description="Days for which the backups of an agent that has ended for good are kept"
+        30,
+        ge=0,
+        le=_MOST_DAYS,
+        description="Days for which the backups of an agent that has ended for good are kept; 36500 are for ever",
     )
     drill_days: float = Field(
-        7, ge=0, description="Days from one restore of a backup onto a machine, for proof, to the next; 0: only by hand"
+        7,
+        ge=0,
+        le=_MOST_DAYS,
+        description="Days from one restore of a backup onto a machine, for proof, to the next; 0: only by hand",
     )
     parallel_backups: int = Field(8, ge=1, le=64, description="Instances that one command backs up at the same time")
 
@@ -421,6 +446,14 @@ class Settings(_Section):
     monitoring: MonitoringSettings = MonitoringSettings.model_validate({})
     platform: PlatformSettings = PlatformSettings.model_validate({})
     billing: BillingSettings = BillingSettings.model_validate({})
+
+    @field_validator("server_types", "data_gb")
+    @classmethod
+    def _names_each_plan(cls, value: Mapping[Plan, object]) -> Mapping[Plan, object]:
+        missing = [plan for plan in Plan if plan not in value]
+        if missing:
+            raise PydanticCustomError("plan_missing", "it has nothing for {plans}", {"plans": ", ".join(missing)})
+        return value
 
     @property
     def highest_two_person(self) -> float:
@@ -528,7 +561,7 @@ class Environment:
 
         Raises:
             UsageError: An unknown key, a bad value, an unreadable file, a bad environment name, or an address outside
-                the local world that is asked in the clear.
+                the local world that is asked in the clear, or one with a password in it.
             RefusedError: The file holds a secret and others may read it.
         """
         variables = dict(os.environ if environ is None else environ)
@@ -547,6 +580,7 @@ class Environment:
             key: "environment" if key in from_variables else str(file) if key in from_file else "default"
             for key in FIELDS
         }
+        _refuse_user_info(merged, sources)
         env = cls(name, folder, _validate(merged, sources), sources, variables, _secrets_in(variables))
         if not env.is_local:
             _refuse_exposed(env.settings, sources)
@@ -649,6 +683,27 @@ def _is_secret(key: str, value: object) -> bool:
     return key in _SECRET_KEYS and not str(value).startswith("sqlite:")
 
 
+def _place(key: str, sources: Mapping[str, str]) -> str:
+    """Where a setting was set, in words."""
+    return f"variable {variable_of(key)}" if sources[key] == "environment" else sources[key]
+
+
+def _refuse_user_info(values: Mapping[str, object], sources: Mapping[str, str]) -> None:
+    """Refuse a password in a URL: it is shown wherever the URL is, in errors too. Hidden settings may have one.
+
+    Raises:
+        UsageError: There is one; it names the key and where it was set.
+    """
+    for key, value in values.items():
+        texts = value.values() if isinstance(value, Mapping) else [value]
+        if key not in _SECRET_KEYS and any(isinstance(text, str) and web_address.has_user_info(text) for text in texts):
+            raise UsageError(
+                f"{key} (from {_place(key, sources)}): a URL in it has a user or a password before its host",
+                hint=f"take that out of {key}: URLs are shown and logged, secrets stand in files that a *_file setting "
+                "names",
+            )
+
+
 def _refuse_exposed(settings: Settings, sources: Mapping[str, str]) -> None:
     """Refuse addresses that get secrets, or decide about users, and are not encrypted.
 
@@ -660,13 +715,15 @@ def _refuse_exposed(settings: Settings, sources: Mapping[str, str]) -> None:
         url = value.get_secret_value() if isinstance(value, SecretStr) else value
         why = web_address.exposure(url) if url else ""
         if why:
-            place = f"variable {variable_of(key)}" if sources[key] == "environment" else sources[key]
-            raise UsageError(f"{key} (from {place}): {why}", hint=f"set {key} to an address that begins with https://")
+            raise UsageError(
+                f"{key} (from {_place(key, sources)}): {why}", hint=f"set {key} to an address that begins with https://"
+            )
     for key in _STORES:
         why = web_address.bucket_exposure(value_of(settings, key))
         if why:
-            place = f"variable {variable_of(key)}" if sources[key] == "environment" else sources[key]
-            raise UsageError(f"{key} (from {place}): {why}", hint=f"let the endpoint in {key} begin with https://")
+            raise UsageError(
+                f"{key} (from {_place(key, sources)}): {why}", hint=f"let the endpoint in {key} begin with https://"
+            )
 
 
 def _read_variables(variables: Mapping[str, str]) -> dict[str, object]:
@@ -726,7 +783,11 @@ def _validate(values: Mapping[str, object], sources: Mapping[str, str]) -> Setti
         key = ".".join(str(part) for part in first["loc"][: 2 if first["loc"][0] in _SECTIONS else 1])
         raise UsageError(
             f"settings key {key!r} (from {sources.get(key, 'default')}): {first['msg']}",
-            hint=Hint(("settings", "show"), "lists keys and defaults"),
+            hint=Hint(
+                f"{key}: {FIELDS[key].description}." if key in FIELDS else "",
+                ("settings", "show"),
+                "lists keys and defaults",
+            ),
         ) from None
     if settings.approvals == "required" and settings.operators != "verified":
         raise UsageError(

@@ -1,9 +1,12 @@
 """Whether what is sent to an address could be read, or answered, by whoever stands between. Pure."""
 
+import re
 from ipaddress import ip_address
 from urllib.parse import parse_qsl, urlsplit
 
 _TRUE = frozenset({"1", "t", "true"})
+_USER_INFO = re.compile(r"://[^/?#\s]*@")
+"""Source: RFC 3986, section 3.2: user information ends with the last @ before the path."""
 
 
 def is_loopback(host: str) -> bool:
@@ -14,6 +17,11 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def has_user_info(text: str) -> bool:
+    """Whether a URL in a text names a user, or a password, before its host."""
+    return bool(_USER_INFO.search(text))
 
 
 def exposure(url: str) -> str:
