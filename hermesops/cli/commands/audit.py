@@ -17,7 +17,9 @@ app = Noun(no_args_is_help=True)
 
 @app.command()
 def log(
-    since: Annotated[str, typer.Option("--since", help="Only from then on: 90m, 12h, 7d, or a date.")] = "",
+    since: Annotated[
+        str, typer.Option("--since", help="Only from then on: 90m, 12h, 7d, or a date (UTC by default).")
+    ] = "",
     subject: Annotated[str, typer.Option("--subject", help="Only of that subject, as instance/<id>.")] = "",
     who: Annotated[str, typer.Option("--who", help="Only of that operator or program.")] = "",
     limit: Annotated[int, typer.Option("--limit", min=1, help="The newest so many.")] = 1000,

@@ -126,7 +126,9 @@ def cost() -> None:
 @app.command()
 def usage(
     user: Annotated[str, typer.Argument(help="Only this one's.")] = "",
-    since: Annotated[str, typer.Option(help="From that day on: an age (7d) or a time in ISO 8601.")] = "30d",
+    since: Annotated[
+        str, typer.Option(help="From that day on: an age (7d) or a time in ISO 8601 (UTC by default).")
+    ] = "30d",
     by: Annotated[str, typer.Option(help="One line for each: user, day, model, provider, outcome.")] = "user",
 ) -> None:
     """Show what agents used of models, as model routers counted it: answers, tokens, US dollars.
@@ -359,7 +361,7 @@ def drift(
 
 @app.command()
 def changes(
-    since: Annotated[str, typer.Option(help="An age (90m, 12h, 7d) or a time in ISO 8601.")] = "24h",
+    since: Annotated[str, typer.Option(help="An age (90m, 12h, 7d) or a time in ISO 8601 (UTC by default).")] = "24h",
 ) -> None:
     """List what happened, oldest first: changes by operators, stack runs, and changes from outside hermesops."""
     from hermesops.app.services.fleet import happenings

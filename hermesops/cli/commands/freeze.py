@@ -29,9 +29,12 @@ def list_(
 @app.command("set")
 def set_(
     reason: Reason = "",
-    begin: Annotated[str, typer.Option("--from", help="A time in ISO 8601, or in 12h; by default now.")] = "",
+    begin: Annotated[
+        str, typer.Option("--from", help="A time in ISO 8601 (UTC by default), or in 12h; by default now.")
+    ] = "",
     until: Annotated[
-        str, typer.Option("--until", help="A time in ISO 8601, or in 12h; by default until it is lifted.")
+        str,
+        typer.Option("--until", help="A time in ISO 8601 (UTC by default), or in 12h; by default until it is lifted."),
     ] = "",
 ) -> None:
     """Freeze rollouts for a while; a running rollout stops before its next batch."""

@@ -11,10 +11,14 @@ K = TypeVar("K", bound=StrEnum)
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _AGE = re.compile(r"(\d{1,6})([smhdw])")
+_LONGEST = timedelta(days=36_500)
+"""No date that follows from a longer span could be told."""
 
 
 def since(text: str, *, now: datetime | None = None) -> datetime:
-    """The moment that ``90m``, ``12h``, ``7d``, ``2026-11-22`` or ``2026-11-22T04:30`` means; UTC without an offset.
+    """The moment, in UTC, that ``90m``, ``7d``, ``2026-11-22`` or ``2026-11-22T04:30+05:45`` means.
+
+    A time without an offset is UTC, whatever the computer's time zone.
 
     Raises:
         UsageError: The text is not a time.
@@ -35,10 +39,10 @@ def seconds(text: str, option: str) -> float:
     """How long ``90``, ``90s``, ``10m``, ``24h`` or ``7d`` is, in seconds; errors name the option.
 
     Raises:
-        UsageError: The text is no duration.
+        UsageError: The text is no duration, or one of more than a hundred years.
     """
     span = _AGE.fullmatch(text if not text.isdigit() else f"{text}s")
-    if span is None:
+    if span is None or _length(span) > _LONGEST:
         raise UsageError(f"{option} {text!r} is no span of time, as 90s, 10m, 24h")
     return _length(span).total_seconds()
 
@@ -76,11 +80,13 @@ def _timestamp(text: str, now: datetime, direction: int) -> datetime:
         if age:
             return now + direction * _length(age)
         timestamp = datetime.fromisoformat(text)
+        return timestamp.astimezone(UTC) if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
         raise UsageError(
-            f"{text!r} is not a time", hint="a span (90m, 12h, 7d) or a date in ISO 8601 (2026-11-22, 2026-11-22T04:30)"
+            f"{text!r} is not a time",
+            hint="a span (90m, 12h, 7d), or a date or time in ISO 8601, in UTC unless it names an offset "
+            "(2026-11-22, 2026-11-22T04:30, 2026-11-22T04:30+05:45)",
         ) from None
-    return timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
 
 
 def _length(span: re.Match[str]) -> timedelta:

@@ -167,7 +167,9 @@ def show(user: User) -> None:
 @app.command()
 def timeline(
     user: User,
-    since: Annotated[str, typer.Option(help="An age (90m, 12h, 7d) or a time in ISO 8601; all without it.")] = "",
+    since: Annotated[
+        str, typer.Option(help="An age (90m, 12h, 7d) or a time in ISO 8601 (UTC by default); all without it.")
+    ] = "",
 ) -> None:
     """List what happened to one instance, the newest last: audit, steps of operations, rollouts, restarts, alerts.
 
@@ -225,7 +227,9 @@ def logs(
     user: User,
     lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=100_000, help="Lines from the end.")] = 80,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as new lines come.")] = False,
-    since: Annotated[str, typer.Option(help="Only from then on: an age (90m, 12h) or a time in ISO 8601.")] = "",
+    since: Annotated[
+        str, typer.Option(help="Only from then on: an age (90m, 12h) or a time in ISO 8601 (UTC by default).")
+    ] = "",
     grep: Annotated[str, typer.Option(metavar="REGEX", help="Only lines in which this is found.")] = "",
     unit: Annotated[str, typer.Option(help="Of this unit of systemd; all for every one.")] = _GATEWAY,
     source: Annotated[
