@@ -1,9 +1,8 @@
-"""Reads figures from Prometheus. Figures that it lacks are absent; when it does not answer, that is an error.
+"""Reads figures from Prometheus. Figures that it lacks, or has twice, are absent; no answer, or a part, is an error.
 
 Source: Prometheus HTTP API v1, ``/query``; prometheus-api-client 0.7.2, which without a timeout waits for ever.
 """
 
-import math
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from functools import partial
@@ -14,12 +13,15 @@ from hermesops.errors import RefusedError, UnavailableError
 from hermesops.health.promql import DEFAULTS, LABEL, Query, is_metric
 from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import Source, Vital, Vitals
+from hermesops.node.untrusted import strict_json
+from hermesops.telemetry import prometheus_answer
 from hermesops.telemetry.client import MonitoringClient
 from hermesops.telemetry.metrics import Metrics
+from hermesops.telemetry.prometheus_answer import Figures
 
 if TYPE_CHECKING:
     from prometheus_api_client import PrometheusConnect
-    from requests import Session
+    from requests import Response, Session
 
 _TIMEOUT_S = 10
 _LARGEST = 16 << 20
@@ -81,31 +83,40 @@ class Prometheus:
         window_s = int((until - since).total_seconds())
         ordered = sorted(instances)
         figures: dict[InstanceId, dict[Vital, float]] = {each: {} for each in ordered}
+        twice: set[tuple[InstanceId, Vital]] = set()
         for begin in range(0, len(ordered), _AT_ONCE):
             some = ordered[begin : begin + _AT_ONCE]
             for vital, query in self._queries.items():
-                for each, value in (await self._by_instance(query.promql(some, window_s), until)).items():
-                    if each in figures:
-                        figures[each][vital] = value
-        return {each: self._vitals(each, figures[each], since, until) for each in ordered}
+                found = await self._by_instance(query.promql(some, window_s), until)
+                twice.update((each, vital) for each in some if each in found.ambiguous)
+                for each in (each for each in some if each in found.values):
+                    figures[each][vital] = found.values[each]
+        return {each: self._vitals(each, figures[each], twice, since, until) for each in ordered}
 
     def _vitals(
-        self, instance_id: InstanceId, figures: Mapping[Vital, float], since: datetime, until: datetime
+        self,
+        instance_id: InstanceId,
+        figures: Mapping[Vital, float],
+        twice: Collection[tuple[InstanceId, Vital]],
+        since: datetime,
+        until: datetime,
     ) -> Vitals:
-        missing = {
-            vital: f"Prometheus has no {self._queries[vital].metric} of it" if vital in self._queries else "not asked"
-            for vital in Vital
-            if vital not in figures
-        }
+        def why(vital: Vital) -> str:
+            if vital not in self._queries:
+                return "not asked"
+            has = "several series" if (instance_id, vital) in twice else "no figure"
+            return f"Prometheus has {has} of {self._queries[vital].metric} for it"
+
+        missing = {vital: why(vital) for vital in Vital if vital not in figures}
         return Vitals(instance_id, since, until, Source.PROMETHEUS, figures, missing=missing)
 
     async def _has(self, promql: str) -> bool:
         """Whether an expression amounts to anything now."""
         return bool(await self._ask(promql, None))
 
-    async def _by_instance(self, promql: str, at: datetime) -> dict[InstanceId, float]:
+    async def _by_instance(self, promql: str, at: datetime) -> Figures:
         """The finite figures of an expression at a moment, by instance."""
-        return by_instance(await self._ask(promql, at))
+        return by_instance(await self._ask(promql, at), whom=self._name)
 
     async def _ask(self, promql: str, at: datetime | None) -> list[dict[str, Any]]:
         params = {"time": f"{at.timestamp():.3f}"} if at else {}
@@ -131,11 +142,17 @@ class Prometheus:
 
         if self._opened is None:
             session = _session(self._name)
+            session.hooks["response"].append(self._refuse_part)  # the library drops what says that it is one
             # Without: three tries, and each may take the whole time.
             self._opened = PrometheusConnect(
                 url=self._url, retry=Retry(total=0), timeout=self._timeout_s, session=session
             )
         return self._opened
+
+    def _refuse_part(self, response: "Response", **_: object) -> None:
+        """Raise ``UnavailableError`` for an answer that is an error, or lacks a part."""
+        if response.ok:
+            prometheus_answer.whole(strict_json.parse(response.content, largest=_LARGEST), whom=self._name)
 
 
 class PlatformPrometheus(Prometheus):
@@ -153,9 +170,8 @@ class PlatformPrometheus(Prometheus):
     async def _has(self, promql: str) -> bool:
         return bool(await self._metrics.instant(promql, within_s=self._timeout_s))
 
-    async def _by_instance(self, promql: str, at: datetime) -> dict[InstanceId, float]:
-        samples = await self._metrics.instant(promql, at=at, within_s=self._timeout_s)
-        return {InstanceId(one.labels.get(LABEL, "")): one.value for one in samples}
+    async def _by_instance(self, promql: str, at: datetime) -> Figures:
+        return await self._metrics.by_label(promql, LABEL, at=at, within_s=self._timeout_s)
 
 
 def _session(whom: str) -> "Session":
@@ -179,17 +195,12 @@ def _session(whom: str) -> "Session":
     return session
 
 
-def by_instance(samples: object) -> dict[InstanceId, float]:
-    """The finite figures of a vector, by instance. Pure.
+def by_instance(samples: object, *, whom: str = "Prometheus") -> Figures:
+    """The figures of a vector by instance. Pure.
 
     Raises:
         UnavailableError: It is no vector.
     """
-    try:
-        found = [(InstanceId(one["metric"].get(LABEL, "")), float(one["value"][1])) for one in samples]  # type: ignore[attr-defined]  # what is no list of objects raises below
-        return {each: value for each, value in found if math.isfinite(value)}
-    except (TypeError, ValueError, LookupError, AttributeError, OverflowError) as error:
-        raise UnavailableError(
-            f"Prometheus answers what is no vector of samples ({type(error).__name__})",
-            hint="curl PROMETHEUS_URL/api/v1/query?query=up shows whether it is one",
-        ) from error
+    if not isinstance(samples, list):
+        raise prometheus_answer.unreadable("figures", whom=whom)
+    return prometheus_answer.by_label(prometheus_answer.readable(samples, whom=whom), LABEL)

@@ -5,32 +5,19 @@ Source: Prometheus HTTP API v1, ``/query``, ``/query_range``, ``/rules`` and ``/
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from hermesops.errors import UnavailableError
+from hermesops.telemetry import prometheus_answer
 from hermesops.telemetry.client import WITHIN_S, MonitoringClient, Question
+from hermesops.telemetry.prometheus_answer import WRONG, Figures, Sample, labels_of, text, unreadable, whole
 
-_API = "/prometheus/api/v1"
+_API, _WHOM = "/prometheus/api/v1", "Prometheus"
 _MOST_SERIES = 20_000
 _MOST_POINTS = 400_000
 """Series, and points of all series together, of an answer that are read."""
-
-_TEXT = 1024
-"""Characters of a label."""
-
-_WRONG = (ValueError, LookupError, TypeError, AttributeError, OverflowError, OSError)
-"""What reading an answer of another shape raises."""
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One figure."""
-
-    labels: Mapping[str, str]
-    value: float
 
 
 @dataclass(frozen=True)
@@ -59,12 +46,21 @@ class Metrics:
         Raises:
             WrongQuestionError: The expression is wrong.
             RefusedError: Prometheus does not answer us.
-            UnavailableError: It does not answer, or with no figures.
+            UnavailableError: It does not answer, with a part only, or with no figures.
         """
+        found = await self._vector(promql, at, within_s)
+        return tuple(one for one in found if math.isfinite(one.value))
+
+    async def by_label(
+        self, promql: str, label: str, *, at: datetime | None = None, within_s: float = WITHIN_S
+    ) -> Figures:
+        """The same by the value of one label; raises as ``instant``."""
+        return prometheus_answer.by_label(await self._vector(promql, at, within_s), label)
+
+    async def _vector(self, promql: str, at: datetime | None, within_s: float) -> tuple[Sample, ...]:
         when = (("time", f"{at.timestamp():.3f}"),) if at else ()
         params = (("query", promql), ("timeout", f"{within_s:g}s"), *when)
-        found = [_sample(one) for one in await self._result("query", params, "vector", within_s)]
-        return tuple(one for one in found if math.isfinite(one.value))
+        return prometheus_answer.vector(await self._data("query", params, within_s), whom=_WHOM, most=_MOST_SERIES)
 
     async def range(
         self, promql: str, *, begin: datetime, end: datetime, step_s: float, within_s: float = WITHIN_S
@@ -77,22 +73,20 @@ class Metrics:
             ("step", f"{step_s:g}"),
             ("timeout", f"{within_s:g}s"),
         )
-        left = _MOST_POINTS
-        found = []
-        for one in await self._result("query_range", params, "matrix", within_s):
-            series = _series(one, left)
-            left -= len(series.points)
-            found.append(series)
-        return tuple(found)
+        data = await self._data("query_range", params, within_s)
+        try:
+            return _matrix(data)
+        except WRONG as error:
+            raise unreadable("figures", error) from error
 
     async def alert_names(self, *, within_s: float = WITHIN_S) -> frozenset[str]:
         """Names of the alerts that there are rules for; raises as ``instant``."""
         answer = await self._client.ask(Question(f"{_API}/rules", (("type", "alert"),), within_s=within_s))
         try:
-            groups = answer["data"]["groups"]
-            return frozenset(_text(rule["name"]) for group in groups for rule in group["rules"])
-        except _WRONG as error:
-            raise _unreadable("rules", error) from error
+            groups = whole(answer, whom=_WHOM)["groups"]
+            return frozenset(text(rule["name"]) for group in groups for rule in group["rules"])
+        except WRONG as error:
+            raise unreadable("rules", error) from error
 
     async def alerts(self, *, within_s: float = WITHIN_S) -> Mapping[frozenset[tuple[str, str]], bool]:
         """By all labels of each alert that is pending or fires: whether what it is about still holds.
@@ -101,54 +95,27 @@ class Metrics:
         """
         answer = await self._client.ask(Question(f"{_API}/alerts", within_s=within_s))
         try:
-            listed = answer["data"]["alerts"]
-            return {frozenset(_labels(one["labels"]).items()): not one.get("keepFiringSince") for one in listed}
-        except _WRONG as error:
-            raise _unreadable("alerts", error) from error
+            listed = whole(answer, whom=_WHOM)["alerts"]
+            return {frozenset(labels_of(one["labels"]).items()): not one.get("keepFiringSince") for one in listed}
+        except WRONG as error:
+            raise unreadable("alerts", error) from error
 
-    async def _result(
-        self, path: str, params: tuple[tuple[str, str], ...], kind: str, within_s: float
-    ) -> Iterator[Any]:
+    async def _data(self, path: str, params: tuple[tuple[str, str], ...], within_s: float) -> Any:  # noqa: ANN401 - JSON has no narrower type
         question = Question(f"{_API}/{path}", params, method="POST", form=True, within_s=within_s)
-        answer = await self._client.ask(question)
-        try:
-            data = answer["data"]
-            if data["resultType"] != kind or len(data["result"]) > _MOST_SERIES:
-                raise ValueError("another result, or more than is read")
-            return iter(data["result"])
-        except _WRONG as error:
-            raise _unreadable("figures", error) from error
+        return whole(await self._client.ask(question), whom=_WHOM)
 
 
-def _sample(raw: Any) -> Sample:  # noqa: ANN401 - JSON has no narrower type
-    try:
-        return Sample(_labels(raw["metric"]), float(raw["value"][1]))
-    except _WRONG as error:
-        raise _unreadable("figures", error) from error
-
-
-def _series(raw: Any, most: int) -> Series:  # noqa: ANN401 - as above
-    try:
-        if len(raw["values"]) > most:
+def _matrix(data: Any) -> tuple[Series, ...]:  # noqa: ANN401 - as above
+    if data["resultType"] != "matrix" or len(data["result"]) > _MOST_SERIES:
+        raise ValueError("another result, or more than is read")
+    left = _MOST_POINTS
+    found: list[Series] = []
+    for one in data["result"]:
+        values = one.get("values", [] if "histograms" in one else None)
+        if len(values) > left:
             raise ValueError("more points than are read")
-        points = ((datetime.fromtimestamp(at, UTC), float(value)) for at, value in raw["values"])
-        return Series(_labels(raw["metric"]), tuple((at, value) for at, value in points if math.isfinite(value)))
-    except _WRONG as error:
-        raise _unreadable("figures", error) from error
-
-
-def _labels(raw: Any) -> dict[str, str]:  # noqa: ANN401 - as above
-    return {_text(name): _text(value) for name, value in raw.items()}
-
-
-def _text(raw: object) -> str:
-    if not isinstance(raw, str) or len(raw) > _TEXT:
-        raise ValueError("no text, or too long")
-    return raw
-
-
-def _unreadable(what: str, error: Exception) -> UnavailableError:
-    return UnavailableError(
-        f"Prometheus answers with something else than {what} ({type(error).__name__})",
-        hint="curl MONITORING_URL/prometheus/api/v1/query?query=up shows whether it is one",
-    )
+        left -= len(values)
+        points = ((datetime.fromtimestamp(at, UTC), float(value)) for at, value in values)
+        finite = tuple((at, value) for at, value in points if math.isfinite(value))
+        found.append(Series(labels_of(one["metric"]), finite))
+    return tuple(found)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from hermesops.errors import UnavailableError
 from hermesops.telemetry.client import MonitoringClient, Question
+from hermesops.telemetry.prometheus_answer import WRONG, unreadable, whole
 
 _ANSWER_S = 15.0
 _LARGEST = 64 << 20
@@ -39,20 +39,19 @@ class PlatformMetrics:
 
         Raises:
             RefusedError: Prometheus does not take the expression, or us.
-            UnavailableError: It does not answer, or with something else.
+            UnavailableError: It does not answer, with a part only, or with something else.
         """
         asked = Question(
             "/api/v1/query", (("query", promql),), method="POST", form=True, within_s=_ANSWER_S, largest=_LARGEST
         )
-        answer = await self._prometheus.ask(asked)
+        whom = f"Prometheus at {self._prometheus.base_url}"
+        data = whole(await self._prometheus.ask(asked), whom=whom)
         try:
-            if answer["status"] != "success" or answer["data"]["resultType"] != "vector":
-                raise UnavailableError(f"Prometheus at {self._prometheus.base_url} gives no vector")
-            found: list[Any] = list(answer["data"]["result"])
-        except (LookupError, TypeError) as error:
-            words = f"Prometheus at {self._prometheus.base_url} answers what is no answer of its"
-            raise UnavailableError(words) from error
-        return found
+            if data["resultType"] != "vector":
+                raise ValueError("no vector")
+            return list(data["result"])
+        except WRONG as error:
+            raise unreadable("figures", error, whom=whom) from error
 
     async def push(self, text: str) -> None:
         """Push samples, some hundred kilobytes at a time.

@@ -59,11 +59,8 @@ async def fleet_top(
         if selector.takes({"cell": cell.cell, "plan": one.plan, "status": one.status, "user": one.user})
     }
     metrics = Metrics(client)
-    found = {
-        InstanceId(sample.labels.get(LABEL, "")): sample.value
-        for sample in await metrics.instant(now(by))
-        if sample.labels.get(LABEL, "") in known
-    }
+    figures_by = (await metrics.by_label(now(by), LABEL)).values
+    found = {InstanceId(one): value for one, value in figures_by.items() if one in known}
     chosen = sorted(found, key=lambda one: (-found[one], known[one][1].user))[:limit]
     others = [figure for figure in TOP if figure is not by]
     answers = await asyncio.gather(*(_figures(metrics, figure, chosen) for figure in others))
@@ -85,7 +82,7 @@ async def _figures(
     if not instances:
         return {}, ""
     try:
-        samples = await metrics.instant(now(figure, instances))
+        found = await metrics.by_label(now(figure, instances), LABEL)
     except HermesError as error:
         return {}, f"{figure} is not known: {error.message}"
-    return {InstanceId(one.labels.get(LABEL, "")): one.value for one in samples}, ""
+    return {InstanceId(one): value for one, value in found.values.items()}, ""
