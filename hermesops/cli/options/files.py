@@ -1,23 +1,29 @@
 """Files that commands read and write; ``-`` is standard input."""
 
+import codecs
 import sys
 from pathlib import Path
 
 from hermesops.errors import Hint, RefusedError, UsageError
 
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""Spreadsheets write "Unicode text" so."""
+
 
 def read(source: str) -> str:
-    """The text of a file; of standard input for ``-``.
+    """The text of a file; of standard input for ``-``. In UTF-8, or in UTF-16 if it says so at its beginning.
 
     Raises:
-        UsageError: There is no such file, or it is not text in UTF-8.
+        UsageError: There is no such file, or it is not such text.
     """
     try:
-        return sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8-sig")
+        data = sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()
+        encoding = "utf-16" if data.startswith(_UTF_16) else "utf-8-sig"
+        return data.decode(encoding).replace("\r\n", "\n")
     except OSError as error:
         raise UsageError(f"{source}: {error.strerror or error}") from None
     except UnicodeDecodeError:
-        raise UsageError(f"{source}: not UTF-8") from None
+        raise UsageError(f"{source}: not UTF-8", hint="save it as UTF-8; in a spreadsheet, as CSV UTF-8") from None
 
 
 def read_bytes(source: str, *, most: int) -> bytes:

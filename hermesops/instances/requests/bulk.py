@@ -1,18 +1,17 @@
 """Provisions many users at once: all requests are checked before the first row is written, then each runs alone."""
 
-import csv
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from hermesops.errors import HermesError, RefusedError, UsageError
 from hermesops.fan_out import Limits, fan_out
 from hermesops.instances.requests.provision import Policy, ProvisionAdmission, ProvisionPreflight, parse_plan
+from hermesops.instances.requests.user_list import parse_user_list
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Operation
 from hermesops.model.plan import Plan
 from hermesops.model.user import parse_user
 
-_COLUMNS = ("user", "plan", "region")
 _SLOW_S, _LONGEST_S = 300.0, 3600.0
 """Seconds for which one provision may delay others, and its end is awaited; a worker continues it."""
 
@@ -52,9 +51,7 @@ class ProvisionResult:
 
 
 def parse_requests(text: str, *, plan: str, region: str) -> tuple[ProvisionRequest, ...]:
-    """Read a file of requests: CSV whose first line names ``user`` and the other columns, or one user a line.
-
-    Empty lines, and those that begin with ``#``, are skipped.
+    """Read a file of requests: a table whose first line names ``user`` and the other columns, or one user a line.
 
     Args:
         plan: Of lines that name none; if empty, every line must name one.
@@ -63,18 +60,12 @@ def parse_requests(text: str, *, plan: str, region: str) -> tuple[ProvisionReque
     Raises:
         UsageError: Some lines are invalid; the message names each.
     """
-    numbered = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip() and line.strip()[0] != "#"]
-    rows = [(n, _cells(line)) for n, line in numbered]
-    columns: Sequence[str] = _COLUMNS[:1]
-    if rows and rows[0][1][0] == "user":
-        columns = rows.pop(0)[1]
-        if unknown := set(columns) - set(_COLUMNS):
-            raise UsageError(f"unknown columns {', '.join(sorted(unknown))}: there are {', '.join(_COLUMNS)}")
+    users = parse_user_list(text)
     problems: list[str] = []
     requests: dict[str, ProvisionRequest] = {}
-    for number, cells in rows:
+    for number, cells in users.rows:
         try:
-            request = _request(number, cells, columns, plan, region)
+            request = _request(number, cells, users.columns, plan, region)
             first = requests.setdefault(parse_user(request.user).id, request)
         except UsageError as error:
             problems.append(f"line {number}: {error.message}")
@@ -84,15 +75,9 @@ def parse_requests(text: str, *, plan: str, region: str) -> tuple[ProvisionReque
     if problems:
         raise UsageError(_told(problems), hint="a first line user,plan,region names columns; nothing was begun")
     if not requests:
-        raise UsageError("nobody to provision: no line names a user")
+        heading = f"; line {users.heading} was read as the heading" if users.heading else ""
+        raise UsageError(f"nobody to provision: no line names a user{heading}")
     return tuple(requests.values())
-
-
-def _cells(line: str) -> list[str]:
-    try:
-        return [cell.strip() for cell in next(csv.reader([line]))]
-    except csv.Error as error:
-        raise UsageError(f"no CSV: {error}") from None
 
 
 def _request(number: int, cells: Sequence[str], columns: Sequence[str], plan: str, region: str) -> ProvisionRequest:
