@@ -6,6 +6,7 @@ It must not build anything from what it read: that is ``hermesops.app``.
 """
 
 import os
+import re
 import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -54,6 +55,9 @@ _ADDRESSES = (
 _STORES = ("releases", "pulumi.backend")
 _PINNED = r"https://[^\s,#]+#sha256=[0-9a-f]{64}"
 _MOST_BYTES = 32 * 1024
+_AT_LINE = re.compile(r"\(at line (\d{1,9}), column \d{1,9}\)$")
+_CURLED = "“”„‟‘’‚‛«»"  # noqa: RUF001 - what word processors make of quotes
+_QUOTES = f"{_CURLED}\"'"
 _MOST_DAYS = 36_500
 """A hundred years: what "for ever" is given as, and no date that follows from it ends in an overflow."""
 
@@ -473,6 +477,9 @@ FIELDS: Mapping[str, FieldInfo] = {
 }
 """Every setting by its name: ``region``, or ``backup.region`` for one in a table of settings.toml."""
 
+_NAMES = frozenset({name for key in FIELDS for name in (key, key.rpartition(".")[2])})
+"""As lines of a file may begin."""
+
 _OF_VARIABLE = {key.replace(".", "_"): key for key in FIELDS}
 """Settings by what follows ``HERMESOPS_`` in a variable, in small letters."""
 
@@ -630,6 +637,7 @@ def _home_of_this_user() -> str:
 
 
 def _read_file(file: Path) -> dict[str, object]:
+    text = ""
     try:
         with file.open("rb") as opened:
             text = _text_of(opened)
@@ -639,10 +647,24 @@ def _read_file(file: Path) -> dict[str, object]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:  # ValueError: no UTF-8, no TOML, a number of 5,000 digits
-        raise UsageError(f"cannot read {file}: {error}", hint=f"repair or remove {file}") from error
+        raise UsageError(
+            f"cannot read {file}: {error}{_beginning(text, str(error))}", hint=f"repair or remove {file}"
+        ) from error
     for key in values:
         _known(key, f"in {file}{_line_of(key, text)}")
     return values
+
+
+def _beginning(text: str, problem: str) -> str:
+    """The beginning of the line at which reading TOML stopped: never a value, which may be a secret."""
+    found = _AT_LINE.search(problem)
+    line = [*text.splitlines(), ""][int(found[1]) - 1] if found else ""
+    key, _, value = line.partition("=")
+    if key.strip(f"{_QUOTES} ") not in _NAMES:
+        return ""
+    begin = value.strip()[:1]
+    why = ', but text stands between straight quotes, as "nbg1"' if begin in _CURLED or begin.isalpha() else ""
+    return f": the line begins with {key}= {begin}…{why}"
 
 
 def _line_of(key: str, text: str) -> str:
@@ -675,7 +697,7 @@ def _text_of(opened: BinaryIO) -> str:
     data = opened.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
         raise ValueError(f"it is larger than {_MOST_BYTES // 1024} KiB")
-    return data.decode()
+    return data.decode("utf-8-sig")  # some editors begin each file with a byte order mark
 
 
 def _is_secret(key: str, value: object) -> bool:

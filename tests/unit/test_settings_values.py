@@ -144,3 +144,34 @@ def test_a_value_that_would_fail_later_is_refused_when_it_is_read(tmp_path: Path
     ):
         with pytest.raises(UsageError, match=words):
             load(tmp_path, **variables)
+
+
+def test_a_file_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    write(tmp_path, '\ufeffregion = "nbg1"\r\n')
+    assert load(tmp_path).settings.region == "nbg1"
+
+
+def test_a_line_that_cannot_be_read_is_told_by_its_beginning(tmp_path: Path) -> None:
+    for text, words in (
+        ("region = \u201cnbg1\u201d\n", "line 1, .*begins with region = \u201c….*straight quotes"),
+        ("cell_size = 4\nregion = nbg1\n", "line 2, .*begins with region = n….*straight quotes"),
+        ('\u2018region\u2019 = "a"\n', 'begins with \u2018region\u2019 = "…$'),
+        ("grace_days = 07\n", "line 1, .*begins with grace_days = 0…$"),
+    ):
+        write(tmp_path, text)
+        with pytest.raises(UsageError, match=words):
+            load(tmp_path)
+
+
+def test_a_line_that_cannot_be_read_shows_no_secret(tmp_path: Path) -> None:
+    for text in (
+        f"api_key = \u201c{CANARY}\u201d\n",
+        f"[registry]\nurl = {CANARY}\n",
+        f'api_key = """\n{CANARY} = "\n',
+        f'region = "a" {CANARY}\n',
+        f"{CANARY}\n",
+    ):
+        write(tmp_path, text)
+        with pytest.raises(UsageError, match="cannot read") as refused:
+            load(tmp_path)
+        assert CANARY not in f"{refused.value.message} {refused.value.hint}", text

@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from hermesops.errors import UnavailableError
-from hermesops.telemetry.metrics import Metrics, Sample
+from hermesops.telemetry.metrics import Metrics
+from hermesops.telemetry.prometheus_answer import Sample
 from tests.support.fakes.monitoring import Answer, fake_monitoring, matrix, vector
 from tests.support.suite.cases import each_case
 

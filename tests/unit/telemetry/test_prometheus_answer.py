@@ -129,4 +129,5 @@ async def test_other_questions_about_a_part_are_not_answered_either() -> None:
 
 def test_of_two_figures_with_one_label_none_counts() -> None:
     found = by_label((Sample({"a": "x"}, 1), Sample({"a": "y"}, 2), Sample({"a": "x"}, 1), Sample({}, 3)), "a")
-    assert (dict(found.values), found.ambiguous) == ({"y": 2, "": 3}, {"x"})
+    assert found.values == {"y": 2, "": 3}
+    assert found.ambiguous == {"x"}
