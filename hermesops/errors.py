@@ -116,6 +116,10 @@ class RefusedError(HermesError):
     exit_code = 3
 
 
+class AlreadySoError(RefusedError):
+    """What was asked for holds already, so that nothing was opened; a command says so and succeeds."""
+
+
 class UnavailableError(HermesError):
     """No answer, or nothing was sent: the same command may be repeated safely."""
 

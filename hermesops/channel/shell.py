@@ -16,9 +16,9 @@ class Shell:
         self.last_exit_code = 0
 
     async def run(self, line: str, *, timeout_s: float = 600) -> Completed:
-        """Run a line in the folder of the one before; its ``cd`` holds for the next."""
+        """Run a line in the folder and with the exit code (``$?``) of the one before; its ``cd`` holds for the next."""
         # The folder comes after the output, on a line with a mark that no command is likely to print.
-        enter = f"cd {shlex.quote(self.folder)} 2>/dev/null"
+        enter = f"cd {shlex.quote(self.folder)} 2>/dev/null; (exit {self.last_exit_code & 0xFF})"
         leave = f'code=$?; printf "\\n%s%s" {_MARK} "$PWD"; exit $code'
         script = f"{enter}\n{line.strip()}\n{leave}"
         done = await self._channel.run(script, timeout_s=timeout_s, binary=True)

@@ -182,6 +182,8 @@ def require_typed_environment(*, spared: str) -> None:
 def agree(question: str, *, expect: str, spared: str, yes: bool) -> None:
     """Go on only with the operator's consent; in production, its name must be typed as well.
 
+    Where nobody is asked, with ``--yes`` or without a terminal, the question is narrated: it says what is done.
+
     Args:
         expect: The word that must be typed.
         spared: What stays as it is without consent.
@@ -189,6 +191,8 @@ def agree(question: str, *, expect: str, spared: str, yes: bool) -> None:
     Raises:
         RefusedError: There was no consent.
     """
+    if yes or not sys.stdin.isatty():
+        say(question)
     if not yes and not confirm(question, expect=expect):
         raise RefusedError(f"not confirmed: {spared}", hint="--yes confirms without a terminal")
     require_typed_environment(spared=spared)

@@ -145,6 +145,7 @@ class RestartIntent(InstanceIntent):
 
     Attributes:
         before: systemd's id of the start that the gateway was in; empty when it was not running.
+        reason: Empty where nobody gave one.
     """
 
     kind = OperationKind.RESTART
@@ -156,6 +157,7 @@ class RestartIntent(InstanceIntent):
     )
 
     before: str
+    reason: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

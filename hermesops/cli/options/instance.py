@@ -8,7 +8,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.console import advice, result, say
 from hermesops.cli.options.files import read_saved
-from hermesops.errors import UsageError
+from hermesops.errors import AlreadySoError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -60,11 +60,19 @@ def approved_list(listed: Path | None, approved_by: Path | None) -> "ApprovedLis
 def change_instance(
     kind: str, user: str, begin: "Begin", *, no_wait: bool, approved: "ApprovedList | None" = None
 ) -> None:
-    """Run the operation that ``begin`` opens for a user's instance, and print its outcome as a result of this kind."""
+    """Run the operation that ``begin`` opens for a user's instance, and print its outcome as a result of this kind.
+
+    Where ``begin`` finds nothing to do, the outcome says so and there is no operation.
+    """
     composed = context.compose()
     composed.approved_list = approved
     composed.registry.instances.find(user)
-    operation, outcome = run_operation(composed, begin, no_wait=no_wait)
+    try:
+        operation, outcome = run_operation(composed, begin, no_wait=no_wait)
+    except AlreadySoError as fulfilled:
+        outcome = f"nothing to do: {fulfilled.message}"
+        result(kind, {"user": user, "operation_id": None, "outcome": outcome}, [outcome])
+        return
     result(kind, {"user": user, "operation_id": operation.id, "outcome": outcome}, [outcome])
 
 

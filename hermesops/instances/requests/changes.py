@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 
-from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
+from hermesops.errors import AlreadySoError, Hint, RefusedError, UnavailableError, UsageError
 from hermesops.instances import refusals
 from hermesops.instances.ports import Backups
 from hermesops.instances.remote.power_control import PowerControl
@@ -116,8 +116,8 @@ class InstanceRequests:
             )
             return self.opener.open(instance, wanted)
 
-    async def restart(self, user_text: str) -> Operation:
-        """Record that a gateway shall be restarted, with the id of its present start.
+    async def restart(self, user_text: str, *, reason: str = "") -> Operation:
+        """Record that a gateway shall be restarted, with the id of its present start and the reason, if any.
 
         Raises:
             UnavailableError: Its machine is not there or does not answer.
@@ -130,7 +130,7 @@ class InstanceRequests:
                     f"JustAVPS lists no machine {instance.machine_name}", hint=Hint(("provision", user_text))
                 )
             before = await self.client.gateways.invocation(MachineId(machine.id))
-            return self.opener.open(instance, RestartIntent(user=user_text, before=before))
+            return self.opener.open(instance, RestartIntent(user=user_text, before=before, reason=reason.strip()))
 
     async def reboot(self, user_text: str, *, reason: str) -> Operation:
         """Record that a machine shall be brought up that does not answer; one that answers is left alone.
@@ -200,7 +200,8 @@ class InstanceRequests:
             undo: Whether to cancel a scheduled termination.
 
         Raises:
-            RefusedError: It is running, or has another unfinished operation.
+            AlreadySoError: It is running.
+            RefusedError: It has another unfinished operation.
         """
         ends = {OperationKind.SCHEDULE_TERMINATION, OperationKind.TERMINATE} if undo else set()
         async with self._asked(user_text, ResumeIntent, reason, cancels=ends) as instance:
@@ -227,7 +228,7 @@ class InstanceRequests:
             return
         node = (await self.client.observe(instance.id)).node
         if node is None or not node.fenced:
-            raise RefusedError(
+            raise AlreadySoError(
                 f"the agent of {instance.title} is running", hint=Hint(("instance", "show", instance.title))
             )
 
@@ -235,14 +236,15 @@ class InstanceRequests:
         """Record that an agent shall have another plan.
 
         Raises:
-            RefusedError: It is suspended or has ended, has that plan, its data does not fit, JustAVPS does not sell it
-                there, or has another unfinished operation.
+            AlreadySoError: It has that plan.
+            RefusedError: It is suspended or has ended, its data does not fit, JustAVPS does not sell it there, or has
+                another unfinished operation.
             UnavailableError: Its machine does not say how much data it holds.
         """
         kind: type[InstanceIntent] = RelocateIntent if onto_new_machine else ResizeIntent
         async with self._asked(user_text, kind, reason, while_running=True) as instance:
             if instance.plan is plan and not self.opener.unfinished(instance, kind.kind):
-                raise RefusedError(f"{instance.title} has plan {plan} already")
+                raise AlreadySoError(f"{instance.title} has plan {plan} already")
             await self._refuse_too_small(instance, plan)
             place, size = self.machine_placement.here(instance, plan), self.policy.server_types[plan]
             await refuse_unsold(self.client, size, place.region)
@@ -280,8 +282,9 @@ class InstanceRequests:
 
         Raises:
             UsageError: Neither cell nor region, or there is no such cell.
-            RefusedError: It is suspended or has ended, is there already, JustAVPS sells no machine of its plan there,
-                or has another unfinished operation.
+            AlreadySoError: It is there.
+            RefusedError: It is suspended or has ended, JustAVPS sells no machine of its plan there, or has another
+                unfinished operation.
         """
         if bool(cell) == bool(region):
             raise UsageError("say where to: either --cell or --region")
@@ -289,7 +292,7 @@ class InstanceRequests:
             here = self.machine_placement.cell(instance.cell)
             moves = self.opener.unfinished(instance, OperationKind.RELOCATE)
             if (cell or region) in {here.cell, here.region} and not moves:
-                raise RefusedError(
+                raise AlreadySoError(
                     f"{instance.title} is in {cell or region} already", hint=Hint(("cell", "list"), "shows others")
                 )
             place = self.machine_placement.cell(cell) if cell else self.machine_placement.region(region, instance)

@@ -14,7 +14,7 @@ from hermesops.instances.remote.instance_client import InstanceClient
 from hermesops.instances.requests.placement import latest_image, refuse_unsold
 from hermesops.model.ids import instance_subject
 from hermesops.model.image import Image
-from hermesops.model.instance import Instance
+from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation, OperationKind
 from hermesops.model.plan import Plan
 from hermesops.model.user import DRILLS, User, is_of_drill, parse_user
@@ -167,8 +167,12 @@ def parse_plan(text: str) -> Plan:
 
 def refuse_other_plan(user_text: str, known: Instance, plan: Plan) -> None:
     """Raise RefusedError when a user's agent is of another plan than the requested one."""
-    if known.plan is not plan:
-        raise RefusedError(
-            f"{user_text} already has an agent of plan {known.plan}",
-            hint=Hint(("provision", user_text, "--plan", known.plan), "continues it"),
-        )
+    if known.plan is plan:
+        return
+    starts = known.status is InstanceStatus.PROVISIONING  # before its first start there is nothing to resize
+    raise RefusedError(
+        f"{user_text} already has an agent of plan {known.plan}",
+        hint=Hint(("provision", user_text, "--plan", known.plan), "continues it")
+        if starts
+        else Hint(("instance", "resize", user_text, "--plan", plan, "--reason", "WHY"), "changes it"),
+    )

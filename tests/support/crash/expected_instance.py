@@ -65,7 +65,6 @@ class Act:
         words: The command.
         after: The instance afterwards.
         refusal: What the refusal says where the command has to be refused.
-        finished: What the same command is refused with once it has been finished.
         variables: Added to its environment.
         loses_machine: Whether the machine is deleted at the vendor before, without our knowledge.
         lines: Lines of narration that the command prints at least, when nothing is done yet.
@@ -75,7 +74,6 @@ class Act:
     words: tuple[str, ...]
     after: ExpectedInstance
     refusal: str = ""
-    finished: str = ""
     variables: Mapping[str, str] = field(default_factory=dict)
     loses_machine: bool = False
     lines: int = 4
@@ -116,22 +114,20 @@ def _of_running(instance: ExpectedInstance) -> tuple[Act, ...]:
             "resize onto new machine",
             ("instance", "resize", user, "--plan", plan, "--onto-new-machine", *_WHY),
             resized,
-            finished="already",
             lines=10,
         ),
-        Act("move", _move(user, region), moved, finished="already", lines=10),
+        Act("move", _move(user, region), moved, lines=10),
         Act(
             "move, old machine kept",
             _move(user, region),
             replace(moved, previous_machines=instance.previous_machines + 1),
-            finished="already",
             variables=_KEEPS_PREVIOUS,
             lines=9,
         ),
-        _refused(instance, "resume", ("instance", "resume", user, *_WHY), "is running"),
-        _refused(instance, "resize", ("instance", "resize", user, "--plan", instance.plan, *_WHY), "already"),
-        _refused(instance, "move", _move(user, instance.region), "already"),
-        _refused(instance, "undo", ("instance", "terminate", user, "--undo", *_WHY), "is running"),
+        _fulfilled(instance, "resume", ("instance", "resume", user, *_WHY)),
+        _fulfilled(instance, "resize", ("instance", "resize", user, "--plan", instance.plan, *_WHY)),
+        _fulfilled(instance, "move", _move(user, instance.region)),
+        _fulfilled(instance, "undo", ("instance", "terminate", user, "--undo", *_WHY)),
     )
 
 
@@ -139,7 +135,7 @@ def _resize(instance: ExpectedInstance, resized: ExpectedInstance) -> Act:
     """A change of plan in place: up it is done; down the vendor refuses it, and the agent runs on as it was."""
     words = ("instance", "resize", instance.user, "--plan", resized.plan, *_WHY)
     if resized.plan == "heavy":
-        return Act("resize", words, resized, finished="already", lines=6)
+        return Act("resize", words, resized, lines=6)
     return Act("resize down refused", words, instance.backed_up(), refusal="disks cannot shrink", lines=6)
 
 
@@ -176,7 +172,7 @@ def _of_suspended(instance: ExpectedInstance) -> tuple[Act, ...]:
     removed = replace(instance, has_machine=False)
     again = ("instance", "suspend", user, *_WHY) if instance.has_machine else _suspend_removed(user)
     acts = (
-        Act("resume", ("instance", "resume", user, *_WHY), running, finished="is running"),
+        Act("resume", ("instance", "resume", user, *_WHY), running),
         Act("suspend again", again, instance, lines=0),
         _refused(instance, "provision", ("provision", user, "--plan", instance.plan), "is suspended"),
         _refused(instance, "restart", ("instance", "restart", user), "is suspended"),
@@ -190,8 +186,8 @@ def _of_ending(instance: ExpectedInstance) -> tuple[Act, ...]:
     user = instance.user
     running = replace(instance, phase=Phase.RUNNING, has_machine=True)
     return (
-        Act("undo", ("instance", "terminate", user, "--undo", *_WHY), running, finished="is running"),
-        Act("resume", ("instance", "resume", user, *_WHY), running, finished="is running"),
+        Act("undo", ("instance", "terminate", user, "--undo", *_WHY), running),
+        Act("resume", ("instance", "resume", user, *_WHY), running),
         _refused(instance, "provision", ("provision", user, "--plan", instance.plan), "ends at"),
         _refused(instance, "move", _move(user, _REGIONS[instance.region]), "ends at"),
     )
@@ -209,6 +205,10 @@ def _ends(instance: ExpectedInstance) -> tuple[Act, ...]:
 
 def _refused(instance: ExpectedInstance, kind: str, words: tuple[str, ...], refusal: str) -> Act:
     return Act(f"{kind} refused", words, instance, refusal=refusal, lines=0)
+
+
+def _fulfilled(instance: ExpectedInstance, kind: str, words: tuple[str, ...]) -> Act:
+    return Act(f"{kind} fulfilled", words, instance, lines=0)
 
 
 def _suspend_removed(user: str) -> tuple[str, ...]:

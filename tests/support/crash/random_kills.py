@@ -40,6 +40,7 @@ _WEIGHTS = {
     "backup": 4,
     "terminate now": 1,
     "resize down refused": 1,
+    **dict.fromkeys(("resume fulfilled", "resize fulfilled", "move fulfilled", "undo fulfilled"), 0.3),
 }
 _WEIGHT, _REFUSED_WEIGHT = 3, 0.3
 _NO_KILL_SHARE, _OTHER_SHARE, _MOST_KILLS = 0.15, 0.25, 3
@@ -391,8 +392,7 @@ def _wrong_end(done: Done) -> list[str]:
     if act.refusal:
         is_right = ran.exit_code == RefusedError.exit_code and act.refusal in ran.stderr
     else:
-        was_done = ran.exit_code == RefusedError.exit_code and act.finished and act.finished in ran.stderr
-        is_right = ran.exit_code == 0 or bool(was_done and done.kills)
+        is_right = ran.exit_code == 0
     return [] if is_right else [f"{act.kind} ended with exit {ran.exit_code}: {ran.stderr[-600:]}"]
 
 

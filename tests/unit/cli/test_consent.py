@@ -36,6 +36,20 @@ def test_another_word_is_none(monkeypatch: pytest.MonkeyPatch, typed: str) -> No
         asked()
 
 
+def test_what_is_done_is_told_where_nobody_is_asked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    with pytest.raises(RefusedError, match="not confirmed: ada lives on"):
+        asked()
+    assert capsys.readouterr().err == "This ends ada.\n"
+    asked(yes=True)
+    assert capsys.readouterr().err == "This ends ada.\n"
+    types(monkeypatch, "ada")
+    asked()
+    assert capsys.readouterr().err.count("This ends ada.") == 1
+
+
 def test_yes_is_enough_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HERMESOPS_ENV", "staging")
     asked(yes=True)

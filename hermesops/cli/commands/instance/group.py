@@ -3,6 +3,7 @@
 import asyncio
 import math
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.commands.instance import lifecycle, settings
 from hermesops.cli.commands.instance.break_glass import break_glass
-from hermesops.cli.console import Reason, advice, is_json, result, say, table, write, write_bytes
+from hermesops.cli.console import Reason, Why, advice, is_json, result, say, table, write, write_bytes
 from hermesops.cli.options import values
 from hermesops.cli.options.instance import NoWait, User, change_instance, find_instance
 from hermesops.cli.views import backup, fleet, shapes
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from hermesops.model.state import State
 
 _GATEWAY = "hermes-gateway.service"
+
+_EXIT = re.compile(r"exit(?:\s+(\d{1,3}))?")
+"""A line that leaves the shell, with the exit code that it names."""
 
 app = Noun(no_args_is_help=True)
 app.command()(settings.settings)
@@ -332,8 +336,9 @@ def shell(user: User, reason: Reason = "") -> int:
         while True:
             write(f"{user}:{remote.folder}# " if sys.stdin.isatty() else "")
             line = sys.stdin.readline()
-            if not line or line.strip() == "exit":
-                return remote.last_exit_code
+            leaves = _EXIT.fullmatch(line.strip())
+            if not line or leaves:
+                return int(leaves[1]) & 0xFF if leaves and leaves[1] else remote.last_exit_code
             done = await remote.run(line)
             write_bytes(done.stdout)
             write_bytes(done.stderr, to_stderr=True)
@@ -342,9 +347,9 @@ def shell(user: User, reason: Reason = "") -> int:
 
 
 @app.command()
-def restart(user: User, no_wait: NoWait = False) -> None:
+def restart(user: User, reason: Why = "", no_wait: NoWait = False) -> None:
     """Restart a user's gateway and wait until it is healthy again."""
-    change_instance("restart", user, lambda s: s.instance_requests.restart(user), no_wait=no_wait)
+    change_instance("restart", user, lambda s: s.instance_requests.restart(user, reason=reason), no_wait=no_wait)
 
 
 app.command("break-glass")(break_glass)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hermesops.cells.scheduling import choose_cell
-from hermesops.errors import RefusedError, UnavailableError, UsageError
+from hermesops.errors import AlreadySoError, RefusedError, UnavailableError, UsageError
 from hermesops.instances.observation import MachineState, Observation
 from hermesops.instances.requests.changes import InstanceRequests, Policy
 from hermesops.instances.requests.opening import OperationOpener
@@ -137,7 +137,7 @@ async def test_two_different_changes_do_not_meet(around: Surroundings) -> None:
 
 
 async def test_who_is_awake_is_not_woken(around: Surroundings) -> None:
-    with pytest.raises(RefusedError, match="running"):
+    with pytest.raises(AlreadySoError, match="running"):
         await around.requests().resume("ada", reason=WHY)
     around.is_fenced = True
     assert (await around.requests().resume("ada", reason=WHY)).kind is OperationKind.RESUME
@@ -171,7 +171,7 @@ async def test_an_end_that_gave_the_machine_up_is_not_had_back(around: Surroundi
 
 
 async def test_a_plan_is_changed_to_another_one_that_is_sold(around: Surroundings) -> None:
-    with pytest.raises(RefusedError, match="plan light already"):
+    with pytest.raises(AlreadySoError, match="plan light already"):
         await around.requests().resize("ada", Plan.LIGHT, onto_new_machine=False, reason=WHY)
     operation = await around.requests().resize("ada", Plan.HEAVY, onto_new_machine=False, reason=WHY)
     assert operation.intent["before"] == {"plan": "light", "server_type": "starter"}
@@ -200,7 +200,7 @@ async def test_a_move_goes_somewhere_else_and_is_continued(around: Surroundings)
     with pytest.raises(UsageError, match="where to"):
         await around.requests().move("ada", cell="", region="", reason=WHY)
     for cell, region in (("cell1", ""), ("", "hel1")):
-        with pytest.raises(RefusedError, match="already"):
+        with pytest.raises(AlreadySoError, match="already"):
             await around.requests().move("ada", cell=cell, region=region, reason=WHY)
     first = await around.requests().move("ada", cell="", region="nbg1", reason=WHY)
     assert (first.intent["cell"], first.intent["region"]) == ("cell2", "nbg1")

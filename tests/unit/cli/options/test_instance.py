@@ -1,0 +1,47 @@
+"""What a command about one instance says of a request that is fulfilled already, and of one that is refused."""
+
+import json
+from typing import Any
+
+import pytest
+
+from hermesops.cli import console, context
+from hermesops.cli.options import instance
+from hermesops.errors import AlreadySoError, RefusedError
+from tests.support.fakes.registry import FakeRegistry
+
+
+class Composed:
+    approved_list = None
+
+    class registry(FakeRegistry):  # noqa: N801 - as the container has it
+        def instances_find(self, user: str) -> str:
+            return user
+
+    def __init__(self) -> None:
+        self.registry: Any = Composed.registry()
+
+
+def change(monkeypatch: pytest.MonkeyPatch, failure: RefusedError) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(context, "compose", Composed)
+    monkeypatch.setattr(instance, "run_operation", refuse)
+    instance.change_instance("resume", "ada", lambda _: pytest.fail("it is refused before"), no_wait=False)
+
+
+def test_a_request_that_is_fulfilled_succeeds_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change(monkeypatch, AlreadySoError("the agent of ada is running"))
+    assert capsys.readouterr().out == "nothing to do: the agent of ada is running\n"
+    monkeypatch.setattr(console._mode, "json", True)
+    change(monkeypatch, AlreadySoError("the agent of ada is running"))
+    said = json.loads(capsys.readouterr().out)
+    assert (said["kind"], said["operation_id"], said["outcome"][:13]) == ("resume", None, "nothing to do")
+
+
+def test_another_refusal_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RefusedError, match="is suspended"):
+        change(monkeypatch, RefusedError("the agent of ada is suspended"))
