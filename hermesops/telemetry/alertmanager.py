@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
-from hermesops.errors import UnavailableError
+from hermesops.errors import Hint, UnavailableError
 from hermesops.model.alert import NAME, SEVERITY, Alert, Matcher, Severity, Silence
 from hermesops.telemetry.client import MonitoringClient, Question
 
@@ -181,5 +181,5 @@ def _unreadable(what: str, error: Exception | None) -> UnavailableError:
     why = f" ({type(error).__name__})" if error else ""
     return UnavailableError(
         f"Alertmanager answers with something else than {what}{why}",
-        hint="curl MONITORING_URL/alertmanager/api/v2/status shows whether it is one",
+        hint=Hint(("settings", "show"), "names monitoring.url"),
     )

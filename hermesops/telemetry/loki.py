@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
 
-from hermesops.errors import UnavailableError
+from hermesops.errors import Hint, UnavailableError
 from hermesops.model.ids import InstanceId
 from hermesops.telemetry.client import WITHIN_S, MonitoringClient, Question
 
@@ -88,7 +88,7 @@ class Loki:
         except _WRONG as error:
             raise UnavailableError(
                 f"Loki answers with something else than lines ({type(error).__name__})",
-                hint="curl MONITORING_URL/loki/ready shows whether it is one",
+                hint=Hint(("settings", "show"), "names monitoring.url"),
             ) from error
         return tuple(sorted(found, key=lambda one: one.at))[-most:]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hermesops.errors import UnavailableError
+from hermesops.errors import Hint, UnavailableError
 from hermesops.node.untrusted.foreign_text import quoted
 
 WRONG = (ValueError, LookupError, TypeError, AttributeError, OverflowError, OSError)
@@ -133,7 +133,7 @@ def unreadable(what: str, error: Exception | None = None, *, whom: str = "Promet
     why = f" ({type(error).__name__})" if error else ""
     return UnavailableError(
         f"{whom} answers with something else than {what}{why}",
-        hint="look whether it is a Prometheus: its path /api/v1/query?query=up answers with JSON",
+        hint=Hint(("settings", "show"), "names its address: prometheus_url or monitoring.url"),
     )
 
 

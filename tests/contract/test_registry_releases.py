@@ -38,12 +38,16 @@ def test_a_freeze_holds_from_its_beginning_until_its_end(registry: Registry, clo
         (at_once.id, True),
         (later.id, False),
     ]
+    with pytest.raises(UsageError, match="2 freezes"):
+        registry.freezes.lift("", why="which?")
     clock.turn(2 * 3600)
     assert all(one.holds_at(registry.now()) for one in registry.freezes.list())
     clock.turn(3600)
     assert [one.id for one in registry.freezes.list()] == [at_once.id]
-    lifted = registry.freezes.lift(at_once.id[:5], why="over")
-    assert registry.freezes.lift(at_once.id, why="again") == lifted
+    lifted = registry.freezes.lift("", why="over")
+    assert registry.freezes.lift(at_once.id[:5], why="again") == lifted
+    with pytest.raises(UsageError, match="no freeze"):
+        registry.freezes.lift("", why="over")
     assert registry.freezes.list() == ()
     assert len(registry.freezes.list(past=True)) == 2
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.backup.repository import Repository
-from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError
+from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError, UnavailableError
 from hermesops.model.backup import Credential
 from hermesops.node.untrusted import strict_json
 
@@ -201,7 +201,7 @@ def snapshots_in(out: str) -> list[Snapshot]:
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise UnavailableError(
             f"restic lists its snapshots in a form that is not understood ({type(error).__name__})",
-            hint="restic snapshots --json with the same repository shows it",
+            hint=Hint(("doctor",), "says which restic is used"),
         ) from error
 
 

@@ -55,7 +55,10 @@ def set_(
 
 @app.command()
 def lift(
-    freeze_id: Annotated[str, typer.Argument(help="Id of the freeze, or its beginning.")],
+    freeze_id: Annotated[
+        str,
+        typer.Argument(help="Id of the freeze, or its beginning; not needed where there is one.", show_default=False),
+    ] = "",
     reason: Reason = "",
 ) -> None:
     """End a freeze now."""

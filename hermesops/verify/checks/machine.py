@@ -304,7 +304,12 @@ MACHINE_PROMISES = (
         "foreign-units",
         "no unit runs but ours and the distribution's",
         foreign_units,
-        Hint(("instance", "exec", "USER", "systemctl status UNIT"), "shows it, systemctl stop UNIT ends it"),
+        Hint(
+            ("instance", "exec", "USER", "systemctl status UNIT"),
+            "shows it,",
+            ("instance", "exec", "USER", "systemctl stop UNIT"),
+            "ends it",
+        ),
     ),
     Promise("sandbox", "scripts have 512 MB, 30 s and no network", _sandbox, CONVERGE),
     Promise("hardening", "the gateway's unit is hardened", _hardening, CONVERGE),

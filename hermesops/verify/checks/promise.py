@@ -10,7 +10,7 @@ from testinfra.host import Host
 from hermesops.errors import Hint
 from hermesops.model.instance import Instance
 
-CONVERGE = Hint("ansible-playbook ansible/playbooks/instance.yml repairs what has drifted")
+CONVERGE = Hint(("fleet", "converge", "USER"), "repairs what has drifted")
 
 
 @dataclass(frozen=True)

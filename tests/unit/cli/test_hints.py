@@ -192,6 +192,43 @@ def test_a_command_of_other_texts_is_taken(words: str) -> None:
     assert problem_of(tuple(words.split())) == ""
 
 
+_ELSEWHERE = re.compile(r"\b(ansible-playbook|curl|docker|journalctl|nft|psql|restic [a-z]+ -|systemctl)\b")
+"""Programs of machines and of the platform's host, which need their root or their certificates: who reads a hint has
+neither. ``instance exec`` and ``platform logs`` are the way there."""
+
+
+def _advised(source: str) -> Iterator[str]:
+    """What the hints of a module say that is no command of ours."""
+    for node in ast.walk(ast.parse(source)):
+        texts: list[ast.expr] = []
+        match node:
+            case ast.Call(args=args) if _is_hint(node):
+                texts = args
+            case ast.keyword(arg="hint", value=value):
+                texts = [value]
+        for text in texts:
+            yield from _parts(text)
+
+
+def _parts(node: ast.expr) -> Iterator[str]:
+    if isinstance(node, ast.IfExp):
+        yield from (*_parts(node.body), *_parts(node.orelse))
+    elif isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str)):
+        yield _word(node) or ""
+
+
+def test_no_hint_names_a_program_that_its_reader_cannot_run() -> None:
+    found = [
+        f"{path.relative_to(PACKAGE)}: {text}"
+        for path in SOURCES
+        for text in _advised(path.read_text())
+        if _ELSEWHERE.search(text)
+    ]
+    assert found == [], "write a command of ours that does it, as instance exec"
+    said = _advised('error("no", hint=Hint("wait") if late else f"see journalctl --unit {unit}")')
+    assert sorted(text for text in said if _ELSEWHERE.search(text)) == ["see journalctl --unit VALUE"]
+
+
 def test_a_hint_reads_as_a_sentence() -> None:
     show, end = ("instance", "show", "ada"), ("instance", "terminate", "ada", "--undo")
     assert Hint(show).text("production") == "hermesops --env production instance show ada"

@@ -1,11 +1,12 @@
 """Rows of ``freezes``: spans in which nothing is rolled out."""
 
 import secrets
+from collections.abc import Mapping
 from datetime import datetime
 
 import sqlalchemy as sa
 
-from hermesops.errors import UsageError
+from hermesops.errors import Hint, UsageError
 from hermesops.model.rollout import Freeze
 from hermesops.model.unknown_name import find_by_id
 from hermesops.registry.repositories.base import Repository
@@ -37,16 +38,20 @@ class FreezeRepository(Repository):
     def lift(self, freeze_id: str, *, why: str) -> Freeze:
         """End a freeze now, by its id or an unambiguous beginning of it; safe to call twice.
 
+        Args:
+            freeze_id: Empty for the only one that holds or is to come.
+
         Raises:
             UsageError: There is none of that id, or more than one.
         """
         with self._database.writing() as connection:
+            now = self._database.now(connection)
             rows = connection.execute(sa.select(freezes).with_for_update())
             every = {row.id: Freeze(**row._asdict()) for row in rows}
-            meant = find_by_id("freeze", freeze_id, every)
+            meant = find_by_id("freeze", freeze_id, every) if freeze_id else _only(every, now)
             is_it = freezes.c.id == meant
             if every[meant].lifted_at is None:
-                connection.execute(freezes.update().where(is_it).values(lifted_at=self._database.now(connection)))
+                connection.execute(freezes.update().where(is_it).values(lifted_at=now))
                 self._note(connection, "freeze_lifted", f"freeze/{meant}", why=why)
             return Freeze(**connection.execute(sa.select(freezes).where(is_it)).one()._asdict())
 
@@ -57,3 +62,12 @@ class FreezeRepository(Repository):
             now = self._database.now(connection)
             found = [Freeze(**row._asdict()) for row in connection.execute(query)]
         return tuple(one for one in found if past or not one.is_past(now))
+
+
+def _only(every: Mapping[str, Freeze], now: datetime) -> str:
+    """The id of the freeze that holds or is to come, where there is one such."""
+    present = [freeze_id for freeze_id, one in every.items() if not one.is_past(now)]
+    if len(present) != 1:
+        there_are = f"{len(present)} freezes hold or are to come" if present else "no freeze holds or is to come"
+        raise UsageError(f"{there_are}: name one", hint=Hint(("freeze", "list"), "shows their ids"))
+    return present[0]
