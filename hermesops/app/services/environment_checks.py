@@ -13,7 +13,7 @@ from hermesops.app.services.platform_router import parse_provider_keys
 from hermesops.app.services.release_signing import ReleaseKey
 from hermesops.doctor.computer import check_computer
 from hermesops.doctor.environment import Probe, check_all
-from hermesops.errors import HermesError, Hint, RefusedError
+from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError, UnavailableError
 from hermesops.justavps import Client
 from hermesops.keyring.key_ring import parse_ring
 from hermesops.model.check import Check
@@ -71,6 +71,7 @@ class EnvironmentChecks:
         """What this computer and this environment lack."""
         probes: dict[str, Probe] = {
             "registry": self._registry_opens,
+            "audit": self._audit_is_whole,
             "vendor": self._vendor_answers,
             "machines": self.machines,
         }
@@ -131,6 +132,16 @@ class EnvironmentChecks:
 
     async def _registry_opens(self) -> str:
         return f"{len(self.registry().instances.list())} instances"
+
+    async def _audit_is_whole(self) -> str:
+        report, details = self.registry().audit.check(), Hint(("audit", "verify"), "says where")
+        if report.findings:
+            raise BrokenInvariantError(f"{len(report.findings)} findings: {report.findings[0].what}", hint=details)
+        if report.entries and not report.anchors:
+            raise UnavailableError(
+                f"no head of its {report.entries} entries is kept outside the database", hint=details
+            )
+        return f"{report.entries} entries are chained, up to {report.anchored_to} anchored"
 
     async def _vendor_answers(self) -> str:
         async with self.vendor() as client:

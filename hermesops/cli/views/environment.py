@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
-from hermesops.cli.console import say, table
+from hermesops.cli.console import advice, result, say, table_lines
 from hermesops.cli.views import shapes
 from hermesops.errors import RefusedError
 from hermesops.model.check import Check, Verdict
@@ -55,10 +55,16 @@ def chosen(env: "Environment", *, because: str) -> dict[str, object]:
     }
 
 
+def check_lines(checks: Sequence[Check], *, empty: str = "") -> list[str]:
+    """A table of checks for people; a hint, which is as long as what was seen, has a line of its own."""
+    head, *lines = table_lines(("check", "verdict", "seen"), [shapes.check(one) for one in checks], empty)
+    hints = [[f"    {advice(one.hint)}"] if one.hint else [] for one in checks]
+    return [head, *(line for row, hint in zip(lines, hints, strict=True) for line in (row, *hint))]
+
+
 def report_checks(kind: str, checks: Sequence[Check], *, empty: str = "") -> int:
     """Print checks as JSON of this kind or as a table; returns the exit code: 3 when one failed, else 0."""
-    rows = [shapes.check(one) for one in checks]
-    table(kind, "checks", ("check", "verdict", "seen", "hint"), rows, empty)
+    result(kind, {"checks": [shapes.check(one) for one in checks]}, check_lines(checks, empty=empty))
     failed = sum(one.verdict is Verdict.FAILED for one in checks)
     if failed:
         say(f"{failed} of {len(checks)} checks failed")

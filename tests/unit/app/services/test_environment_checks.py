@@ -9,6 +9,7 @@ import pytest
 
 from hermesops.app.services.environment_checks import EnvironmentChecks
 from hermesops.errors import RefusedError, UnavailableError
+from hermesops.model.audit import ChainFinding, ChainReport
 from hermesops.model.check import Verdict
 from hermesops.secrets.catalog import API_KEY, CATALOG, RELEASE_KEY
 from hermesops.secrets.store import SecretState
@@ -88,6 +89,19 @@ def test_a_home_that_is_closed_has_nothing_unneeded(tmp_path: Path) -> None:
     assert checks(tmp_path, secrets=lambda: part(home=home)).unneeded_secrets() == []
     home = part(names=lambda: {API_KEY.name, "api.kye"})
     assert checks(tmp_path, secrets=lambda: part(home=home)).unneeded_secrets() == ["api.kye"]
+
+
+async def test_an_audit_that_was_edited_fails_the_doctors_check(tmp_path: Path) -> None:
+    edited = (ChainFinding(1, "has another hash than the one anchored"),)
+    for findings, anchors, verdict, words in (
+        ((), 3, Verdict.OK, "9 entries are chained, up to 9 anchored"),
+        (edited, 3, Verdict.FAILED, "1 findings: has another hash"),
+        ((), 0, Verdict.UNKNOWN, "kept outside the database"),
+    ):
+        report = ChainReport(9, None, anchors, 9, 0, findings)
+        registry = part(instances=part(list=list), audit=part(check=lambda report=report: report))
+        found = {one.name: one for one in await checks(tmp_path, registry=lambda registry=registry: registry).doctor()}
+        assert (found["audit"].verdict, words in found["audit"].seen) == (verdict, True), found["audit"]
 
 
 async def test_the_platforms_account_is_part_of_what_is_checked(tmp_path: Path) -> None:

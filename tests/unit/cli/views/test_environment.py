@@ -2,6 +2,8 @@ from pathlib import Path
 
 from hermesops.app.services.environments import EnvironmentState, list_environments
 from hermesops.cli.views import environment as environment_view
+from hermesops.errors import Hint
+from hermesops.model.check import Check, Verdict
 from hermesops.settings import Environment
 
 
@@ -25,6 +27,21 @@ def test_an_environment_shows_what_its_settings_change_and_no_secret(tmp_path: P
         ("api_key", "(set, hidden)", "environment"),
         ("cell_size", "3", "environment"),
     ]
+
+
+def test_a_hint_of_a_check_is_below_it_and_makes_no_row_wider() -> None:
+    long = "the registry of staging does not answer: " + "x" * 60
+    made = [
+        Check("python", Verdict.OK, "3.11.2"),
+        Check("registry", Verdict.FAILED, long, Hint(("registry", "restore", "--latest"), "puts a copy back")),
+    ]
+    assert environment_view.check_lines(made) == [
+        "CHECK     VERDICT  SEEN",
+        "python    ok       3.11.2",
+        f"registry  failed   {long}",
+        "    hermesops registry restore --latest puts a copy back",
+    ]
+    assert environment_view.check_lines([], empty="no checks") == ["no checks"]
 
 
 def test_environments_are_folders_of_the_home_and_the_chosen_one(tmp_path: Path) -> None:
