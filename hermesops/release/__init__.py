@@ -3,6 +3,6 @@
 It reaches other packages through its ``ports``, and decides nothing about instances.
 """
 
-from hermesops.release.releases import Kept, Releases
+from hermesops.release.releases import OF_IMAGE, Kept, Releases
 
-__all__ = ["Kept", "Releases"]
+__all__ = ["OF_IMAGE", "Kept", "Releases"]

@@ -21,6 +21,10 @@ from hermesops.release.trust import Trust
 _LINK_S = 6 * 3600
 
 
+OF_IMAGE = "of image "
+"""The beginning of the note of a release that an image brought."""
+
+
 @dataclass(frozen=True)
 class Kept:
     """A release of a store, seen from outside.
@@ -80,7 +84,8 @@ class Releases:
     def find(self, text: str) -> Lock:
         """The release that a text names.
 
-        That is its id, its beginning with some of the hash, or the agent's version where one release of it may run.
+        That is its id, its beginning with some of the hash, or the agent's version where one release of it may run. A
+        version means an operator's release rather than that of an image.
 
         Raises:
             UsageError: There is none, or more than one.
@@ -93,6 +98,7 @@ class Releases:
                 raise unknown_name("release", text, documents.ids())
             return self.read(name)
         meant = [one for one in self.list() if _is_meant(one, text)]
+        meant = [one for one in meant if not one.about.note.startswith(OF_IMAGE)] or meant
         if len(meant) == 1:
             return meant[0].lock
         if meant:

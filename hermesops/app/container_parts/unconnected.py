@@ -257,9 +257,15 @@ class Unconnected:
         if client is None:
             raise UsageError(
                 "no monitoring is known here: monitoring.url is empty, and the local world has none",
-                hint="set monitoring.url to https://HOST:PORT",
+                hint=self._monitoring_hint(),
             )
         return client
+
+    def _monitoring_hint(self) -> Hint:
+        """The way to monitoring here; a simulated world's machines run none."""
+        if not self.env.is_local or self.adapters.is_simulated:
+            return Hint("set monitoring.url to https://HOST:PORT")
+        return Hint(("local", "up", "--monitoring"), "runs it, or set monitoring.url to https://HOST:PORT")
 
     def alerts(self) -> "Alerts":
         """Alerts and silences.

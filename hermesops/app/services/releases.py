@@ -23,7 +23,7 @@ from hermesops.node.release.documents.lock import Lock
 from hermesops.node.release.documents.revocations import Revocations
 from hermesops.operations.lease import LeaseKeeper
 from hermesops.registry import Registry
-from hermesops.release import Releases
+from hermesops.release import OF_IMAGE, Releases
 from hermesops.release.builder.build import Builder, BuildRequest, Built, Rebuilder
 from hermesops.release.builder.parts import Parts, Unit
 
@@ -54,7 +54,7 @@ class ReleaseChanges:
     async def build_for(self, pins: AgentPins) -> ReleaseId:
         """Build the release that an image's machines run at first, of the image's own locks; its id."""
         build = partial(self.builder(pins).build, image_request(pins))
-        built = await self._built(build, f"of image {pins.image}")
+        built = await self._built(build, f"{OF_IMAGE}{pins.image}")
         return ReleaseId(built.lock.id)
 
     async def rebuild(self, lock: Lock, given: Sequence[Path], *, note: str) -> Built:

@@ -56,6 +56,17 @@ def test_a_release_is_found_by_what_names_it_alone(store: MemoryStore) -> None:
         releases.find(LOCK.id[:-1] + "_")
 
 
+def test_a_version_means_an_operators_release_rather_than_that_of_an_image() -> None:
+    store = MemoryStore()
+    releases = releases_in(store)
+    releases.replace_signers(lines_of("ada"), sign_again=False)
+    releases.put(LOCK, who="ada", note="of image hermes-base", at=AT)
+    assert releases.find("0.19.0") == LOCK
+    releases.put(OTHER, who="ada", note="the first", at=AT)
+    assert releases.find("0.19.0") == OTHER
+    assert releases.find(LOCK.id) == LOCK
+
+
 def _another_lock(store: MemoryStore) -> None:
     store.held[f"locks/{LOCK.id}.json"] = OTHER.to_json()
 
