@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hermesops.cli.console import advice
 from hermesops.cli.views import shapes
 from hermesops.cli.views.alerts import span
-from hermesops.cli.views.shapes import timestamp
+from hermesops.cli.views.shapes import counted, timestamp
 from hermesops.errors import Hint
 from hermesops.model.fleet import CellTally, LowOnDisk
 from hermesops.model.health import Condition
@@ -83,16 +83,24 @@ def status(health: "FleetHealth") -> dict[str, object]:
 
 
 def grid(health: "FleetHealth") -> list[str]:
-    """The fleet for people: a line a cell, a sign an instance, and the sums."""
+    """The fleet for people, with the sums: a line a cell, a sign an instance; a few instances have a line each."""
     statuses, plans = _sums(health.cells)
     unassigned = _unassigned(health.cells)
     if not statuses and not unassigned:
         return [advice("no instances;", ("provision", "USER", "--plan", "light"), "makes one")]
     width = max(len(cell.cell) for cell in health.cells)
-    lines = [line for cell in health.cells for line in _rows(health, cell, width)]
+    is_small = statuses.total() <= _NAMED
+    rows = _spelled if is_small else _rows
+    lines = [line for cell in health.cells for line in rows(health, cell, width)]
     others = ", ".join(f"{count} {status} ({of})" for of, by in unassigned.items() for status, count in by.items())
-    total = f"{statuses.total()} instances in {len(health.cells)} cells: {_sum_words(statuses)}; {_sum_words(plans)}"
-    return [*lines, "", f"{total}   ({_legend(health)})", *([f"machines beside them: {others}"] if others else [])]
+    held = f"{counted(statuses.total(), 'instance')} in {counted(len(health.cells), 'cell')}"
+    total = f"{held}: {_sum_words(statuses)}; {_sum_words(plans)}"
+    return [
+        *lines,
+        "",
+        total if is_small else f"{total}   ({_legend(health)})",
+        *([f"machines beside them: {others}"] if others else []),
+    ]
 
 
 def judged(health: "FleetHealth", instances: "Sequence[JudgedInstance]") -> dict[str, object]:
@@ -226,8 +234,9 @@ def loss_lines(backups: "Loss") -> list[str]:
     """The same for people."""
     if not backups.agents:
         return []
-    none = f"; {backups.never} have none yet" if backups.never else ""
-    line = f"backups: no agent would lose more than {span(backups.oldest_s)} with its machine{none}"
+    have = "has" if backups.never == 1 else "have"
+    none = f"{backups.never} of {counted(backups.agents, 'agent')} {have} none yet; " if backups.never else ""
+    line = f"backups: {none}no agent would lose more than {span(backups.oldest_s)} with its machine"
     if not backups.late:
         return [line]
     late = f"{backups.late} of {backups.agents} agents have none of the last {backups.objective_s // 3600} h"
@@ -494,6 +503,16 @@ def _rows(health: "FleetHealth", cell: CellTally, width: int) -> list[str]:
     head = f"{cell.cell:<{width}}  {len(signs):>4}  "
     pieces = [signs[start : start + _WIDTH] for start in range(0, len(signs), _WIDTH)] or [""]
     return [f"{head if number == 0 else ' ' * len(head)}{piece}".rstrip() for number, piece in enumerate(pieces)]
+
+
+def _spelled(health: "FleetHealth", cell: CellTally, width: int) -> list[str]:
+    return [f"{cell.cell:<{width}}  {unbroken(one.user)}  {_state(health, one)}" for one in cell.instances]
+
+
+def _state(health: "FleetHealth", one: "RecordedInstance") -> str:
+    """In which condition an instance is that should run, else its status."""
+    judgement = health.judgements.get(one.id)
+    return judgement.condition.value if judgement else one.status.value
 
 
 def _signs(health: "FleetHealth", cell: CellTally) -> str:

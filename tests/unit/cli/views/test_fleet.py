@@ -135,7 +135,7 @@ def test_a_grid_is_wrapped_and_every_sign_is_explained() -> None:
     assert lines[0] == f"cell1    91  {'.' * 80}"
     assert lines[1].strip() == "....X-D?.SP"
     assert lines[-1] == (
-        "91 instances in 1 cells: 1 provisioning, 89 running, 1 suspended; 91 light   "
+        "91 instances in 1 cell: 1 provisioning, 89 running, 1 suspended; 91 light   "
         "(. healthy, D degraded, X down, - silent, ? unknown, P provisioning, S suspended)"
     )
     assert fleet_view.grid(fleet(unassigned=True))[-1] == (
@@ -236,7 +236,7 @@ def test_what_would_be_lost_with_all_machines() -> None:
         "objective_s": 86_400,
     }
     assert fleet_view.loss_lines(well) == [
-        "backups: no agent would lose more than 22 h 13 min with its machine; 1 have none yet"
+        "backups: 1 of 40 agents has none yet; no agent would lose more than 22 h 13 min with its machine"
     ]
     late = fleet_view.loss_lines(replace(well, oldest_s=90_000, late=3, never=0))
     assert late == [
@@ -247,6 +247,15 @@ def test_what_would_be_lost_with_all_machines() -> None:
         ),
     ]
     assert fleet_view.loss_lines(Loss(0, 0, 0, 0, 86_400)) == []
+
+
+def test_a_few_instances_are_spelled() -> None:
+    found = fleet(Condition.UNKNOWN)
+    [row, _, total] = fleet_view.grid(found)
+    [instance] = found.cells[0].instances
+    assert row == f"cell1  {instance.user}  unknown"
+    assert total == "1 instance in 1 cell: 1 running; 1 light"
+    assert fleet_view.grid(fleet(Condition.HEALTHY, SUSPENDED))[1].endswith("  suspended")
 
 
 def test_a_difference_and_what_to_type() -> None:
