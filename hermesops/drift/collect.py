@@ -86,7 +86,7 @@ class Survey:
 
         states = await fan_out(cells, one, Limits(_STATES_AT_ONCE, slow_after_s=_SLOW_S, within_s=_LONGEST_S))
         return {
-            cell: StackSnapshot(unseen=seen.message) if isinstance(seen, HermesError) else seen
+            cell: StackSnapshot(unseen=seen.message, hint=seen.hint) if isinstance(seen, HermesError) else seen
             for cell, seen in zip(cells, states, strict=True)
         }
 

@@ -1,12 +1,13 @@
 """Compares what registry, stacks, vendor and machines say. Pure: the same snapshot always gives the same findings."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from hermesops.drift.finding import Finding, Kind, Severity
 from hermesops.drift.fleet_snapshot import FleetSnapshot, MachineSnapshot, Rebooted, StackSnapshot
 from hermesops.drift.repairs import write_finding
+from hermesops.errors import Hint
 from hermesops.justavps.wire import Machine, MachineStatus
 from hermesops.model.check import Verdict
 from hermesops.model.fleet import Ordered
@@ -158,7 +159,9 @@ class _Comparison:
 
     def of_stack(self, cell: CellName, stack: StackSnapshot) -> Iterator[Finding]:
         if stack.unseen:
-            yield write_finding(Kind.STACK_UNSEEN, stack.unseen, cell=cell)
+            finding = write_finding(Kind.STACK_UNSEEN, stack.unseen, cell=cell)
+            advised = tuple(Hint(part) for part in stack.hint.parts if isinstance(part, tuple))
+            yield replace(finding, repair=advised or finding.repair)
         if stack.interrupted:
             seen = f"a run ended in the middle of {', '.join(stack.interrupted)}"
             yield write_finding(Kind.STACK_INTERRUPTED, seen, cell=cell)

@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from hermesops.errors import Hint
 from hermesops.justavps.ordering import newest_named
 from hermesops.justavps.wire import Image, Machine, MachineStatus
 from hermesops.model.check import Check
@@ -40,11 +41,13 @@ class StackSnapshot:
     Attributes:
         interrupted: Names of machines that the last run of the stack had begun and not finished when it ended.
         unseen: Why the state could not be read; empty when it was.
+        hint: What the error of that says is next.
     """
 
     machines: Mapping[MachineName, StackMachine] = field(default_factory=dict)
     interrupted: tuple[str, ...] = ()
     unseen: str = ""
+    hint: Hint = field(default_factory=Hint)
 
 
 @dataclass(frozen=True)

@@ -211,6 +211,16 @@ def test_a_stack_that_lacks_or_misremembers_a_machine() -> None:
     assert only(fleet, stacks={CELL: StackSnapshot(more)}).kind is Kind.ONLY_IN_STACK
 
 
+def test_a_damaged_state_has_the_repair_that_its_own_error_names() -> None:
+    back = Hint(("stack", "rollback-state", CELL, "--list"), "shows the good copies")
+    for hint, command in (
+        (back, f"hermesops stack rollback-state {CELL} --list"),
+        (Hint("look at the disk"), f"hermesops stack export {CELL}"),
+    ):
+        finding = only(Fleet.of(1), stacks={CELL: StackSnapshot(unseen="the state is damaged", hint=hint)})
+        assert commands(finding.repair) == (command,)
+
+
 def test_an_image_that_the_vendor_lost_is_built_again() -> None:
     assert commands(only(Fleet.of(1), images=()).repair) == ("hermesops image build hermes-base",)
 
