@@ -1,6 +1,7 @@
 """What is printed of environments, their settings, and the checks of what they need."""
 
 from collections.abc import Sequence
+from textwrap import TextWrapper
 from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
@@ -13,6 +14,10 @@ from hermesops.model.check import Check, Verdict
 if TYPE_CHECKING:
     from hermesops.app.services.environments import EnvironmentState
     from hermesops.settings import Environment
+
+
+_WIDTH = 100
+"""Columns of a table of checks."""
 
 
 def setting(env: "Environment", key: str) -> dict[str, object]:
@@ -56,10 +61,14 @@ def chosen(env: "Environment", *, because: str) -> dict[str, object]:
 
 
 def check_lines(checks: Sequence[Check], *, empty: str = "") -> list[str]:
-    """A table of checks for people; a hint, which is as long as what was seen, has a line of its own."""
+    """A table of checks for people, ``_WIDTH`` wide where words allow it; a hint has a line of its own."""
     head, *lines = table_lines(("check", "verdict", "seen"), [shapes.check(one) for one in checks], empty)
+    wrapper = TextWrapper(
+        _WIDTH, subsequent_indent=" " * head.find("SEEN"), break_long_words=False, break_on_hyphens=False
+    )
+    rows = [wrapper.wrap(line) for line in lines]
     hints = [[f"    {advice(one.hint)}"] if one.hint else [] for one in checks]
-    return [head, *(line for row, hint in zip(lines, hints, strict=True) for line in (row, *hint))]
+    return [head, *(line for row, hint in zip(rows, hints, strict=True) for line in (*row, *hint))]
 
 
 def report_checks(kind: str, checks: Sequence[Check], *, empty: str = "") -> int:

@@ -68,6 +68,8 @@ def _only(every: Mapping[str, Freeze], now: datetime) -> str:
     """The id of the freeze that holds or is to come, where there is one such."""
     present = [freeze_id for freeze_id, one in every.items() if not one.is_past(now)]
     if len(present) != 1:
-        there_are = f"{len(present)} freezes hold or are to come" if present else "no freeze holds or is to come"
-        raise UsageError(f"{there_are}: name one", hint=Hint(("freeze", "list"), "shows their ids"))
+        several = f"{len(present)} freezes hold or are to come: name one"
+        raise UsageError(
+            several if present else "no freeze holds or is to come", hint=Hint(("freeze", "list"), "shows their ids")
+        )
     return present[0]

@@ -30,7 +30,7 @@ def test_an_environment_shows_what_its_settings_change_and_no_secret(tmp_path: P
 
 
 def test_a_hint_of_a_check_is_below_it_and_makes_no_row_wider() -> None:
-    long = "the registry of staging does not answer: " + "x" * 60
+    long = "the registry of staging does not answer: database is locked"
     made = [
         Check("python", Verdict.OK, "3.11.2"),
         Check("registry", Verdict.FAILED, long, Hint(("registry", "restore", "--latest"), "puts a copy back")),
@@ -42,6 +42,10 @@ def test_a_hint_of_a_check_is_below_it_and_makes_no_row_wider() -> None:
         "    hermesops registry restore --latest puts a copy back",
     ]
     assert environment_view.check_lines([], empty="no checks") == ["no checks"]
+    room = "22 more machines: " + ", ".join(f"{number} of something free" for number in range(12))
+    head, *rows = environment_view.check_lines([Check("room", Verdict.OK, room)])
+    assert max(map(len, rows)) <= 100
+    assert " ".join(row[head.index("SEEN") :] for row in rows) == room
 
 
 def test_environments_are_folders_of_the_home_and_the_chosen_one(tmp_path: Path) -> None:
