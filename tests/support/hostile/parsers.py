@@ -777,7 +777,7 @@ def _model_token(data: bytes) -> object:
 # What operators write.
 
 
-@_parser(lambda: b'region = "hel1"\ncell_size = 7\n[server_types]\nlight = "starter"\n')
+@_parser(lambda: b'region = "hel1"\ncell_size = 7\n[server_types]\nlight = "starter"\nheavy = "basic"\n')
 def _settings_file(data: bytes) -> object:
     with tempfile.TemporaryDirectory() as home:
         file = Path(home) / "local" / "settings.toml"
