@@ -1,7 +1,6 @@
 """What a command about one instance says of a request that is fulfilled already, and of one that is refused."""
 
 import json
-from typing import Any
 
 import pytest
 
@@ -11,15 +10,14 @@ from hermesops.errors import AlreadySoError, RefusedError
 from tests.support.fakes.registry import FakeRegistry
 
 
+class Rows(FakeRegistry):
+    def instances_find(self, user: str) -> str:
+        return user
+
+
 class Composed:
-    approved_list = None
-
-    class registry(FakeRegistry):  # noqa: N801 - as the container has it
-        def instances_find(self, user: str) -> str:
-            return user
-
     def __init__(self) -> None:
-        self.registry: Any = Composed.registry()
+        self.registry = Rows()
 
 
 def change(monkeypatch: pytest.MonkeyPatch, failure: RefusedError) -> None:
