@@ -1,6 +1,7 @@
 """Runs a playbook over the toolbox by ansible-runner, in a private folder that is gone afterwards."""
 
 import asyncio
+import json
 import os
 import shutil
 import sys
@@ -14,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-import yaml
 
 from hermesops import child_environment
 from hermesops.converge.inventory import Host, inventory_of
 from hermesops.converge.results import Converged, EventFold
+from hermesops.converge.variables import literal
 from hermesops.errors import BrokenInvariantError, UnknownOutcomeError, UsageError
 
 _FOLDER_PREFIX = "hermesops-converge-"
@@ -86,8 +87,8 @@ class Converger:
         fold = EventFold(tuple(host.name for host in hosts), report)
         started = time.monotonic()
         with private_folder() as folder:
-            (folder / "inventory.yml").write_text(yaml.safe_dump(_plain(inventory)))
-            (folder / "variables.yml").write_text(yaml.safe_dump(_plain(variables or {})))
+            (folder / "inventory.yml").write_text(json.dumps(literal(inventory)))
+            (folder / "variables.json").write_text(json.dumps(literal(variables or {})))
             arguments = self._arguments(folder, path, check=check, timeout_s=timeout_s)
             status = await _to_end(arguments, fold)
             output = _output_in(folder)
@@ -139,7 +140,7 @@ class Converger:
             "inventory": str(folder / "inventory.yml"),
             "forks": self._forks,
             # By file: ansible-runner would put them on the command line, where everybody can read them.
-            "cmdline": f"-e @{folder / 'variables.yml'}" + (" --check --diff" if check else ""),
+            "cmdline": f"-e @{folder / 'variables.json'}" + (" --check --diff" if check else ""),
             "envvars": {
                 **child_environment.made(child_environment.NETWORK),
                 "ANSIBLE_CONFIG": str(self._folder / "ansible.cfg"),
@@ -192,17 +193,6 @@ def _output_in(folder: Path) -> str:
     files = (file for name in ("stdout", "stderr") for file in sorted(folder.glob(f"artifacts/*/{name}")))
     text = "".join(file.read_text(errors="replace") for file in files)
     return "\n".join(line for line in text.splitlines()[-_OUTPUT_LINES:] if line.strip())
-
-
-def _plain(value: object) -> Any:  # noqa: ANN401 - YAML has no narrower type
-    """Mappings, tuples, enums and paths as YAML knows them."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(item) for item in value]
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    return str(value)
 
 
 @contextmanager

@@ -29,6 +29,8 @@ def aws_program(env: Environment, backend: str) -> Callable[[], Any]:
 def platform_spec(env: Environment, backend: str) -> "PlatformSpec":
     """What the platform of an environment is; raises as ``aws_program``."""
     from hermesops import assets
+    from hermesops.app.services.platform_control import handed_settings
+    from hermesops.converge.variables import literal
     from hermesops.stacks.platform.spec import PROJECT, PlatformSpec, read_sizes
 
     file = assets.folder("pulumi") / PROJECT / f"Pulumi.{env.name}.yaml"
@@ -37,7 +39,7 @@ def platform_spec(env: Environment, backend: str) -> "PlatformSpec":
         raise UsageError(
             f"environment {env.name} has no file {file}", hint="pulumi/platform/README.md says what is in it"
         )
-    return PlatformSpec(place, read_sizes(file.read_text(), str(file)))
+    return PlatformSpec(place, read_sizes(file.read_text(), str(file)), literal(handed_settings(env)))
 
 
 def _place(env: Environment, backend: str) -> "Place":

@@ -10,6 +10,8 @@ from hermesops.image.control_bundle import ControlBundle
 from hermesops.secrets.catalog import (
     API_KEY,
     AUTHORITY_KEY,
+    BILLING_KEY,
+    BILLING_SECRET,
     PULUMI_PASSPHRASE,
     REGISTRY_KEY,
     ROUTER_KEY,
@@ -39,7 +41,7 @@ STORE_KEYS = "object-store.keys"
 IAM_ON_HOST = "https://127.0.0.1:8447"
 """IAM of the host's object store."""
 
-HANDED_OVER = (API_KEY, REGISTRY_KEY, AUTHORITY_KEY, ROUTER_KEY, PULUMI_PASSPHRASE)
+HANDED_OVER = (API_KEY, REGISTRY_KEY, AUTHORITY_KEY, ROUTER_KEY, PULUMI_PASSPHRASE, BILLING_SECRET, BILLING_KEY)
 """Secrets that processes on the platform cannot work without; the role says which gets which."""
 
 
@@ -114,7 +116,39 @@ def host_settings(
     Args:
         api_url: The vendor's API as the host finds it.
     """
-    found: dict[str, object] = {
+    return _tables(
+        _handed_on(env)
+        | {
+            "api_url": api_url,
+            "broker_addresses": ",".join(endpoint.broker_addresses),
+            "daemon_port": endpoint.daemon_port,
+            "platform_url": outputs.identity_url,
+            "router.url": outputs.router_url,
+            "monitoring.url": outputs.monitoring_url,
+            "monitoring.ingest_url": outputs.ingest_url,
+            "releases": outputs.releases_url,
+            "pulumi.backend": outputs.pulumi_state_url,
+            "platform.key_file": f"{PROCESSES['hermesops']}/{env.name}/keys/{STORE_KEYS}",
+            "platform.ca_file": AUTHORITIES,
+            "backup.bucket": outputs.backup_bucket,
+            "backup.endpoint": outputs.object_store_endpoint,
+            "backup.iam_endpoint": IAM_ON_HOST,
+            "backup.region": outputs.region,
+            "backup.ca_file": AUTHORITIES,
+        }
+    )
+
+
+def handed_settings(env: Environment) -> dict[str, object]:
+    """Tables of settings that a host of any platform gets: what is set here and is no file or secret.
+
+    A platform's own addresses are added to them, and win.
+    """
+    return _tables(_handed_on(env))
+
+
+def _handed_on(env: Environment) -> dict[str, object]:
+    return {
         name: plain
         for name in FIELDS
         if env.sources[name] != "default"
@@ -122,24 +156,10 @@ def host_settings(
         and name not in _PROOF
         and (plain := _plain(value_of(env.settings, name))) is not None
     }
-    found |= {
-        "api_url": api_url,
-        "broker_addresses": ",".join(endpoint.broker_addresses),
-        "daemon_port": endpoint.daemon_port,
-        "platform_url": outputs.identity_url,
-        "router.url": outputs.router_url,
-        "monitoring.url": outputs.monitoring_url,
-        "monitoring.ingest_url": outputs.ingest_url,
-        "releases": outputs.releases_url,
-        "pulumi.backend": outputs.pulumi_state_url,
-        "platform.key_file": f"{PROCESSES['hermesops']}/{env.name}/keys/{STORE_KEYS}",
-        "platform.ca_file": AUTHORITIES,
-        "backup.bucket": outputs.backup_bucket,
-        "backup.endpoint": outputs.object_store_endpoint,
-        "backup.iam_endpoint": IAM_ON_HOST,
-        "backup.region": outputs.region,
-        "backup.ca_file": AUTHORITIES,
-    }
+
+
+def _tables(found: Mapping[str, object]) -> dict[str, object]:
+    """Settings by their names as settings.toml has them, always in the same order."""
     top = {name: value for name, value in found.items() if "." not in name}
     tables: dict[str, dict[str, object]] = {}
     for name in found.keys() - top.keys():
@@ -165,7 +185,9 @@ def host_proof(env: Environment) -> dict[str, str]:
 def _plain(value: object) -> object | None:
     """A value as settings.toml has it; ``None`` for secrets, files, and what has no value."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()} or None
-    if isinstance(value, Decimal):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, frozenset):
+        return sorted(str(item) for item in value)
+    if isinstance(value, str | Decimal):
         return str(value)
-    return value if isinstance(value, str | bool | int | float) else None
+    return value if isinstance(value, bool | int | float) else None

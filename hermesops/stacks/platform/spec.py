@@ -3,7 +3,7 @@
 import ipaddress
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Self
 
 import yaml
@@ -211,10 +211,15 @@ class Place:
 
 @dataclass(frozen=True)
 class PlatformSpec:
-    """The platform of one environment on AWS."""
+    """The platform of one environment on AWS.
+
+    Attributes:
+        settings: Tables of settings.toml that the host is handed on, as Ansible takes them.
+    """
 
     place: Place
     sizes: Sizes
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_sizes(text: str, file: str) -> Sizes:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 import pulumi_aws as aws
@@ -292,9 +293,9 @@ class _Platform:
         return {f"{role}_{name}": value for role, named in found.items() for name, value in named.items()}
 
     def _settings(self) -> Mapping[str, object]:
-        """Tables of settings.toml of hermesops on the host."""
+        """Tables of settings.toml of hermesops on the host: those of the environment, and where the platform is."""
         place, domain = self._place, self._spec.sizes.domain
-        return {
+        own: Mapping[str, Any] = {
             "platform_url": f"https://{domain}:8446",
             "releases": f"s3://{self._releases.bucket}?region={place.region}",
             "secrets": {"home": f"aws:hermesops/{place.environment}/own"},
@@ -307,6 +308,11 @@ class _Platform:
             "router": {"url": f"https://{domain}:8444/v1"},
             "monitoring": {"url": f"https://{domain}:8443", "ingest_url": f"https://{domain}:8443"},
         }
+        merged = {
+            table: {**self._spec.settings.get(table, {}), **values} if isinstance(values, Mapping) else values
+            for table, values in own.items()
+        }
+        return {**self._spec.settings, **merged}
 
     def _rights_of_hosts(self) -> list[Statement]:
         """What hermesops' services on a host do at AWS."""

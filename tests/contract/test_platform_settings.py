@@ -1,0 +1,184 @@
+"""The settings.toml that role ``hermes_platform_control`` writes: rendered by Ansible, read by hermesops itself."""
+
+import asyncio
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import yaml
+
+from hermesops import assets
+from hermesops.app.services.platform_control import handed_settings, host_settings
+from hermesops.converge import Access, Converger, Host
+from hermesops.converge.variables import literal
+from hermesops.model.plan import Plan
+from hermesops.secrets.endpoint import Endpoint
+from hermesops.settings import FIELDS, Environment, Settings, value_of
+from hermesops.stacks.platform.aws.functions import read_sources
+from hermesops.stacks.platform.aws.program import AwsPlatformProgram
+from hermesops.stacks.platform.outputs import PlatformOutputs
+from tests.support.platform.environments import spec_of
+from tests.support.platform.mock_aws import run
+
+pytestmark = pytest.mark.turns(8)
+
+OUTPUTS: PlatformOutputs[str] = PlatformOutputs(**{one.name: f"its {one.name}" for one in fields(PlatformOutputs)})
+ENDPOINT = Endpoint("http://127.0.0.1:1/api/v1", "key", None, "http://router", None, ("10.0.0.1",), 7070)
+
+NASTY = "a \"quoted\" 'word' \\ {{ 1 + 1 }} {% raw %} # = [x]\n\u00e9 \U0001f600 \t\x7f"
+"""What breaks in JSON, in YAML, in Jinja or in a shell."""
+
+OF_A_PATTERN = {
+    "platform_url": "https://10.0.0.1:8446",
+    "monitoring.url": "https://10.0.0.1:8443",
+    "monitoring.ingest_url": "https://10.0.0.1:8443",
+    "monitoring.loki": f"https://mirror.test/loki#sha256={'0' * 64}",
+    "platform.account": "111122223333",
+    "platform.region": "eu-central-1",
+    # Read as addresses once they are there.
+    "api_url": "https://vendor.test/api/v1",
+    "router.url": "https://router.test/v1",
+    "backup.endpoint": "https://store.test",
+    "backup.iam_endpoint": "https://iam.test",
+    "prometheus_url": "https://prometheus.test",
+    "oidc.issuer": "https://issuer.test",
+    "releases": "s3://releases?region=eu-central-1",
+    "pulumi.backend": "s3://state?region=eu-central-1",
+    "billing.user_key": 'a "key" \\ \u00e9 {{ 1 }}',
+}
+"""Texts that have to look like something."""
+
+
+def sample(name: str) -> object:
+    """The worst value that a setting takes, as settings.toml has it; ``None`` for files and secrets."""
+    field = FIELDS[name]
+    kind = str(field.annotation)
+    if name in OF_A_PATTERN:
+        return OF_A_PATTERN[name]
+    if "Path" in kind or "SecretStr" in kind:
+        return None
+    if "frozenset" in kind:
+        return sorted(get_args(get_args(field.annotation)[0]))
+    if "Mapping" in kind:
+        key_type, value_type = get_args(field.annotation)
+        value = {Plan: "heavy", str: NASTY}.get(value_type, 7)
+        return {("light" if key_type is Plan else NASTY): value, ("heavy" if key_type is Plan else "b.c"): value}
+    if "Literal" in kind:
+        return next(one for one in get_args(field.annotation) if one and one != field.default)
+    if field.annotation is bool:
+        return not field.default
+    if field.annotation in {int, float}:
+        return field.default
+    return "123.45" if "Decimal" in kind else NASTY
+
+
+def environment(home: Path) -> Environment:
+    """An environment in which every setting is set that is no file and no secret."""
+    given = {name: value for name in FIELDS if (value := sample(name)) is not None}
+    nested: dict[str, Any] = {}
+    for name, value in given.items():
+        table, _, key = name.rpartition(".")
+        (nested.setdefault(table, {}) if table else nested)[key] = value
+    nested["operators"] = "verified"
+    settings = Settings.model_validate(nested)
+    sources = {name: "settings.toml" if name in given else "default" for name in FIELDS}
+    return Environment("staging", home / "staging", settings, sources, {"HOME": str(home)})
+
+
+def rendered(folder: Path, settings: Mapping[str, object]) -> str:
+    """The role's template as Ansible renders it from variables that hermesops hands on."""
+    role = assets.folder("roles") / "hermes_platform_control"
+    target = folder / "rendered"
+    playbook = folder / "render.yml"
+    task = {
+        "name": "Render",
+        "ansible.builtin.template": {"src": str(role / "templates" / "settings.toml.j2"), "dest": str(target)},
+        "vars": {"item": {"name": "hermesops", "home": "/var/lib/hermesops"}},
+    }
+    play = {
+        "hosts": "all",
+        "gather_facts": False,
+        "vars_files": [str(role / "defaults" / "main.yml"), str(role / "vars" / "main.yml")],
+        "vars": {"ansible_connection": "local", "ansible_remote_tmp": str(folder / "remote")},
+        "tasks": [task],
+    }
+    playbook.write_text(yaml.safe_dump([play]))
+    variables = {
+        "settings": settings,
+        "environment": "staging",
+        "registry_url": "postgresql://hermesops@127.0.0.1/hermesops?sslmode=verify-full",
+        "certificates": {"hermesops": {"certificate": "its", "key": "its"}},
+        "operators": "verified",
+        "approvals": "required",
+        "allowed_signers": "/a/signers",
+    }
+    converger = Converger(assets.folder("ansible"), Access("http://127.0.0.1:1/api/v1", folder / "api.key"))
+    told = {f"hermes_platform_control_{name}": value for name, value in variables.items()}
+    done = asyncio.run(converger.run(str(playbook), [Host("localhost", "none")], variables=told))
+    done.require_ok()
+    return target.read_text()
+
+
+def names_in(tables: Mapping[str, object]) -> set[str]:
+    """Settings by their names."""
+    found: set[str] = set()
+    for key, value in tables.items():
+        found |= {key} if key in FIELDS or not isinstance(value, Mapping) else {f"{key}.{name}" for name in value}
+    return found
+
+
+def settings_on_aws(env: Environment) -> dict[str, Any]:
+    """The settings that a host on AWS is told."""
+    spec = replace(spec_of("staging"), settings=literal(handed_settings(env)))
+    script = run(AwsPlatformProgram(spec, read_sources()), spec.place).one("ec2.LaunchTemplate").inputs["userData"]
+    text = base64.b64decode(script).decode().split("cat >variables.json <<'END'\n")[1].split("\nEND\n")[0]
+    told: dict[str, Any] = json.loads(text)["hermes_platform_control_settings"]
+    return told
+
+
+def test_hosts_of_both_platforms_are_handed_on_the_same_settings(tmp_path: Path) -> None:
+    env = environment(tmp_path)
+    local = host_settings(env, ENDPOINT, OUTPUTS, api_url="http://127.0.0.1:1/api/v1")
+    on_aws = settings_on_aws(env)
+
+    handed = names_in(handed_settings(env))
+    assert handed - names_in(local) == set()
+    assert handed - names_in(on_aws) == set()
+    assert on_aws["billing"] == literal(local["billing"])
+    assert on_aws["rollout"] == literal(local["rollout"])
+    assert on_aws["monitoring"]["actions"] == env.settings.monitoring.actions
+    assert on_aws["monitoring"]["url"] == f"https://{spec_of('staging').sizes.domain}:8443", "the platform's own wins"
+
+
+def test_every_setting_that_is_handed_on_is_read_there_as_it_is_here(tmp_path: Path) -> None:
+    env = environment(tmp_path)
+    settings = handed_settings(env)
+    home = tmp_path / "home"
+    (home / "staging").mkdir(parents=True)
+
+    text = rendered(tmp_path, settings)
+    (home / "staging" / "settings.toml").write_text(text)
+    (home / "staging" / "settings.toml").chmod(0o600)
+    read = Environment.load("staging", {"HOME": str(home), "HERMESOPS_HOME": str(home)})
+
+    names = names_in(settings)
+    other = {
+        name: (value_of(read.settings, name), value_of(env.settings, name))
+        for name in names
+        if value_of(read.settings, name) != value_of(env.settings, name)
+    }
+    assert other == {}
+    assert {"billing.prices", "rollout.hooks", "model.usd_per_month", "billing.suspending_pauses"} <= names
+    assert read.settings.monthly_budget == Decimal("123.45")
+    assert read.settings.operator_key == Path("/var/lib/hermesops/staging/keys/operator")
+    url = read.settings.registry.url
+    assert url is not None
+    assert url.get_secret_value().endswith(
+        "sslmode=verify-full&sslcert=/var/lib/hermesops/registry-client.crt"
+        "&sslkey=/var/lib/hermesops/registry-client.key"
+    )
