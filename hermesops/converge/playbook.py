@@ -19,7 +19,7 @@ import structlog
 from hermesops import child_environment
 from hermesops.converge.inventory import Host, inventory_of
 from hermesops.converge.results import Converged, EventFold
-from hermesops.converge.variables import literal
+from hermesops.converge.variables import literal, secret_lines, without
 from hermesops.errors import BrokenInvariantError, UnknownOutcomeError, UsageError
 
 _FOLDER_PREFIX = "hermesops-converge-"
@@ -104,7 +104,11 @@ class Converger:
             raise BrokenInvariantError(
                 f"ansible-playbook ended without a result ({status}): {said or 'it said nothing'}"
             )
-        return Converged(path.stem, fold.results(), seconds, output)
+        done = Converged(path.stem, fold.results(), seconds, output)
+        if any(host.failure and host.failure.log for host in done.hosts.values()):
+            secrets = secret_lines(variables or {}, self._folder.parent / "roles")
+            done = done.hiding(lambda line: without(line, secrets))
+        return done
 
     async def apply(
         self,

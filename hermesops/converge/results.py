@@ -4,12 +4,16 @@ Events of tasks with ``no_log`` arrive censored by Ansible and stay so.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from hermesops.errors import HermesError, PartlyDoneError, UnavailableError
+from hermesops.node.untrusted.foreign_text import one_line
 
+REPEAT = "repeat the same command once the cause is gone: what is done already is left alone"
 _STDERR_CHARS = 2000
+_LOG_LINES = 10
+_UNIT_CHARS = 128
 
 
 @dataclass(frozen=True)
@@ -20,11 +24,21 @@ class TaskFailure:
         task: Its name, with its role's before it where it is of one.
         message: What the module said; of a task with ``no_log`` only that it is withheld.
         stderr: The end of its error output; may be empty.
+        unit: Of systemd, that did not come up; empty where it was not that.
+        log: The last lines that this unit wrote, each safe to show, oldest first.
     """
 
     task: str
     message: str
     stderr: str = ""
+    unit: str = ""
+    log: tuple[str, ...] = ()
+
+    @property
+    def telling(self) -> str:
+        """The line of the unit's log that says most: the last one that names an error, else the last one."""
+        errors = [line for line in self.log if "error" in line.lower()]
+        return (errors or [*self.log] or [""])[-1]
 
 
 @dataclass(frozen=True)
@@ -68,6 +82,16 @@ class Converged:
         """The tasks that changed something, once for each host where they did."""
         return tuple(task for host in self.hosts.values() for task in host.changed)
 
+    def hiding(self, hide: Callable[[str], str]) -> "Converged":
+        """The same with secrets hidden in lines of logs."""
+        hosts = {
+            name: replace(host, failure=replace(host.failure, log=tuple(map(hide, host.failure.log))))
+            if host.failure
+            else host
+            for name, host in self.hosts.items()
+        }
+        return replace(self, hosts=hosts)
+
     def require_ok(self) -> None:
         """Do nothing when every host is done.
 
@@ -84,15 +108,18 @@ class Converged:
             kind = UnavailableError
         raise kind(
             f"{self.playbook}: {len(bad)} of {len(self.hosts)} machines are not done: {told}",
-            hint="repeat the same command once the cause is gone: what is done already is left alone",
+            hint=REPEAT,
         )
 
 
 def _described(host: HostResult) -> str:
     if host.failure is None:
         return f"{host.host}: {host.status}"
-    said = " ".join(f"{host.failure.message} {host.failure.stderr}".split())
-    return f"{host.host}: {host.status} at {host.failure.task!r}: {said[:400]}"
+    said = " ".join(f"{host.failure.message} {host.failure.stderr}".split())[:400]
+    told = f"{said}: {host.failure.telling}" if host.failure.log else said
+    if host.status == "failed":
+        return f"{host.host}: step {host.failure.task!r} failed: {told}"
+    return f"{host.host}: {host.status} at {host.failure.task!r}: {told}"
 
 
 HIDDEN = "(a task with secrets)"
@@ -203,4 +230,11 @@ def _failure(data: Mapping[str, Any], result: Mapping[str, Any]) -> TaskFailure:
     stderr = str(result.get("stderr") or result.get("module_stderr") or "")
     if not stderr and "rc" in result:
         stderr = str(result.get("stdout") or result.get("module_stdout") or "")
-    return TaskFailure(_task(data), message.strip(), stderr[-_STDERR_CHARS:].strip())
+    log = result.get("log") if isinstance(result.get("log"), list) else []
+    return TaskFailure(
+        _task(data),
+        message.strip(),
+        stderr[-_STDERR_CHARS:].strip(),
+        unit=str(result.get("unit") or "")[:_UNIT_CHARS],
+        log=tuple(one_line(str(line)) for line in (log or [])[-_LOG_LINES:]),
+    )

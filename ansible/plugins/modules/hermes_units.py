@@ -84,6 +84,15 @@ EXAMPLES = """
 """
 
 RETURN = """
+unit:
+    description: The unit that kept this from being done.
+    type: str
+    returned: where one does not come up
+log:
+    description: The last lines that it wrote itself, cut.
+    type: list
+    elements: str
+    returned: where one does not come up
 changed_units:
     description: What was done, each as the unit's name and one of enable, disable, start, restart, reload, stop.
     type: list
@@ -104,6 +113,9 @@ _SHOWN = (
     "InactiveExitTimestamp,InactiveExitTimestampMonotonic,StateChangeTimestamp,StateChangeTimestampMonotonic"
 )
 _POLL_S = 0.25
+_LOG_LINES = 10
+_LOG_CHARS = 300
+"""Of each line; the controller hides secrets in them."""
 _ANSWER_S = 2.0
 _AT_BOOT = ("started", "enabled")
 _RUNNING = ("active", "reloading", "activating")
@@ -214,7 +226,16 @@ def _do(module: AnsibleModule, steps: dict[str, str | None], *kinds: str) -> lis
 def _systemctl(module: AnsibleModule, verb: str, *names: str) -> None:
     code, _, err = module.run_command(["systemctl", "--quiet", verb, *names])
     if code:
-        module.fail_json(msg=f"systemctl {verb} {' '.join(names)}: {err.strip()[-2000:]}")
+        unit = next((name for name in names if name in err), "")
+        log = _last_lines(module, unit) if unit else []
+        module.fail_json(msg=f"systemctl {verb} {' '.join(names)}: {err.strip()[-2000:]}", unit=unit, log=log)
+
+
+def _last_lines(module: AnsibleModule, unit: str) -> list[str]:
+    """The end of a unit's log; without systemd's own words on it, which only repeat that it failed."""
+    asked = ["journalctl", "--quiet", "--no-pager", "--output=cat", f"--lines={_LOG_LINES}", f"_SYSTEMD_UNIT={unit}"]
+    _, out, _ = module.run_command(asked, errors="replace")
+    return [line[:_LOG_CHARS] for line in out.splitlines() if line.strip()][-_LOG_LINES:]
 
 
 def _has_old_units(module: AnsibleModule) -> bool:
@@ -268,7 +289,8 @@ def _wait(module: AnsibleModule, wanted: list[Unit], done: list[str]) -> None:
                     if state.active != "active"
                     else f"{unit.answers} does not answer"
                 )
-                module.fail_json(msg=f"{unit.name}: {why}; see journalctl --unit {unit.name}", changed_units=done)
+                log = _last_lines(module, unit.name)
+                module.fail_json(msg=f"{unit.name}: {why}", unit=unit.name, log=log, changed_units=done)
         if left:
             time.sleep(_POLL_S)  # noqa: TID251 - on the machine, where there is no hermesops
 

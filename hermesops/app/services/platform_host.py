@@ -18,8 +18,9 @@ from hermesops.app.services.host_certificates import (
     server_pair,
 )
 from hermesops.channel import Channel, last_words
-from hermesops.converge import Converger, Host
-from hermesops.errors import Hint, UnavailableError
+from hermesops.converge import Converged, Converger, Host
+from hermesops.converge.results import REPEAT
+from hermesops.errors import Hint, PartlyDoneError, UnavailableError
 from hermesops.image.machines import Reporter
 from hermesops.model.certificate import CallerName
 from hermesops.model.ids import MachineId
@@ -226,8 +227,27 @@ class PlatformHost:
         host = Host(at.name, at.machine_id, groups=(GROUP,))
         switches = {f"{role}_enabled": role in roles for role in ROLES}
         done = await self.converger.run(PLAYBOOK, [host], variables={**variables, **switches}, report=self.report)
-        done.require_ok()
+        self._tell_of_unit(done, at.name)
         return done.changed
+
+    def _tell_of_unit(self, done: Converged, name: str) -> None:
+        """Return where all is done; where a unit did not come up, show the end of its log.
+
+        Raises:
+            PartlyDoneError: A role failed.
+            UnavailableError: The machine could not be reached.
+        """
+        failure = done.hosts[name].failure
+        if failure is None or not failure.unit:
+            done.require_ok()
+            return
+        for line in failure.log:
+            self.report(f"{failure.unit}: {line}")
+        said = failure.telling or failure.message
+        raise PartlyDoneError(
+            f"{name}: step {failure.task!r} failed: {said}",
+            hint=Hint(("platform", "logs", failure.unit.removesuffix(".service")), "shows more;", REPEAT),
+        )
 
     async def wait_for_monitoring(self, url: str) -> None:
         """Wait until Prometheus answers there.

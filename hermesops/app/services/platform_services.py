@@ -69,11 +69,12 @@ class PlatformServices:
             PartlyDoneError: One of them does not stay up.
             UnavailableError: The host does not answer.
         """
-        names = [one.name for one in chosen(await observe_host(self.channel), name)]
+        services = chosen(await observe_host(self.channel), name)
+        names = [one.name for one in services]
         if not names:
             return []
         self.note(names, why)
-        units = shlex.join(f"{one}.service" for one in names)
+        units = shlex.join(one.unit for one in services)
         # A unit that failed too often is not started any more, until that is forgotten.
         restart = (
             f"systemctl reset-failed -- {units} 2>/dev/null; systemctl restart -- {units}; sleep {_STABLE_S}; true"
@@ -88,7 +89,7 @@ class PlatformServices:
         return now
 
     async def _log(self, service: ServiceState, most: int) -> ServiceLog:
-        command = f"journalctl --unit={shlex.quote(service.name)} --lines {most} --no-pager --output short-iso --quiet"
+        command = f"journalctl --unit={shlex.quote(service.unit)} --lines {most} --no-pager --output short-iso --quiet"
         try:
             said = await run_on_host(self.channel, command, timeout_s=_LOG_S)
         except HermesError as error:
@@ -110,14 +111,14 @@ def chosen(host: HostState, name: str) -> Sequence[ServiceState]:
     """The service of a name; without a name all that are not as they should be.
 
     Args:
-        name: Of its unit, also without ``hermes-platform-``, as alerts say it.
+        name: Of its unit, also without ``.service``, and without ``hermes-platform-``, as alerts say it.
 
     Raises:
         UsageError: There is none of that name.
     """
     if not name:
         return [one for one in host.services if not one.is_healthy]
-    found = [one for one in host.services if one.name in (name, _PREFIX + name)]
+    found = [one for one in host.services if {one.name, one.unit} & {name, _PREFIX + name}]
     if not found:
         known = ", ".join(one.name.removeprefix(_PREFIX) for one in host.services)
         raise UsageError(f"the platform's host has no service {name!r}", hint=f"it has {known}")

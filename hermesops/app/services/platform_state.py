@@ -15,16 +15,18 @@ from hermesops.node.untrusted import strict_json
 _ASK_S = 60.0
 _PACKAGES = ("postgresql-15", "pgbackrest", "redis-server", "nginx", "prometheus", "prometheus-alertmanager")
 _PART = "--- hermesops ---"
-_UNITS = " ".join(
-    (
-        "'hermes-platform-*.service'",
-        *(f"hermesops-{name}.service" for name in ("migrate", "worker", "monitor", "identity")),
-    )
+UNITS = tuple(
+    f"{name}-*.{kind}" for name in ("hermes-platform", "hermesops") for kind in ("service", "socket", "timer")
 )
+"""Patterns of every unit that roles of the platform bring."""
+
+_QUOTED = " ".join(f"'{pattern}'" for pattern in UNITS)
 _ASKED = {
-    # By their files: systemd forgets a unit that has stopped, and patterns do not find it.
-    "units": f"systemctl list-unit-files --no-legend {_UNITS} | cut -d ' ' -f 1 | grep -v @ "
-    "| xargs systemctl show --property=Id,Type,ActiveState,UnitFileState,NRestarts",
+    # By their files: systemd forgets a unit that has stopped, and patterns do not find it. Of a template those that are
+    # loaded, as each is that a timer starts.
+    "units": f"{{ systemctl list-unit-files --no-legend {_QUOTED} | grep -v @; "
+    "systemctl list-units --all --plain --no-legend 'hermes-platform-*@*.service'; } | cut -d ' ' -f 1 "
+    "| xargs systemctl show --property=Id,Type,ActiveState,SubState,UnitFileState,NRestarts",
     "packages": f"dpkg-query --show --showformat '${{Package}} ${{Version}}\\n' {' '.join(_PACKAGES)} 2>/dev/null",
     "hermesops": "/opt/hermesops/current/venv/bin/hermesops --version 2>/dev/null",
     "backups": "hermes-pgbackrest info --output=json 2>/dev/null",
@@ -35,17 +37,25 @@ _COMMAND = f"; echo; echo '{_PART}'; ".join(_ASKED.values()) + "; true"
 
 @dataclass(frozen=True)
 class ServiceState:
-    """A service of the host.
+    """A service of the host, or a socket or timer that starts one.
 
     Attributes:
+        name: Of its unit; of a service without ``.service``.
         state: As systemd says it: ``active``, ``failed``, ``inactive`` …
         is_healthy: Whether it is as it should be: a service that is enabled runs.
+        is_passing: Whether it only runs for a moment, as a timer or a socket starts it, or starts one.
     """
 
     name: str
     state: str
     is_healthy: bool
     restarts: int
+    is_passing: bool = False
+
+    @property
+    def unit(self) -> str:
+        """Its name for systemd."""
+        return self.name if self.name.endswith((".socket", ".timer")) else f"{self.name}.service"
 
 
 @dataclass(frozen=True)
@@ -96,20 +106,19 @@ def parse_host(said: Mapping[str, str]) -> HostState:
 
 def _services(text: str) -> list[ServiceState]:
     blocks = (dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in text.split("\n\n"))
-    return sorted((_service(one) for one in blocks if _is_shown(one)), key=lambda one: one.name)
-
-
-def _is_shown(unit: Mapping[str, str]) -> bool:
-    """Leave out what a timer or a socket starts for a moment, unless it failed."""
-    is_passing = unit.get("Type") == "oneshot" or unit.get("UnitFileState") == "static"
-    return bool(unit.get("Id")) and (not is_passing or unit.get("ActiveState") == "failed")
+    return sorted((_service(one) for one in blocks if one.get("Id")), key=lambda one: one.name)
 
 
 def _service(unit: Mapping[str, str]) -> ServiceState:
     state, is_enabled = unit.get("ActiveState", ""), unit.get("UnitFileState") == "enabled"
     restarts = int(unit.get("NRestarts") or 0)
-    is_healthy = state == "active" or (state == "inactive" and not is_enabled)
-    return ServiceState(unit["Id"].removesuffix(".service"), state, is_healthy, restarts)
+    name = unit["Id"].removesuffix(".service")
+    is_once = unit.get("Type") == "oneshot"
+    is_passing = is_once or unit.get("UnitFileState") == "static" or name.endswith((".socket", ".timer"))
+    # What runs once may be at it, if it did not fail before.
+    is_at_it = is_once and state == "activating" and unit.get("SubState") != "auto-restart" and not restarts
+    is_healthy = state == "active" or (state == "inactive" and not is_enabled) or is_at_it
+    return ServiceState(name, state, is_healthy, restarts, is_passing)
 
 
 def _newest_backup(text: str) -> datetime | None:

@@ -100,7 +100,8 @@ def show() -> None:
         result("platform-show", shown, view.lines(outputs, host, connected=connected))
         return
     columns = ("service", "state", "healthy", "restarts")
-    table("platform-show", "services", columns, shown["services"], "no services")
+    rows = view.services([one for one in host.services if not one.is_passing or not one.is_healthy])
+    table("platform-show", "services", columns, rows, "no services")
     result("platform-show", shown, view.lines(outputs, host, connected=connected))
 
 

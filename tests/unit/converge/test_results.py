@@ -21,7 +21,7 @@ def test_done_is_done() -> None:
 
 
 def test_a_failed_host_is_named_with_its_task_and_reason() -> None:
-    with pytest.raises(PartlyDoneError, match=r"1 of 2.*b: failed at 'role : task': no because"):
+    with pytest.raises(PartlyDoneError, match=r"1 of 2.*b: step 'role : task' failed: no because"):
         _converged(DONE, FAILED).require_ok()
 
 

@@ -30,7 +30,7 @@ class Host:
         if "list-unit-files" in command:
             return Completed(0, f"{self.units()}{_PART}{_PART}{_PART}{_PART}".encode(), b"")
         if "journalctl" in command:
-            unit = re.findall(r"--unit=(\S+)", command)[0]
+            unit = re.findall(r"--unit=(\S+)\.service", command)[0]
             return Completed(
                 int(unit in self.unreadable), f"{unit} said one\n{unit} said two\n".encode(), b"no journal"
             )

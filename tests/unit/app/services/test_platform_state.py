@@ -47,7 +47,10 @@ def test_a_service_is_healthy_when_it_does_as_it_is_told() -> None:
     host = parse_host(said(units=UNITS))
     assert host.services == (
         ServiceState("hermes-platform-postgresql", "active", is_healthy=True, restarts=2),
-        ServiceState("hermesops-migrate", "failed", is_healthy=False, restarts=0),
+        ServiceState(
+            "hermes-platform-postgresql-backup@full", "inactive", is_healthy=True, restarts=0, is_passing=True
+        ),
+        ServiceState("hermesops-migrate", "failed", is_healthy=False, restarts=0, is_passing=True),
         ServiceState("hermesops-monitor", "activating", is_healthy=False, restarts=7),
         ServiceState("hermesops-worker", "inactive", is_healthy=True, restarts=0),
     )
