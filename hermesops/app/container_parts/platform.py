@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from hermesops.app.services.platform_control import ControlPart
     from hermesops.app.services.platform_host import Part, PlatformHost
     from hermesops.app.services.platform_restore import DatabaseRestore
+    from hermesops.app.services.platform_roles import RolesRecord
     from hermesops.app.services.platform_router import RouterPart
     from hermesops.app.services.platform_services import PlatformServices
     from hermesops.app.services.platform_state import HostState
@@ -95,8 +96,16 @@ class PlatformParts:
             client=self.client,
             host=self.host,
             parts=self._parts,
+            roles=self.roles,
             report=app.report,
         )
+
+    @property
+    def roles(self) -> "RolesRecord":
+        """How its roles were applied last."""
+        from hermesops.app.services.platform_roles import RolesRecord
+
+        return RolesRecord(self._world.folder / "platform-roles.json")
 
     @cached_property
     def monitoring(self) -> "LocalMonitoring":

@@ -10,12 +10,13 @@ import httpx
 
 from hermesops import justavps
 from hermesops.app.services.platform_host import HostAddress, Part, PlatformHost
+from hermesops.app.services.platform_roles import RolesRecord
 from hermesops.app.services.saved_previews import SavedPreviews
 from hermesops.cells.changes.preview import SavedPreview, refuse_moved
 from hermesops.cells.stack.state import machines_in
 from hermesops.engine.interface import Engine
 from hermesops.engine.options import Progress
-from hermesops.errors import Hint, RefusedError, UnavailableError
+from hermesops.errors import HermesError, Hint, RefusedError, UnavailableError
 from hermesops.image.machines import Reporter, started
 from hermesops.localcloud.drivers.interface import PlatformService
 from hermesops.localcloud.world.files import WorldFiles, write_private
@@ -204,6 +205,7 @@ class LocalPlatforms:
     Args:
         services: ``HOST:PORT`` at which machines and this computer find each service.
         parts: Roles of the playbook, in its order.
+        roles: Notes how they were applied.
     """
 
     environment: str
@@ -213,6 +215,7 @@ class LocalPlatforms:
     client: justavps.Client
     host: PlatformHost
     parts: Callable[[], Awaitable[Sequence[Part]]]
+    roles: RolesRecord
     report: Reporter
 
     async def up(self, signed: SavedPreview | None = None) -> PlatformUp:
@@ -245,10 +248,20 @@ class LocalPlatforms:
         await started(self.client, self.host.channel_to, machine_id, name, report=self.report)
         write_private(self.world.platform, machine_id.encode())  # the machine's way to the vendor's API opens
         image = (await self.client.get_machine(machine_id)).image_id or ""
-        changed = await self.apply(machine_id, await self.parts(), has_packages=bool(image))
+        changed = await self._apply_noted(machine_id, has_packages=bool(image))
         await self.host.wait_for_monitoring(f"https://{self.services[PlatformService.MONITORING]}")
         write_private(self.world.monitoring, b"")
         return PlatformUp(done, name, changed, round(time.monotonic() - begun, 1), image)
+
+    async def _apply_noted(self, machine_id: MachineId, *, has_packages: bool) -> tuple[str, ...]:
+        at = self.roles.begin()
+        try:
+            changed = await self.apply(machine_id, await self.parts(), has_packages=has_packages)
+        except HermesError as error:
+            self.roles.end(at, error)
+            raise
+        self.roles.end(at)
+        return changed
 
 
 @dataclass(frozen=True)

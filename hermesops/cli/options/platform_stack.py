@@ -14,7 +14,9 @@ from hermesops.model.cell import PLATFORM
 from hermesops.model.image import PLATFORM_IMAGE
 
 if TYPE_CHECKING:
+    from hermesops.app.container_parts.platform import PlatformParts
     from hermesops.app.services.platform import PlatformStack
+    from hermesops.app.services.platform_roles import RolesState
     from hermesops.cells.changes.preview import SavedPreview
     from hermesops.model.stack import Change
 
@@ -40,13 +42,13 @@ def is_platform(names: Collection[str] | None, **others: object) -> bool:
 
 
 def preview(*, remaining: bool, save: Path | None = None) -> int:
-    """Show what ``up`` would change.
+    """Show what ``up`` would change; of roles, which no preview shows, how they were applied last.
 
     Args:
         save: File that takes the preview, signed.
 
     Returns:
-        The exit code: 7 for changes with ``remaining``, else 0.
+        The exit code: 7 for changes, or roles that did not come to their end, with ``remaining``, else 0.
     """
     if save is None:
         seen = _with_stack(lambda stack: stack.preview())
@@ -54,7 +56,12 @@ def preview(*, remaining: bool, save: Path | None = None) -> int:
         seen, text = _with_stack(lambda stack: stack.save_preview())
         write_saved(save, text)
         say(advice("signed and saved:", ("stack", "up", "--from", str(save))))
-    return _changes("stack-platform-preview", seen.changes, remaining=remaining)
+    code = _changes("stack-platform-preview", seen.changes, remaining=remaining)
+    roles = _roles()
+    if roles is None:
+        return code
+    say(f"{PLATFORM}: {roles.told}")
+    return code if roles.is_done or not remaining else CHANGES_REMAIN
 
 
 def up(signed: "SavedPreview | None" = None) -> int:
@@ -117,6 +124,19 @@ def outputs() -> None:
     """Print where its services are."""
     values = _with_stack(lambda stack: stack.outputs()).by_name()
     result("stack-platform-outputs", {"outputs": values}, shapes.fields(values))
+
+
+def _roles() -> "RolesState | None":
+    """How roles were applied last; ``None`` where the platform is on AWS, whose hosts apply them themselves."""
+    composed = context.compose()
+    if not composed.env.is_local:
+        say(f"{PLATFORM}: roles are not previewed: a new host applies them when it is made")
+        return None
+
+    async def work(parts: "PlatformParts") -> "RolesState":
+        return parts.roles.read()
+
+    return context.run_platform(composed, work)
 
 
 def _with_stack(work: "Callable[[PlatformStack], Awaitable[T]]") -> "T":
