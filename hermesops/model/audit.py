@@ -74,3 +74,22 @@ class ChainReport:
     anchored_to: int
     lost: int
     findings: tuple[ChainFinding, ...]
+
+    @property
+    def doubt(self) -> str:
+        """Why it may not be what was written; empty where every entry is, as far as heads were stored outside."""
+        if self.findings:
+            first, *others = self.findings
+            more = f"; and {len(others)} more" if others else ""
+            return f"entry {first.id} {first.what}{more}" if first.id else f"{first.what}{more}"
+        if self.entries and not self.anchors:
+            return f"no head of its {self.entries} entries is stored outside the database"
+        return ""
+
+    @property
+    def told(self) -> str:
+        """What was verified, in a line."""
+        if self.doubt:
+            return f"the audit is broken: {self.doubt}"
+        lost = f"; {self.lost} entries that were anchored are lost with what was not restored" if self.lost else ""
+        return f"{self.entries} audit entries were verified, up to {self.anchored_to} against the anchor{lost}"

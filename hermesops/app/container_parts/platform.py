@@ -159,6 +159,7 @@ class PlatformParts:
             authorities=partial(trusted_authorities, app),
             source_url=f"sqlite:///{app.env.folder / 'registry.db'}",
             open_target=app.registry_place.open_at,
+            anchor_at=app.registry_place.anchor_at,
             copies=partial(_folder_copies, app, wanted),
             report=app.report,
         )

@@ -3,6 +3,7 @@
 import errno
 import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from hermesops.app.container_parts.narration import Warn
 from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.keyring.key_ring import KeyRing
 from hermesops.keyring.ring import Ring
+from hermesops.model.audit import ChainReport
 from hermesops.private_file import close_to_others, make_private_folder
 from hermesops.registry import Registry, open_registry
 from hermesops.registry.audit.anchor import Anchor
@@ -23,6 +25,18 @@ from hermesops.web_address import with_verified_tls
 
 if TYPE_CHECKING:
     from hermesops.registry.maintenance.restore import Restored
+
+
+@dataclass(frozen=True)
+class RestoredEpoch:
+    """What began with a registry whose database was restored.
+
+    Attributes:
+        audit: What is in the database, verified against what was not restored.
+    """
+
+    epoch: int
+    audit: ChainReport
 
 
 class RegistryPlace:
@@ -62,13 +76,16 @@ class RegistryPlace:
         """
         return max(Anchor(file).highest_epoch() for file in {self.anchor.path, *self._env.folder.glob("audit*.anchor")})
 
+    def anchor_at(self, url: str) -> Anchor:
+        """The audit's heads of this environment's registry where it is kept at another URL."""
+        own = f"sqlite:///{self._env.folder / 'registry.db'}"
+        return Anchor(self._env.settings.audit_anchor or self._env.folder / _anchor_name("" if url == own else url))
+
     def open_at(self, url: str) -> Registry:
         """Open this environment's registry where it is kept at another URL; with that one's own anchor."""
         file = _sqlite_file(url)
-        own = f"sqlite:///{self._env.folder / 'registry.db'}"
-        anchor = Anchor(self._env.settings.audit_anchor or self._env.folder / _anchor_name("" if url == own else url))
         copies = Copies(file, self._env.settings.registry.copies) if file else None
-        return self._open_at(url, anchor=anchor, copies=copies)
+        return self._open_at(url, anchor=self.anchor_at(url), copies=copies)
 
     def open_anew(self, why: str, *, above: int = 0) -> Registry:
         """Open an empty registry after a loss of all copies, with an epoch above all known ones.
@@ -90,11 +107,15 @@ class RegistryPlace:
         registry.close()
         return self.open()
 
-    def record_restored(self, why: str) -> int:
-        """Begin an epoch in a registry whose database was restored, so that every lease from before has ended."""
+    def record_restored(self, why: str) -> RestoredEpoch:
+        """Begin an epoch in a registry whose database was restored, so that every lease from before has ended.
+
+        Its audit is verified against the anchor, which was not restored: a broken one goes on to be told as that.
+        """
         registry = self.open()
         try:
-            return registry.epochs.open(why, above=self.highest_epoch())
+            epoch = registry.epochs.open(why, above=self.highest_epoch())
+            return RestoredEpoch(epoch, registry.audit.check())
         finally:
             registry.close()
 

@@ -15,12 +15,16 @@ from hermesops.app.services.platform_host import run_on_host
 from hermesops.channel import Channel
 from hermesops.engine.embedded.state.storage import Storage
 from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
+from hermesops.model.audit import ChainReport
 from hermesops.model.certificate import CallerName
 from hermesops.pki.authority import Authority
 from hermesops.private_file import make_private_folder, replace_secret
 from hermesops.registry import Registry
+from hermesops.registry.audit.anchor import Anchor
+from hermesops.registry.audit.entries import check_chain
 from hermesops.registry.database import Database
 from hermesops.registry.maintenance import transfer
+from hermesops.registry.schema import schema_version
 from hermesops.settings import Environment, value_of, variable_of
 from hermesops.stacks.platform.outputs import PlatformOutputs
 
@@ -31,6 +35,12 @@ _STORE = "/etc/hermes-platform/secrets/object-store"
 _BUCKETS = ("backups", "releases", "pulumi-state")
 _BEFORE = "settings.toml.before-platform"
 _COMMAND_S = 120.0
+_BROKEN = Hint(
+    ("audit", "verify"),
+    "shows more;",
+    ("platform", "connect", "--broken-audit", "WHY"),
+    "moves it, and it stays broken",
+)
 
 
 @dataclass(frozen=True)
@@ -54,6 +64,7 @@ class Connected:
         rows: Rows of the registry that were copied; 0 when they had been before.
         epoch: The registry's, which began with it; 0 where everything was as it should be.
         files: Files of releases and of Pulumi's state that were copied.
+        audit: What was verified of the audit, in a line; empty where no row was moved.
         moves_backups: Whether backups go to the platform's store.
     """
 
@@ -62,6 +73,20 @@ class Connected:
     epoch: int
     files: int
     moves_backups: bool
+    audit: str = ""
+
+
+@dataclass(frozen=True)
+class Disconnected:
+    """What undoing it did.
+
+    Attributes:
+        epoch: The registry's, which began with it.
+        audit: What was verified of the audit, in a line.
+    """
+
+    epoch: int
+    audit: str
 
 
 class PlatformFiles:
@@ -137,6 +162,7 @@ class PlatformConnection:
         channel: To the platform's host.
         source: The registry in SQLite.
         open_target: Opens the registry at a URL.
+        anchor_at: The heads of the audit of the registry at a URL.
         folders: What is copied: from a folder of this computer, into the platform's bucket, names under these folders.
     """
 
@@ -147,6 +173,7 @@ class PlatformConnection:
     authorities: Callable[[], str]
     source_url: str
     open_target: Callable[[str], Registry]
+    anchor_at: Callable[[str], Anchor]
     copies: Callable[[], Sequence["FolderCopy"]]
     report: Callable[[str], None]
 
@@ -167,11 +194,14 @@ class PlatformConnection:
                 seen.append(SettingChange(name, before if self.env.sources[name] != "default" else "", after))
         return tuple(seen)
 
-    async def connect(self) -> Connected:
+    async def connect(self, *, despite: str = "") -> Connected:
         """Connect.
 
+        Args:
+            despite: Why a registry with a broken audit is moved, for the audit; it stays broken. Empty refuses it.
+
         Raises:
-            RefusedError: An operation is open, or the platform's registry has rows of its own.
+            RefusedError: An operation is open, the audit is broken, or the platform's registry has rows of its own.
             UnavailableError: The platform's host or its database does not answer.
         """
         files, changes, moves_backups = PlatformFiles(self.env), self.changes(), "backup.bucket" in self.wanted
@@ -179,31 +209,36 @@ class PlatformConnection:
         if is_connected(self.env) and not changes:
             await run_on_host(self.channel, f"systemctl enable --now {' '.join(UNITS)}")
             return Connected((), 0, 0, 0, moves_backups)
+        source = await asyncio.to_thread(self._verified, despite)  # before anything stops
         # Nobody there may write what is replaced now.
         await run_on_host(self.channel, f"systemctl disable --now {' '.join(UNITS)}")
         self.report("copying the registry's rows")
-        rows, epoch = await asyncio.to_thread(self._move_registry)
+        rows, epoch = await asyncio.to_thread(self._move_registry, source, despite)
         copied = 0
         for one in self.copies():
             self.report(f"copying {one.what}")
             copied += await asyncio.to_thread(one.run)
         _write_settings(files, self.wanted)
         await run_on_host(self.channel, f"systemctl enable --now {' '.join(UNITS)}")
-        return Connected(changes, rows, epoch, copied, moves_backups)
+        return Connected(changes, rows, epoch, copied, moves_backups, source.told if source else "")
 
-    async def undo(self) -> int:
-        """Go back to the settings from before, and to the registry in SQLite as it was then; its new epoch.
+    async def undo(self, *, despite: str = "") -> Disconnected:
+        """Go back to the settings from before, and to the registry in SQLite as it was then.
+
+        Args:
+            despite: As in ``connect``: somebody may have edited the file meanwhile.
 
         Raises:
-            RefusedError: The environment is not connected.
+            RefusedError: The environment is not connected, the file's audit is broken, or an operation is open.
         """
         files = PlatformFiles(self.env)
         if not files.before.exists():
             raise RefusedError(f"environment {self.env.name} is not connected to a platform")
+        source = await asyncio.to_thread(self._verified, despite)
         await run_on_host(self.channel, f"systemctl disable --now {' '.join(UNITS)}")
-        epoch = await asyncio.to_thread(self._take_registry_back)
+        done = await asyncio.to_thread(self._take_registry_back, source, despite)
         files.before.replace(files.settings)
-        return epoch
+        return done
 
     async def _lay_files(self, files: PlatformFiles) -> None:
         make_private_folder(files.folder)
@@ -219,36 +254,76 @@ class PlatformConnection:
         profiles = (keys[name].replace("[default]", f"[{name}]") for name in _BUCKETS[1:])
         replace_secret(files.store_keys, "\n".join(profiles))
 
-    def _move_registry(self) -> tuple[int, int]:
+    def _verified(self, despite: str) -> ChainReport | None:
+        """The audit of the registry in SQLite, verified against its own anchor; ``None`` where there is no registry.
+
+        Raises:
+            RefusedError: It is broken, and that is not to be carried over.
+        """
+        source = Database(self.source_url)
+        try:
+            if source.is_missing() or schema_version.current(source) is None:
+                return None
+            found = check_chain(source, self.anchor_at(self.source_url))
+        finally:
+            source.close()
+        if found.doubt and not despite:
+            raise RefusedError(
+                f"the audit of the registry {source.title} is broken: {found.doubt}; nothing was moved",
+                hint=_BROKEN,
+            )
+        return found
+
+    def _move_registry(self, verified: ChainReport | None, despite: str) -> tuple[int, int]:
         source, target = Database(self.source_url), Database(self.wanted["registry.url"])
         try:
             if source.is_missing():
-                return 0, self._begin_epoch(0)
+                return 0, self._begin_epoch(0, verified, despite)
             moved = 0 if transfer.moved_to(source) else transfer.transfer(source, target).total
-            return moved, self._begin_epoch(transfer.epoch_of(source))
+            try:
+                return moved, self._begin_epoch(transfer.epoch_of(source), verified, despite)
+            except RefusedError:
+                transfer.unmark_moved(source)
+                raise
         finally:
             source.close()
             target.close()
 
-    def _begin_epoch(self, before: int) -> int:
-        """Open the platform's registry, with an epoch above the one before; its audit's chain has to be whole."""
-        registry = self.open_target(self.wanted["registry.url"])
+    def _begin_epoch(self, before: int, verified: ChainReport | None, despite: str) -> int:
+        """Open the platform's registry, with an epoch above the one before; anchored heads go on to bind its audit."""
+        url = self.wanted["registry.url"]
+        self.anchor_at(url).take_over(self.anchor_at(self.source_url))
+        registry = self.open_target(url)
         try:
             epoch = registry.epochs.now()
             if epoch <= before:
                 epoch = registry.epochs.open("moved to the platform", above=before)
-            if broken := registry.audit.check().findings:
-                raise RefusedError(
-                    f"the audit of the platform's registry is broken: {broken[0].what}", hint=Hint(("audit", "verify"))
-                )
+            self._require_audit(registry, verified, despite)
             return epoch
         finally:
             registry.close()
 
-    def _take_registry_back(self) -> int:
+    def _require_audit(self, registry: Registry, verified: ChainReport | None, despite: str) -> ChainReport:
+        """The audit of a registry that counts from now on; a break that is carried over is noted in it.
+
+        Raises:
+            RefusedError: It is broken, and that is not to be carried over.
+        """
+        found = registry.audit.check()
+        if found.doubt and not despite:
+            raise RefusedError(
+                f"the audit of the moved registry is broken: {found.doubt}", hint=Hint(("audit", "verify"))
+            )
+        if doubt := found.doubt or (verified.doubt if verified else ""):
+            after = {"findings": len(found.findings), "first": doubt}
+            registry.audit.append("broken_audit_carried_over", "registry", why=despite, after=after)
+        return found
+
+    def _take_registry_back(self, verified: ChainReport | None, despite: str) -> Disconnected:
         target, source = Database(self.wanted["registry.url"]), Database(self.source_url)
         try:
             known = transfer.epoch_of(target)
+            transfer.refuse_open(target)
         except UnavailableError as error:
             self.report(f"the platform's registry does not answer, so its epoch is not known: {error.message}")
             known = 0
@@ -257,9 +332,12 @@ class PlatformConnection:
         finally:
             source.close()
             target.close()
+        # What was written since is missed by the heads that were stored of it.
+        self.anchor_at(self.source_url).take_over(self.anchor_at(self.wanted["registry.url"]))
         registry = self.open_target(self.source_url)
         try:
-            return registry.epochs.open("back from the platform", above=known)
+            epoch = registry.epochs.open("back from the platform", above=known)
+            return Disconnected(epoch, self._require_audit(registry, verified, despite).told)
         finally:
             registry.close()
 

@@ -12,10 +12,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from hermesops.app.container_parts.registry import RestoredEpoch
 from hermesops.app.services.platform_connect import UNITS
 from hermesops.app.services.platform_host import run_on_host
 from hermesops.channel import Channel
 from hermesops.errors import UnavailableError
+from hermesops.model.audit import ChainReport
 from hermesops.node.untrusted.foreign_text import quoted
 
 LATEST = "latest"
@@ -61,6 +63,7 @@ class Restored:
         target: The time, as pgBackRest was told it.
         set_aside: Folder on the host with the database of before.
         epoch: Of the registry, which began with it; 0 where no environment uses this database.
+        audit: Of the registry, verified against the anchor; ``None`` where no environment uses this database.
         seconds: From the command to the running platform.
     """
 
@@ -68,6 +71,7 @@ class Restored:
     set_aside: str
     epoch: int
     seconds: float
+    audit: ChainReport | None = None
 
 
 def target_of(at: datetime | None) -> str:
@@ -82,13 +86,13 @@ class DatabaseRestore:
     Args:
         channel: To its host.
         apply: Applies the platform's roles, with what the database is restored to.
-        open_epoch: Ends every lease from before in the restored registry, and returns its epoch; ``None`` where no
+        open_epoch: Ends every lease from before in the restored registry, and verifies its audit; ``None`` where no
             environment uses this database. It blocks.
     """
 
     channel: Channel
     apply: Callable[[str], Awaitable[object]]
-    open_epoch: Callable[[], int] | None
+    open_epoch: Callable[[], RestoredEpoch] | None
     report: Callable[[str], None]
 
     async def run(self, target: str) -> Restored:
@@ -102,11 +106,14 @@ class DatabaseRestore:
         self.report("setting the database of before aside")
         set_aside = await self._set_aside(target)
         await self.apply(target)
-        epoch = await asyncio.to_thread(self.open_epoch) if self.open_epoch else 0
+        begun_epoch = await asyncio.to_thread(self.open_epoch) if self.open_epoch else None
+        if begun_epoch:
+            self.report(begun_epoch.audit.told)
         if self.open_epoch:
             await run_on_host(self.channel, f"systemctl enable --quiet --now {' '.join(UNITS)}")
         await run_on_host(self.channel, f"rm -f {_NOTE}")
-        return Restored(target, set_aside, epoch, round(time.monotonic() - begun, 1))
+        epoch, audit = (begun_epoch.epoch, begun_epoch.audit) if begun_epoch else (0, None)
+        return Restored(target, set_aside, epoch, round(time.monotonic() - begun, 1), audit)
 
     async def _set_aside(self, target: str) -> str:
         line = f"sh -c {shlex.quote(_SET_ASIDE)} sh {shlex.quote(target)}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from hermesops.app import Container
     from hermesops.app.container_parts.platform import PlatformParts
-    from hermesops.app.services.platform_connect import Connected, SettingChange
+    from hermesops.app.services.platform_connect import Connected, Disconnected, SettingChange
     from hermesops.app.services.platform_restore import Restored
     from hermesops.app.services.platform_services import ServiceLog
     from hermesops.app.services.platform_state import HostState, ServiceState
@@ -154,6 +154,9 @@ def connect(
     undo: Annotated[
         bool, typer.Option("--undo", help="Take the settings from before, and the registry as it was then.")
     ] = False,
+    broken_audit: Annotated[
+        str, typer.Option("--broken-audit", help="Move it though its audit is broken, and why; it stays broken.")
+    ] = "",
     yes: Yes = False,
 ) -> None:
     """Point this environment at its platform: settings, keys, and the registry, whose rows are copied.
@@ -168,7 +171,7 @@ def connect(
             hint=Hint(("platform", "show")),
         )
     if undo:
-        _disconnect(composed, yes=yes)
+        _disconnect(composed, despite=broken_audit, yes=yes)
         return
     from hermesops.cli.views import platform as view
 
@@ -183,7 +186,11 @@ def connect(
             spared="nothing was changed",
             yes=yes,
         )
-    done = context.run_platform(context.compose(), _connected)
+
+    async def work(parts: "PlatformParts") -> "Connected":
+        return await (await parts.connection()).connect(despite=broken_audit)
+
+    done = context.run_platform(context.compose(), work)
     if found:
         _restart_world()
     shape = {
@@ -192,9 +199,11 @@ def connect(
         "epoch": done.epoch,
         "files": done.files,
         "moves_backups": done.moves_backups,
+        "audit": done.audit or None,
     }
     lines = [
         f"{len(rows)} settings changed, {done.rows} rows of the registry and {done.files} files copied",
+        *([done.audit] if done.audit else []),
         advice(("platform", "show"), "shows its services"),
     ]
     if not rows:
@@ -222,6 +231,7 @@ def restore(
     """
     from hermesops.app.services.platform_restore import LATEST, target_of
     from hermesops.cli.options import values
+    from hermesops.cli.views import audit
 
     composed = context.compose()
     if not composed.env.is_local:
@@ -250,13 +260,17 @@ def restore(
         "set_aside": done.set_aside,
         "epoch": done.epoch or None,
         "seconds": done.seconds,
+        "audit": done.audit.told if done.audit else None,
     }
     lines = [
         f"restored to {done.target} in {done.seconds:.0f} s; the database of before is {done.set_aside} on the host",
         *([f"epoch {done.epoch} has begun: every lease from before has ended"] if done.epoch else []),
+        *([done.audit.told] if done.audit else []),
         advice(("fleet", "drift"), "compares what was done later with what the registry knows"),
     ]
     result("platform-restored", shape, lines)
+    if done.audit:
+        audit.require_sound(done.audit)
 
 
 @app.command()
@@ -295,7 +309,7 @@ def _with_host(by_hand: str) -> "Container":
     return composed
 
 
-def _disconnect(composed: "Container", *, yes: bool) -> None:
+def _disconnect(composed: "Container", *, despite: str, yes: bool) -> None:
     name = composed.env.name
     agree(
         f"This takes the settings and the registry of environment {name} from before it was connected; "
@@ -305,16 +319,17 @@ def _disconnect(composed: "Container", *, yes: bool) -> None:
         yes=yes,
     )
 
-    async def work(parts: "PlatformParts") -> int:
-        return await (await parts.connection()).undo()
+    async def work(parts: "PlatformParts") -> "Disconnected":
+        return await (await parts.connection()).undo(despite=despite)
 
-    epoch = context.run_platform(composed, work)
+    done = context.run_platform(composed, work)
     _restart_world()
-    result(
-        "platform-disconnect",
-        {"epoch": epoch},
-        [f"the registry of this computer counts again, from epoch {epoch}", advice(("fleet", "drift"), "compares it")],
-    )
+    lines = [
+        f"the registry of this computer counts again, from epoch {done.epoch}",
+        done.audit,
+        advice(("fleet", "drift"), "compares it"),
+    ]
+    result("platform-disconnect", {"epoch": done.epoch, "audit": done.audit}, lines)
 
 
 async def _observe(parts: "PlatformParts") -> "tuple[PlatformOutputs[str] | None, HostState | None]":
@@ -324,10 +339,6 @@ async def _observe(parts: "PlatformParts") -> "tuple[PlatformOutputs[str] | None
 
 async def _planned(parts: "PlatformParts") -> "tuple[SettingChange, ...]":
     return (await parts.connection()).changes()
-
-
-async def _connected(parts: "PlatformParts") -> "Connected":
-    return await (await parts.connection()).connect()
 
 
 def _restart_world() -> None:

@@ -84,16 +84,20 @@ def restore(
     agree(question, expect=composed.env.name, spared="nothing was restored", yes=yes)
     done = composed.registry_place.restore(copy, over=over, why=reason)
     set_aside = str(done.set_aside) if done.set_aside else None
-    shape = {"copy": str(done.copy), "epoch": done.epoch, "set_aside": set_aside}
+    shape = {"copy": str(done.copy), "epoch": done.epoch, "set_aside": set_aside, "audit": done.audit.told}
     lines = [f"restored {done.copy.name}; epoch {done.epoch} has begun"]
     if done.set_aside:
         lines.append(f"the damaged registry is {done.set_aside}")
+    lines.append(done.audit.told)
     lines.append(advice("what was done since the copy was taken:", ("fleet", "drift")))
     result("registry-restored", shape, lines)
+    audit.require_sound(done.audit)
 
 
 @app.command()
 def restored(reason: Why) -> None:
     """Record that the database was restored from its own backup, as PostgreSQL is: earlier leases have ended."""
-    epoch = context.compose().registry_place.record_restored(reason)
-    result("registry-epoch", {"epoch": epoch}, [f"epoch {epoch} has begun: every lease from before has ended"])
+    done = context.compose().registry_place.record_restored(reason)
+    lines = [f"epoch {done.epoch} has begun: every lease from before has ended", done.audit.told]
+    result("registry-epoch", {"epoch": done.epoch, "audit": done.audit.told}, lines)
+    audit.require_sound(done.audit)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermesops.cli.views.shapes import timestamp
+from hermesops.errors import BrokenInvariantError, Hint
 from hermesops.model.audit import AuditEntry, ChainFinding, ChainReport
 
 if TYPE_CHECKING:
@@ -50,6 +51,17 @@ def lines(found: ChainReport, anchor: Path) -> list[str]:
     if found.lost:
         shown.append(f"{found.lost} that were anchored are of epochs that ended with a restored copy, which lacks them")
     return shown
+
+
+def require_sound(found: ChainReport) -> None:
+    """Return where the audit of a registry that was put back is what was written.
+
+    Raises:
+        BrokenInvariantError: It is not. The registry is in use nevertheless: agents wait for it, the anchor goes on to
+            contradict the audit.
+    """
+    if found.doubt:
+        raise BrokenInvariantError(f"the registry is in use, but {found.told}", hint=Hint(("audit", "verify")))
 
 
 def place(finding: ChainFinding) -> str:

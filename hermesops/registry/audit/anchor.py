@@ -47,6 +47,22 @@ class Anchor:
         if is_new:
             sync_folder(self.path.parent)
 
+    def take_over(self, other: "Anchor") -> int:
+        """Append the heads of another anchor that this one lacks, so that they go on to bind the rows; how many.
+
+        Raises:
+            OSError: It could not be written.
+            RefusedError: One of them may not be read.
+        """
+        if other.path.exists() and self.path.exists() and other.path.samefile(self.path):
+            return 0
+        held, count = set(self.heads()), 0
+        for head in other.heads():
+            if head not in held:
+                self.append(head)
+                count += 1
+        return count
+
     def heads(self) -> Iterator[AuditHead]:
         """Every head, oldest first; none when there is no file.
 

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from hermesops.model.audit import AuditEntry, ChainFinding, ChainReport
 from hermesops.registry.audit.anchor import Anchor
 from hermesops.registry.audit.hash_chain import examine
+from hermesops.registry.database import Database
 from hermesops.registry.repositories.base import Repository
 from hermesops.registry.schema.tables import audit
 
@@ -74,18 +75,22 @@ class AuditRepository(Repository):
         Raises:
             RefusedError: The anchor may not be read.
         """
-        anchor = anchor or self._context.audit_log.anchor
-        # First the heads: an entry that is appended meanwhile must not count as missing.
-        heads = list(anchor.heads()) if anchor else []
-        with self._database.reading() as connection:
-            found = connection.execution_options(yield_per=_BATCH).execute(sa.select(audit).order_by(audit.c.id))
-            report = examine(map(_entry, found), heads)
-            query, wanted = _TRIGGERS[connection.dialect.name]
-            is_guarded = connection.execute(sa.text(query)).scalar_one() == wanted
-        if is_guarded:
-            return report
-        gone = ChainFinding(0, "the triggers that refuse changes are gone from the database")
-        return dataclasses.replace(report, findings=(gone, *report.findings))
+        return check_chain(self._database, anchor or self._context.audit_log.anchor)
+
+
+def check_chain(database: Database, anchor: Anchor | None) -> ChainReport:
+    """Check the audit of a database that need not be open as a registry; see ``AuditRepository.check``."""
+    # First the heads: an entry that is appended meanwhile must not count as missing.
+    heads = list(anchor.heads()) if anchor else []
+    with database.reading() as connection:
+        found = connection.execution_options(yield_per=_BATCH).execute(sa.select(audit).order_by(audit.c.id))
+        report = examine(map(_entry, found), heads)
+        query, wanted = _TRIGGERS[connection.dialect.name]
+        is_guarded = connection.execute(sa.text(query)).scalar_one() == wanted
+    if is_guarded:
+        return report
+    gone = ChainFinding(0, "the triggers that refuse changes are gone from the database")
+    return dataclasses.replace(report, findings=(gone, *report.findings))
 
 
 def _entry(row: sa.Row[Any]) -> AuditEntry:

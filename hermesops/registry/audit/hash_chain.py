@@ -57,6 +57,8 @@ def examine(entries: Iterable[AuditEntry], anchors: Iterable[AuditHead]) -> Chai
 
 def _is_lost(anchor: AuditHead, held: AuditHead | None, begins: Mapping[int, int]) -> bool:
     """Whether a later epoch began from a copy that was taken before the anchored entry was written."""
+    if anchor.epoch not in begins:
+        return any(epoch > anchor.epoch for epoch in begins)  # all of its epoch: the copy is from before that began
     if held is not None and held.epoch <= anchor.epoch:
         return False
     return any(epoch > anchor.epoch and first <= anchor.id for epoch, first in begins.items())

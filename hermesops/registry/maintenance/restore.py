@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hermesops.disk import sync_folder
 from hermesops.errors import BrokenInvariantError, Hint, RefusedError
-from hermesops.model.audit import AuditHead
+from hermesops.model.audit import ChainReport
 from hermesops.registry.audit.anchor import Anchor
 from hermesops.registry.database import Database
 from hermesops.registry.maintenance.backup import Copies, check_database, copy_database, overwrite_database, settle
@@ -27,11 +27,13 @@ class Restored:
     Attributes:
         epoch: The new one; every lease from before has ended.
         set_aside: Where the damaged file is now; ``None`` when there was none.
+        audit: The copy's entries, verified against the heads that this environment stored outside the database.
     """
 
     copy: Path
     epoch: int
     set_aside: Path | None
+    audit: ChainReport
 
 
 def is_healthy(file: Path) -> bool:
@@ -81,7 +83,7 @@ def restore(
     _discard(draft)
     try:
         copy_database(copy, draft)
-        epoch, head = _begin(open_at(f"sqlite:///{draft}"), copy, _epoch(copies.file), anchor, why)
+        epoch, audit = _begin(open_at(f"sqlite:///{draft}"), copy, _epoch(copies.file), anchor, why)
         settle(draft)
         if healthy:
             copies.take("before-restore")
@@ -93,13 +95,13 @@ def restore(
             sync_folder(copies.file.parent)
     finally:
         _discard(draft)
-    if anchor and head:
-        anchor.append(head)
-    return Restored(copy, epoch, moved_to)
+    if anchor and audit.head:
+        anchor.append(audit.head)
+    return Restored(copy, epoch, moved_to, audit)
 
 
-def _begin(registry: Registry, copy: Path, epoch: int, anchor: Anchor | None, why: str) -> tuple[int, AuditHead | None]:
-    """Open the new epoch in the draft; returns the epoch and the newest audit entry."""
+def _begin(registry: Registry, copy: Path, epoch: int, anchor: Anchor | None, why: str) -> tuple[int, ChainReport]:
+    """Open the new epoch in the draft, and verify its audit; a broken one stays so, and its anchor contradicts it."""
     last = anchor.last() if anchor else None
     known = max(anchor.highest_epoch() if anchor else 0, epoch)
     before: dict[str, object] = {"entry": last.id, "epoch": last.epoch} if last else {}
@@ -107,7 +109,7 @@ def _begin(registry: Registry, copy: Path, epoch: int, anchor: Anchor | None, wh
         # The epoch first: an audit entry of the old epoch would have the number of a lost one.
         opened = registry.epochs.open(why, above=known)
         registry.audit.append("registry_restored", "registry", why=why, before=before, after={"copy": copy.name})
-        return opened, registry.audit.check().head
+        return opened, registry.audit.check(anchor)
     finally:
         registry.close()
 

@@ -80,6 +80,17 @@ def transfer(source: Database, target: Database) -> Transferred:
         return Transferred(rows, read_epoch(read))
 
 
+def refuse_open(database: Database) -> None:
+    """Return where no operation of a registry is open.
+
+    Raises:
+        RefusedError: One is.
+        UnavailableError: The database does not answer.
+    """
+    with database.reading() as connection:
+        _refuse_open(connection)
+
+
 def epoch_of(database: Database) -> int:
     """A registry's present epoch."""
     with database.reading() as connection:

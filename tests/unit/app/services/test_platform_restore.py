@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from hermesops.app.container_parts.registry import RestoredEpoch
 from hermesops.app.services.platform_connect import UNITS
 from hermesops.app.services.platform_restore import DatabaseRestore, target_of
 from hermesops.channel import Completed
 from hermesops.errors import PartlyDoneError, UnavailableError
+from hermesops.model.audit import ChainReport
 from tests.support.fakes.parts import part
 from tests.support.suite.cases import each_case
 
@@ -36,9 +38,9 @@ class Host:
             raise PartlyDoneError("the role failed")
         return 3
 
-    def open_epoch(self) -> int:
+    def open_epoch(self) -> RestoredEpoch:
         self.done.append("epoch")
-        return 7
+        return RestoredEpoch(7, ChainReport(9, None, 9, 9, 0, ()))
 
     def restore(self, *, is_connected: bool = True) -> DatabaseRestore:
         channel: Any = part(run=self.run)
@@ -49,6 +51,8 @@ async def test_nothing_works_with_the_registry_before_its_new_epoch() -> None:
     host = Host()
     restored = await host.restore().run("latest")
     assert (restored.set_aside, restored.epoch, restored.target) == (ASIDE, 7, "latest")
+    assert restored.audit
+    assert restored.audit.told == "9 audit entries were verified, up to 9 against the anchor"
     assert host.done == [
         "set aside latest",
         "apply latest",
