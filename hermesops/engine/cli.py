@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hermesops.engine.cli_events import CliEvents, changes_of, done_by, error_of
+from hermesops.engine.cli_events import CliEvents, changes_of, done_by, error_of, is_lost
 from hermesops.engine.cli_workspace import Workspace
 from hermesops.engine.embedded.state.lock import mark_child, outwait, refuse_others, remove_dead
 from hermesops.engine.embedded.state.storage import Folder
@@ -157,8 +157,10 @@ class CliEngine(Engine):
             await asyncio.wait({task})
             raise
         except errors.CommandError as error:
-            ended: Exception = error_of(events, what, ref, str(error))
-            if raised and not events.has_failures and not isinstance(ended, UnknownOutcomeError):
+            said = "\n".join(map(str, (error, *raised)))
+            lost = is_lost(events, said) and not any(isinstance(one, HermesError) for one in raised)
+            ended: Exception = error_of(events, what, ref, said if lost else str(error))
+            if raised and not events.has_failures and not lost and not isinstance(ended, UnknownOutcomeError):
                 ended = raised[0]
                 if isinstance(ended, HermesError):
                     ended = stopped(ended, what, ref, done_by(events, what))

@@ -33,6 +33,9 @@ KILLED = re.compile(r"\s*code: -(\d+)\b")
 LABELS = re.compile(r"^ *(code: -?\d+|stdout:|stderr:)", re.MULTILINE)
 """Stand before what the Automation API cites of a command's output."""
 
+LOST = re.compile(r"UNAVAILABLE\b.{0,2000}?(Connection refused|failed to connect to all addresses)", re.DOTALL)
+"""What the program's library says where the engine does not take its connection, which is gRPC's."""
+
 TRACEBACK = "Traceback (most recent call last):"
 PASSPHRASES = ("incorrect passphrase", "passphrase must be set")
 
@@ -132,6 +135,11 @@ def done_by(events: CliEvents, what: str) -> tuple[Change, ...]:
     return tuple(change for change in changes_of(events) if change.urn in events.provided)
 
 
+def is_lost(events: CliEvents, output: str) -> bool:
+    """Whether the program did not reach the engine, or no more: nobody refused anything."""
+    return any(LOST.search(text) for text in (output, *(text for _, text in events.errors)))
+
+
 def error_of(events: CliEvents, what: str, ref: StackRef, output: str) -> HermesError:
     """Choose the error that a failed command ends with.
 
@@ -172,6 +180,9 @@ def _failed_error(events: CliEvents, what: str, ref: StackRef, output: str) -> H
         return PartlyDoneError(f"{message}; begun before: {listed(done)}", hint="mend that, then run it again")
     if what in CHANGING and events.has_half_made:
         return PartlyDoneError(message, hint="run the same command again: it goes on with what is half made")
+    if is_lost(events, output):
+        lost = f"{what} of stack {ref.stack} stopped: its program did not reach the engine"
+        return UnavailableError(lost, hint="run the same command again")
     if "Unavailable" in output:
         return UnavailableError(message, hint="run the same command again")
     return RefusedError(message, hint="mend that, then run the same command again")

@@ -3,6 +3,7 @@
 The CLI against the embedded engine where there is a CLI; the walks themselves are tried with the embedded one alone.
 """
 
+from dataclasses import replace
 from functools import partial
 from itertools import permutations
 from pathlib import Path
@@ -18,11 +19,12 @@ from hermesops.settings import Environment
 from tests.support.engine.conformance import SCENARIOS, Reproduced
 from tests.support.engine.fake_stack import STACK, FakeStack, machines
 from tests.support.engine.recordings import Scenario
-from tests.support.engine.scenario_walk import UNWALKED, Stop, is_walked, resources_of, walk
+from tests.support.engine.scenario_walk import UNWALKED, Stop, is_walked, require_same, resources_of, walk
 
 PAIRS = list(permutations(["cli", "embedded"]))
 WALKED = [name for name, place in SCENARIOS.items() if isinstance(place, Reproduced) and name not in UNWALKED]
 SAMPLE = ["targets"]
+REFUSED = "RefusedError or UnsupportedByEmbeddedError"
 
 
 @pytest.fixture
@@ -65,7 +67,7 @@ async def walked(name: str, stack: FakeStack, *kinds: str) -> list[Stop]:
 @pytest.mark.parametrize("name", WALKED)
 async def test_both_engines_do_the_same(name: str, stack: FakeStack, tmp_path: Path) -> None:
     other = FakeStack(tmp_path / "other").install()
-    assert await walked(name, stack, "cli") == await walked(name, other, "embedded")
+    require_same(await walked(name, stack, "cli"), await walked(name, other, "embedded"))
 
 
 @pytest.mark.pulumi_cli
@@ -75,7 +77,7 @@ async def test_a_scenario_is_gone_through_in_turns(
     name: str, first: str, second: str, stack: FakeStack, tmp_path: Path
 ) -> None:
     other = FakeStack(tmp_path / "other").install()
-    assert await walked(name, stack, first, second) == await walked(name, other, "embedded")
+    require_same(await walked(name, stack, first, second), await walked(name, other, "embedded"))
 
 
 @pytest.mark.parametrize("name", SAMPLE)
@@ -84,6 +86,24 @@ async def test_engines_without_a_memory_go_through_it_in_turns(name: str, stack:
     stops = await walked(name, stack, "embedded", "embedded")
     assert len([stop for stop in stops if stop.is_up]) > 1
     assert any(stop.changes for stop in stops)
+
+
+async def test_a_missing_plugin_is_refused_by_either_and_the_state_stays(stack: FakeStack) -> None:
+    """Recorded: provider_errors, step 7, after which the checkpoint is that of step 5."""
+    stops = {stop.number: stop for stop in await walked("provider_errors", stack, "embedded")}
+    assert stops[7].error == REFUSED
+    assert (stops[7].resources, stops[7].machines) == (stops[5].resources, stops[5].machines)
+
+
+def test_the_first_difference_of_two_walks_is_told_whole() -> None:
+    long = "x" * 5000
+    one = Stop(1, "", (), (), (), is_up=True)
+    with pytest.raises(AssertionError) as caught:
+        require_same([one, replace(one, number=3, error="A")], [one, replace(one, number=3, resources=(long,))])
+    assert str(caught.value).splitlines()[0] == "the walks differ at step 3"
+    assert {"  A", f"  ('{long}',)"} <= set(str(caught.value).splitlines())
+    with pytest.raises(AssertionError, match="ends before step 3"):
+        require_same([one], [one, replace(one, number=3)])
 
 
 async def test_the_order_of_independent_creates_shows_nowhere(stack: FakeStack, tmp_path: Path) -> None:

@@ -306,6 +306,34 @@ async def test_a_resource_that_failed_counts_more_than_what_its_program_raised(
         await cli.engine().up(STACK, program)
 
 
+LOST = (
+    "failed to register new resource m: 14 UNAVAILABLE: failed to connect to all addresses; last error: UNKNOWN: "
+    "ipv4:127.0.0.1:41673: Failed to connect to remote host: Connection refused"
+)
+"""Seen in a loaded run of the CLI 3.259.0: the program does not reach the engine, which runs, for a moment."""
+
+
+async def test_an_engine_that_is_not_reached_for_a_moment_is_no_refusal(
+    cli: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def program() -> None:
+        raise ProgramBugError(LOST)
+
+    for begins, kind, exit_code in ((False, UnavailableError, 4), (True, PartlyDoneError, 6)):
+
+        def run(opened: Stack, **options: Any) -> None:  # noqa: ANN401  as above
+            if begins:  # noqa: B023 - called within the round
+                options["on_event"](step("resourcePreEvent", "create"))
+            run_program(opened)
+
+        for verb in ("up", "destroy"):
+            monkeypatch.setattr(Stack, verb, run)
+        with pytest.raises(kind) as caught:
+            await cli.engine().up(STACK, program)
+        assert (caught.value.exit_code, "run" in str(caught.value.hint)) == (exit_code, True), begins
+        assert not list(cli.backend.rglob("*.json")), "nothing is half made, nothing stays locked"
+
+
 async def test_a_killed_cli_counts_more_than_what_its_program_raised(
     cli: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:

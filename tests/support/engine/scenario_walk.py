@@ -5,8 +5,9 @@ left out, as are commands that an engine does not have.
 """
 
 import contextlib
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, fields
+from itertools import zip_longest
 from typing import Any
 
 from hermesops.engine.interface import Engine
@@ -28,6 +29,10 @@ UNWALKED = {
 IN_APPLY = "raised inside an apply, after the program has returned: the CLI hands on its text and not the exception"
 UNWALKED_STEPS = {("program_error", 5): IN_APPLY}
 """Steps of walked scenarios that the engines end with different errors, and why."""
+
+NAMED_OTHERWISE = {("provider_errors", 7): {"RefusedError", "UnsupportedByEmbeddedError"}}
+"""Steps that both engines refuse without a change, as recorded, by different classes: ours says what to do about a
+missing plugin (``conformance.PLUGIN``)."""
 
 COMPARED = ("urn", "id", "type", "inputs", "outputs", "parent", "protect", "delete", "importID", "initErrors")
 
@@ -64,7 +69,7 @@ async def walk(scenario: Scenario, stack: FakeStack, engine_at: Callable[[int], 
         try:
             changes = await _operate(engine_at(done), scenario, number)
         except Exception as raised:  # noqa: BLE001  also what a recorded program raises by itself
-            error = type(raised).__name__
+            error = _named(scenario, number, type(raised).__name__)
         done += 1
         yield Stop(
             number,
@@ -74,6 +79,31 @@ async def walk(scenario: Scenario, stack: FakeStack, engine_at: Callable[[int], 
             resources_of(stack),
             is_up=step["do"] == "up" and not error and not scenario.targets(number),
         )
+
+
+def _named(scenario: Scenario, number: int, error: str) -> str:
+    names = NAMED_OTHERWISE.get((scenario.name, number), set())
+    return " or ".join(sorted(names)) if error in names else error
+
+
+def require_same(walked: Sequence[Stop], other: Sequence[Stop]) -> None:
+    """Return where two walks are the same.
+
+    Raises:
+        AssertionError: They are not; it has the first difference whole, each value in a line.
+    """
+    for one, two in zip_longest(walked, other):
+        if one == two:
+            continue
+        if one is None or two is None:
+            raise AssertionError(f"one walk ends before step {(one or two).number}")
+        values = [
+            (field.name, getattr(one, field.name), getattr(two, field.name))
+            for field in fields(Stop)
+            if getattr(one, field.name) != getattr(two, field.name)
+        ]
+        lines = [line for name, first, second in values for line in (name, f"  {first}", f"  {second}")]
+        raise AssertionError("\n".join([f"the walks differ at step {one.number}", *lines]))
 
 
 def is_walked(scenario: Scenario, number: int) -> bool:
