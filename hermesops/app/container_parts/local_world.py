@@ -84,7 +84,7 @@ async def serve_world(
 
     service = Service(tuple(platform), env.for_hermesops(child_environment.BUCKET, secrets=_OF_PLATFORM))
     ledger = _Ledger(env)
-    building = asyncio.create_task(_build_beside(env, ledger, report))
+    building = asyncio.create_task(_build_beside(env, ledger, report, driver=driver))
     tools = _tools(env, report)
     try:
         await world_of(env, driver).serve(
@@ -133,8 +133,12 @@ def loki_program(env: Environment) -> Path:
     return _tools(env, lambda _: None, module="tools/loki").place(LOKI)
 
 
-async def _build_beside(env: Environment, ledger: _Ledger, report: Reporter) -> None:
+async def _build_beside(env: Environment, ledger: _Ledger, report: Reporter, *, driver: str) -> None:
+    from hermesops.localcloud.world.files import is_simulated
+
     tools = _tools(env, report, is_polite=True)
+    if is_simulated(env.world, driver):
+        return  # its object store has no server
     if env.settings.backup.bucket or tools.place(_VERSITYGW).exists():
         return
     while not ledger.has_agents:

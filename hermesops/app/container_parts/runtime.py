@@ -144,10 +144,11 @@ class Runtime:
         from hermesops.app.services.backups import Backups, BackupStore
 
         app = self.app
+        start = partial(object_store_of, app.env, app.report)
         return Backups(
             app.env,
             app.registry,
-            BackupStore(app.env, app.secrets, partial(object_store_of, app.env, app.report)),
+            BackupStore(app.env, app.secrets, partial(app.adapters.local_store, start)),
             app.adapters,
             self.instance_client,
             self.opener,

@@ -1,10 +1,10 @@
 """What differs between real and simulated machines: the container picks one set of adapters, once.
 
 A simulated machine has no packages, no roles and no repository: images are saved as they come, releases have no wheels,
-and copies of states are in the world itself.
+and copies of states are in the world itself, whose object store has keys and no server.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from hermesops.image.build import Builder as ImageBuilder
     from hermesops.registry import Registry
     from hermesops.release.builder.build import Builder as ReleaseBuilder
+
+_LOCAL_BUCKET = "backups"
 
 Checks = Callable[[MachineId], Awaitable[Sequence[str]]]
 """What a machine should be and is not, a line for each."""
@@ -64,6 +66,22 @@ class WorldAdapters:
         from hermesops.backup.restore_check import Proof
 
         return Proof(registry, keys, restic, report)
+
+    async def local_store(self, start: Callable[[], Awaitable[Mapping[str, str]]]) -> "ObjectStore":
+        """The local world's object store.
+
+        Args:
+            start: Starts its server, built at first need, and returns its address.
+
+        Raises:
+            UnavailableError: The local world is down, or its object store could not be built.
+        """
+        from hermesops.backup.repository import Bucket
+        from hermesops.backup.store.object_store import ObjectStore
+
+        where = await start()
+        bucket = Bucket(_LOCAL_BUCKET, where["region"], where["endpoint"], where["iam_endpoint"])
+        return ObjectStore(bucket, Path(where["key_file"]), is_local=True)
 
     def contents(
         self, registry: "Registry", keys: "Keys", restic: "Restic", store: "Callable[[], Awaitable[ObjectStore]]"
@@ -117,6 +135,13 @@ class SimulatedAdapters(WorldAdapters):
         from hermesops.localcloud.drivers.sim.node.state import digest_of_copy
 
         return SimulatedProof(registry, keys, restic, partial(digest_of_copy, self._world), report)
+
+    async def local_store(self, start: Callable[[], Awaitable[Mapping[str, str]]]) -> "ObjectStore":
+        """Keys in a folder of the world; no server is started, and none is built."""
+        del start
+        from hermesops.app.adapters.simulated_store import SimulatedStore
+
+        return SimulatedStore(self._world, _LOCAL_BUCKET)
 
     def contents(
         self, registry: "Registry", keys: "Keys", restic: "Restic", store: "Callable[[], Awaitable[ObjectStore]]"

@@ -1,7 +1,7 @@
 """Backups of instances: the object store that settings name, keys from the registry, restic here, hermes-node there."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property, partial
@@ -36,20 +36,18 @@ from hermesops.secrets.catalog import BACKUP_KEY
 from hermesops.secrets.store import Secrets
 from hermesops.settings import Environment
 
-_LOCAL_BUCKET = "backups"
-
 
 @dataclass
 class BackupStore:
     """Finds the object store once.
 
     Attributes:
-        local_store: Starts the local world's object store, built at first need, and returns its address.
+        local_store: The local world's object store, which may have to be built and started.
     """
 
     env: Environment
     secrets: Secrets
-    local_store: Callable[[], Awaitable[Mapping[str, str]]]
+    local_store: Callable[[], Awaitable[ObjectStore]]
     _found: ObjectStore | None = field(default=None, init=False)
     _finding: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
@@ -67,17 +65,12 @@ class BackupStore:
         """
         async with self._finding:
             if self._found is None:
-                self._found = await self._of_local_world() if self._is_local else self._of_settings()
+                self._found = await self.local_store() if self._is_local else self._of_settings()
             return self._found
 
     @property
     def _is_local(self) -> bool:
         return self.env.is_local and not self.env.settings.backup.bucket
-
-    async def _of_local_world(self) -> ObjectStore:
-        where = await self.local_store()
-        bucket = Bucket(_LOCAL_BUCKET, where["region"], where["endpoint"], where["iam_endpoint"])
-        return ObjectStore(bucket, Path(where["key_file"]), is_local=True)
 
     def _of_settings(self) -> ObjectStore:
         settings = self.env.settings

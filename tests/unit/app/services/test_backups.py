@@ -1,11 +1,12 @@
 """Backups go to the bucket that settings name, or to the local world's own object store."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from hermesops.app.container_parts.world_adapters import WorldAdapters
 from hermesops.app.services.backups import BackupStore
+from hermesops.backup.store.object_store import ObjectStore
 from hermesops.errors import UsageError
 from hermesops.settings import Environment
 from tests.support.fakes.parts import part
@@ -19,9 +20,12 @@ class LocalStore:
     def __init__(self) -> None:
         self.asked = 0
 
-    async def __call__(self) -> Mapping[str, str]:
-        self.asked += 1
-        return WHERE
+    async def __call__(self) -> ObjectStore:
+        async def start() -> dict[str, str]:
+            self.asked += 1
+            return WHERE
+
+        return await WorldAdapters().local_store(start)
 
 
 def environment(name: str, **variables: str) -> Environment:
