@@ -124,8 +124,6 @@ class PlatformService:
                 return lambda _: told(HTTPStatus.OK, _standing(caller))
             case ["GET" | "POST", *_] if path == ORDERS:
                 return lambda body: self._orders(caller, body)
-            case ["GET", "v1", "revocations"]:
-                return lambda _: self._revocations()
             case ["GET", "v1", "data-key", volume_id] if volume_id:
                 return lambda _: self._release(caller, volume_id)
         return lambda _: told(HTTPStatus.NOT_FOUND, {"error": f"there is no {method} {path[:100]}"})

@@ -41,18 +41,24 @@ def read_bytes(source: str, *, most: int) -> bytes:
         raise UsageError(f"{source}: {error.strerror or error}") from None
 
 
+SAVED_BYTES = 64 * 1024 * 1024
+"""A preview of 500 machines has 2 MB; a larger file is none, and is not read to its end."""
+
+
 def read_saved(file: Path) -> str:
     """The text of a saved preview, list or approval.
 
     Raises:
-        UsageError: There is no such file, or it is not text in UTF-8.
+        UsageError: There is no such file, it is too large, or it is not text in UTF-8.
     """
+    hint = Hint(("stack", "preview", "CELL", "--save", "FILE"))
+    data = read_bytes(str(file), most=SAVED_BYTES)
+    if len(data) > SAVED_BYTES:
+        raise UsageError(f"{file}: larger than {SAVED_BYTES // 1024**2} MiB, so it is no saved preview", hint=hint)
     try:
-        return file.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"{file} cannot be read: {error}", hint=Hint(("stack", "preview", "CELL", "--save", "FILE"))
-        ) from error
+        return data.decode()
+    except UnicodeDecodeError:
+        raise UsageError(f"{file}: not UTF-8", hint=hint) from None
 
 
 def write_saved(file: Path, text: str) -> None:

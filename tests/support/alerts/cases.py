@@ -429,6 +429,7 @@ HEARTBEATS: dict[str, tuple[Case, ...]] = {
 }
 
 _AGENT = of("hermes_agent_up")
+_REFUSED = of("hermes_platform_ingest_sender_refused_total", origin="platform")
 _DOWN = f"{then((1, 300))} {then((0, 300))} {then((1, 600))}"
 
 GATEWAY: dict[str, tuple[Case, ...]] = {
@@ -768,6 +769,22 @@ MACHINE: dict[str, tuple[Case, ...]] = {
             "a figure that is no number: a comparison with it is never true",
             world(1800) | {of("hermes_gateway_memory_bytes"): then((1, 300), ("NaN", 1500))},
             {870: (), 930: (ADA,)},
+            evaluated_s=15,
+            severity="ticket",
+        ),
+        Case(
+            Kind.FIRES,
+            "the platform refuses what it sends beyond its limits",
+            world(1800) | {_REFUSED: growing(1, 1800)},
+            {600: (), 1200: (ADA,)},
+            evaluated_s=15,
+            severity="ticket",
+        ),
+        Case(
+            Kind.BELOW,
+            "it is refused now and then, as after a pause",
+            world(1800) | {_REFUSED: growing(0.4, 1800)},
+            {1200: (), 1800: ()},
             evaluated_s=15,
             severity="ticket",
         ),
