@@ -1,17 +1,18 @@
 """Observes registry, stacks and vendor. It changes nothing there; what does not answer is recorded as unseen."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hermesops.drift.fleet_snapshot import FleetSnapshot, Rebooted, StackMachine, StackSnapshot
+from hermesops.drift.fleet_snapshot import FleetSnapshot, Rebooted, StackMachine, StackSnapshot, StoppedOperation
 from hermesops.errors import HermesError
 from hermesops.fan_out import Limits, fan_out
 from hermesops.justavps.client import Client
 from hermesops.justavps.wire import Machine
 from hermesops.model.fleet import MachineObservation, Ordered
-from hermesops.model.ids import CellName, MachineId, MachineName, is_machine_name
+from hermesops.model.ids import CellName, MachineId, MachineName, OperationId, is_machine_name
+from hermesops.operations.lease import is_gone
 from hermesops.registry import Registry
 
 _STATES_AT_ONCE, _SLOW_S, _LONGEST_S = 8, 30.0, 300.0
@@ -44,7 +45,7 @@ class Survey:
         Raises:
             UnavailableError: The vendor or the registry does not answer.
         """
-        leases = self.registry.leases.list()
+        leases, begun = self.registry.leases.list(), self.begun()
         unassigned = self.registry.unassigned.list()
         rows, ended = self.registry.fleet.list_ordered(), self.registry.fleet.ended_machines()
         # Again: a machine that changed its role in between is in one of the two lists, and so no orphan.
@@ -54,18 +55,33 @@ class Survey:
             self.vendor.list_machines(), self.vendor.list_images(), self._stacks(cells)
         )
         names = {image.name for image in self.registry.images.list()}
+        held = (*leases, *self.registry.leases.list())
+        in_hand = frozenset(lease.subject for lease in held if not is_gone(lease.holder))
         return FleetSnapshot(
             environment=self.environment,
             rows=rows,
             unassigned=unassigned,
             backed_up=frozenset(who for who, at in self.registry.backups.newest().items() if at),
             ended=ended,
-            in_hand=frozenset(lease.subject for lease in (*leases, *self.registry.leases.list())),
+            in_hand=in_hand,
             wanted_images={image.id: name for name in sorted(names) if (image := self.registry.images.latest(name))},
             stacks=stacks,
             machines=machines,
             images=images,
             passing=frozenset(machine.name for machine in machines if self.is_passing(machine)),
+            stopped=self.stopped(begun, in_hand),
+        )
+
+    def begun(self) -> frozenset[OperationId]:
+        """Operations that have not ended."""
+        return frozenset(one.id for one in self.registry.operations.unfinished())
+
+    def stopped(self, begun: Collection[OperationId], in_hand: Collection[str]) -> tuple[StoppedOperation, ...]:
+        """Operations of before that still have not ended, and that nobody worked on meanwhile."""
+        operations = self.registry.operations
+        left = [one for one in operations.unfinished() if one.id in begun and one.subject not in in_hand]
+        return tuple(
+            StoppedOperation(one, steps[-1].problem if (steps := operations.steps(one.id)) else "") for one in left
         )
 
     def remember(self, snapshot: FleetSnapshot) -> FleetSnapshot:

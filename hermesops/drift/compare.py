@@ -2,18 +2,28 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import cached_property
 
 from hermesops.drift.finding import Finding, Kind, Severity
-from hermesops.drift.fleet_snapshot import FleetSnapshot, MachineSnapshot, Rebooted, StackSnapshot
+from hermesops.drift.fleet_snapshot import FleetSnapshot, MachineSnapshot, Rebooted, StackSnapshot, StoppedOperation
 from hermesops.drift.repairs import write_finding
 from hermesops.errors import Hint
 from hermesops.justavps.wire import Machine, MachineStatus
 from hermesops.model.check import Verdict
 from hermesops.model.fleet import Ordered
-from hermesops.model.ids import CellName, MachineId, MachineName, cell_in_name, instance_subject
+from hermesops.model.ids import (
+    CellName,
+    InstanceId,
+    MachineId,
+    MachineName,
+    cell_in_name,
+    environment_in_name,
+    instance_subject,
+)
 from hermesops.model.image import owner_of
 from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.operation import OperationKind
 from hermesops.model.selector import Selector
 from hermesops.model.unassigned_machine import (
     MachineRole,
@@ -23,6 +33,8 @@ from hermesops.model.unassigned_machine import (
     machine_subject,
     pool_subject,
 )
+from hermesops.node.untrusted.foreign_text import one_line, quoted
+from hermesops.operations.kinds import KINDS
 
 _ORDER = tuple(Severity)
 
@@ -30,13 +42,16 @@ _ORDER = tuple(Severity)
 def compare(snapshot: FleetSnapshot) -> tuple[Finding, ...]:
     """Everything that differs, the worst first.
 
-    An instance that is leased is left out: it differs because of the operation, and is compared again later.
+    An instance that is leased is left out: it differs because of the operation, and is compared again later. Of one
+    with a stopped operation only that is told, and the loss of its machine: to continue is the repair of the rest.
     """
     comparison = _Comparison(snapshot)
     found = [
         *comparison.of_rows(),
         *comparison.of_unassigned(),
         *map(comparison.of_orphan, snapshot.orphans),
+        *comparison.of_unknown(),
+        *map(comparison.of_stopped, snapshot.stopped),
         *(finding for cell, stack in snapshot.stacks.items() for finding in comparison.of_stack(cell, stack)),
         *comparison.of_images(),
     ]
@@ -56,7 +71,14 @@ class _Comparison:
     def of_rows(self) -> Iterator[Finding]:
         for row in self.snapshot.rows:
             if instance_subject(row.instance.id) not in self.snapshot.in_hand:
-                yield from self._of_row(row)
+                yield from self._unless_changing(row)
+
+    def _unless_changing(self, row: Ordered) -> Iterator[Finding]:
+        kinds = self.snapshot.changing.get(row.instance.id, frozenset())
+        for finding in self._of_row(row):
+            is_lost = finding.kind in _LOSSES and OperationKind.RELOCATE not in kinds
+            if not kinds or is_lost:
+                yield finding
 
     def _of_row(self, row: Ordered) -> Iterator[Finding]:
         instance, machine = row.instance, self.snapshot.machine_of(row)
@@ -122,11 +144,12 @@ class _Comparison:
             yield self._write(Kind.STACK_BEHIND, row, f"the stack has {what} {was or 'none'}, the row {wanted}")
 
     def of_unassigned(self) -> Iterator[Finding]:
+        left = {stopped.operation.subject for stopped in self.snapshot.stopped}
         for row in self.snapshot.unassigned:
             holders = {machine_subject(row.name), pool_subject(row.cell)}
             if row.instance_id:
                 holders |= {instance_subject(row.instance_id), drill_subject(row.instance_id)}
-            if not holders & self.snapshot.in_hand and (seen := self._of_one_unassigned(row)):
+            if not holders & (self.snapshot.in_hand | left) and (seen := self._of_one_unassigned(row)):
                 kind = Kind.WARM_UNFINISHED if row.role is MachineRole.WARM else Kind.MACHINE_LEFT
                 yield write_finding(kind, seen, cell=row.cell, machine=row.name)
 
@@ -157,6 +180,42 @@ class _Comparison:
             machine_id=machine.id,
         )
 
+    def of_unknown(self) -> Iterator[Finding]:
+        """One finding for each machine, but one for all of another environment, which has its own drift."""
+        elsewhere: dict[str, list[Machine]] = {}
+        for machine in self.snapshot.unknown:
+            if environment := environment_in_name(machine.name):
+                elsewhere.setdefault(environment, []).append(machine)
+            else:
+                seen = (
+                    f"machine {machine.id} ({machine.server_type}, {machine.region}, {machine.status}) is rented, "
+                    f"{_price([machine])}; hermesops did not name it: if nobody needs it, delete it at JustAVPS"
+                )
+                name = one_line(machine.name) or machine.id
+                yield write_finding(Kind.UNKNOWN_MACHINE, seen, machine=name, machine_id=machine.id)
+        for environment, machines in sorted(elsewhere.items()):
+            seen = f"{len(machines)} rented in this account, {_price(machines)}"
+            yield write_finding(Kind.UNKNOWN_MACHINE, seen, subject=f"machines of environment {environment}")
+
+    def of_stopped(self, stopped: StoppedOperation) -> Finding:
+        one = stopped.operation
+        row = self._of_instance.get(one.instance_id) if one.instance_id else None
+        title, why = KINDS[one.kind].title, one_line(stopped.problem) or "its process ended"
+        during = f" at {quoted(one.step)}" if one.step else ""
+        begun = f"{title} of {one.created_at:%Y-%m-%d %H:%M} UTC"
+        seen = f"{begun} has not ended, and nobody works on it; it stopped{during}: {why}"
+        if row and one.kind is OperationKind.PROVISION:
+            return self._write(Kind.UNFINISHED, row, seen)
+        if row:
+            return self._write(Kind.OPERATION_OPEN, row, seen, operation=one.id)
+        cell = str(one.intent.get("cell", ""))
+        subject = str(one.intent.get("user", "")) or cell or one.subject
+        return write_finding(Kind.OPERATION_OPEN, seen, subject=subject, cell=cell, operation=one.id)
+
+    @cached_property
+    def _of_instance(self) -> dict[InstanceId, Ordered]:
+        return {row.instance.id: row for row in self.snapshot.rows}
+
     def of_stack(self, cell: CellName, stack: StackSnapshot) -> Iterator[Finding]:
         if stack.unseen:
             finding = write_finding(Kind.STACK_UNSEEN, stack.unseen, cell=cell)
@@ -183,7 +242,7 @@ class _Comparison:
                 seen = f"JustAVPS keeps image {image.id} of instance {owner}, which is terminated"
                 yield write_finding(Kind.SNAPSHOT_LEFT, seen, subject=image.name, image=image.id, user=owner)
 
-    def _write(self, kind: Kind, row: Ordered, seen: str) -> Finding:
+    def _write(self, kind: Kind, row: Ordered, seen: str, *, operation: str = "") -> Finding:
         instance = row.instance
         return write_finding(
             kind,
@@ -193,7 +252,20 @@ class _Comparison:
             machine_id=instance.machine_id or "",
             user=instance.title,
             plan=instance.plan.value,
+            operation=operation,
         )
+
+
+_LOSSES = frozenset({Kind.MACHINE_MISSING, Kind.MACHINE_RESTORABLE})
+"""What no other operation than a relocation repairs."""
+
+
+def _price(machines: Sequence[Machine]) -> str:
+    known = [Decimal(str(one.price_monthly)) for one in machines if one.price_monthly is not None]
+    if not known:
+        return "its price is not known" if len(machines) == 1 else "their prices are not known"
+    more = f" and {len(machines) - len(known)} of unknown price" if len(known) < len(machines) else ""
+    return f"${sum(known):.2f} a month{more}"
 
 
 _NAMED = 5
@@ -243,8 +315,8 @@ FIELDS = frozenset({"cell", "plan", "status", "user"})
 
 
 def machines_asked(snapshot: FleetSnapshot, selector: Selector) -> list[tuple[Ordered | None, Machine]]:
-    """The machines to ask: those of the selected instances, and orphans of their cells."""
-    rows = [row for row in snapshot.rows if _is_meant(row, selector)]
+    """The machines to ask: of selected instances that no stopped operation changes, and orphans of their cells."""
+    rows = [row for row in snapshot.rows if _is_meant(row, selector) and row.instance.id not in snapshot.changing]
     of_rows = [(row, machine) for row in rows if (machine := snapshot.machine_of(row))]
     orphans = [m for m in snapshot.orphans if selector.takes({"cell": cell_in_name(m.name) or ""})]
     return [*of_rows, *((None, orphan) for orphan in orphans)]

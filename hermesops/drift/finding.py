@@ -31,6 +31,8 @@ class Kind(StrEnum):
     ORPHAN = "orphan"
     ORPHAN_ENDED = "orphan-ended"
     DUPLICATE = "duplicate"
+    UNKNOWN_MACHINE = "unknown-machine"
+    OPERATION_OPEN = "operation-open"
     WARM_UNFINISHED = "warm-unfinished"
     MACHINE_LEFT = "machine-left"
     NOT_IN_STACK = "not-in-stack"

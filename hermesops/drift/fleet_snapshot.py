@@ -12,8 +12,17 @@ from hermesops.justavps.ordering import newest_named
 from hermesops.justavps.wire import Image, Machine, MachineStatus
 from hermesops.model.check import Check
 from hermesops.model.fleet import Ordered
-from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName, is_machine_name
+from hermesops.model.ids import (
+    CellName,
+    ImageId,
+    InstanceId,
+    MachineId,
+    MachineName,
+    is_machine_name,
+    platform_machine_name,
+)
 from hermesops.model.instance import Instance
+from hermesops.model.operation import Operation, OperationKind
 from hermesops.model.unassigned_machine import UnassignedMachine
 
 
@@ -80,6 +89,18 @@ class Rebooted:
 
 
 @dataclass(frozen=True)
+class StoppedOperation:
+    """An operation that has not ended and that no process works on.
+
+    Attributes:
+        problem: Why the last attempt stopped; empty when its process was killed.
+    """
+
+    operation: Operation
+    problem: str = ""
+
+
+@dataclass(frozen=True)
 class FleetSnapshot:
     """Everything that is compared.
 
@@ -90,6 +111,7 @@ class FleetSnapshot:
         told: What machines say of themselves; without those that were not asked.
         rebooted: Machines that had another boot id when they were last observed.
         passing: Names of temporary machines, of image builds.
+        stopped: Operations that have not ended and that no process works on.
     """
 
     environment: str
@@ -105,6 +127,7 @@ class FleetSnapshot:
     passing: frozenset[str] = frozenset()
     unassigned: Sequence[UnassignedMachine] = ()
     backed_up: frozenset[InstanceId] = frozenset()
+    stopped: Sequence[StoppedOperation] = ()
 
     @cached_property
     def rented(self) -> "Rented":
@@ -120,6 +143,23 @@ class FleetSnapshot:
         """Machines with a name of this environment that no row names, without those in ``passing``."""
         found = self.rented.orphans(self.rows, self.unassigned, self.environment)
         return [machine for machine in found if machine.name not in self.passing]
+
+    @cached_property
+    def unknown(self) -> Sequence[Machine]:
+        """Other machines that no row names: their names are not of this environment."""
+        ours = {machine.id for machine in self.orphans}
+        known = {*self.passing, platform_machine_name(self.environment)}
+        found = self.rented.without_row(self.rows, self.unassigned)
+        return [machine for machine in found if machine.id not in ours and machine.name not in known]
+
+    @cached_property
+    def changing(self) -> Mapping[InstanceId, frozenset[OperationKind]]:
+        """Instances that a stopped operation left half changed, with its kind; a backup changes nothing."""
+        found: dict[InstanceId, frozenset[OperationKind]] = {}
+        for one in (stopped.operation for stopped in self.stopped):
+            if one.instance_id and one.kind is not OperationKind.BACKUP:
+                found[one.instance_id] = found.get(one.instance_id, frozenset()) | {one.kind}
+        return found
 
 
 class Rented:
@@ -158,9 +198,13 @@ class Rented:
         self, rows: Iterable[Ordered], unassigned: Iterable[UnassignedMachine], environment: str
     ) -> list[Machine]:
         """Machines with a name of the environment that no row names."""
+        return [one for one in self.without_row(rows, unassigned) if is_machine_name(one.name, environment)]
+
+    def without_row(self, rows: Iterable[Ordered], unassigned: Iterable[UnassignedMachine]) -> list[Machine]:
+        """Machines of any name that no row names."""
         ours = [
             *((row.instance.machine_name, row.instance.machine_id) for row in rows),
             *((row.name, row.machine_id) for row in unassigned),
         ]
         kept = {machine.id for name, machine_id in ours if (machine := self.named(name, machine_id))}
-        return [one for one in self._by_id.values() if one.id not in kept and is_machine_name(one.name, environment)]
+        return [one for one in self._by_id.values() if one.id not in kept]

@@ -12,7 +12,8 @@ class Remedy:
     """How bad a kind of difference is, and what repairs it.
 
     Attributes:
-        repair: Commands, in order; USER, PLAN, CELL, MACHINE, MACHINE_ID and IMAGE are filled in.
+        repair: Commands, in order; USER, PLAN, CELL, MACHINE, MACHINE_ID, IMAGE and OPERATION are filled in; none where
+            a person has to decide outside hermesops.
         otherwise: The same, for what may be done instead.
     """
 
@@ -50,6 +51,13 @@ REMEDIES: Mapping[Kind, Remedy] = {
     ),
     Kind.ORPHAN_ENDED: Remedy(Severity.WARNING, (("fleet", "remove-orphan", "MACHINE"),)),
     Kind.DUPLICATE: Remedy(Severity.WARNING, (("fleet", "remove-orphan", "MACHINE", "--id", "MACHINE_ID"),)),
+    # hermesops deletes no machine whose name it did not give.
+    Kind.UNKNOWN_MACHINE: Remedy(Severity.INFO, ()),
+    Kind.OPERATION_OPEN: Remedy(
+        Severity.WARNING,
+        (("operation", "continue", "OPERATION"),),
+        (("operation", "abandon", "OPERATION", "--reason", "WHY"),),
+    ),
     Kind.WARM_UNFINISHED: Remedy(Severity.WARNING, (("pool", "refill", "CELL"),)),
     Kind.MACHINE_LEFT: Remedy(Severity.WARNING, (("lifecycle", "apply"),)),
     # By its name, or where two bear that name by its id.
@@ -82,7 +90,7 @@ def write_finding(
 
     Args:
         subject: Whom or what it is about; by default the user, else the machine, else the cell.
-        names: What else the kind's commands name: ``user``, ``plan``, ``machine_id``, ``image``.
+        names: What else the kind's commands name: ``user``, ``plan``, ``machine_id``, ``image``, ``operation``.
     """
     remedy = REMEDIES[kind]
     known = {name.upper(): value for name, value in {"cell": cell, "machine": machine, **names}.items()}

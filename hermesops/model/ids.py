@@ -27,6 +27,7 @@ MachineName = NewType("MachineName", str)
 
 _ALIAS = re.compile(r"[a-z][a-z0-9-]{0,30}")
 _MACHINE_NAME = re.compile(r"hermes-(?P<environment>[a-z0-9]+)-(?P<cell>[a-z0-9-]+)-(?P<key>[0-9a-f]{12})")
+_PLATFORM_NAME = re.compile(r"hermes-(?P<environment>[a-z0-9]+)-platform")
 
 _USERS = UUID("6f8d3c1a-5b1e-4a52-9d5c-0d7f5e0f8a11")
 """Namespace of user ids that are made from an alias, where Helium has none."""
@@ -68,6 +69,12 @@ def is_machine_name(name: str, environment: str) -> bool:
     """Whether a name in the vendor's list is of our scheme and of this environment."""
     match = _MACHINE_NAME.fullmatch(name)
     return match is not None and match["environment"] == environment.replace("-", "")
+
+
+def environment_in_name(name: str) -> str:
+    """The environment in a machine's name, without its hyphens; empty when the name is not of our scheme."""
+    match = _MACHINE_NAME.fullmatch(name) or _PLATFORM_NAME.fullmatch(name)
+    return match["environment"] if match else ""
 
 
 def platform_machine_name(environment: str) -> MachineName:

@@ -1,14 +1,17 @@
 """What an environment's machines cost: by the registry's rows, and by the vendor's account."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 
-from hermesops.cells.bill import Bill, Rentable, bill_of
+from hermesops.cells.bill import Bill, PriceList, Rentable, bill_of
 from hermesops.cells.prices import prices_of
+from hermesops.drift.fleet_snapshot import Rented
 from hermesops.justavps import Client
+from hermesops.justavps.wire import Machine
+from hermesops.model.ids import platform_machine_name
 from hermesops.registry import Registry
 
 
@@ -19,17 +22,21 @@ class Costs:
     Attributes:
         actual: What the vendor estimates; ``None`` when it does not say.
         rented: Machines that the vendor counts; the account may hold others than ours.
+        platform: The machine of the platform's monitoring, which has no row.
+        without_row: Every other machine that no row names: what ``fleet drift`` calls an orphan or unknown.
     """
 
     cells: Mapping[str, Bill]
     plans: Mapping[str, Bill]
     actual: Decimal | None
     rented: int
+    platform: Bill = field(default_factory=Bill)
+    without_row: Bill = field(default_factory=Bill)
 
     @property
     def total(self) -> Bill:
-        """Of all machines, by rows."""
-        return sum(self.cells.values(), Bill())
+        """Of all machines, by rows, and of the platform's."""
+        return sum(self.cells.values(), self.platform)
 
     @property
     def difference(self) -> Decimal | None:
@@ -37,7 +44,9 @@ class Costs:
         return None if self.actual is None else self.actual - self.total.monthly
 
 
-async def costs_of(registry: Registry, vendor: Callable[[], AbstractAsyncContextManager[Client]]) -> Costs:
+async def costs_of(
+    registry: Registry, vendor: Callable[[], AbstractAsyncContextManager[Client]], environment: str
+) -> Costs:
     """Ask registry and vendor.
 
     Raises:
@@ -45,21 +54,34 @@ async def costs_of(registry: Registry, vendor: Callable[[], AbstractAsyncContext
     """
     cells: dict[str, list[Rentable]] = {cell.name: [] for cell in registry.cells.list()}
     plans: defaultdict[str, list[Rentable]] = defaultdict(list)
-    for one in registry.fleet.list_ordered():
+    rows = registry.fleet.list_ordered()
+    for one in rows:
         if one.wanted:
             cells[one.instance.cell].append(one)
             plans[one.instance.plan.value].append(one)
-    for row in registry.unassigned.list():
+    unassigned = registry.unassigned.list()
+    for row in unassigned:
         if row.wanted:
             cells[row.cell].append(row)
             plans[row.plan.value].append(row)
     wanted = [machine for these in cells.values() for machine in these]
     async with vendor() as client:
-        prices = await prices_of(client, wanted)
+        others = Rented(await client.list_machines()).without_row(rows, unassigned)
+        prices = await prices_of(client, [*wanted, *(one for one in others if one.price_monthly is None)])
         usage = await client.get_usage()
+    own = platform_machine_name(environment)
     return Costs(
         cells={name: bill_of(these, prices) for name, these in cells.items()},
         plans={name: bill_of(these, prices) for name, these in sorted(plans.items())},
         actual=None if usage.estimated_cost is None else Decimal(str(usage.estimated_cost)),
         rented=usage.total_machines,
+        platform=_listed([one for one in others if one.name == own], prices),
+        without_row=_listed([one for one in others if one.name != own], prices),
     )
+
+
+def _listed(machines: Sequence[Machine], prices: PriceList) -> Bill:
+    """What machines cost: each what the vendor says of it, or what its size costs new."""
+    told = [Decimal(str(one.price_monthly)) for one in machines if one.price_monthly is not None]
+    rest = [one for one in machines if one.price_monthly is None]
+    return Bill(sum(told, Decimal(0)), len(told)) + bill_of(rest, prices)

@@ -45,6 +45,11 @@ class FleetHealth:
     judgements: Mapping[InstanceId, Judgement]
     listed_at: datetime | None
 
+    @property
+    def ids(self) -> frozenset[InstanceId]:
+        """All their instances."""
+        return frozenset(one.id for cell in self.cells for one in cell.instances)
+
 
 @dataclass(frozen=True)
 class JudgedInstance:

@@ -184,7 +184,7 @@ class VendorMachines:
 
     async def cost(self) -> Mapping[str, float]:
         """US dollars a month, by cell."""
-        costs = await costs_of(self.registry, self.vendor)
+        costs = await costs_of(self.registry, self.vendor, self.environment)
         return {cell: float(bill.monthly) for cell, bill in costs.cells.items()}
 
 

@@ -19,7 +19,7 @@ from hermesops.model.health import Condition
 from hermesops.model.plan import GB
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
     from datetime import datetime
 
     from hermesops.app import Container
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hermesops.app.services.fleet_top import Top
     from hermesops.model.backup import Loss
     from hermesops.model.fleet import LowOnDisk
-    from hermesops.model.operation import BackgroundWork
+    from hermesops.model.operation import BackgroundWork, Operation
     from hermesops.model.rollout import Freeze
     from hermesops.model.selector import Selector
 
@@ -51,6 +51,8 @@ class _Status:
     Attributes:
         actions: The setting ``monitoring.actions``.
         silent_share: The setting ``monitoring.silent_share``.
+        stopped: Operations that have not ended and that no process works on.
+        at_work: How many others have not ended.
     """
 
     health: "FleetHealth"
@@ -61,12 +63,15 @@ class _Status:
     actions: str
     silent_share: float
     freezes: "tuple[Freeze, ...]"
+    stopped: "tuple[Operation, ...]"
+    at_work: int
     now: "datetime"
 
     @classmethod
     def read(cls, composed: "Container", selector: "Selector", chosen: "Collection[Condition]") -> "_Status":
         from hermesops.app.services.fleet_health import fleet_health, narrowed, selected
         from hermesops.model.backup import RPO
+        from hermesops.operations.lease import is_gone
 
         backups, health = composed.registry.backups, fleet_health(composed.registry)
         crowded = backups.list_low_on_disk({plan: gb * GB for plan, gb in composed.env.settings.data_gb.items()})
@@ -74,12 +79,16 @@ class _Status:
         freezes = tuple(one for one in composed.registry.freezes.list() if one.holds_at(now))
         settings = composed.env.settings.monitoring
         beside = (composed.registry.operations.background(), settings.actions, settings.silent_share, freezes)
+        unfinished = composed.registry.operations.unfinished()
+        leased = {lease.subject for lease in composed.registry.leases.list() if not is_gone(lease.holder)}
         if not selector.conditions:
-            return cls(health, selected(health, chosen), backups.loss(RPO), list(crowded), *beside, now)
+            work = _at_rest(unfinished, leased)
+            return cls(health, selected(health, chosen), backups.loss(RPO), list(crowded), *beside, *work, now)
         health = narrowed(health, selector)
+        work = _at_rest([one for one in unfinished if one.instance_id in health.ids], leased)
         users = {one.user for cell in health.cells for one in cell.instances}
         low = [one for one in crowded if one.user in users]
-        return cls(health, selected(health, chosen), None, low, *beside, now)
+        return cls(health, selected(health, chosen), None, low, *beside, *work, now)
 
     def rows(self) -> list[dict[str, object]]:
         return fleet.judged_table(self.instances)
@@ -91,6 +100,7 @@ class _Status:
             "backups": fleet.loss(self.loss) if self.loss else None,
             "crowded": fleet.crowded(self.crowded),
             "freezes": [rollout_view.freeze(one, self.now) for one in self.freezes],
+            **fleet.operations(self.stopped, self.at_work),
             **fleet.background(self.work, self.actions),
         }
 
@@ -102,11 +112,18 @@ class _Status:
             *(fleet.loss_lines(self.loss) if self.loss else []),
             *fleet.crowded_lines(self.crowded),
             *fleet.freeze_lines(self.freezes),
+            *fleet.operation_lines(self.stopped, self.at_work),
             *(self._background() if self.health.judgements or self.work.waiting else []),
         ]
 
     def _background(self) -> list[str]:
         return fleet.background_lines(self.work, self.actions, self.loss, self.now)
+
+
+def _at_rest(unfinished: "Sequence[Operation]", leased: "Collection[str]") -> "tuple[tuple[Operation, ...], int]":
+    """Operations that nobody works on, and how many others there are."""
+    stopped = tuple(one for one in unfinished if one.subject not in leased)
+    return stopped, len(unfinished) - len(stopped)
 
 
 def _none(chosen: "Collection[Condition]") -> str:
@@ -119,7 +136,7 @@ def cost() -> None:
     from hermesops.app.services.costs import costs_of
 
     composed = context.compose()
-    costs = context.run(costs_of(composed.registry, composed.vendor))
+    costs = context.run(costs_of(composed.registry, composed.vendor, composed.env.name))
     result("fleet-cost", fleet.cost(costs), fleet.cost_lines(costs))
 
 

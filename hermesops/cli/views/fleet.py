@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from hermesops.cells.bill import Bill
 from hermesops.cli.console import advice
 from hermesops.cli.views import shapes
 from hermesops.cli.views.alerts import span
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from hermesops.drift.rebuild import Rebuild
     from hermesops.model.backup import Loss
     from hermesops.model.fleet import RecordedInstance
-    from hermesops.model.operation import BackgroundWork
+    from hermesops.model.operation import BackgroundWork, Operation
     from hermesops.model.rollout import Freeze
 
 STATUS_SIGNS = {
@@ -276,6 +277,35 @@ def crowded_lines(agents: Sequence[LowOnDisk]) -> list[str]:
     return [*lines, *([f"data: {more} more are as full"] if more > 0 else [])]
 
 
+def operations(stopped: "Sequence[Operation]", at_work: int) -> dict[str, object]:
+    """Operations that have not ended: those that nobody works on, and how many others there are."""
+    return {"operations": {"at_work": at_work, "stopped": [shapes.operation(one) for one in stopped]}}
+
+
+def operation_lines(stopped: "Sequence[Operation]", at_work: int) -> list[str]:
+    """The same for people; nothing where all have ended."""
+    lines = [
+        advice(
+            f"operation: {one_line(one.kind.replace('_', ' '))} of {_whose(one)}, since "
+            f"{one.created_at:%Y-%m-%d %H:%M} UTC, has not ended and nobody works on it:",
+            ("operation", "continue", one.id),
+            "continues it",
+        )
+        for one in stopped[:_NAMED]
+    ]
+    more = len(stopped) - _NAMED
+    lines += [advice(f"{more} more:", ("operation", "list"), "names them")] if more > 0 else []
+    if at_work:
+        noun = "operation is" if at_work == 1 else "operations are"
+        lines.append(advice(f"{at_work} {noun} being worked on:", ("operation", "list"), "shows them"))
+    return lines
+
+
+def _whose(operation: "Operation") -> str:
+    named = (operation.intent.get(field) for field in ("user", "cell", "rollout"))
+    return one_line(str(next((name for name in named if name), operation.subject)))
+
+
 MONITOR_MAY = {
     "none": "only reports",
     "restart": "may reboot dead machines",
@@ -330,6 +360,8 @@ def cost(costs: "Costs") -> dict[str, object]:
     return {
         "cells": [{"cell": cell, **shapes.bill(bill)} for cell, bill in costs.cells.items()],
         "plans": [{"plan": plan, **shapes.bill(bill)} for plan, bill in costs.plans.items()],
+        "platform": shapes.bill(costs.platform),
+        "without_row": shapes.bill(costs.without_row),
         "estimated": shapes.bill(costs.total),
         "actual": {
             "monthly": None if costs.actual is None else f"{costs.actual:.2f}",
@@ -341,14 +373,16 @@ def cost(costs: "Costs") -> dict[str, object]:
 
 def cost_lines(costs: "Costs") -> list[str]:
     """The same for people."""
-    width = max((len(name) for name in (*costs.cells, *costs.plans, "estimated")), default=0)
-    lines = [f"{name:<{width}}  {bill}" for bill_of in (costs.cells, costs.plans) for name, bill in bill_of.items()]
+    width = max((len(name) for name in (*costs.cells, *costs.plans, "without a row")), default=0)
+    beside = {"platform": costs.platform} if costs.platform != Bill() else {}
+    lines = [f"{name:<{width}}  {bill}" for bills in (costs.cells, costs.plans, beside) for name, bill in bills.items()]
     actual = "not known" if costs.actual is None else f"${costs.actual:.2f} for {costs.rented} machines"
     lines += [f"{'estimated':<{width}}  {costs.total}", f"{'JustAVPS':<{width}}  {actual}"]
+    drift = ("fleet", "drift")
+    if costs.without_row != Bill():
+        lines.append(advice(f"{'without a row':<{width}}  {costs.without_row};", drift, "names them"))
     if costs.difference:
-        lines.append(
-            advice(f"{'difference':<{width}}  ${costs.difference:.2f};", ("fleet", "drift"), "finds what is extra")
-        )
+        lines.append(f"{'difference':<{width}}  ${costs.difference:.2f} (JustAVPS less estimated)")
     return lines
 
 

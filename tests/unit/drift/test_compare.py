@@ -143,13 +143,9 @@ def test_a_machine_that_was_given_up_is_terminated_to_the_end() -> None:
     assert commands(only(fleet).repair) == ("hermesops instance terminate user0 --now",)
 
 
-def test_machines_named_by_us_that_no_instance_has_are_orphans_and_others_are_none_of_ours() -> None:
+def test_machines_named_by_us_that_no_instance_has_are_orphans() -> None:
     fleet = Fleet.of(1)
-    fleet.machines += [
-        machine_for(ordered(7), id="m-x", name=STRAY),
-        machine_for(ordered(8), id="m-y", name="hermes-staging-cell1-ffffffffffff"),
-        machine_for(ordered(9), id="m-z", name="somebodys-server"),
-    ]
+    fleet.machines.append(machine_for(ordered(7), id="m-x", name=STRAY))
     finding = only(fleet)
     assert (finding.kind, finding.machine, finding.cell) == (Kind.ORPHAN, STRAY, "cell1")
     assert commands(finding.repair) == (f"hermesops fleet adopt {STRAY}", "hermesops stack up cell1")
@@ -262,7 +258,7 @@ def test_the_worst_is_told_first() -> None:
 
 def test_every_kind_has_a_remedy() -> None:
     assert set(REMEDIES) == set(Kind)
-    assert all(remedy.repair for remedy in REMEDIES.values())
+    assert {kind for kind, remedy in REMEDIES.items() if not remedy.repair} == {Kind.UNKNOWN_MACHINE}
 
 
 def test_a_selection_narrows_findings_and_who_is_asked_but_makes_nobody_an_orphan() -> None:

@@ -9,11 +9,12 @@ import pytest
 
 from hermesops.app.services.change_guard import Guards
 from hermesops.app.services.costs import costs_of
+from hermesops.drift.compare import compare
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.justavps.wire import ServerType
+from hermesops.justavps.wire import Machine, ServerType
 from hermesops.settings import Environment
 from tests.support.fakes.parts import part
-from tests.support.fleets.in_memory import ordered, pooled
+from tests.support.fleets.in_memory import Fleet, machine_for, machine_of_unassigned, ordered, pooled
 
 
 def registry() -> Any:  # noqa: ANN401 - stands for a registry
@@ -29,6 +30,7 @@ class Vendor:
 
     def __init__(self, *, is_silent: bool = False) -> None:
         self._is_silent = is_silent
+        self.others: tuple[str, ...] = ()
 
     @asynccontextmanager
     async def __call__(self) -> AsyncIterator[Any]:
@@ -39,6 +41,10 @@ class Vendor:
     async def list_server_types(self, region: str) -> list[ServerType]:
         assert region == "hel1"
         return [ServerType.model_validate({"name": "starter", "price_monthly": 10})]
+
+    async def list_machines(self) -> list[Machine]:
+        rows = [machine_for(ordered(0)), machine_for(ordered(1)), machine_of_unassigned(pooled(2))]
+        return [*rows, *(Machine(id=name, name=name, price_monthly=7) for name in self.others)]
 
     async def get_usage(self) -> Any:  # noqa: ANN401 - stands for the vendor's usage
         return part(estimated_cost=31.5, total_machines=4)
@@ -65,7 +71,18 @@ async def test_without_prices_a_budget_refuses_and_no_budget_does_not_ask() -> N
 
 async def test_costs_are_told_by_cell_and_plan_and_beside_the_vendors_own_account() -> None:
     make: Any = Vendor()
-    costs = await costs_of(registry(), make)
+    costs = await costs_of(registry(), make, "local")
     assert {name: bill.machines for name, bill in costs.cells.items()} == {"cell1": 3}
     assert {name: bill.machines for name, bill in costs.plans.items()} == {"light": 3}
     assert (costs.total.monthly, costs.difference, costs.rented) == (Decimal(30), Decimal("1.5"), 4)
+
+
+async def test_costs_and_drift_agree_on_machines_without_a_row() -> None:
+    make: Any = Vendor()
+    make.others = ("hermes-local-platform", "hermes-local-cell1-strayone")
+    costs = await costs_of(registry(), make, "local")
+    assert (costs.platform.monthly, costs.total.monthly) == (Decimal(7), Decimal(37))
+    assert (costs.without_row.machines, costs.without_row.monthly) == (1, Decimal(7))
+    fleet = Fleet([ordered(0), ordered(1)], await make.list_machines())
+    named = [one.machine for one in compare(fleet.snapshot(unassigned=(pooled(2),)))]
+    assert named == ["hermes-local-cell1-strayone"]

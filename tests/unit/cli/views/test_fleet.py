@@ -17,9 +17,9 @@ from hermesops.model.audit import AuditEntry
 from hermesops.model.backup import Loss
 from hermesops.model.fleet import CellTally, RecordedInstance
 from hermesops.model.health import Condition, Judgement
-from hermesops.model.ids import CellName, InstanceId
+from hermesops.model.ids import CellName, InstanceId, OperationId
 from hermesops.model.instance import InstanceStatus
-from hermesops.model.operation import BackgroundWork
+from hermesops.model.operation import BackgroundWork, Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.rollout import Freeze
 from hermesops.model.stack import StackHistoryEntry
@@ -321,3 +321,31 @@ def test_machines_that_roles_were_applied_to() -> None:
     assert fleet_view.converged(Converged("instance", {"ada": failed}, 1.0)) == [
         {"instance": "ada", "status": "failed", "changed": 1, "failure": "b : c: no room"}
     ]
+
+
+def test_operations_that_nobody_works_on_are_named_with_what_continues_them() -> None:
+    stopped = [
+        Operation(
+            OperationId(f"0{number}"),
+            OperationKind.SCHEDULE_TERMINATION,
+            "instance/i",
+            InstanceId("i"),
+            {"user": "dan"},
+            OperationStatus.RUNNING,
+            "",
+            "",
+            AT,
+            AT,
+        )
+        for number in range(12)
+    ]
+    lines = fleet_view.operation_lines(stopped, 1)
+    assert lines[0] == (
+        "operation: schedule termination of dan, since 2026-01-02 03:04 UTC, has not ended and nobody works on it: "
+        "hermesops operation continue 00 continues it"
+    )
+    assert lines[10:] == [
+        "2 more: hermesops operation list names them",
+        "1 operation is being worked on: hermesops operation list shows them",
+    ]
+    assert fleet_view.operation_lines([], 0) == []
