@@ -5,6 +5,7 @@
     HermesError                 what went wrong, and the next command
     ├── UsageError              asked for something impossible                          2
     ├── RefusedError            a guard or the other side said no; nothing changed      3
+    │   └── LeaseHeldError      another process works on it; in ``model.operation``     4
     ├── UnavailableError        no answer, or nothing was sent: safe to repeat          4
     ├── UnknownOutcomeError     sent, no answer: it may have happened; look first       5
     ├── PartlyDoneError         some of it is done; the rest is listed                  6

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from hermesops.errors import HermesError, Hint, RefusedError
+from hermesops.errors import HermesError, Hint, RefusedError, UnavailableError
 from hermesops.model.ids import InstanceId, OperationId
 
 LEASE_S = 15.0
@@ -83,7 +83,9 @@ class Lease:
 
 
 class LeaseHeldError(RefusedError):
-    """Another process holds the lease; ``holder`` is empty if unknown."""
+    """Another process holds the lease; ``holder`` is empty if unknown. Nothing was changed, and repeating helps."""
+
+    exit_code = UnavailableError.exit_code
 
     def __init__(self, message: str, *, hint: Hint | str = "", holder: str = "") -> None:
         super().__init__(message, hint=hint)

@@ -66,12 +66,14 @@ class InstanceIntent(Intent):
         blocked_by: Kinds of which none may be unfinished.
         continues: Kinds that this request continues, so that they do not block it.
         statuses: Of the instances that may have one.
+        repeatable: Whether a repeated request for it changes nothing by itself, and may so find the one under way.
     """
 
     stops_gateway: ClassVar[bool] = False
     blocked_by: ClassVar[BlockedBy] = BlockedBy.ANYTHING
     continues: ClassVar[frozenset[OperationKind]] = frozenset()
     statuses: ClassVar[frozenset[InstanceStatus]] = frozenset({_RUNNING})
+    repeatable: ClassVar[bool] = True
 
     user: str
 
@@ -185,6 +187,7 @@ class ConfigureIntent(InstanceIntent):
 
     kind = OperationKind.CONFIGURE
     title = "change of settings"
+    repeatable = False  # the request writes the new settings
     blocked_by = BlockedBy.STOPPED_GATEWAY
     statuses = frozenset({_PROVISIONING, _RUNNING})
     abandoned = AbandonNote(

@@ -22,6 +22,7 @@ from hermesops import processes, waiting
 from hermesops.errors import HermesError, UnavailableError
 from hermesops.model.operation import LEASE_S, Lease, LeaseHeldError
 from hermesops.operations.db_thread import in_db_thread
+from hermesops.operations.under_way import held_by
 from hermesops.registry import Registry
 from hermesops.waiting import cancel
 
@@ -178,8 +179,8 @@ class LeaseKeeper:
                     await waiting.pause(SETTLE_S)
                     return await attempt()
                 if self._wait_s == 0:
-                    raise
-                return waiting.Pending(held.message)
+                    raise held_by(self._leases, held, self._subject) from held
+                return waiting.Pending(held_by(self._leases, held, self._subject).message)
 
         return await waiting.until(
             attempt, what=f"the lease of {self._subject}", timeout_s=self._wait_s, every_s=POLL_S

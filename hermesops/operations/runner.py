@@ -51,12 +51,22 @@ class Operations:
     async def resume(self, operation: Operation, *, wait_s: float = 0) -> str:
         """Continue an operation that was left, or wait for the end of one that another process works on.
 
+        Where another process works on it, that is reported once, and then each of its steps.
+
         Args:
             wait_s: Seconds to wait for another process; should that stop early, the operation is continued here.
 
         Raises:
-            RefusedError: It has failed or was abandoned, or another process still works on it.
+            RefusedError: It has failed or was abandoned.
+            LeaseHeldError: Another process works on it, and ``wait_s`` is 0.
         """
+        shown: list[str] = []
+
+        def show(*lines: str) -> None:
+            for line in filter(None, lines):
+                if line not in shown[-1:]:
+                    shown.append(line)
+                    self.report(line)
 
         async def attempt() -> str | waiting.Pending[str]:
             now = self.registry.operations.get(operation.id)
@@ -67,6 +77,7 @@ class Operations:
             except LeaseHeldError as held:
                 if wait_s == 0:
                     raise
+                show("" if shown else f"follows: {held.message}", now.step)
                 return waiting.Pending(f"{held.message}; {now.step}")
 
         if operation.status.has_ended:
@@ -75,7 +86,7 @@ class Operations:
                 hint=Hint(("operation", "list", "--all")),
             )
         what = f"operation {operation.id}"
-        return await waiting.until(attempt, what=what, timeout_s=wait_s, every_s=0.5, report=self.report)
+        return await waiting.until(attempt, what=what, timeout_s=wait_s, every_s=0.5)
 
 
 def _outcome(ended: Operation) -> str:

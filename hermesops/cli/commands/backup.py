@@ -7,7 +7,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, advice, agree, is_json, result, table
-from hermesops.cli.options.instance import NoWait, User, find_instance, run_operation
+from hermesops.cli.options.instance import NoWait, User, Wait, find_instance, run_operation
 from hermesops.cli.views import backup as backup_view
 from hermesops.errors import Hint, PartlyDoneError, RefusedError, UsageError
 
@@ -39,11 +39,11 @@ def list_(
 
 
 @app.command()
-def create(user: User, no_wait: NoWait = False) -> None:
+def create(user: User, no_wait: NoWait = False, wait: Wait = "") -> None:
     """Back up a user's agent now, while it runs."""
     composed, instance = find_instance(user)
     _, outcome = run_operation(
-        composed, lambda session: session.backups.open_backup(instance, why="manual"), no_wait=no_wait
+        composed, lambda session: session.backups.open_backup(instance, why="manual"), no_wait=no_wait, wait=wait
     )
     newest = None if no_wait else composed.registry.backups.get(instance.id, "")
     shown = backup_view.backup(newest, user) if newest else None
@@ -93,6 +93,7 @@ def restore(
     yes: Yes = False,
     reason: Why = "",
     no_wait: NoWait = False,
+    wait: Wait = "",
 ) -> None:
     """Restore an agent's state from a backup; the current state is backed up first if its machine answers.
 
@@ -125,7 +126,7 @@ def restore(
             raise operation_unfinished(instance, operation)
         return operation
 
-    operation, outcome = run_operation(composed, begin, no_wait=no_wait)
+    operation, outcome = run_operation(composed, begin, no_wait=no_wait, wait=wait)
     restored = str(operation.intent["snapshot"])
     result("restore", {"user": user, "backup": restored, "outcome": outcome}, [outcome])
 

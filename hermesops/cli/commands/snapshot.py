@@ -7,7 +7,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, advice, agree, result, table
-from hermesops.cli.options.instance import NoWait, User, change_instance, find_instance
+from hermesops.cli.options.instance import NoWait, User, Wait, change_instance, find_instance
 from hermesops.cli.views import backup
 
 if TYPE_CHECKING:
@@ -28,14 +28,14 @@ def list_(user: User) -> None:
 
 
 @app.command()
-def create(user: User, reason: Why = "", no_wait: NoWait = False) -> None:
+def create(user: User, reason: Why = "", no_wait: NoWait = False, wait: Wait = "") -> None:
     """Take a snapshot of a user's machine; its gateway is stopped until JustAVPS has the image, which may take long."""
 
     async def begin(session: "Runtime") -> "Operation":
         instance = session.app.registry.instances.find(user)
         return await session.snapshots.open(instance, reason=reason or "asked for")
 
-    change_instance("snapshot", user, begin, no_wait=no_wait)
+    change_instance("snapshot", user, begin, no_wait=no_wait, wait=wait)
 
 
 @app.command()

@@ -1,5 +1,6 @@
 """Options of commands about one instance, and how they run the operation that changes it, here or by the workers."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,8 +8,9 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.console import advice, result, say
+from hermesops.cli.options import values
 from hermesops.cli.options.files import read_saved
-from hermesops.errors import AlreadySoError, UsageError
+from hermesops.errors import AlreadySoError, Hint, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -35,6 +37,16 @@ NoWait = Annotated[
     bool, typer.Option("--no-wait", help="Leave it to the workers; operation continue ID waits for its end.")
 ]
 
+Wait = Annotated[
+    str,
+    typer.Option(
+        "--wait",
+        help="How long to wait while another process does something else to the agent, as 60s.",
+        show_default=False,
+    ),
+]
+_AGAIN = Hint("the same command again later, or with --wait 10m;", ("operation", "list"), "shows what is under way")
+
 
 def find_instance(user: str) -> "tuple[Container, Instance]":
     """The objects of the selected environment, and a user's instance there."""
@@ -58,7 +70,7 @@ def approved_list(listed: Path | None, approved_by: Path | None) -> "ApprovedLis
 
 
 def change_instance(
-    kind: str, user: str, begin: "Begin", *, no_wait: bool, approved: "ApprovedList | None" = None
+    kind: str, user: str, begin: "Begin", *, no_wait: bool, wait: str = "", approved: "ApprovedList | None" = None
 ) -> None:
     """Run the operation that ``begin`` opens for a user's instance, and print its outcome as a result of this kind.
 
@@ -68,7 +80,7 @@ def change_instance(
     composed.approved_list = approved
     composed.registry.instances.find(user)
     try:
-        operation, outcome = run_operation(composed, begin, no_wait=no_wait)
+        operation, outcome = run_operation(composed, begin, no_wait=no_wait, wait=wait)
     except AlreadySoError as fulfilled:
         outcome = f"nothing to do: {fulfilled.message}"
         result(kind, {"user": user, "operation_id": None, "outcome": outcome}, [outcome])
@@ -76,20 +88,62 @@ def change_instance(
     result(kind, {"user": user, "operation_id": operation.id, "outcome": outcome}, [outcome])
 
 
-def run_operation(composed: "Container", begin: "Begin", *, no_wait: bool) -> "tuple[Operation, str]":
-    """Connect, open an operation, and run it or leave it to the workers; returns it and its outcome in a line."""
+def run_operation(
+    composed: "Container", begin: "Begin", *, no_wait: bool, wait: str | None = None
+) -> "tuple[Operation, str]":
+    """Connect, open an operation, and run it or leave it to the workers.
+
+    Args:
+        wait: How long to wait while another process works on the instance, as typed; empty for not at all, ``None``
+            where the command has no such option.
+
+    Returns:
+        The operation, and its outcome in a line.
+    """
+    from hermesops.model.operation import LeaseHeldError
+
+    wait_s = values.seconds(wait, "--wait") if wait else 0.0
 
     async def work(session: "Runtime") -> "tuple[Operation, str]":
-        operation = await begin(session)
+        try:
+            operation = await _begun(session, begin, wait_s)
+        except LeaseHeldError as held:
+            raise held if wait is None else LeaseHeldError(held.message, hint=_AGAIN, holder=held.holder) from None
         return operation, await run_or_leave(session.operations, operation, no_wait=no_wait)
 
     return context.run_connected(composed, work)
 
 
+async def _begun(session: "Runtime", begin: "Begin", wait_s: float) -> "Operation":
+    """Open the operation, once no other process works on the instance.
+
+    Raises:
+        LeaseHeldError: One does, and ``wait_s`` is 0.
+        UnavailableError: One still does after ``wait_s``.
+    """
+    from hermesops import waiting
+    from hermesops.model.operation import LeaseHeldError
+
+    async def attempt() -> "Operation | waiting.Pending[Operation]":
+        try:
+            return await begin(session)
+        except LeaseHeldError as held:
+            if wait_s == 0:
+                raise
+            return waiting.Pending(held.message)
+
+    what = "the end of other work"
+    return await waiting.until(attempt, what=what, timeout_s=wait_s, every_s=0.5, report=say)
+
+
 async def run_or_leave(operations: "Operations", operation: "Operation", *, no_wait: bool) -> str:
-    """Run an operation to its end here, or leave it to the workers; returns its outcome in a line."""
+    """Run an operation to its end here, follow the process that has it, or leave it to the workers.
+
+    Returns:
+        Its outcome in a line.
+    """
     if not no_wait:
-        return await operations.run(operation)
+        return await operations.resume(operation, wait_s=math.inf)
     operations.leave(operation)
     say(advice(("operation", "continue", operation.id), "waits for its end;", ("worker",), "runs it"))
     return f"left to the workers: operation {operation.id}"

@@ -1,7 +1,12 @@
 """A registry that a test writes by hand: ``registry.instances.get`` is its method ``instances_get``."""
 
+from collections.abc import Sequence
 from typing import Any
 
+from hermesops.errors import UsageError
+from hermesops.model.ids import InstanceId, OperationId
+from hermesops.model.instance import Instance
+from hermesops.model.operation import Operation, OperationStep
 from hermesops.registry import Registry
 
 
@@ -16,6 +21,20 @@ class FakeRegistry(Registry):
         if not any(method.startswith(f"{name}_") for method in dir(self)):
             raise AttributeError(f"{type(self).__name__} has no repository {name}")
         return FakeRepository(self, name)
+
+    # Whoever is refused a lease asks for whom it is held.
+
+    def operations_unfinished(self) -> Sequence[Operation]:
+        """None, unless the test's class says otherwise."""
+        return ()
+
+    def operations_steps(self, operation_id: OperationId) -> Sequence[OperationStep]:  # noqa: ARG002 - of none
+        """None, unless the test's class says otherwise."""
+        return ()
+
+    def instances_get(self, instance_id: InstanceId) -> Instance:
+        """None, unless the test's class says otherwise."""
+        raise UsageError(f"{type(self).__name__} has no instance {instance_id}")
 
 
 class FakeRepository:

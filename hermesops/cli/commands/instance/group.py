@@ -19,7 +19,7 @@ from hermesops.cli.commands.instance import lifecycle, settings
 from hermesops.cli.commands.instance.break_glass import break_glass
 from hermesops.cli.console import Reason, Why, advice, is_json, result, say, table, write, write_bytes
 from hermesops.cli.options import values
-from hermesops.cli.options.instance import NoWait, User, change_instance, find_instance
+from hermesops.cli.options.instance import NoWait, User, Wait, change_instance, find_instance
 from hermesops.cli.views import backup, fleet, shapes
 from hermesops.cli.views import trends as trends_view
 from hermesops.errors import CHANGES_REMAIN, Hint, RefusedError, UnavailableError, UsageError
@@ -347,9 +347,11 @@ def shell(user: User, reason: Reason = "") -> int:
 
 
 @app.command()
-def restart(user: User, reason: Why = "", no_wait: NoWait = False) -> None:
+def restart(user: User, reason: Why = "", no_wait: NoWait = False, wait: Wait = "") -> None:
     """Restart a user's gateway and wait until it is healthy again."""
-    change_instance("restart", user, lambda s: s.instance_requests.restart(user, reason=reason), no_wait=no_wait)
+    change_instance(
+        "restart", user, lambda s: s.instance_requests.restart(user, reason=reason), no_wait=no_wait, wait=wait
+    )
 
 
 app.command("break-glass")(break_glass)

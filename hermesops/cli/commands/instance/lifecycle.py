@@ -6,7 +6,7 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.console import Why, Yes, agree
-from hermesops.cli.options.instance import ApprovedBy, ListOption, NoWait, User, approved_list, change_instance
+from hermesops.cli.options.instance import ApprovedBy, ListOption, NoWait, User, Wait, approved_list, change_instance
 from hermesops.cli.options.values import one_of
 from hermesops.errors import UsageError
 
@@ -18,27 +18,36 @@ def suspend(
         str, typer.Option("--machine", help="stopped or removed; as the settings say by default.", show_default=False)
     ] = "",
     no_wait: NoWait = False,
+    wait: Wait = "",
 ) -> None:
     """Suspend an agent: turns end, its state is backed up, its machine is switched off or given back."""
     from hermesops.operations.kinds import Keep
 
     chosen = one_of(Keep, keep, "--machine") if keep else None
     change_instance(
-        "suspend", user, lambda s: s.instance_requests.suspend(user, keep=chosen, reason=reason), no_wait=no_wait
+        "suspend",
+        user,
+        lambda s: s.instance_requests.suspend(user, keep=chosen, reason=reason),
+        no_wait=no_wait,
+        wait=wait,
     )
 
 
-def resume(user: User, reason: Why = "", no_wait: NoWait = False) -> None:
+def resume(user: User, reason: Why = "", no_wait: NoWait = False, wait: Wait = "") -> None:
     """Resume a suspended agent with its state; on a new machine where the old one was given back."""
-    change_instance("resume", user, lambda s: s.instance_requests.resume(user, reason=reason), no_wait=no_wait)
+    change_instance(
+        "resume", user, lambda s: s.instance_requests.resume(user, reason=reason), no_wait=no_wait, wait=wait
+    )
 
 
-def reboot(user: User, reason: Why = "", no_wait: NoWait = False) -> None:
+def reboot(user: User, reason: Why = "", no_wait: NoWait = False, wait: Wait = "") -> None:
     """Bring up a machine that does not answer: start it, reboot it, or switch it off and on; one that answers stays.
 
     It is asked by toolbox and by proxy first, and any answer ends the operation with nothing done.
     """
-    change_instance("reboot", user, lambda s: s.instance_requests.reboot(user, reason=reason), no_wait=no_wait)
+    change_instance(
+        "reboot", user, lambda s: s.instance_requests.reboot(user, reason=reason), no_wait=no_wait, wait=wait
+    )
 
 
 def resize(
@@ -51,6 +60,7 @@ def resize(
     listed: ListOption = None,
     approved_by: ApprovedBy = None,
     no_wait: NoWait = False,
+    wait: Wait = "",
 ) -> None:
     """Change an agent's plan. Its data must fit; its gateway is stopped while the machine changes."""
     from hermesops.instances.requests.provision import parse_plan
@@ -61,6 +71,7 @@ def resize(
         user,
         lambda s: s.instance_requests.resize(user, wanted, onto_new_machine=onto_new_machine, reason=reason),
         no_wait=no_wait,
+        wait=wait,
         approved=approved_list(listed, approved_by),
     )
 
@@ -71,10 +82,15 @@ def move(
     cell: Annotated[str, typer.Option(help="The cell to move to.")] = "",
     region: Annotated[str, typer.Option(help="The region to move to.")] = "",
     no_wait: NoWait = False,
+    wait: Wait = "",
 ) -> None:
     """Move an agent to a machine of another cell or region; the old one serves until the new one is ready."""
     change_instance(
-        "move", user, lambda s: s.instance_requests.move(user, cell=cell, region=region, reason=reason), no_wait=no_wait
+        "move",
+        user,
+        lambda s: s.instance_requests.move(user, cell=cell, region=region, reason=reason),
+        no_wait=no_wait,
+        wait=wait,
     )
 
 
@@ -90,6 +106,7 @@ def terminate(
     listed: ListOption = None,
     approved_by: ApprovedBy = None,
     no_wait: NoWait = False,
+    wait: Wait = "",
 ) -> None:
     """Terminate an agent: back it up, prove the backup, suspend it for the days of grace, then destroy its machine.
 
@@ -101,7 +118,11 @@ def terminate(
         if now or without_backup:
             raise UsageError("--undo goes alone")
         change_instance(
-            "terminate", user, lambda s: s.instance_requests.resume(user, undo=True, reason=why), no_wait=no_wait
+            "terminate",
+            user,
+            lambda s: s.instance_requests.resume(user, undo=True, reason=why),
+            no_wait=no_wait,
+            wait=wait,
         )
         return
     composed = context.compose()
@@ -128,5 +149,6 @@ def terminate(
         if at_once
         else (lambda s: s.instance_requests.schedule_termination(user, reason=why)),
         no_wait=no_wait,
+        wait=wait,
         approved=approved_list(listed, approved_by),
     )
