@@ -56,7 +56,7 @@ def next_step(machine: MachineState, name: str, *, if_in_error: Hint | str) -> S
 def own_machine(seen: Observation) -> tuple[MachineState, NodeState] | Refused:
     """An instance's machine and what hermes-node says of it, where it answers and is that instance's own."""
     if seen.machine is None or seen.node is None:
-        return Refused(refusals.unreachable(seen.instance))
+        return Refused(refusals.unreachable(seen))
     if seen.node.instance_id != seen.instance.id:
         return Refused(refusals.other_instance(seen.instance, seen.node.instance_id))
     return seen.machine, seen.node

@@ -1,10 +1,15 @@
 """The errors for instances and machines that refuse a request, each declared once."""
 
+from collections.abc import Iterable
+
 from hermesops.errors import BrokenInvariantError, Hint, RefusedError, UnavailableError
 from hermesops.instances.observation import Observation
+from hermesops.instances.suspension import Suspension
+from hermesops.justavps.wire import MachineStatus
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation
-from hermesops.operations.kinds import KINDS
+from hermesops.node.untrusted.foreign_text import one_line
+from hermesops.operations.kinds import KINDS, STOPS_GATEWAY
 
 
 def terminated(instance: Instance) -> RefusedError:
@@ -14,14 +19,17 @@ def terminated(instance: Instance) -> RefusedError:
     )
 
 
-def suspended(instance: Instance) -> RefusedError:
+def suspended(instance: Instance, suspension: Suspension | None = None) -> RefusedError:
     """The agent is suspended; it may be in its days of grace."""
+    known = f" {one_line(str(suspension))}" if suspension else ""
     if instance.grace_until is None:
         return RefusedError(
-            f"the agent of {instance.title} is suspended", hint=Hint(("instance", "resume", instance.title))
+            f"the agent of {instance.title} is suspended{known}",
+            hint=Hint(("instance", "resume", instance.title, "--reason", "WHY")),
         )
+    ends = f"the agent of {instance.title} ends at {instance.grace_until:%Y-%m-%d %H:%M} UTC"
     return RefusedError(
-        f"the agent of {instance.title} ends at {instance.grace_until:%Y-%m-%d %H:%M} UTC",
+        f"{ends}; it is suspended{known}" if known else ends,
         hint=Hint(("instance", "terminate", instance.title, "--undo"), "cancels that"),
     )
 
@@ -56,12 +64,43 @@ def machine_silent(instance: Instance) -> UnavailableError:
     )
 
 
-def unreachable(instance: Instance) -> RefusedError | UnavailableError:
-    """The machine cannot be used now: it may answer later, but not while the agent is suspended.
+def unreachable(seen: Observation) -> RefusedError | UnavailableError:
+    """The machine cannot be used now: it may answer later, but not while the agent is suspended, nor once it is gone.
 
     An operation opened before the suspension must not wait for its end: resuming waits for that operation.
     """
-    return suspended(instance) if instance.status is InstanceStatus.SUSPENDED else machine_silent(instance)
+    if seen.instance.status is InstanceStatus.SUSPENDED:
+        return suspended(seen.instance)
+    is_gone = seen.existing_machine is None and seen.instance.machine_id is not None
+    return machine_gone(seen) if is_gone else machine_silent(seen.instance)
+
+
+def not_running(
+    seen: Observation, unfinished: Iterable[Operation], suspension: Suspension | None
+) -> RefusedError | UnavailableError:
+    """A command that needs the machine finds none that runs; only what may pass by itself is worth a repetition."""
+    instance, machine = seen.instance, seen.existing_machine
+    if instance.status is InstanceStatus.TERMINATED:
+        return terminated(instance)
+    if busy := next((one for one in unfinished if one.kind in STOPS_GATEWAY), None):
+        return UnavailableError(
+            f"machine {instance.machine_name} of {instance.title} does not run: {KINDS[busy.kind].title} of "
+            f"{busy.created_at:%Y-%m-%d %H:%M} UTC has not ended",
+            hint=Hint(("operation", "continue", busy.id), "; then the same command again"),
+        )
+    if instance.status is InstanceStatus.SUSPENDED:
+        return suspended(instance, suspension)
+    if machine is None:
+        return machine_gone(seen) if instance.machine_id else never_started(instance)
+    if machine.status is MachineStatus.STOPPED:
+        return RefusedError(
+            f"machine {instance.machine_name} of {instance.title} is stopped, and its agent should run",
+            hint=Hint(("instance", "reboot", instance.title, "--reason", "WHY"), "starts it"),
+        )
+    return UnavailableError(
+        f"machine {instance.machine_name} of {instance.title} is {machine.status.value}",
+        hint=Hint(("instance", "show", instance.title)),
+    )
 
 
 def machine_in_error(name: str, *, hint: Hint | str) -> UnavailableError:

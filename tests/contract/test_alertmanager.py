@@ -73,8 +73,10 @@ async def test_an_operator_sees_acknowledges_and_silences_alerts(registry: Regis
     made = await alerts.acknowledge("GatewayDown", bob, length=HOUR, reason="i am at it")
     assert [(one.alert.name, one.user) for one in await alerts.list()] == [
         ("GatewayDown", "ada"),
+        ("GatewayDown", "bob"),
         ("BackupOverdue", "ada"),
     ]
+    assert [one.acknowledged and one.acknowledged.id for one in await alerts.list()] == [None, made.id, None]
     (kept,) = await alerts.silences()
     assert (kept.id, kept.who, kept.comment) == (made.id, registry.actor, "acknowledged: i am at it")
     assert kept.is_acknowledgement

@@ -46,6 +46,7 @@ class OpenAlert:
         next: What is next: a command, or nothing where the cause is over.
         stands_for: Users of the alerts of that name which it hides; empty for an alert of one instance.
         ending: Whether what it is about does not hold any more, so that it ends by itself; ``None`` for not known.
+        acknowledged: By whom, why and until when, where somebody works on it; of several, that which ends last.
     """
 
     alert: Alert
@@ -53,6 +54,7 @@ class OpenAlert:
     next: Hint
     stands_for: tuple[str, ...] = ()
     ending: bool | None = None
+    acknowledged: Silence | None = None
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class Alerts:
     async def list(
         self, *, instance: "Instance | None" = None, severities: Collection[Severity] = (), everything: bool = False
     ) -> tuple[OpenAlert, ...]:
-        """Open alerts, the most urgent and oldest first.
+        """Open alerts, the most urgent and oldest first, also those that somebody acknowledged.
 
         Args:
             instance: Only about it, also those that another alert hides.
@@ -85,16 +87,30 @@ class Alerts:
         firing = await Alertmanager(self.client).alerts(muted=True)
         # After it, not beside it: what begins in between would look as if it were over.
         ending = await self._ending(firing)
+        acknowledged = await self._acknowledged(firing)
         found = [
             one
             for one in firing
-            if (everything or instance or not one.is_muted)
+            if (everything or instance or not one.is_muted or acknowledged(one))
             # A severity that we do not know may be the most urgent.
             and (one.severity in chosen or (one.severity is None and not severities))
             and (instance is None or one.instance == instance.id)
         ]
         users = self.users() if any(one.instance for one in firing) else {}
-        return tuple(_as_it_ends(self._open(one, users, firing), ending=ending(one)) for one in found)
+        shown = (replace(self._open(one, users, firing), acknowledged=acknowledged(one)) for one in found)
+        return tuple(_as_it_ends(one, ending=ending(one.alert)) for one in shown)
+
+    async def _acknowledged(self, firing: Collection[Alert]) -> Callable[[Alert], Silence | None]:
+        """The acknowledgement of an alert that nothing else mutes."""
+        held = await Alertmanager(self.client).silences() if any(one.silenced_by for one in firing) else ()
+        of_id = {one.id: one for one in held if one.is_acknowledgement}
+
+        def acknowledged(alert: Alert) -> Silence | None:
+            found = [of_id[one] for one in alert.silenced_by if one in of_id]
+            is_only_that = len(found) == len(alert.silenced_by) and not alert.inhibited_by
+            return max(found, key=lambda one: one.ends_at, default=None) if is_only_that else None
+
+        return acknowledged
 
     async def _ending(self, firing: Collection[Alert]) -> Callable[[Alert], bool | None]:
         """Whether an alert's condition is over, as Prometheus has it; nobody misses a list of alerts for its sake."""

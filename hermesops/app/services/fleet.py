@@ -17,6 +17,8 @@ from hermesops.drift.inspection import Asked, RolesReport, inspect
 from hermesops.engine.interface import Engine
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.image.machines import is_build_under_way
+from hermesops.instances import refusals
+from hermesops.instances.observation import Observation
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.justavps import Client
 from hermesops.model.check import Check
@@ -93,11 +95,15 @@ class Drift:
         """Accept the size that a machine was given at JustAVPS as the ordered one; the sizes before and now.
 
         Raises:
-            UnavailableError: JustAVPS lists no machine of it.
+            RefusedError: Its machine is gone.
+            UnavailableError: JustAVPS does not say how large it is.
         """
         async with self.hold_lease(instance_subject(instance.id)):
             machine = await self.instance_client.machine(instance)
-            if machine is None or not machine.server_type:
+            if machine is None:
+                is_backed_up = self.registry.backups.is_backed_up(instance.id)
+                raise refusals.unreachable(Observation(instance, None, is_backed_up=is_backed_up))
+            if not machine.server_type:
                 raise UnavailableError(f"JustAVPS does not say how large {instance.machine_name} is")
             before = self.registry.recovery.accept_server_type(instance.id, machine.server_type, why=reason)
         return before, machine.server_type

@@ -82,7 +82,7 @@ class ModelTokens:
             client = self.instance_client.with_lease(turn.lease)
             seen = await client.observe(instance.id)
             if seen.machine is None or seen.node is None:
-                raise refusals.machine_silent(instance)
+                raise refusals.unreachable(seen)
             if seen.node.instance_id != instance.id:
                 raise refusals.other_instance(instance, seen.node.instance_id)
             if seen.node.fenced:

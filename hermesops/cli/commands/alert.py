@@ -50,6 +50,7 @@ def list_(
 ) -> None:
     """List open alerts, the most urgent and oldest first, each with the command that is next.
 
+    Acknowledged ones are among them, with by whom, why and until when.
     One that is “ending” is over: its condition holds no more, and it closes by itself within minutes. Its figure is the
     last one from before.
     """

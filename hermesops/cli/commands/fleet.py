@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hermesops.app.services.fleet_top import Top
     from hermesops.model.backup import Loss
     from hermesops.model.fleet import LowOnDisk
+    from hermesops.model.instance import Instance
     from hermesops.model.operation import BackgroundWork, Operation
     from hermesops.model.rollout import Freeze
     from hermesops.model.selector import Selector
@@ -51,6 +52,7 @@ class _Status:
     Attributes:
         actions: The setting ``monitoring.actions``.
         silent_share: The setting ``monitoring.silent_share``.
+        ending: Agents whose termination is scheduled, the first to end first.
         stopped: Operations that have not ended and that no process works on.
         at_work: How many others have not ended.
     """
@@ -63,6 +65,7 @@ class _Status:
     actions: str
     silent_share: float
     freezes: "tuple[Freeze, ...]"
+    ending: "tuple[Instance, ...]"
     stopped: "tuple[Operation, ...]"
     at_work: int
     now: "datetime"
@@ -80,12 +83,14 @@ class _Status:
         settings = composed.env.settings.monitoring
         beside = (composed.registry.operations.background(), settings.actions, settings.silent_share, freezes)
         unfinished = composed.registry.operations.unfinished()
+        ending = tuple(composed.registry.instances.list_ending())
         leased = {lease.subject for lease in composed.registry.leases.list() if not is_gone(lease.holder)}
         if not selector.conditions:
-            work = _at_rest(unfinished, leased)
+            work = (ending, *_at_rest(unfinished, leased))
             return cls(health, selected(health, chosen), backups.loss(RPO), list(crowded), *beside, *work, now)
         health = narrowed(health, selector)
-        work = _at_rest([one for one in unfinished if one.instance_id in health.ids], leased)
+        ending = tuple(one for one in ending if one.id in health.ids)
+        work = (ending, *_at_rest([one for one in unfinished if one.instance_id in health.ids], leased))
         users = {one.user for cell in health.cells for one in cell.instances}
         low = [one for one in crowded if one.user in users]
         return cls(health, selected(health, chosen), None, low, *beside, *work, now)
@@ -100,6 +105,7 @@ class _Status:
             "backups": fleet.loss(self.loss) if self.loss else None,
             "crowded": fleet.crowded(self.crowded),
             "freezes": [rollout_view.freeze(one, self.now) for one in self.freezes],
+            "ending": fleet.ending(self.ending),
             **fleet.operations(self.stopped, self.at_work),
             **fleet.background(self.work, self.actions),
         }
@@ -112,6 +118,7 @@ class _Status:
             *(fleet.loss_lines(self.loss) if self.loss else []),
             *fleet.crowded_lines(self.crowded),
             *fleet.freeze_lines(self.freezes),
+            *fleet.ending_lines(self.ending),
             *fleet.operation_lines(self.stopped, self.at_work),
             *(self._background() if self.health.judgements or self.work.waiting else []),
         ]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hermesops.cli.views.shapes import timestamp
 from hermesops.errors import Hint
-from hermesops.model.alert import INSTANCE
+from hermesops.model.alert import ACKNOWLEDGED, INSTANCE
 from hermesops.node.untrusted.foreign_text import one_line
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ SILENCES = ("id", "state", "what", "ends_at", "who", "comment")
 
 _NAMED = 3
 """Users that are named of an alert about several."""
+
+_WHO = 40
+"""Characters of a name in the table: anybody who reaches Alertmanager writes any name."""
 
 _FIGURE = 100
 """Characters of a figure in the table."""
@@ -45,6 +48,7 @@ def alert(one: "OpenAlert", now: datetime) -> dict[str, object]:
         "runbook": found.runbook or None,
         "labels": dict(found.labels),
         "silenced_by": list(found.silenced_by),
+        "acknowledged": _acknowledged(one.acknowledged) if one.acknowledged else None,
         "next": one.next,
     }
 
@@ -56,10 +60,27 @@ def alert_row(one: "OpenAlert", now: datetime) -> dict[str, object]:
     return {
         **shown,
         "user": one.user or one.alert.instance or _several(one.stands_for),
+        "state": _state_line(one),
         "severity": shown["severity"] or one_line(one.alert.labels.get("severity", "unknown"), longest=20),
         "for": span((now - one.alert.since).total_seconds()),
         "figure": one_line(f"was: {figure}" if one.ending else figure, longest=_FIGURE),
     }
+
+
+def _acknowledged(made: "Silence") -> dict[str, object]:
+    return {
+        "by": made.who,
+        "reason": made.comment.removeprefix(ACKNOWLEDGED),
+        "until": timestamp(made.ends_at),
+    }
+
+
+def _state_line(one: "OpenAlert") -> str:
+    made = one.acknowledged
+    if made is None:
+        return state_of(one)
+    why = one_line(made.comment.removeprefix(ACKNOWLEDGED), longest=_FIGURE)
+    return f"acknowledged by {one_line(made.who, longest=_WHO)}: {why} until {made.ends_at:%m-%d %H:%M} UTC"
 
 
 def _several(users: Sequence[str]) -> str:
@@ -68,7 +89,9 @@ def _several(users: Sequence[str]) -> str:
 
 
 def state_of(one: "OpenAlert") -> str:
-    """Whether anybody is told of it, and then whether its cause is over."""
+    """Whether anybody is told of it or works on it, and then whether its cause is over."""
+    if one.acknowledged:
+        return "acknowledged"
     if one.alert.silenced_by:
         return "silenced"
     if one.alert.inhibited_by:

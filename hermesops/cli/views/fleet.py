@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from hermesops.drift.rebuild import Rebuild
     from hermesops.model.backup import Loss
     from hermesops.model.fleet import RecordedInstance
+    from hermesops.model.instance import Instance
     from hermesops.model.operation import BackgroundWork, Operation
     from hermesops.model.rollout import Freeze
 
@@ -275,6 +276,26 @@ def crowded_lines(agents: Sequence[LowOnDisk]) -> list[str]:
     ]
     more = len(agents) - _NAMED
     return [*lines, *([f"data: {more} more are as full"] if more > 0 else [])]
+
+
+def ending(agents: "Sequence[Instance]") -> list[dict[str, object]]:
+    """Agents whose termination is scheduled."""
+    return [{"user": one.title, "ends_at": timestamp(one.grace_until)} for one in agents]
+
+
+def ending_lines(agents: "Sequence[Instance]") -> list[str]:
+    """The same for people."""
+    lines = [
+        advice(
+            f"ending: {one.title} is terminated at {one.grace_until:%Y-%m-%d %H:%M} UTC;",
+            ("instance", "terminate", one.title, "--undo"),
+            "cancels that",
+        )
+        for one in agents[:_NAMED]
+    ]
+    more = len(agents) - _NAMED
+    listing = ("instance", "list", "--status", "suspended")
+    return [*lines, *([advice(f"ending: {more} more;", listing, "names them")] if more > 0 else [])]
 
 
 def operations(stopped: "Sequence[Operation]", at_work: int) -> dict[str, object]:

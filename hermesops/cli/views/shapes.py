@@ -7,10 +7,14 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from hermesops.cli.console import advice
+from hermesops.errors import Hint
+
 if TYPE_CHECKING:
     from hermesops.cells.bill import Bill
     from hermesops.instances.observation import Observation
     from hermesops.instances.requests.bulk import ProvisionResult
+    from hermesops.instances.suspension import Suspension
     from hermesops.model.certificate import Caller, Certificate
     from hermesops.model.check import Check
     from hermesops.model.health import Judgement
@@ -39,7 +43,40 @@ def instance(row: "Instance") -> dict[str, object]:
         "epoch": row.epoch,
         "created_at": timestamp(row.created_at),
         "last_heartbeat": timestamp(row.last_heartbeat),
+        "ends_at": timestamp(row.grace_until),
     }
+
+
+def instance_line(row: "Instance") -> dict[str, object]:
+    """The same for people: an agent whose termination is scheduled is ``ending``."""
+    return {**instance(row), **({"status": "ending"} if is_ending(row) else {})}
+
+
+def is_ending(row: "Instance") -> bool:
+    """Whether its termination is scheduled."""
+    return row.status.value == "suspended" and row.grace_until is not None
+
+
+def suspension(row: "Instance", found: "Suspension | None") -> dict[str, object]:
+    """Since when and why an agent is suspended, and what ends that; empty for one that is not."""
+    if row.status.value != "suspended":
+        return {}
+    undo = (
+        ("instance", "terminate", row.title, "--undo")
+        if row.grace_until
+        else ("instance", "resume", row.title, "--reason", "WHY")
+    )
+    return {
+        "suspended_at": timestamp(found.since) if found else None,
+        "suspended_reason": found.reason if found else None,
+        "undo": Hint(undo),
+    }
+
+
+def suspension_line(shown: Mapping[str, object]) -> dict[str, object]:
+    """The same for people."""
+    undo = shown.get("undo")
+    return {**shown, "undo": advice(undo)} if isinstance(undo, Hint) else dict(shown)
 
 
 def provision_result(one: "ProvisionResult", row: "Instance | None") -> dict[str, object]:

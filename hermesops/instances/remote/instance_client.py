@@ -21,6 +21,7 @@ from hermesops.instances.remote import node_commands
 from hermesops.instances.remote.certificates import Certifying
 from hermesops.instances.remote.gateway import UNIT, GatewayService
 from hermesops.instances.steps.personalise import digest_of, payload_of
+from hermesops.instances.suspension import suspension_of
 from hermesops.justavps import Client
 from hermesops.justavps.errors import NotFoundError
 from hermesops.justavps.wire import Machine, MachineStatus
@@ -86,19 +87,23 @@ class InstanceClient:
         """A way to run commands on an instance's machine.
 
         Raises:
-            UnavailableError: It has none, or none that runs.
+            RefusedError: It has none that runs, and none will without somebody's help, as while it is suspended.
+            UnavailableError: It has none that runs now.
         """
         return self.channel(MachineId((await self._running(instance)).id))
 
     async def _running(self, instance: Instance) -> Machine:
         machine = await self.machine(instance)
         if machine is None or machine.status is not MachineStatus.READY:
-            status = machine.status.value if machine else "not listed"
-            raise UnavailableError(
-                f"machine {instance.machine_name} of {instance.title} is {status}",
-                hint=Hint(("instance", "show", instance.title)),
-            )
+            raise self._not_running(instance, machine)
         return machine
+
+    def _not_running(self, instance: Instance, machine: Machine | None) -> RefusedError | UnavailableError:
+        there = machine and MachineState(MachineId(machine.id), machine.status, machine.server_type)
+        seen = Observation(instance, there, is_backed_up=self.registry.backups.is_backed_up(instance.id))
+        operations = self.registry.operations.list(instance_id=instance.id)
+        unfinished = [one for one in operations if not one.status.has_ended]
+        return refusals.not_running(seen, unfinished, suspension_of(operations))
 
     async def chat(self, instance: Instance, text: str, *, session_id: str) -> AsyncIterator[Piece]:
         """Send a message to the instance's agent and yield its answer in pieces."""

@@ -10,8 +10,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 
-from hermesops.errors import AlreadySoError, Hint, RefusedError, UnavailableError, UsageError
+from hermesops.errors import AlreadySoError, Hint, RefusedError, UsageError
 from hermesops.instances import refusals
+from hermesops.instances.observation import Observation
 from hermesops.instances.ports import Backups
 from hermesops.instances.remote.power_control import PowerControl
 from hermesops.instances.requests.opening import OperationOpener
@@ -120,15 +121,15 @@ class InstanceRequests:
         """Record that a gateway shall be restarted, with the id of its present start and the reason, if any.
 
         Raises:
-            UnavailableError: Its machine is not there or does not answer.
-            RefusedError: It is suspended, or another operation works on it. In both cases nothing was changed.
+            UnavailableError: Its machine does not answer.
+            RefusedError: It is suspended, its machine is gone, or another operation works on it. In all these cases
+                nothing was changed.
         """
         async with self.opener.eligible(user_text, RestartIntent) as instance:
             machine = await self.client.machine(instance)
             if machine is None:
-                raise UnavailableError(
-                    f"JustAVPS lists no machine {instance.machine_name}", hint=Hint(("provision", user_text))
-                )
+                is_backed_up = self.registry.backups.is_backed_up(instance.id)
+                raise refusals.unreachable(Observation(instance, None, is_backed_up=is_backed_up))
             before = await self.client.gateways.invocation(MachineId(machine.id))
             return self.opener.open(instance, RestartIntent(user=user_text, before=before, reason=reason.strip()))
 
@@ -160,7 +161,7 @@ class InstanceRequests:
         async with self.opener.eligible(user_text, ConfigureIntent) as instance:
             observation = await self.client.observe(instance.id)
             if observation.machine is None or observation.node is None:
-                raise refusals.machine_silent(instance)
+                raise refusals.unreachable(observation)
             held = self.registry.instance_secrets.settings(instance.id)
             wanted = patch(held) if patch else self.registry.instance_secrets.settings_before(instance.id)
             if wanted is None:
@@ -270,7 +271,7 @@ class InstanceRequests:
         answers = observation.machine is not None and observation.node is not None
         held = await self.client.bytes_in_use(observation.machine.id) if answers and observation.machine else None
         if held is None:
-            raise refusals.machine_silent(instance)
+            raise refusals.unreachable(observation)
         if held > room * GB:
             raise RefusedError(
                 f"{instance.title} has {held / GB:.1f} GB of data; plan {plan} has room for {room} GB",

@@ -25,7 +25,7 @@ def decide(seen: Observation, *, payload_digest: str) -> Step | Done | Refused:
     if instance.status is InstanceStatus.TERMINATED:
         return Refused(refusals.terminated(instance))
     if seen.machine is None or seen.node is None:
-        return Refused(refusals.unreachable(instance))
+        return Refused(refusals.unreachable(seen))
     step = next_step(seen, seen.machine, seen.node, payload_digest=payload_digest)
     return step or Done(f"the agent of {instance.title} has these settings and is healthy")
 

@@ -44,7 +44,7 @@ def decide(seen: RestartState, *, before: str) -> Step | Done | Refused:
     """
     machine, instance = seen.observation.machine, seen.observation.instance
     if machine is None or seen.observation.node is None:
-        return Refused(refusals.unreachable(instance))
+        return Refused(refusals.unreachable(seen.observation))
     if not seen.invocation or seen.invocation == before:
         return RestartGateway(machine.id)
     if seen.observation.gateway is not GatewayHealth.OK:

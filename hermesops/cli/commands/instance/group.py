@@ -138,9 +138,11 @@ def list_(
         cell=registry.cells.get(parse_cell(cell)).name if cell else None,
         terminated=everything,
     )
-    columns = ("user", "plan", "status", "cell", "machine_name", "created_at")
+    ends = ("ends_at",) if any(map(shapes.is_ending, rows)) else ()
+    columns = ("user", "plan", "status", *ends, "cell", "machine_name", "created_at")
+    shape = shapes.instance if is_json() else shapes.instance_line
     empty = advice("no instances;", ("provision", "USER", "--plan", "light"), "makes one")
-    table("instance-list", "instances", columns, [shapes.instance(row) for row in rows], empty)
+    table("instance-list", "instances", columns, [shape(row) for row in rows], empty)
 
 
 @app.command()
@@ -151,6 +153,7 @@ def show(user: User) -> None:
     """
     from hermesops.app.services.fleet_health import observed_health
     from hermesops.app.services.trends import trends_of
+    from hermesops.instances.suspension import suspension_of
 
     composed, instance = find_instance(user)
     asked_at = composed.registry.now()
@@ -163,9 +166,12 @@ def show(user: User) -> None:
             trends.cancel()
 
     seen, trends = context.run_connected(composed, work)
-    data = shapes.observation(seen, observed_health(composed.registry, seen))
+    since = suspension_of(composed.registry.operations.list(instance_id=instance.id))
+    suspended = shapes.suspension(seen.instance, since)
+    data = {**shapes.observation(seen, observed_health(composed.registry, seen)), **suspended}
     shown = {"instance": data, "trends": trends_view.shape(trends)}
-    result("instance", shown, [*shapes.fields(data), *trends_view.lines(trends)])
+    lines = {**data, **shapes.instance_line(seen.instance), **shapes.suspension_line(suspended)}
+    result("instance", shown, [*shapes.fields(lines), *trends_view.lines(trends)])
 
 
 @app.command()

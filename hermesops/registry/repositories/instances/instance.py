@@ -187,6 +187,13 @@ class InstanceRepository(Repository):
                 )
             return instance_of(connection.execute(ALL.where(is_it)).one())
 
+    def list_ending(self) -> tuple[Instance, ...]:
+        """Instances whose termination is scheduled, the first to end first."""
+        with self._database.reading() as connection:
+            is_meant = sa.and_(LIVING, instance_details.c.grace_until.is_not(None))
+            query = ALL.where(is_meant).order_by(instance_details.c.grace_until)
+            return tuple(map(instance_of, connection.execute(query)))
+
     def past_grace(self) -> tuple[Instance, ...]:
         """Instances whose scheduled termination is due, by the registry's clock."""
         with self._database.reading() as connection:

@@ -6,12 +6,13 @@ import pytest
 
 from hermesops.app.services import alerts as service
 from hermesops.app.services.alerts import Alerts, Steps
-from tests.support.fakes.monitoring import Answer, alert, fake_monitoring
+from tests.support.fakes.monitoring import Answer, alert, fake_monitoring, silence
 
 if TYPE_CHECKING:
     from hermesops.registry import Registry
 
 LISTED, HOLD = "GET /alertmanager/api/v2/alerts", "GET /prometheus/api/v1/alerts"
+SILENCES = "GET /alertmanager/api/v2/silences"
 WATCHDOG = alert("Watchdog", severity="none")
 OPEN = [alert("Over", cell="cell1"), alert("Holds", cell="cell1"), alert("Gone"), WATCHDOG]
 
@@ -57,3 +58,20 @@ async def test_an_alert_is_ending_once_its_condition_is_over(
         assert [one.path for one in monitoring.asked] == [LISTED.split()[1], HOLD.split()[1]]
         monitoring.answers[LISTED] = Answer([])
         assert await alerts.list() == ()
+
+
+async def test_an_acknowledged_alert_is_shown_with_who_works_on_it_and_a_silenced_one_is_not() -> None:
+    both = alert("Both", silenced=("ack", "known"))
+    hidden = alert("Hidden", silenced=("ack",))
+    hidden["status"]["inhibitedBy"] = ["another"]
+    fired = [alert("Acked", silenced=("ack",)), alert("Silenced", silenced=("known",)), both, hidden, alert("Gone")]
+    fired[-1]["status"]["silencedBy"] = ["ended"]
+    async with fake_monitoring() as monitoring:
+        made = [silence("ack", comment="acknowledged: at it"), silence("known")]
+        monitoring.answers |= {LISTED: Answer(fired), HOLD: prometheus(), SILENCES: Answer(made)}
+        alerts = Alerts(cast("Registry", None), monitoring.client, lambda _: Steps.NONE)
+        [shown] = await alerts.list()
+        assert (shown.alert.name, shown.acknowledged and shown.acknowledged.id) == ("Acked", "ack")
+        everything = {one.alert.name: one.acknowledged for one in await alerts.list(everything=True)}
+        assert [name for name, found in everything.items() if found] == ["Acked"]
+        assert len(everything) == 5

@@ -39,6 +39,7 @@ def test_an_alert_for_programs() -> None:
         "runbook": "gateway-down",
         "labels": {"alertname": "GatewayDown", "instance_id": "i-1", "cell": "cell1"},
         "silenced_by": [],
+        "acknowledged": None,
         "next": OPEN.next,
     }
 
@@ -74,6 +75,19 @@ def test_whether_anybody_is_told_and_whether_it_is_over(
 ) -> None:
     alert = replace(FOUND, silenced_by=silenced, inhibited_by=inhibited)
     assert view.state_of(replace(OPEN, alert=alert, ending=ending)) == state
+
+
+def test_an_acknowledged_alert_says_who_works_on_it_why_and_until_when() -> None:
+    alert = replace(FOUND, silenced_by=("s-1",))
+    made = Silence("s-1", "active", (), NOW, NOW + timedelta(hours=2), "root@vm\x1b[2J", "acknowledged: me\nhere")
+    one = replace(OPEN, alert=alert, acknowledged=made)
+    assert view.alert(one, NOW)["acknowledged"] == {
+        "by": "root@vm\x1b[2J",
+        "reason": "me\nhere",
+        "until": "2026-01-02T05:04:05+00:00",
+    }
+    assert view.alert(one, NOW)["state"] == "acknowledged"
+    assert view.alert_row(one, NOW)["state"] == ("acknowledged by root@vm\\x1b[2J: me here until 01-02 05:04 UTC")
 
 
 def test_a_silence_with_its_matchers() -> None:

@@ -1,5 +1,6 @@
 """Shapes of JSON are an interface: a field that goes, or changes its meaning, raises their version."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,6 +11,7 @@ from hermesops.cli.views import shapes
 from hermesops.errors import Hint, RefusedError
 from hermesops.instances.observation import MachineState, Observation
 from hermesops.instances.requests.bulk import ProvisionRequest, ProvisionResult
+from hermesops.instances.suspension import Suspension
 from hermesops.justavps.wire import MachineStatus
 from hermesops.model.check import Check, Verdict
 from hermesops.model.health import Condition, GatewayHealth, Judgement, NodeState
@@ -21,6 +23,7 @@ from hermesops.model.plan import Plan
 from hermesops.model.stack import Change, ChangeKind, StateVersion
 from hermesops.secrets.catalog import API_KEY
 from hermesops.secrets.store import SecretState
+from tests.support.fakes.instances import ADA
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 INSTANCE = Instance(
@@ -47,6 +50,7 @@ SHAPE = {
     "epoch": 1,
     "created_at": "2026-01-02T03:04:05+00:00",
     "last_heartbeat": None,
+    "ends_at": None,
 }
 
 
@@ -212,3 +216,21 @@ def test_a_secret_is_shown_without_its_text() -> None:
         "purpose": "opens JustAVPS's API",
     }
     assert shapes.held_secret(SecretState(API_KEY, "x", is_there=False, changed_at=None), AT)["age"] is None
+
+
+def test_an_agent_whose_termination_is_scheduled_is_ending_and_says_what_cancels_that() -> None:
+    until = datetime(2026, 12, 5, 4, 24, tzinfo=UTC)
+    asleep = replace(ADA, status=InstanceStatus.SUSPENDED)
+    rows = {"ending": replace(asleep, grace_until=until), "suspended": asleep, "running": ADA}
+    assert [shapes.instance_line(row)["status"] for row in rows.values()] == list(rows)
+    assert shapes.instance(rows["ending"])["status"] == "suspended", "JSON keeps the field's four values"
+    assert shapes.instance(rows["ending"])["ends_at"] == "2026-12-05T04:24:00+00:00"
+    told = {name: shapes.suspension(row, Suspension(until, "left us")) for name, row in rows.items()}
+    assert str(told["ending"]["undo"]) == "hermesops instance terminate ada --undo"
+    assert (str(told["suspended"]["undo"]), told["suspended"]["suspended_reason"]) == (
+        "hermesops instance resume ada --reason WHY",
+        "left us",
+    )
+    assert told["running"] == {}
+    ended = replace(rows["ending"], status=InstanceStatus.TERMINATED)
+    assert shapes.instance_line(ended)["status"] == "terminated"
