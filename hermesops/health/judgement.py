@@ -73,6 +73,7 @@ class HealthFacts:
         heartbeat_age_s: Of the last heartbeat; ``None`` where none ever came.
         node_problem: Why hermes-node, asked just now, is not this instance's; empty when it is, or was not asked.
         is_unanswered: Whether hermes-node was asked just now and did not answer.
+        unread_s: Seconds for which nobody has read heartbeats, infinite for ever: those missed since count for nothing.
     """
 
     machine: MachineFact | None = None
@@ -80,6 +81,11 @@ class HealthFacts:
     heartbeat_age_s: float | None = None
     node_problem: str = ""
     is_unanswered: bool = False
+    unread_s: float = 0.0
+
+    def is_missed(self, beat: float) -> bool:
+        """Whether heartbeats were missed while somebody read them."""
+        return beat - self.unread_s > SILENT_S
 
 
 def judge(facts: HealthFacts) -> Judgement:
@@ -96,7 +102,7 @@ def judge(facts: HealthFacts) -> Judgement:
         _of_machine(facts.machine, min(signs_of_life, default=math.inf))
         or (Judgement(Condition.DOWN, (facts.node_problem,)) if facts.node_problem else None)
         or (_of_agent(facts, answers, beat) if answers else _of_silence(facts, beat))
-        or Judgement(Condition.UNKNOWN, _why_unknown(facts.machine, beat))
+        or Judgement(Condition.UNKNOWN, _why_unknown(facts, beat))
     )
     if found.condition is Condition.HEALTHY and doubts:
         return Judgement(Condition.UNKNOWN, (*doubts, *found.reasons))
@@ -127,7 +133,7 @@ def _of_agent(facts: HealthFacts, answers: Sequence[AgentFact], beat: float | No
     turns = [one for one in answers if one.turn is not TurnOutcome.NOT_TAKEN]
     if turns and turns[0].turn is TurnOutcome.FAILED:
         problems.append(f"its last turn failed, {ago(turns[0].age_s)}")
-    if beat is not None and beat > SILENT_S:
+    if beat is not None and facts.is_missed(beat):
         problems.append(f"{_missed(beat)}, though it answered {ago(newest.age_s)}")
     if facts.is_unanswered:
         problems.append(f"{_UNANSWERED}, though its gateway answered {ago(newest.age_s)}")
@@ -138,18 +144,22 @@ def _of_agent(facts: HealthFacts, answers: Sequence[AgentFact], beat: float | No
 
 def _of_silence(facts: HealthFacts, beat: float | None) -> Judgement | None:
     """Judge without a recent answer of a gateway."""
-    if beat is not None and beat > SILENT_S:
+    if beat is not None and facts.is_missed(beat):
         return Judgement(Condition.SILENT, (_missed(beat), *([_UNANSWERED] if facts.is_unanswered else [])))
     if not facts.is_unanswered:
         return None
-    if beat is not None:
+    if beat is not None and beat <= SILENT_S:
         return Judgement(Condition.DEGRADED, (f"{_UNANSWERED}, though a heartbeat came {ago(beat)}",))
     return Judgement(Condition.SILENT, (_UNANSWERED,))
 
 
-def _why_unknown(machine: MachineFact | None, beat: float | None) -> tuple[str, ...]:
+def _why_unknown(facts: HealthFacts, beat: float | None) -> tuple[str, ...]:
+    machine = facts.machine
     reasons = [f"no answer of its gateway in the last {ANSWER_S:.0f} s is recorded"]
-    if beat is not None:
+    if beat is not None and beat > SILENT_S:
+        looked = f"looked {ago(facts.unread_s)}" if math.isfinite(facts.unread_s) else "is not known to have looked"
+        reasons.append(f"heartbeats are read by no monitor: the last one {looked}, its last heartbeat came {ago(beat)}")
+    elif beat is not None:
         reasons.append(f"a heartbeat came {ago(beat)} without a word on its gateway: runbook metrics-incomplete")
     if machine is None:
         reasons.append("JustAVPS was never asked")

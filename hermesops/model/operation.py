@@ -213,6 +213,7 @@ class BackgroundWork:
         is_attended: Whether a process works on another operation: then these only wait for their turn.
         monitor: The monitor that acts; empty for none.
         backups_at: When a process last worked on the job ``backups``; ``None`` for never.
+        monitor_at: When a monitor last was there, which alone reads heartbeats; ``None`` for never.
     """
 
     waiting: int
@@ -220,6 +221,7 @@ class BackgroundWork:
     is_attended: bool
     monitor: str
     backups_at: datetime | None
+    monitor_at: datetime | None = None
 
 
 def background_work(rows: Iterable[LeasedWork], now: datetime) -> BackgroundWork:
@@ -234,6 +236,7 @@ def background_work(rows: Iterable[LeasedWork], now: datetime) -> BackgroundWork
         any(row.created_at and row.is_held(now) for row in rows),
         monitor.holder if monitor and monitor.is_held(now) else "",
         min(backups.until, now) if backups and backups.until else None,
+        min(monitor.until, now) if monitor and monitor.until else None,
     )
 
 

@@ -11,6 +11,7 @@ from hermesops.model.fleet import MachineObservation
 from hermesops.model.health import Condition, GatewayHealth, NodeState
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.operation import MONITOR_SUBJECT
 from hermesops.registry import Registry
 from tests.support.real.registries import TurnedClock, placed
 
@@ -35,6 +36,11 @@ def beat(registry: Registry, instance: Instance) -> None:
     registry.fleet.record_heartbeats({instance.id: registry.now()})
 
 
+def watched(registry: Registry) -> None:
+    """A monitor is there now, and reads heartbeats."""
+    registry.leases.take(MONITOR_SUBJECT, "monitor", over="monitor")
+
+
 def conditions(registry: Registry) -> dict[InstanceId, str]:
     return {one: judgement.condition.value for one, judgement in fleet_health(registry).judgements.items()}
 
@@ -56,6 +62,8 @@ def test_instances_that_should_run_are_judged_by_what_is_recorded(registry: Regi
     clock.turn(60)
     assert conditions(registry)[ada.id] == "healthy"
     clock.turn(31)
+    assert conditions(registry) == {ada.id: "unknown", bob.id: "down", cleo.id: "unknown"}, "nobody listened"
+    watched(registry)
     assert conditions(registry) == {ada.id: "unknown", bob.id: "down", cleo.id: "silent"}
     clock.turn(600)
     assert conditions(registry)[bob.id] == "unknown", "what was listed ten minutes ago was taken for now"
@@ -76,7 +84,23 @@ def test_what_a_machine_says_of_its_gateway_counts_as_long_as_its_heartbeat(
     assert conditions(registry) == {ada.id: "unknown"}
     registry.fleet.record_reported({ada.id: GatewayHealth.OK})
     clock.turn(91)
+    watched(registry)
     assert conditions(registry) == {ada.id: "silent"}
+
+
+def test_heartbeats_that_no_monitor_could_read_are_not_missed(registry: Registry, clock: TurnedClock) -> None:
+    ada, bob = (running(registry, user) for user in ("ada", "bob"))
+    beat(registry, bob)
+    clock.turn(91)
+    beat(registry, ada)
+    watched(registry)
+    assert conditions(registry)[bob.id] == "silent"
+    clock.turn(12 * 60)
+    assert conditions(registry) == {ada.id: "unknown", bob.id: "silent"}, "what was missed before stays missed"
+    why = fleet_health(registry).judgements[ada.id].reasons
+    assert (
+        "heartbeats are read by no monitor: the last one looked 11 min ago, its last heartbeat came 12 min ago" in why
+    )
 
 
 def test_an_instance_that_is_asked_is_judged_by_its_answer_and_by_what_is_recorded(
@@ -107,6 +131,7 @@ def test_an_instance_that_is_asked_is_judged_by_its_answer_and_by_what_is_record
     well = observed_health(registry, seen)
     assert well is not None
     assert well.condition is Condition.HEALTHY, "an older answer outweighed the one of now"
+    watched(registry)
     late = observed_health(
         registry, replace(seen, instance=replace(ada, last_heartbeat=registry.now() - timedelta(hours=1)))
     )

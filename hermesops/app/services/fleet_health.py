@@ -1,5 +1,6 @@
 """The health of instances from what the registry has recorded; nobody is asked."""
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -65,6 +66,7 @@ def fleet_health(registry: "Registry") -> FleetHealth:
     cells, listed_at, now = registry.fleet.tally_cells(), registry.observations.listed_at(), registry.now()
     samples = registry.health_samples.list_all(since=_oldest(now))
     listed_s = None if listed_at is None else age_of(listed_at, now)
+    unread_s = _unread_s(registry, now)
     judge_once = cache(judge)  # thousands have the same facts where nothing but their machines was listed
     judgements = {
         one.id: judge_once(
@@ -72,6 +74,7 @@ def fleet_health(registry: "Registry") -> FleetHealth:
                 None if listed_s is None else MachineFact(one.machine_status, listed_s),
                 (*_reported(one, now), *agent_facts(samples.get(one.id, ()), now)),
                 _heartbeat_s(one.last_heartbeat, now),
+                unread_s=unread_s,
             )
         )
         for cell in cells
@@ -97,6 +100,7 @@ def observed_health(registry: "Registry", seen: "Observation") -> Judgement | No
             _heartbeat_s(instance.last_heartbeat, now),
             node_problem=_node_problem(seen),
             is_unanswered=is_up and seen.node is None,
+            unread_s=_unread_s(registry, now),
         )
     )
 
@@ -148,6 +152,14 @@ def fleet_selector(registry: "Registry", where: str) -> Selector:
 
 def _oldest(now: datetime) -> datetime:
     return now - timedelta(seconds=ANSWER_S)
+
+
+def _unread_s(registry: "Registry", now: datetime) -> float:
+    """Seconds for which nobody has read heartbeats: only a monitor records them."""
+    work = registry.operations.background()
+    if work.monitor:
+        return 0.0
+    return math.inf if work.monitor_at is None else max(0.0, age_of(work.monitor_at, now))
 
 
 def _heartbeat_s(at: datetime | None, now: datetime) -> float | None:

@@ -295,3 +295,22 @@ def test_ages_in_words(age_s: float, words: str) -> None:
 
 def test_an_age_is_negative_in_the_future() -> None:
     assert age_of(NOW + timedelta(seconds=7), NOW) == -7.0
+
+
+def test_heartbeats_that_nobody_read_are_not_missed() -> None:
+    beat = 12 * 60.0
+    cases = {
+        "a monitor reads them": (HealthFacts(READY, (), beat), Condition.SILENT),
+        "none has read them since": (HealthFacts(READY, (), beat, unread_s=beat - SILENT_S), Condition.UNKNOWN),
+        "missed before": (HealthFacts(READY, (), beat, unread_s=beat - SILENT_S - 1), Condition.SILENT),
+        "never read": (HealthFacts(READY, (), beat, unread_s=math.inf), Condition.UNKNOWN),
+        "asked just now": (HealthFacts(READY, (), beat, unread_s=math.inf, is_unanswered=True), Condition.SILENT),
+        "answered": (HealthFacts(READY, (OK,), beat, unread_s=math.inf), Condition.HEALTHY),
+    }
+    for name, (facts, condition) in cases.items():
+        assert judge(facts).condition is condition, name
+    why = judge(HealthFacts(READY, (), beat, unread_s=11 * 60.0)).reasons
+    assert (
+        why[1]
+        == "heartbeats are read by no monitor: the last one looked 11 min ago, its last heartbeat came 12 min ago"
+    )
