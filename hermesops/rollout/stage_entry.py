@@ -89,6 +89,8 @@ def _rehearsal(observation: RolloutObservation, *, is_promoted: bool) -> Obstacl
 
 
 def _soak(observation: RolloutObservation, judgement: Judgement, stage: int) -> Obstacles:
+    # A stage of few targets may have none of its own: then those of one before it soak.
+    stage = max((one.stage + 1 for one in observation.targets if one.stage < stage), default=stage)
     ends = observation.soak_ends()
     if ends and ends > observation.now:
         left = (ends - observation.now).total_seconds()

@@ -9,7 +9,7 @@ from functools import partial
 from hermesops import waiting
 from hermesops.app.adapters.rollout_alerts import RolloutAlerts
 from hermesops.app.adapters.rollout_health import RolloutHealth
-from hermesops.app.adapters.rollout_store import RolloutRows
+from hermesops.app.adapters.rollout_store import RolloutRows, start_of
 from hermesops.app.container_parts.narration import warn
 from hermesops.app.services.rollout_commands import check_approval
 from hermesops.app.services.rollout_requests import RolloutRequests
@@ -31,7 +31,7 @@ from hermesops.rollout.events import Recorded, RolloutStarted, to_row
 from hermesops.rollout.gates.hooks import AllowedHooks, ask_hook
 from hermesops.rollout.plan.admission import refuse_spec
 from hermesops.rollout.plan.batches import batches_of
-from hermesops.rollout.plan.requests import RolloutRequest
+from hermesops.rollout.plan.requests import RolloutRequest, continued
 from hermesops.rollout.ports import Machines
 from hermesops.rollout.runner import Runner
 from hermesops.rollout.webhooks import WebHook
@@ -107,6 +107,8 @@ class Rollouts:
         release = await in_db_thread(requests.find_release, request)
         await self._end_stale_operations()
         if found := await in_db_thread(requests.find_unfinished, release, request):
+            began = await in_db_thread(start_of, self.registry, found.id)
+            self.report(continued(found, began.who or found.who, request))
             return found
         if request.action is Action.SLOT:
             await in_db_thread(requests.refuse_damaged, release)

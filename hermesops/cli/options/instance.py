@@ -1,6 +1,7 @@
 """Options of commands about one instance, and how they run the operation that changes it, here or by the workers."""
 
 import math
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,6 +46,9 @@ Wait = Annotated[
         show_default=False,
     ),
 ]
+_EVERY_S = 0.5
+"""Seconds between two attempts to open an operation."""
+
 _AGAIN = Hint("the same command again later, or with --wait 10m;", ("operation", "list"), "shows what is under way")
 
 
@@ -106,7 +110,7 @@ def run_operation(
 
     async def work(session: "Runtime") -> "tuple[Operation, str]":
         try:
-            operation = await _begun(session, begin, wait_s)
+            operation = await begun(session, begin, wait_s)
         except LeaseHeldError as held:
             raise held if wait is None else LeaseHeldError(held.message, hint=_AGAIN, holder=held.holder) from None
         return operation, await run_or_leave(session.operations, operation, no_wait=no_wait)
@@ -114,26 +118,26 @@ def run_operation(
     return context.run_connected(composed, work)
 
 
-async def _begun(session: "Runtime", begin: "Begin", wait_s: float) -> "Operation":
+async def begun(session: "Runtime", begin: "Begin", wait_s: float) -> "Operation":
     """Open the operation, once no other process works on the instance.
 
     Raises:
-        LeaseHeldError: One does, and ``wait_s`` is 0.
-        UnavailableError: One still does after ``wait_s``.
+        LeaseHeldError: One still does after ``wait_s``.
     """
     from hermesops import waiting
     from hermesops.model.operation import LeaseHeldError
 
-    async def attempt() -> "Operation | waiting.Pending[Operation]":
+    ends, told = time.monotonic() + wait_s, ""
+    while True:
         try:
             return await begin(session)
         except LeaseHeldError as held:
-            if wait_s == 0:
+            if time.monotonic() >= ends:
                 raise
-            return waiting.Pending(held.message)
-
-    what = "the end of other work"
-    return await waiting.until(attempt, what=what, timeout_s=wait_s, every_s=0.5, report=say)
+            if held.message != told:
+                told = held.message
+                say(f"waits: {told}")
+        await waiting.pause(_EVERY_S)
 
 
 async def run_or_leave(operations: "Operations", operation: "Operation", *, no_wait: bool) -> str:

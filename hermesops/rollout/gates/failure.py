@@ -94,7 +94,7 @@ def weigh(overall: Tally, stage: Tally, gate: FailureGate, *, is_over: bool = Fa
     ratio, stage_ratio = bounds.ratio(overall), bounds.ratio(stage)
     result, why = _verdict(overall, stage, gate, bounds)
     if is_over and result is not GateResult.FAIL and is_lost(stage):
-        result, why = GateResult.FAIL, f"all that were tried in this stage failed: {stage.failed} of {stage.touched}"
+        result, why = GateResult.FAIL, f"every agent of this stage failed ({stage.failed} of {stage.touched})"
     return FailureGateAnswer(result, why, overall, stage, ratio, stage_ratio, bounds)
 
 

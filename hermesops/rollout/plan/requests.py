@@ -1,5 +1,6 @@
 """An operator's request of a rollout; its instances, and the unfinished rollout that it continues. Pure."""
 
+import shlex
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -78,6 +79,56 @@ def find_same(unfinished: Iterable[tuple[Rollout, str]], release: ReleaseId, req
     """
     wanted = (release, request.action, request.where)
     return next((one for one, where in unfinished if (one.release, one.action, where) == wanted), None)
+
+
+_OPTIONS = {
+    "stages": "--stages",
+    "max_unavailable": "--max-unavailable",
+    "most_unavailable": "--at-once",
+    "settle_s": "--settle",
+    "soak_s": "--soak",
+    "confirm_s": "--confirm-within",
+    "drain_s": "--drain",
+    "defer_s": "--defer",
+    "windows": "--window",
+    "on_halt": "--on-halt",
+    "drill": "--drill",
+    "two_person_above": "--two-person-above",
+    "emergency": "--emergency",
+    "despite_alerts": "--despite-alerts",
+}
+"""Options by what they set, as ``rollout start`` has them; of gates only that they differ is told."""
+
+
+def continued(begun: Rollout, who: str, request: RolloutRequest) -> str:
+    """That a request continues a rollout, and with which options that goes on where the request has others.
+
+    Args:
+        who: Who began it.
+    """
+    words = f"goes on with rollout {begun.id} of {who}, begun {begun.created_at:%Y-%m-%d %H:%M} UTC"
+    spec, wanted = begun.spec, request.spec
+    if spec.drill is DrillPolicy.IF_POSSIBLE:
+        wanted = request.spec_with(pool=False)
+    others = [
+        f"{option} {_typed(name, getattr(spec, name))}"
+        for name, option in _OPTIONS.items()
+        if getattr(spec, name) != getattr(wanted, name)
+    ]
+    others += ["its own gates"] if spec.gates != wanted.gates else []
+    return f"{words} with {', '.join(others)}: the options of this command do not count" if others else words
+
+
+_SHARES = frozenset({"stages", "max_unavailable"})
+
+
+def _typed(name: str, value: object) -> str:
+    """A value of a spec as its option takes it."""
+    if isinstance(value, tuple):
+        return ",".join(_typed(name, one) for one in value) or "none"
+    if isinstance(value, float):
+        return f"{100 * value:g}%" if name in _SHARES else f"{value:g}{'s' if name.endswith('_s') else ''}"
+    return shlex.quote(str(value)) if value else "none"
 
 
 def find_overlapping(

@@ -66,10 +66,21 @@ def problem_of(rollout: "Rollout", rollout_progress: "RolloutProgress", *, wante
         hint=Hint(
             ("rollout", "status", rollout.id),
             "names them;",
-            ("rollout", "start", rollout.release, "--where", "user=USER"),
+            (*_repeated(rollout), "--where", "user=USER"),
             "tries one again",
         ),
     )
+
+
+def _repeated(rollout: "Rollout") -> tuple[str, ...]:
+    """The command that begins such a rollout."""
+    match rollout.action.value:
+        case "tokens":
+            return ("token", "rotate")
+        case "machine":
+            return ("rollout", "start", rollout.release, "--action", "machine")
+        case _:
+            return ("rollout", "start", rollout.release)
 
 
 def _execute(

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from hermesops.cli import console
 from hermesops.cli.views.rollout import progress as progress_view
-from hermesops.node.untrusted.foreign_text import unbroken
+from hermesops.node.untrusted.foreign_text import quoted, unbroken
+from hermesops.rollout.reports.progress import NOTIFIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,7 +36,9 @@ class PlainView:
 
     def report(self, line: str) -> None:
         """Show narration of the runner; a line that repeats the last one is left out."""
-        what = line.partition(": ")[2] or line  # without how far the rollout was then
+        what = _without_place(line)
+        if what.startswith(NOTIFIES):
+            return
         if not self._told or what != self._told[-1]:
             console.say(unbroken(line))
         self._told.append(what)
@@ -51,7 +54,7 @@ class PlainView:
         news = change_lines(target for target in targets if self._seen.get(target.id) is not target.state)
         self._seen = {target.id: target.state for target in targets}
         if rollout.state.value != self._state:
-            news.append(f"the rollout is {rollout.state.replace('_', ' ')}: {rollout.reason}")
+            news.append(_state_line(records))
             self._state = rollout.state.value
         for what in news:
             if what not in self._told:
@@ -69,6 +72,8 @@ class LiveView:
 
     def report(self, line: str) -> None:
         """Show narration of the runner; a line that repeats the last one is left out."""
+        if _without_place(line).startswith(NOTIFIES):
+            return
         if not self._told or line != self._told[-1]:
             self._told.append(line)
         self._draw()
@@ -97,6 +102,24 @@ class LiveView:
         return progress_view.screen(
             self._records, rollout_progress, list(self._told), width=size.width, height=size.height - 1
         )
+
+
+def _without_place(line: str) -> str:
+    """A line of narration without how far the rollout was then."""
+    return line.partition(": ")[2] or line
+
+
+def _state_line(records: "Records") -> str:
+    """What the rollout does from now on, by whom and why."""
+    from hermesops.model.rollout import RolloutState
+    from hermesops.rollout.events import StateChanged
+
+    rollout = records.rollout
+    if rollout.state is RolloutState.PENDING:
+        return f"begun by {rollout.who}: {quoted(rollout.reason)}"
+    changed = records.newest(StateChanged)
+    who = f" by {changed.event.who}" if changed and changed.event.who else ""
+    return f"the rollout is {rollout.state.replace('_', ' ')}{who}: {rollout.reason}"
 
 
 View = PlainView | LiveView

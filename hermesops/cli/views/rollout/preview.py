@@ -67,8 +67,8 @@ def preview_lines(ahead: "RolloutPreview", closed: str, held: str) -> list[str]:
         batches = "+".join(map(str, stage.batches[:8])) + ("+…" if len(stage.batches) > 8 else "")  # noqa: PLR2004 - a line
         two = ", needs a second operator" if stage.two_people else ""
         lines.append(
-            f"stage {stage.number}: {batches} = {stage.after} by its end, {stage.strata} of {stage.of} kinds, "
-            f"blast radius {stage.blast_radius:g}{two}, {span(stage.seconds)}"
+            f"stage {stage.number}: batches of {batches}, {stage.after} of {len(ahead.targets)} instances by its end, "
+            f"{stage.strata} of {stage.of} kinds, blast radius {stage.blast_radius:g}{two}, about {span(stage.seconds)}"
         )
     lines += [f"first: {', '.join(target.facts.user for target in ahead.canaries[:10])}"]
     lines += [

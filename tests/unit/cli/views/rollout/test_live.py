@@ -13,8 +13,9 @@ from hermesops.cli import console as terminal
 from hermesops.cli.views.rollout.live import LiveView, PlainView, view
 from hermesops.model.ids import InstanceId
 from hermesops.model.rollout import Progress, RolloutState, RolloutTarget, TargetState
-from hermesops.rollout.events import BatchBegun, Recorded
+from hermesops.rollout.events import BatchBegun, Recorded, StateChanged
 from hermesops.rollout.ports import Records
+from hermesops.rollout.reports.progress import NOTIFIES
 from tests.support.fakes.terminal import Terminal
 from tests.support.rollouts.rows import AT, NEW, ROLLOUT, target_of
 
@@ -169,3 +170,30 @@ def test_a_terminal_that_cannot_be_drawn_on_gets_lines(monkeypatch: pytest.Monke
 def test_quiet_shows_nothing_even_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terminal._mode, "quiet", True)
     assert kind_of_view(monkeypatch, "xterm-256color") == (PlainView, "")
+
+
+def test_what_a_rollout_does_is_told_with_who_said_so_and_no_word_of_its_web_hook(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    waiting = with_states(TargetState.WAITING)
+    rollout, at = waiting.rollout, waiting.rollout.created_at
+    pausing = StateChanged(RolloutState.RUNNING, RolloutState.PAUSED, "look", "root@vm", "pause")
+    seen = PlainView()
+    seen.show(replace(waiting, rollout=replace(rollout, state=RolloutState.PENDING, reason="second")))
+    seen.report(f"not started, 0 of 1 healthy: {NOTIFIES}the rollout is running")
+    paused = replace(rollout, state=RolloutState.PAUSED, reason="look")
+    seen.show(replace(waiting, rollout=paused, latest=(Recorded(at, pausing, {}, 7),)))
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        f"not started, 0 of 1 healthy: begun by {rollout.who}: “second”",
+        "not started, 0 of 1 healthy: the rollout is paused by root@vm: look",
+    ]
+
+
+def test_a_stage_without_instances_of_its_own_is_named() -> None:
+    few = replace(RECORDS, targets=tuple(replace(one, stage=2 if one.stage else 0) for one in TARGETS))
+    rows = drawn(100, 30, few)
+    assert [row.split(" [")[0] for row in rows if row.startswith("stage")] == [
+        "stage 1",
+        "stage 2 has no instances of its own",
+        "stage 3",
+    ]
