@@ -6,6 +6,7 @@ from hermesops.errors import BrokenInvariantError, Hint, RefusedError, Unavailab
 from hermesops.instances.observation import Observation
 from hermesops.instances.suspension import Suspension
 from hermesops.justavps.wire import MachineStatus
+from hermesops.model.ids import environment_in_name
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation
 from hermesops.node.untrusted.foreign_text import one_line
@@ -105,7 +106,11 @@ def not_running(
 
 def machine_in_error(name: str, *, hint: Hint | str) -> UnavailableError:
     """The vendor says that a machine is in error."""
-    return UnavailableError(f"JustAVPS says that machine {name} is in error; it may recover by itself", hint=hint)
+    of_local = Hint(hint, ";", ("local", "status"), "says why")
+    return UnavailableError(
+        f"JustAVPS says that machine {name} is in error; it may recover by itself",
+        hint=of_local if environment_in_name(name) == "local" else hint,
+    )
 
 
 def machine_gone(seen: Observation) -> RefusedError:

@@ -195,21 +195,26 @@ def _outcome(seen: PoolObservation) -> str:
     return f"the pool of {seen.cell} is ready: {', '.join(parts)}"
 
 
+def _machines(count: int, plan: str = "") -> str:
+    return f"{count}{f' {plan}' if plan else ''} machine{'' if count == 1 else 's'}"
+
+
 def describe(step: Step, seen: PoolObservation) -> str:
     """The step in a few words."""
     match step:
         case Retire(machines=machines):
             return f"retiring {len(machines)} of the pool of {seen.cell}: {machines[0][1]}"
         case Forget(names=names):
-            return f"forgetting {len(names)} machines of {seen.cell} that are gone"
+            return f"forgetting {_machines(len(names))} of {seen.cell}: gone at JustAVPS"
         case OrderMachines(target=target, count=count):
-            return f"ordering {count} {target.plan} machines for the pool of {seen.cell}"
+            instead = f", instead of one that did not get ready: {seen.lost[-1]}" if seen.lost else ""
+            return f"ordering {_machines(count, target.plan)} for the pool of {seen.cell}{instead}"
         case ApplyCell():
             return f"making and destroying machines in {seen.cell}"
         case Record(machines=recorded):
-            return f"recording {len(recorded)} machines of {seen.cell}"
+            return f"recording {_machines(len(recorded))} of {seen.cell}"
         case MakeReady(names=names):
-            return f"checking and warming up {len(names)} machines of {seen.cell}"
+            return f"checking and warming up {_machines(len(names))} of {seen.cell}"
         case _ as never:
             assert_never(never)
 

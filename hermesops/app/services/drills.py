@@ -52,13 +52,14 @@ async def provision(session: "Runtime", fault: Fault) -> "Instance":
     Raises:
         RefusedError: None is ready.
     """
-    plan = next((one for one in Plan if session.pools.ready(one)), None)
-    if plan is None:
+    ready = next((row for plan in Plan for row in session.pools.ready(plan)), None)
+    if ready is None:
         raise RefusedError(
             "no machine of a warm pool is ready, and a drill breaks no user's",
             hint=Hint(("pool", "refill"), "makes some, with the setting pool_size"),
         )
-    instance, operation = await session.admission.admit(user_of(fault), plan, is_drill=True)
+    # In its region: elsewhere no pool has one, and a machine would be made for the drill.
+    instance, operation = await session.admission.admit(user_of(fault), ready.plan, region=ready.region, is_drill=True)
     await session.operations.run(operation)
     return session.app.registry.instances.get(instance.id)
 

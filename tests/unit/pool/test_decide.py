@@ -146,3 +146,12 @@ def test_a_newcomer_is_given_what_fits_and_has_waited_longest() -> None:
         replace(pooled(7), server_type="pro"),
     ]
     assert ready_for([later, *unfit, fitting], LIGHT, region="hel1") == [fitting, later]
+
+
+def test_a_machine_that_is_ordered_again_says_why_the_one_before_is_not_used() -> None:
+    order = OrderMachines(LIGHT, 1)
+    assert describe(order, sight()) == "ordering 1 light machine for the pool of cell1"
+    assert describe(order, sight(lost=("m-1: no answer",))) == (
+        "ordering 1 light machine for the pool of cell1, instead of one that did not get ready: m-1: no answer"
+    )
+    assert describe(OrderMachines(LIGHT, 2), sight()).startswith("ordering 2 light machines")

@@ -60,7 +60,7 @@ def span(seconds: float) -> str:
 def _summary(records: "Records", rollout_progress: "RolloutProgress") -> list[str]:
     return [
         *_head(records, rollout_progress),
-        *_stage_lines(records, rollout_progress),
+        *_stage_lines(rollout_progress),
         *_gate_lines(rollout_progress.gates),
     ]
 
@@ -104,10 +104,10 @@ def _gate_lines(gates: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _stage_lines(records: "Records", rollout_progress: "RolloutProgress") -> list[str]:
+def _stage_lines(rollout_progress: "RolloutProgress") -> list[str]:
     """All stages, also those without a target of their own: stages before them reach their share of few targets."""
     of_number = {stage.number: stage for stage in rollout_progress.stages}
-    numbers = range(1, max((len(records.rollout.spec.stages), *of_number)) + 1)
+    numbers = range(1, max(of_number, default=0) + 1)
     return [
         _stage_line(of_number[one]) if one in of_number else f"stage {one} has no instances of its own"
         for one in numbers

@@ -8,6 +8,7 @@ import pytest
 
 from hermesops.app.services.tokens import ModelTokens, revoke_model_tokens
 from hermesops.errors import HermesError, RefusedError, UnavailableError
+from hermesops.instances.observation import Observation
 from hermesops.model.instance import Instance, InstanceStatus
 from tests.support.fakes.instances import ADA, READY
 from tests.support.fakes.parts import Leases, part
@@ -23,7 +24,7 @@ class Machine:
         self.handed: list[str] = []
 
     async def observe(self, _instance_id: str) -> Any:  # noqa: ANN401 - stands for an Observation
-        return part(machine=READY if self.node else None, node=self.node)
+        return Observation(ADA, READY, self.node)
 
     async def personalise(self, instance: Instance, machine_id: str, _request: object) -> None:
         self.handed.append(f"{instance.title} on {machine_id}")

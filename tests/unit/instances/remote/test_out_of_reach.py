@@ -5,12 +5,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.instances.observation import Observation
+from hermesops.instances.observation import MachineState, Observation
 from hermesops.instances.workflows import backup, configure, restart, restore
 from hermesops.model.backup import Backup
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Refused
-from tests.support.fakes.instances import ADA
+from tests.support.fakes.instances import ADA, READY
 from tests.support.suite.cases import each_case
 from tests.support.worlds.one_user import MEMORY
 
@@ -27,14 +27,18 @@ DECIDED: dict[str, Callable[[Observation], object]] = {
 
 @each_case("what", DECIDED)
 @each_case(
-    ("instance", "kind"),
-    [(replace(ADA, status=InstanceStatus.SUSPENDED), RefusedError), (ADA, UnavailableError)],
-    ids=["asleep", "silent"],
+    ("instance", "machine", "kind"),
+    [
+        (replace(ADA, status=InstanceStatus.SUSPENDED), None, RefusedError),
+        (ADA, None, RefusedError),
+        (ADA, READY, UnavailableError),
+    ],
+    ids=["asleep", "gone", "silent"],
 )
-def test_what_sleeps_is_refused_and_what_is_only_silent_is_waited_for(
-    what: str, instance: Instance, kind: type[Exception]
+def test_what_sleeps_or_is_gone_is_refused_and_what_is_only_silent_is_waited_for(
+    what: str, instance: Instance, machine: MachineState | None, kind: type[Exception]
 ) -> None:
-    decided = DECIDED[what](Observation(instance, None))
+    decided = DECIDED[what](Observation(instance, machine))
     assert isinstance(decided, Refused)
     assert isinstance(decided.error, kind)
     assert str(decided.error.hint)

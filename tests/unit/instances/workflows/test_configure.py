@@ -48,7 +48,7 @@ def test_a_machine_that_has_the_settings_needs_nothing() -> None:
     ("seen", "error"),
     [
         (Observation(TERMINATED, READY, OURS), RefusedError),
-        (Observation(ADA, None), UnavailableError),
+        (Observation(ADA, None), RefusedError),
         (Observation(ADA, READY), UnavailableError),
         (Observation(ADA, READY, replace(OURS, instance_id=InstanceId("other"))), BrokenInvariantError),
     ],
@@ -206,7 +206,7 @@ async def test_the_way_back_leads_to_the_settings_before() -> None:
     ("world", "reason", "error", "words"),
     [
         (World(), " ", UsageError, "say why"),
-        (World(Observation(ADA, None)), "asked", UnavailableError, "does not answer"),
+        (World(Observation(ADA, None)), "asked", RefusedError, "is gone"),
         (World(Observation(ADA, READY)), "asked", UnavailableError, "does not answer"),
         (World(Observation(TERMINATED, READY, OURS)), "asked", RefusedError, "was terminated"),
     ],

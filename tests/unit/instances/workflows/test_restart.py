@@ -37,7 +37,7 @@ def test_the_next_step_follows_from_the_gateways_start(seen: RestartState, befor
 @pytest.mark.parametrize(
     ("observation", "error"),
     [
-        (Observation(ADA, None), UnavailableError),
+        (Observation(ADA, None), RefusedError),
         (Observation(ADA, READY), UnavailableError),
         (Observation(replace(ADA, status=InstanceStatus.SUSPENDED), READY), RefusedError),
     ],
