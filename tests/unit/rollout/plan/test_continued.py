@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, RolloutId, RolloutState
-from hermesops.model.rollout_spec import DrillPolicy, Gates, Spec
+from hermesops.model.rollout_spec import Action, DrillPolicy, Gates, Spec
 from hermesops.rollout.plan.requests import RolloutRequest, continued
 
 AT = datetime(2026, 1, 2, 4, 30, tzinfo=UTC)
 USUAL = Spec()
-REQUEST = RolloutRequest("0.19.0", "", all_running=True, spec=USUAL, reason="parallel")
+REQUEST = RolloutRequest("0.19.0", "", all_running=True, spec=USUAL, action=Action.SLOT, reason="parallel")
 
 
 def told(spec: Spec, request: RolloutRequest = REQUEST) -> str:
