@@ -1,6 +1,7 @@
 """Clients of AWS's API, or of what speaks like it: calls bounded in time and size, and its errors as ours."""
 
 import contextlib
+import io
 from collections.abc import Callable, Iterator
 from functools import partial
 from http import HTTPStatus
@@ -142,6 +143,7 @@ def bound_answers(client: Any, whom: str = STORE) -> None:  # noqa: ANN401 - the
         try:
             # The body is read once here; botocore.awsrequest then finds it there.
             answer._content = blocking.read(answer.raw, whom=whom, largest=_LARGEST)  # noqa: SLF001
+            answer.raw = io.BytesIO(answer._content)  # noqa: SLF001 - an object's content is read from here
         except HTTPError as error:
             raise ResponseStreamingError(error=error) from error
         return answer

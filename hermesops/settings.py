@@ -83,7 +83,9 @@ class RegistrySettings(_Section):
     key_file: Path | None = Field(
         None, description="Key that encrypts secrets in the registry; empty: keys/registry.key, made on first use"
     )
-    copies: int = Field(14, ge=1, le=10_000, description="Copies of an SQLite registry to keep, daily and others")
+    copies: int = Field(
+        14, ge=1, le=10_000, description="Copies of an SQLite registry to keep of each kind: hourly, daily, others"
+    )
 
 
 class PulumiSettings(_Section):

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from hermesops.app.services.environment_checks import EnvironmentChecks
     from hermesops.app.services.platform import PlatformStack
     from hermesops.app.services.recovery import Orphans, RegistryRebuild
+    from hermesops.app.services.registry_copies import RegistryCopies
     from hermesops.app.services.relay import RelayService
     from hermesops.app.services.rollbacks import Rollbacks
     from hermesops.app.services.secrets import SecretChanges
     from hermesops.app.services.world_purge import WorldPurge
     from hermesops.identity.signatures import Signers
     from hermesops.justavps import Client
+    from hermesops.model.ids import InstanceId
     from hermesops.pki.callers import Callers
 
 
@@ -135,7 +137,12 @@ class Container(Unconnected):
         from hermesops.app.services.recovery import Orphans, read_identities
 
         read = partial(read_identities, client, lambda: self.router_keys)
-        return Orphans(self.env.name, self.registry, client, read, self.hold_lease)
+
+        async def take_back(instance_id: "InstanceId") -> None:
+            if self.backup_store.holds_anything:
+                await self.recovery_records.take_back(instance_id)
+
+        return Orphans(self.env.name, self.registry, client, read, self.hold_lease, take_back)
 
     @cached_property
     def registry_rebuild(self) -> "RegistryRebuild":
@@ -148,8 +155,16 @@ class Container(Unconnected):
             vendor=self.vendor,
             engine=lambda: self.engine,
             router_keys=lambda: self.router_keys,
+            records=lambda: self.stored_records if self.backup_store.holds_anything else None,
             report=self.report,
         )
+
+    @property
+    def registry_copies(self) -> "RegistryCopies":
+        """The copies of an SQLite registry."""
+        from hermesops.app.services.registry_copies import RegistryCopies
+
+        return RegistryCopies(self.env.name, self.registry_place, self.vendor)
 
     @cached_property
     def break_glass(self) -> "BreakGlassOrders":

@@ -1,17 +1,18 @@
 """Backups of instances: hermes-node makes and restores them, the registry has a row of each."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
 from hermesops.backup.repository import payload_of
 from hermesops.backup.restore_check import Proof
 from hermesops.backup.store.repository_keys import Keys
-from hermesops.errors import BrokenInvariantError, Hint
+from hermesops.errors import BrokenInvariantError, Hint, RefusedError
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance
 from hermesops.model.state import State
+from hermesops.node.untrusted.restic_reason import KEY_REFUSED
 from hermesops.registry import Registry
 
 _COPY_S = 3600.0
@@ -70,10 +71,9 @@ class Copies:
             LeaseLostError: A newer lease was used on the machine.
         """
         if done := self.made(instance.id, why):
+            await self._keys.save_record(instance.id)  # killed before it was
             return done
-        opened = await self._keys.open(instance.id)
-        payload = payload_of(opened.repository, opened.password, opened.credential, tags=(f"why={why}",))
-        said = await self._nodes.hand(machine_id, "backup", payload, timeout_s=_COPY_S)
+        said = await self._hand(instance, machine_id, "backup", tags=(f"why={why}",))
         try:
             backup = Backup(
                 str(said["snapshot"]),
@@ -87,6 +87,7 @@ class Copies:
         except (KeyError, TypeError, ValueError) as error:
             raise BrokenInvariantError(f"hermes-node's answer to backup is not understood: {error}") from error
         self._registry.backups.record(backup)
+        await self._keys.save_record(instance.id)
         return backup
 
     async def restore(self, instance: Instance, machine_id: MachineId, backup: Backup) -> State:
@@ -98,9 +99,7 @@ class Copies:
             BrokenInvariantError: It is not the state that was backed up.
             LeaseLostError: A newer lease was used on the machine.
         """
-        opened = await self._keys.open(instance.id)
-        payload = payload_of(opened.repository, opened.password, opened.credential, snapshot=backup.id)
-        said = await self._nodes.hand(machine_id, "restore", payload, timeout_s=_COPY_S)
+        said = await self._hand(instance, machine_id, "restore", snapshot=backup.id)
         state = State.from_json(said.get("state"))
         if differs := backup.state.differences(state):
             raise BrokenInvariantError(
@@ -110,6 +109,31 @@ class Copies:
                 ),
             )
         return state
+
+    async def _hand(
+        self, instance: Instance, machine_id: MachineId, verb: str, *, tags: Sequence[str] = (), snapshot: str = ""
+    ) -> Mapping[str, Any]:
+        """Let hermes-node work with the repository.
+
+        A key that the object store refuses is replaced once: a registry that was restored knows an older one.
+        """
+
+        async def handed() -> Mapping[str, Any]:
+            opened = await self._keys.open(instance.id)
+            payload = payload_of(opened.repository, opened.password, opened.credential, tags=tags, snapshot=snapshot)
+            return await self._nodes.hand(machine_id, verb, payload, timeout_s=_COPY_S)
+
+        try:
+            return await handed()
+        except RefusedError as error:
+            if KEY_REFUSED not in error.message:
+                raise
+        await self._keys.rotate(instance.id, why="the object store refused the key before")
+        try:
+            return await handed()
+        except RefusedError as error:
+            hint = Hint("a new key did not help:", ("env", "check"), "looks at the object store")
+            raise RefusedError(error.message, hint=hint) from error
 
     async def prove(self, instance: Instance, backup: Backup) -> Backup:  # noqa: ARG002 - a backup knows whose it is
         """Restore a backup on this computer and compare; its row says what came of it."""

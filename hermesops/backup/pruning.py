@@ -53,6 +53,7 @@ class EndedBackups:
 
     Args:
         revoke: Ends what an instance's machine could open its repository with.
+        remove_record: Deletes the instance's recovery record.
         hold_lease: Holds the lease of a subject, or refuses.
         kept: How long they are kept after the termination.
     """
@@ -62,12 +63,14 @@ class EndedBackups:
         registry: Registry,
         contents: RepositoryContents,
         revoke: Callable[[InstanceId], Awaitable[object]],
+        remove_record: Callable[[InstanceId], Awaitable[object]],
         hold_lease: Callable[[str], AbstractAsyncContextManager[object]],
         kept: timedelta,
     ) -> None:
         self._registry = registry
         self._contents = contents
         self._revoke = revoke
+        self._remove_record = remove_record
         self._hold_lease = hold_lease
         self._kept = kept
 
@@ -78,7 +81,7 @@ class EndedBackups:
         return [self._registry.instances.get(id_) for id_, at in ended.items() if at <= before]
 
     async def erase(self, instance: Instance) -> None:
-        """Delete all: contents, then the credential, last the rows, so that a killed run is repeated.
+        """Delete all: contents, credential and recovery record, last the rows, so that a killed run is repeated.
 
         Raises:
             RefusedError: The instance is not terminated.
@@ -90,6 +93,7 @@ class EndedBackups:
                 raise RefusedError(f"{instance.title} is not terminated: its backups stay")
             await self._contents.erase(instance.id)
             await self._revoke(instance.id)
+            await self._remove_record(instance.id)
             self._registry.backups.forget_repository(
                 instance.id, why=f"terminated more than {self._kept.days} days ago"
             )

@@ -1,5 +1,6 @@
 """The keys that encrypt secrets in the registry (AES-256-GCM); they live outside the database."""
 
+import hmac
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Mapping
@@ -15,6 +16,7 @@ from hermesops.private_file import make_secret, read_secret
 
 _FORM = "hs1"
 _NONCE_BYTES = 12
+_MARK_LENGTH = 32
 _WHAT = "registry's key"
 
 
@@ -129,7 +131,16 @@ class KeyRing:
             ) from None
         return plain.decode()
 
+    def mark(self, plain: str, *, place: str, key: str) -> str:
+        """A keyed digest of ``plain``: equal for equal texts of one place and key, and of no use without the key.
+
+        ``key`` is one of those at hand.
+        """
+        marking = hmac.digest(self._keys[key], b"hermesops/mark", "sha256")
+        return hmac.digest(marking, f"{place}\0{plain}".encode(), "sha256").hex()[:_MARK_LENGTH]
+
     def _take(self, ring: Ring) -> None:
+        self._keys = dict(ring.keys)
         self._ciphers = {key_id: AESGCM(key) for key_id, key in ring.keys.items()}
         self._current = ring.current
 

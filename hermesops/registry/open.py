@@ -46,6 +46,7 @@ from hermesops.registry.transactions.change_settings import SettingsTransactions
 from hermesops.registry.transactions.place_instance import PlacementTransactions
 from hermesops.registry.transactions.purge import PurgeTransactions
 from hermesops.registry.transactions.recover_instance import RecoveryTransactions
+from hermesops.registry.transactions.recovery_records import RecoveryRecordTransactions
 from hermesops.registry.transactions.terminate import TerminationTransactions
 
 _PROVEN = "this key opens this registry"
@@ -95,6 +96,7 @@ class Registry:
         self.settings_changes = SettingsTransactions(context)
         self.terminations = TerminationTransactions(context)
         self.recovery = RecoveryTransactions(context)
+        self.recovery_records = RecoveryRecordTransactions(context)
         self.world = PurgeTransactions(context)
         # The database as a whole.
         self.consistency = ConsistencyRepository(context)
@@ -138,7 +140,7 @@ def open_registry(
         sealer: Called once with whether the registry is new, so that a key is made for a new one only: a key made
             for an old one would hide that the right key is missing.
         anchor: Stores the audit's heads outside the database; ``None`` stores none.
-        copies: Copies an SQLite registry daily and before migrations; ``None`` makes none.
+        copies: Copies an SQLite registry hourly and before migrations; ``None`` makes none.
         warn: Told what went wrong with copies and anchor.
         clock: For tests.
 

@@ -21,6 +21,7 @@ from hermesops.model.state import State
 from hermesops.node.state import tar_stream
 from hermesops.registry import Registry
 from tests.support.real.object_store import ServedStore, served_store
+from tests.support.real.recovery_records import records_of
 from tests.support.real.registries import placed, registry_at
 from tests.support.suite.prerequisites import require
 
@@ -65,7 +66,7 @@ def keys(store: ServedStore, registry: Registry, restic: Restic) -> Keys:
     async def found() -> ObjectStore:
         return platform
 
-    return Keys(registry, found, "test", restic.begin)
+    return Keys(registry, found, "test", restic.begin, records_of(registry, found))
 
 
 def as_machine(opened: Opened, *words: str, given: Path | None = None) -> "subprocess.CompletedProcess[bytes]":
@@ -174,5 +175,5 @@ async def test_an_object_store_that_is_gone_is_told_at_once(registry: Registry, 
         raise UnavailableError("the object store does not answer")
 
     with pytest.raises(UnavailableError, match="object store does not answer"):
-        await Keys(registry, gone, "test", restic.begin).open(ada.id)
+        await Keys(registry, gone, "test", restic.begin, records_of(registry, gone)).open(ada.id)
     assert registry.backups.repository_keys(ada.id) is None

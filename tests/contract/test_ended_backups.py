@@ -22,6 +22,7 @@ from hermesops.model.instance import Instance
 from hermesops.model.state import State
 from hermesops.registry import Registry
 from tests.support.real.object_store import ServedStore, served_store
+from tests.support.real.recovery_records import records_of
 from tests.support.real.registries import TurnedClock, placed, registry_at
 
 if TYPE_CHECKING:
@@ -79,9 +80,9 @@ class Ended:
                 raise UnavailableError("cut short")
             await self.keys.revoke(instance_id)
 
-        self.keys = Keys(registry, found, "test", begin)
+        self.keys = Keys(registry, found, "test", begin, records_of(registry, found))
         shelf = ResticContents(self.keys, Restic({}, credential), found)
-        self.backups = EndedBackups(registry, shelf, revoke, _alone, KEPT)
+        self.backups = EndedBackups(registry, shelf, revoke, self.keys.remove_record, _alone, KEPT)
 
 
 @pytest.fixture

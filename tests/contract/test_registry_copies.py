@@ -85,24 +85,29 @@ def damage(file: Path, how: str) -> bytes:
 # Copies
 
 
-def test_the_first_write_of_a_day_makes_one_copy(place: Place) -> None:
+def test_the_first_write_of_an_hour_makes_one_copy(place: Place) -> None:
     place.write(3)
     [copy] = place.copies.list()
-    assert (copy.reason, copy.taken_at.date()) == ("daily", datetime.now(UTC).date())
+    assert (copy.reason, copy.taken_at.date()) == ("hourly", datetime.now(UTC).date())
     assert oct(copy.file.stat().st_mode & 0o777) == "0o600"
     assert oct(place.copies.folder.stat().st_mode & 0o777) == "0o700"
 
 
-def test_a_new_day_makes_another_and_the_oldest_goes(place: Place) -> None:
-    [today] = place.copies.list()
-    for days in (1, 2, 3):
-        earlier = (today.taken_at - timedelta(days=days)).strftime("%Y%m%dT%H%M%S.%f")
-        today.file.rename(today.file.with_name(f"registry-{earlier}Z-daily.db"))
-        place.write(days)
-        [today, *_] = place.copies.list()
-    kept = [copy.taken_at.date() for copy in place.copies.list()]
-    assert len(kept) == 3
-    assert kept[0] == datetime.now(UTC).date()
+def test_a_new_hour_makes_another_and_of_each_kind_only_so_many_stay(place: Place) -> None:
+    [now] = place.copies.list()
+    for hours in (1, 2, 3, 30, 31, 60, 90):
+        earlier = (now.taken_at - timedelta(hours=hours)).strftime("%Y%m%dT%H%M%S.%f")
+        now.file.rename(now.file.with_name(f"registry-{earlier}Z-hourly.db"))
+        place.write(hours)
+        [now, *_] = place.copies.list()
+    for _ in range(5):
+        place.copies.take("before-restore")
+    kept = place.copies.list()
+    hourly = [round((now.taken_at - copy.taken_at) / timedelta(hours=1)) for copy in kept if copy.reason == "hourly"]
+    assert hourly[:3] == [0, 1, 2]
+    assert 4 <= len(hourly) <= 6, "the newest three, and the newest of three days"
+    assert any(hours >= 30 for hours in hourly)
+    assert len([copy for copy in kept if copy.reason == "before-restore"]) == 3
 
 
 def test_reading_makes_no_copy(tmp_path: Path) -> None:
@@ -123,7 +128,7 @@ def test_processes_that_write_at_once_make_one_copy(tmp_path: Path) -> None:
     )
     running = [subprocess.Popen([sys.executable, "-c", script], cwd=Path.cwd()) for _ in range(3)]
     assert [process.wait(timeout=60) for process in running] == [0, 0, 0]
-    assert [copy.reason for copy in place.copies.list()] == ["daily"]
+    assert [copy.reason for copy in place.copies.list()] == ["hourly"]
     registry = place.open()
     report = registry.audit.check()
     registry.close()
@@ -134,7 +139,7 @@ def test_a_damaged_registry_is_not_copied_over_good_copies(place: Place) -> None
     before = place.copies.list()
     damage(place.file, "zeros")
     with pytest.raises(BrokenInvariantError, match="is damaged"):
-        place.copies.take("daily")
+        place.copies.take("by-hand")
     assert place.copies.list() == before
     assert [file.name for file in place.copies.folder.iterdir() if file.name.startswith(".draft")] == []
 
@@ -144,7 +149,7 @@ def test_a_damaged_registry_is_not_copied_over_good_copies(place: Place) -> None
 
 @pytest.mark.parametrize("how", ["junk", "half of it", "odd end", "header", "wrong page", "zeros", "empty"])
 def test_a_damaged_registry_is_named_kept_and_brought_back(place: Place, how: str) -> None:
-    place.copies.take("daily")
+    place.copies.take("by-hand")
     content = damage(place.file, how)
     with pytest.raises(BrokenInvariantError, match=r"is damaged|is gone") as damaged:
         place.write(4)
@@ -196,7 +201,7 @@ def test_a_registry_locked_for_long_is_unavailable(place: Place, monkeypatch: py
 
 
 def test_a_restored_registry_fences_what_was_given_out_since(place: Place) -> None:
-    copy = place.copies.take("daily")
+    copy = place.copies.take("by-hand")
     registry = place.open()
     lease = registry.leases.take("instance/1", "one")
     registry.audit.append("command_run", "instance/3", why="because")
@@ -216,7 +221,7 @@ def test_a_restored_registry_fences_what_was_given_out_since(place: Place) -> No
 
 
 def test_the_same_copy_restored_twice_opens_two_epochs(place: Place) -> None:
-    copy = place.copies.take("daily")
+    copy = place.copies.take("by-hand")
     epochs = []
     for _ in range(2):
         damage(place.file, "junk")
@@ -229,7 +234,7 @@ def test_the_same_copy_restored_twice_opens_two_epochs(place: Place) -> None:
 
 
 def test_a_healthy_registry_is_restored_over_only_when_named(place: Place) -> None:
-    copy = place.copies.take("daily")
+    copy = place.copies.take("by-hand")
     place.write(3)
     with pytest.raises(RefusedError, match="is whole") as refused:
         place.restore(copy)

@@ -41,7 +41,7 @@ async def test_a_worker_does_all_that_is_due_and_another_one_follows_it(world: C
     await world.ok("instance", "terminate", "bob", "--yes", "--reason", "test")
     grow_old(world)
     due = {name: row["due"] for name, row in (await jobs(world)).items()}
-    first_due = {"backups", "tokens", "model-budgets", "pools", "drill", "ended"}
+    first_due = {"backups", "tokens", "model-budgets", "pools", "drill", "ended", "recovery-records"}
     assert {name for name, count in due.items() if count} == first_due
     assert (await world.ok("fleet", "status", "--json")).json["backups"]["late"] == 2
 

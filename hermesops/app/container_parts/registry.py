@@ -65,6 +65,14 @@ class RegistryPlace:
             )
         return self._copies
 
+    def sealer(self) -> KeyRing:
+        """The key that seals secrets, which outlives the registry.
+
+        Raises:
+            RefusedError: It is missing, damaged, or readable by others.
+        """
+        return self._key_ring(False)
+
     def open(self) -> Registry:
         """Open it, as ``open_registry`` does."""
         return self._open_at(self._url, anchor=self.anchor, copies=self._copies)
@@ -123,6 +131,20 @@ class RegistryPlace:
         """Bring its tables to this code's revision; the revisions before and now."""
         return migrate_registry(self._url, anchor=self.anchor, copies=self._copies)
 
+    def copy_or_newest(self, copy: Path | None) -> Path:
+        """That copy, or the newest one for ``None``.
+
+        Raises:
+            RefusedError: There is none.
+        """
+        taken = () if copy else self.copies.list()
+        if copy is None and not taken:
+            raise RefusedError(
+                f"there is no copy in {self.copies.folder}",
+                hint=Hint(("registry", "rebuild"), ", from vendor, machines and recovery records"),
+            )
+        return copy or taken[0].file
+
     def restore(self, copy: Path | None, *, over: str, why: str) -> "Restored":
         """Restore a copy of the registry.
 
@@ -134,14 +156,7 @@ class RegistryPlace:
 
         if over and over != self._env.name:
             raise UsageError(f"--over {over} names another environment than this one, {self._env.name}")
-        if copy is None:
-            taken = self.copies.list()
-            if not taken:
-                raise RefusedError(
-                    f"there is no copy in {self.copies.folder}",
-                    hint=Hint(("registry", "rebuild"), ", from vendor and machines"),
-                )
-            copy = taken[0].file
+        copy = self.copy_or_newest(copy)
         open_at = partial(self._open_at, anchor=None, copies=None)
         return restore(self.copies, copy, open_at=open_at, anchor=self.anchor, over_healthy=bool(over), why=why)
 

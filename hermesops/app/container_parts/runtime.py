@@ -140,19 +140,18 @@ class Runtime:
     @cached_property
     def backups(self) -> "Backups":
         """Encrypted copies of instances' states."""
-        from hermesops.app.container_parts.local_world import object_store_of
-        from hermesops.app.services.backups import Backups, BackupStore
+        from hermesops.app.services.backups import Backups
 
         app = self.app
-        start = partial(object_store_of, app.env, app.report)
         return Backups(
             app.env,
             app.registry,
-            BackupStore(app.env, app.secrets, partial(app.adapters.local_store, start)),
+            app.backup_store,
             app.adapters,
             self.instance_client,
             self.opener,
             self._run_operation,
+            app.recovery_records,
             app.report,
         )
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hermesops.app.container_parts.registry import RegistryPlace
     from hermesops.app.container_parts.world_adapters import WorldAdapters
     from hermesops.app.services.alerts import Alerts
+    from hermesops.app.services.backups import BackupStore
     from hermesops.app.services.baselines import Baselines
     from hermesops.app.services.cells import StackUps
     from hermesops.app.services.certificates import CertificateAuthority
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from hermesops.app.services.releases import ReleaseChanges
     from hermesops.app.services.rollout_requests import RolloutRequests
     from hermesops.app.services.saved_previews import SavedPreviews
+    from hermesops.backup.recovery_records import RecoveryRecords, StoredRecords
     from hermesops.cells.ports import Program
     from hermesops.cells.stack.stacks import CellStacks
     from hermesops.cells.stack.state_repair import CellStates
@@ -120,6 +122,29 @@ class Unconnected:
         from hermesops.app.container_parts.registry import RegistryPlace
 
         return RegistryPlace(self.env, self._warn)
+
+    @cached_property
+    def backup_store(self) -> "BackupStore":
+        """Where backups and recovery records are; no registry is needed."""
+        from hermesops.app.container_parts.local_world import object_store_of
+        from hermesops.app.services.backups import BackupStore
+
+        start = partial(object_store_of, self.env, self.report)
+        return BackupStore(self.env, self.secrets, partial(self.adapters.local_store, start))
+
+    @property
+    def stored_records(self) -> "StoredRecords":
+        """What of instances outlives the registry, in the object store; no registry is needed."""
+        from hermesops.backup.recovery_records import StoredRecords
+
+        return StoredRecords(self.backup_store.find, self.env.name)
+
+    @property
+    def recovery_records(self) -> "RecoveryRecords":
+        """Keeps the same equal to the registry."""
+        from hermesops.backup.recovery_records import RecoveryRecords
+
+        return RecoveryRecords(self.registry, self.stored_records, self.registry_place.sealer)
 
     @cached_property
     def releases(self) -> "Releases":

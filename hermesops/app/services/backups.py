@@ -12,6 +12,7 @@ from hermesops.app.container_parts.world_adapters import WorldAdapters
 from hermesops.backup.copies import Copies, Nodes
 from hermesops.backup.nightly import Nightly
 from hermesops.backup.pruning import EndedBackups, Pruning
+from hermesops.backup.recovery_records import RecoveryRecords
 from hermesops.backup.repository import Bucket, Repository
 from hermesops.backup.restore_check import Proof
 from hermesops.backup.retention import Keep
@@ -26,6 +27,7 @@ from hermesops.instances.remote.power_control import PowerControl
 from hermesops.instances.requests.opening import OperationOpener
 from hermesops.instances.workflows.backup import BackUp
 from hermesops.instances.workflows.restore import Restore
+from hermesops.localcloud.world.files import WorldFiles
 from hermesops.model.backup import Backup, Credential
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease, Operation
@@ -55,6 +57,11 @@ class BackupStore:
     def exists(self) -> bool:
         """Whether there is one."""
         return self._is_local or bool(self.env.settings.backup.bucket)
+
+    @property
+    def holds_anything(self) -> bool:
+        """Whether something can have been kept in it: a local world has none before its first backup."""
+        return self.exists and not (self._is_local and not WorldFiles(self.env.world).object_store.exists())
 
     async def find(self) -> ObjectStore:
         """The object store.
@@ -104,6 +111,7 @@ class Backups:
     instance_client: PowerControl
     opener: OperationOpener
     run: Callable[[Operation], Awaitable[str]]
+    records: RecoveryRecords
     report: Callable[[str], None]
 
     def copies(self, nodes: Nodes) -> Copies:
@@ -113,7 +121,7 @@ class Backups:
     @cached_property
     def keys(self) -> Keys:
         """Passwords and credentials of repositories."""
-        return Keys(self.registry, self.store.find, self.env.name, self._begin)
+        return Keys(self.registry, self.store.find, self.env.name, self._begin, self.records)
 
     @cached_property
     def proof(self) -> Proof:
@@ -181,7 +189,14 @@ class Backups:
     def ended(self) -> EndedBackups:
         """Removes the backups of instances that were terminated long ago."""
         kept = timedelta(days=self.env.settings.ended_backups_days)
-        return EndedBackups(self.registry, self._contents, self.keys.revoke, partial(LeaseKeeper, self.registry), kept)
+        return EndedBackups(
+            self.registry,
+            self._contents,
+            self.keys.revoke,
+            self.keys.remove_record,
+            partial(LeaseKeeper, self.registry),
+            kept,
+        )
 
     @property
     def _contents(self) -> RepositoryContents:

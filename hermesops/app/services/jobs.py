@@ -26,7 +26,8 @@ from hermesops.settings import Settings
 
 ALL = "all"
 
-_MINUTE = timedelta(minutes=1)
+_MINUTE, _HOUR = timedelta(minutes=1), timedelta(hours=1)
+_RECORDS = "recovery-records"
 
 _ONE_BY_ONE = Limits(at_once=1, slow_after_s=600.0, within_s=3600.0)
 """Of repositories: forgetting and pruning is the object store's work."""
@@ -128,6 +129,13 @@ class Jobs:
                 rest=timedelta(days=7),
             ),
             Job(
+                _RECORDS,
+                "keep what opens backups and data volumes where it outlives the registry",
+                _MINUTE,
+                self._unrecorded,
+                lambda: _reported(self.backups.records.save_all(), "recovery records of {} agents are up to date"),
+            ),
+            Job(
                 "ended",
                 "take away backups of agents that ended long ago",
                 timedelta(hours=1),
@@ -177,6 +185,14 @@ class Jobs:
         ended = self.backups.ended
         told = await problems({str(one.id): one for one in ended.due()}, ended.erase, _ONE_BY_ONE)
         return _report(told, "backups of {} ended agents erased")
+
+    def _unrecorded(self) -> list[str]:
+        last = self.registry.jobs.get(_RECORDS)
+        ended_at = last.ended_at if last and not last.problem else None
+        is_fresh = ended_at is not None and self.registry.now() - ended_at < _HOUR
+        if is_fresh or not self.backups.store.holds_anything:
+            return []
+        return [one.title for one in self.registry.instances.list()]
 
     # Rollouts
 

@@ -1,23 +1,27 @@
 """Repairs after losses: adopts and removes orphans, and rebuilds a lost registry."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import Enum
 
 from hermesops.app.container_parts.registry import RegistryPlace
+from hermesops.backup.recovery_records import StoredRecords
 from hermesops.cells.stack.state import PROJECT, machines_in
 from hermesops.channel import ToolboxChannel
 from hermesops.drift.fleet_snapshot import Rented
 from hermesops.drift.machine_identity import Forgotten, read_identity
 from hermesops.drift.orphans import Holder, Recover, adoption, chosen, doubt_of, refuse_removal, rivals_of
-from hermesops.drift.rebuild import Rebuild, plan_rebuild
+from hermesops.drift.rebuild import Rebuild, Records, plan_rebuild
 from hermesops.engine.interface import Engine
-from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError
+from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError, UsageError, problem_of
 from hermesops.fan_out import Limits, fan_out
 from hermesops.image.machines import is_build_machine
+from hermesops.instances.remote import node_commands
 from hermesops.justavps import Client, Machine
-from hermesops.model.ids import CellName, MachineId, MachineName, instance_subject, is_machine_name
+from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, instance_subject, is_machine_name
 from hermesops.model.recovery import Recovered
 from hermesops.model.route import ModelToken, read_token
 from hermesops.operations.lease import LeaseKeeper
@@ -53,6 +57,21 @@ async def read_identities(
     ]
 
 
+async def _serving(client: Client, told: Sequence[Recovered | Forgotten]) -> dict[MachineId, bool]:
+    """Of machines that say that they are the same instance, whether their gateways are not fenced."""
+    claims = [one for one in told if isinstance(one, Recovered)]
+    same = Counter(one.id for one in claims)
+    contested = [one.machine_id for one in claims if same[one.id] > 1]
+
+    async def one(machine_id: MachineId) -> bool:
+        status = await node_commands.status(ToolboxChannel(client, machine_id), timeout_s=_SLOW_S)
+        return status is not None and not status.get("fenced")
+
+    answers = await fan_out(contested, one, Limits(_AT_ONCE, slow_after_s=_SLOW_S, within_s=_LONGEST_S))
+    found = zip(contested, answers, strict=True)
+    return {machine_id: answer for machine_id, answer in found if not isinstance(answer, HermesError)}
+
+
 @dataclass(frozen=True)
 class Orphans:
     """Machines of this environment without an instance."""
@@ -62,6 +81,7 @@ class Orphans:
     client: Client
     read: Callable[[Sequence[Machine]], Awaitable[list[Recovered | Forgotten]]]
     hold_lease: Callable[[str], LeaseKeeper]
+    take_back: Callable[[InstanceId], Awaitable[object]]
 
     async def find(self, name: str, machine_id: str = "") -> Machine:
         """The orphan that is meant; see ``drift.orphans.chosen``."""
@@ -100,7 +120,9 @@ class Orphans:
                             ("fleet", "remove-orphan", machine.name),
                         ),
                     )
-                return f"{machine.name} is instance {instance_id} of user {decided.instance.user_id} again"
+                known = f"{machine.name} is instance {instance_id} of user {decided.instance.user_id} again"
+                problem = await problem_of(self.take_back(instance_id))
+                return f"{known}; what opens its backups is not: {problem}" if problem else known
             taken = decided.machine
             registry.recovery.take_machine(instance_id, taken.machine_id, taken.machine_name, why=reason)
             return f"instance {instance_id} is on {machine.name} now"
@@ -135,6 +157,18 @@ class Orphans:
         return told, Holder(row, has_machine=True, machine_doubt=doubt_of(answer, told.id))
 
 
+_SUBJECT = "registry/rebuild"
+_BEGUN = "registry_rebuild_begun"
+
+
+class RegistryState(Enum):
+    """What a rebuild finds."""
+
+    LOST = "missing, damaged or empty"
+    BEGUN = "a rebuild was cut short"
+    WHOLE = "intact, with content"
+
+
 @dataclass(frozen=True)
 class RegistryRebuild:
     """Rebuilds a registry from vendor and machines."""
@@ -144,6 +178,7 @@ class RegistryRebuild:
     vendor: Callable[[], AbstractAsyncContextManager[Client]]
     engine: Callable[[], Engine]
     router_keys: Callable[[], Sequence[bytes]]
+    records: Callable[[], StoredRecords | None]
     report: Callable[[str], None]
 
     async def plan(self, aliases: Sequence[str]) -> Rebuild:
@@ -157,43 +192,101 @@ class RegistryRebuild:
             ]
             self.report(f"asking {len(machines)} machines what they remember")
             told = await read_identities(client, self.router_keys, machines)
-        return plan_rebuild(told, aliases=aliases, in_stacks=await self._in_stacks())
+            serving = await _serving(client, told)
+        records = await self._records([one.id for one in told if isinstance(one, Recovered)])
+        stacks = await self._in_stacks()
+        return plan_rebuild(told, aliases=aliases, in_stacks=stacks, records=records, serving=serving, environment=name)
 
-    def require_loss(self) -> None:
-        """Refuse while there is an intact registry with content.
-
-        Raises:
-            RefusedError: There is one.
-        """
-        place = self.place
-        if place.file and not place.file.exists():
-            return  # opening it would make one
+    async def _records(self, claimed: Sequence[InstanceId]) -> Records:
+        """The recovery records, and which of the claimed instances have a repository and none."""
+        stored = self.records()
+        if stored is None:
+            return Records()
         try:
-            holds = place.open().audit.list(limit=1)
-        except BrokenInvariantError:
-            return  # missing though there was one, or damaged
-        if holds:
-            raise RefusedError(
-                f"the registry of {self.environment} is whole: rebuilding it would forget what only it knows",
-                hint=Hint(("registry", "check"), ";", ("fleet", "adopt", "NAME"), "takes single machines in"),
-            )
+            self.report("reading recovery records from the object store")
+            found = await stored.all(self.place.sealer())
+            others = [id_ for id_ in dict.fromkeys(claimed) if id_ not in found.records and id_ not in found.unread]
+            locked = [id_ for id_ in others if await stored.has_repository(id_)]
+        except HermesError as error:
+            return Records(problem=error.message)
+        return Records(found.records, found.unread, frozenset(locked))
 
-    def apply(self, rebuild: Rebuild, *, reason: str) -> int:
-        """Write the new registry, under a new epoch; how many instances it holds.
+    def state(self, over: str = "") -> RegistryState:
+        """Whether there is an intact registry with content; refused unless that is what ``over`` names.
 
-        What is left of a damaged SQLite file is set aside, not deleted.
+        A rebuild that was killed is continued.
 
         Raises:
-            RefusedError: There is a registry that is whole and not empty.
+            UsageError: ``over`` names another environment.
+            RefusedError: There is one, and it is not named.
         """
-        self.require_loss()
+        if over and over != self.environment:
+            raise UsageError(f"--over {over} names another environment than this one, {self.environment}")
+        found = self._state()
+        if found is RegistryState.WHOLE and not over:
+            name = self.environment
+            raise RefusedError(
+                f"the registry of {name} is whole, and may know what machines do not",
+                hint=Hint(
+                    ("registry", "rebuild", "--over", name),
+                    "copies it first, then adds what it lacks;",
+                    ("fleet", "adopt", "NAME"),
+                    "takes single machines in",
+                ),
+            )
+        return found
+
+    def _state(self) -> RegistryState:
+        if self.place.file and not self.place.file.exists():
+            return RegistryState.LOST  # opening it would make one
+        try:
+            registry = self.place.open()
+        except BrokenInvariantError:
+            return RegistryState.LOST  # missing though there was one, or damaged
+        try:
+            newest = registry.audit.list(limit=2)
+            if not newest:
+                return RegistryState.LOST
+            if [one.action for one in newest] == ["epoch_opened"]:
+                return RegistryState.BEGUN
+            done = (one.action for one in registry.audit.list(subject=_SUBJECT, limit=1))
+            return RegistryState.BEGUN if next(done, "") == _BEGUN else RegistryState.WHOLE
+        finally:
+            registry.close()
+
+    def apply(self, rebuild: Rebuild, *, over: str = "", reason: str) -> int:
+        """Write what is missing into the registry, a new one under a new epoch; how many instances were added.
+
+        What is left of a damaged SQLite file is set aside; a whole one is copied first, and keeps its rows and audit.
+        Killed anywhere, it goes on when it is repeated.
+
+        Raises:
+            RefusedError: There is a registry that is whole, and ``over`` does not name it.
+        """
+        registry = self._opened(self.state(over), reason)
+        try:
+            registry.audit.append(_BEGUN, _SUBJECT, why=reason)
+            added = sum(registry.recovery.recover_instance(one, why=reason) for one in rebuild.instances)
+            for record in rebuild.records:
+                registry.recovery_records.take_back(record)
+            for one in rebuild.instances:
+                registry.recovery.call_user(one.user_id, one.user_alias, why=reason)
+            after: dict[str, object] = {"instances": added, "records": len(rebuild.records)}
+            registry.audit.append("registry_rebuilt", _SUBJECT, why=reason, after=after)
+        finally:
+            registry.close()
+        return added
+
+    def _opened(self, state: RegistryState, reason: str) -> Registry:
         place = self.place
+        if state is RegistryState.WHOLE and place.file:
+            place.copies.take("before-rebuild")
+        if state is not RegistryState.LOST:
+            return place.open()
         if place.file:
             set_aside(place.file)
         # The anchor may be lost too. Epochs rise by one, so the minutes since 1970 exceed every earlier epoch.
-        minutes = int(datetime.now(UTC).timestamp() // 60)
-        registry = place.open_anew(reason, above=minutes)
-        return sum(registry.recovery.recover_instance(one, why=reason) for one in rebuild.instances)
+        return place.open_anew(reason, above=int(datetime.now(UTC).timestamp() // 60))
 
     async def _in_stacks(self) -> dict[MachineName, CellName]:
         """Machines that the states of cells hold, where any are left."""

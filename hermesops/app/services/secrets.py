@@ -20,6 +20,9 @@ _SUBJECT = "registry/key"
 _FOREIGN_COPIES = timedelta(days=90)
 """How long the database's own backups may be restored; hermesops cannot see them."""
 
+_RECORDS = timedelta(days=7)
+"""How long recovery records may still need a retired key: workers seal them anew within the hour."""
+
 
 @dataclass(frozen=True)
 class SecretChanges:
@@ -100,9 +103,13 @@ class SecretChanges:
             partial(self.secrets.write, REGISTRY_KEY),
             source=self.secrets.where(REGISTRY_KEY),
             now=self.registry().now,
-            needed_since=self._oldest_copy,
+            needed_since=self._needed_since,
             report=self.report,
         )
+
+    def _needed_since(self) -> datetime:
+        recorded = datetime.now(UTC) - _RECORDS
+        return min(self._oldest_copy() or recorded, recorded)
 
     def _oldest_copy(self) -> datetime | None:
         try:

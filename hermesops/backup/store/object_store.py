@@ -138,6 +138,38 @@ class ObjectStore:
                 for one in held:
                     self._s3.delete_object(Bucket=name, Key=one["Key"], VersionId=one["VersionId"])
 
+    def put(self, name: str, content: bytes) -> None:
+        """Write an object, the one of that name included."""
+        with asking(f"writing {name}"):
+            self._s3.put_object(Bucket=self.bucket.name, Key=name, Body=content)
+
+    def get(self, name: str) -> bytes:
+        """An object's content.
+
+        Raises:
+            AbsentError: There is none of that name.
+        """
+        with asking(f"reading {name}"):
+            return self._s3.get_object(Bucket=self.bucket.name, Key=name)["Body"].read()
+
+    def names(self, prefix: str) -> list[str]:
+        """The objects whose names begin so, the oldest first."""
+        with asking(f"what is in {prefix}"):
+            pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket.name, Prefix=prefix)
+            found = [one for page in pages for one in page.get("Contents", ())]
+            return [one["Key"] for one in sorted(found, key=lambda one: one["LastModified"])]
+
+    def remove(self, name: str) -> None:
+        """Delete an object with its former versions; those that the bucket locks are hidden until it lets them go."""
+        bucket = self.bucket.name
+        with asking(f"removing {name}"):
+            self._s3.delete_object(Bucket=bucket, Key=name)
+        with suppress(RefusedError), asking(f"removing versions of {name}"):
+            for page in self._s3.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=name):
+                for one in [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]:
+                    if one["Key"] == name:
+                        self._s3.delete_object(Bucket=bucket, Key=name, VersionId=one["VersionId"])
+
     def _has(self, user: str) -> bool:
         try:
             with asking(f"user {user}"):

@@ -8,11 +8,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from hermesops.aws_client import call
+from hermesops.backup.recovery_records import RecoveryRecords
 from hermesops.backup.repository import Bucket, Repository, user_of
 from hermesops.backup.store.object_store import ObjectStore
 from hermesops.model.backup import Credential
 from hermesops.model.ids import InstanceId
 from hermesops.registry import Registry
+from hermesops.registry.transactions.recovery_records import TakenBack
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Keys:
         store: Finds the object store, which may have to be started.
         environment: Its name begins every repository's.
         begin: Begins a repository that has none of restic's files yet; safe to call twice.
+        records: Keeps the password where it outlives the registry.
     """
 
     def __init__(
@@ -39,11 +42,13 @@ class Keys:
         store: Callable[[], Awaitable[ObjectStore]],
         environment: str,
         begin: Callable[[Repository, str], Awaitable[None]],
+        records: RecoveryRecords,
     ) -> None:
         self._registry = registry
         self._store = store
         self._environment = environment
         self._begin = begin
+        self._records = records
 
     async def reach(self) -> Bucket:
         """Make sure that the object store answers, and takes backups.
@@ -61,11 +66,7 @@ class Keys:
         """An instance's repository and its password, for the platform itself."""
         store = await self._store()
         await call(store.prepare)
-        held = self._registry.backups.repository_keys(instance_id)
-        password = (
-            held.password if held else self._registry.backups.make_repository(instance_id, secrets.token_urlsafe(32))
-        )
-        return store.bucket.repository(self._environment, instance_id), password
+        return store.bucket.repository(self._environment, instance_id), await self._password(instance_id)
 
     async def open(self, instance_id: InstanceId) -> Opened:
         """A repository that its instance's machine can work with.
@@ -77,6 +78,7 @@ class Keys:
         held = self._registry.backups.repository_keys(instance_id)
         if held and held.credential:
             return Opened(repository, password, held.credential)
+        await self._records.save(instance_id)  # before anything is encrypted with the password
         await self._begin(repository, password)
         return Opened(repository, password, await self._issue(instance_id, repository, why="first backup"))
 
@@ -95,6 +97,23 @@ class Keys:
             return
         await self.reach()
         await call((await self._store()).revoke, self._user(instance_id))
+
+    async def save_record(self, instance_id: InstanceId) -> TakenBack:
+        """Keep what opens the repository where it outlives the registry; see ``RecoveryRecords.save``."""
+        return await self._records.save(instance_id)
+
+    async def remove_record(self, instance_id: InstanceId) -> None:
+        """Delete what was kept there, once the repository is erased; safe to call twice."""
+        await self._records.remove(instance_id)
+
+    async def _password(self, instance_id: InstanceId) -> str:
+        """The password, made where there is none; a registry that was lost takes back the one that it had."""
+        if held := self._registry.backups.repository_keys(instance_id):
+            return held.password
+        await self._records.take_back(instance_id)
+        if held := self._registry.backups.repository_keys(instance_id):
+            return held.password
+        return self._registry.backups.make_repository(instance_id, secrets.token_urlsafe(32))
 
     async def _issue(self, instance_id: InstanceId, repository: Repository, *, why: str) -> Credential:
         store, user = await self._store(), self._user(instance_id)

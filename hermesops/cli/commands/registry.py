@@ -27,17 +27,21 @@ def check() -> int:
 @app.command()
 def rebuild(
     alias: Annotated[list[str] | None, typer.Option("--alias", help="A user's alias; may be repeated.")] = None,
+    over: Annotated[
+        str, typer.Option("--over", help="Name of the environment, where its registry is whole and lacks agents.")
+    ] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be rebuilt.")] = False,
     reason: Why = "the registry was lost",
     yes: Yes = False,
 ) -> None:
-    """Rebuild a lost registry from JustAVPS's list and what the machines report; never over an intact one.
+    """Rebuild a lost registry from JustAVPS's list, the machines and the recovery records beside the backups.
 
-    A copy holds more: try `hermesops registry restore --latest` first.
+    An intact registry is copied first and keeps its rows; with --over, agents that it lacks are added to it.
+    A copy holds more: try `hermesops registry restore --latest` first. Killed anywhere, the same command continues.
     """
     composed = context.compose()
     work = composed.registry_rebuild
-    work.require_loss()
+    state = work.state(over)
     planned = context.run(work.plan(alias or ()))
     if dry_run:
         result("registry-rebuild", fleet.rebuild(planned, written=0), fleet.rebuild_lines(planned))
@@ -45,9 +49,14 @@ def rebuild(
     for line in fleet.rebuild_lines(planned):
         say(line)
     name = composed.env.name
-    agree(f"This makes a new registry of environment {name}.", expect=name, spared="no registry was made", yes=yes)
-    written = work.apply(planned, reason=reason)
-    lines = [f"the registry holds {written} instances again", advice("next:", ("fleet", "drift", "--deep"))]
+    is_new = state.name == "LOST"
+    question = f"This {'makes a new' if is_new else 'adds to the'} registry of environment {name}."
+    agree(question, expect=name, spared="no registry was made" if is_new else "the registry is unchanged", yes=yes)
+    written = work.apply(planned, over=over, reason=reason)
+    lines = [
+        f"instances added to the registry: {written}; recovery records taken back: {len(planned.records)}",
+        advice("next:", ("fleet", "drift", "--deep")),
+    ]
     result("registry-rebuild", fleet.rebuild(planned, written=written), lines)
 
 
@@ -60,10 +69,19 @@ def migrate() -> None:
 
 
 @app.command()
+def copy() -> None:
+    """Copy an SQLite registry now; it is copied every hour, and before each restore, rebuild and change of tables."""
+    made = context.compose().registry_copies.take()
+    words = f"copied to {made.copy.file}; instances in it: {made.instances}"
+    result("registry-copy", audit.copy(made), [words])
+
+
+@app.command()
 def copies() -> None:
-    """List the good copies of an SQLite registry; one is made every day and before its tables change."""
-    rows = [audit.copy(one) for one in context.compose().registry_place.copies.list()]
-    table("registry-copies", "copies", ("taken_at", "reason", "size_bytes", "file"), rows, "there is no copy yet")
+    """List the good copies of an SQLite registry, the newest first, with the instances in each."""
+    rows = [audit.copy(one) for one in context.compose().registry_copies.list()]
+    columns = ("taken_at", "age_s", "reason", "instances", "size_bytes", "file")
+    table("registry-copies", "copies", columns, rows, "there is no copy yet")
 
 
 @app.command()
@@ -76,19 +94,28 @@ def restore(
     reason: Why = "the registry was damaged",
     yes: Yes = False,
 ) -> None:
-    """Restore a damaged registry from a good copy; the damaged one is set aside, and earlier leases have ended."""
+    """Restore a damaged registry from a good copy; the damaged one is set aside, and earlier leases have ended.
+
+    It says first how old the copy is, how many instances it has, and which machines of JustAVPS it does not know.
+    """
     if (copy is None) != latest:
         raise UsageError("which copy: a file, or --latest", hint=Hint(("registry", "copies")))
     composed = context.compose()
-    question = f"This replaces the registry of environment {composed.env.name}."
-    agree(question, expect=composed.env.name, spared="nothing was restored", yes=yes)
-    done = composed.registry_place.restore(copy, over=over, why=reason)
+    name = composed.env.name
+    preview = context.run(composed.registry_copies.preview(copy))
+    for line in audit.preview_lines(preview, name):
+        say(line)
+    agree(f"This replaces the registry of environment {name}.", expect=name, spared="nothing was restored", yes=yes)
+    done = composed.registry_place.restore(preview.file, over=over, why=reason)
     set_aside = str(done.set_aside) if done.set_aside else None
-    shape = {"copy": str(done.copy), "epoch": done.epoch, "set_aside": set_aside, "audit": done.audit.told}
-    lines = [f"restored {done.copy.name}; epoch {done.epoch} has begun"]
+    told = {**audit.preview(preview), "audit": done.audit.told}
+    shape = {"copy": str(done.copy), "epoch": done.epoch, "set_aside": set_aside, **told}
+    lines = [f"restored the {audit.copy_words(preview)}; epoch {done.epoch} has begun"]
     if done.set_aside:
         lines.append(f"the damaged registry is {done.set_aside}")
     lines.append(done.audit.told)
+    if preview.unknown:
+        lines.append(advice("machines that it does not know:", ("registry", "rebuild", "--over", name)))
     lines.append(advice("what was done since the copy was taken:", ("fleet", "drift")))
     result("registry-restored", shape, lines)
     audit.require_sound(done.audit)

@@ -1,6 +1,7 @@
 """Shapes of the audit, and of the registry's copies."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,10 @@ from hermesops.errors import BrokenInvariantError, Hint
 from hermesops.model.audit import AuditEntry, ChainFinding, ChainReport
 
 if TYPE_CHECKING:
-    from hermesops.registry.maintenance.backup import Copy
+    from hermesops.app.services.registry_copies import CopyPreview, Listed
+
+_SHOWN = 5
+"""Names of machines in a line."""
 
 
 def entry(one: AuditEntry) -> dict[str, object]:
@@ -69,11 +73,48 @@ def place(finding: ChainFinding) -> str:
     return f"audit entry {finding.id}" if finding.id else "the audit:"
 
 
-def copy(one: "Copy") -> Mapping[str, object]:
-    """A copy of the registry."""
+def copy(one: "Listed") -> Mapping[str, object]:
+    """A copy of the registry; ``instances`` is null where it is damaged."""
+    return {
+        "taken_at": timestamp(one.copy.taken_at),
+        "age_s": int(one.age.total_seconds()),
+        "reason": one.copy.reason,
+        "instances": one.instances,
+        "size_bytes": one.copy.size_bytes,
+        "file": str(one.copy.file),
+    }
+
+
+def preview(one: "CopyPreview") -> Mapping[str, object]:
+    """What a restored copy knows; ``unknown_machines`` is null where JustAVPS did not answer."""
     return {
         "taken_at": timestamp(one.taken_at),
-        "reason": one.reason,
-        "size_bytes": one.size_bytes,
-        "file": str(one.file),
+        "age_s": int(one.age.total_seconds()),
+        "instances": one.instances,
+        "unknown_machines": None if one.unknown is None else list(one.unknown),
     }
+
+
+def copy_words(one: "CopyPreview") -> str:
+    """A copy in a few words."""
+    return f"copy of {one.taken_at:%Y-%m-%d %H:%M} UTC ({_age(one.age)} old, instances: {one.instances})"
+
+
+def preview_lines(one: "CopyPreview", environment: str) -> list[str]:
+    """What a copy would put back, beside what JustAVPS has."""
+    if one.unknown is None:
+        return [copy_words(one), f"machines that it does not know: unknown, {one.problem}"]
+    if not one.unknown:
+        return [copy_words(one), f"it knows every machine that JustAVPS has of environment {environment}"]
+    count, shown = len(one.unknown), ", ".join(one.unknown[:_SHOWN]) + (", …" if len(one.unknown) > _SHOWN else "")
+    return [
+        copy_words(one),
+        f"machines that JustAVPS has of environment {environment} and the copy does not know: {count} ({shown})",
+    ]
+
+
+def _age(age: timedelta) -> str:
+    minutes = int(age.total_seconds() // 60)
+    if minutes < 2 * 60:
+        return f"{minutes} min"
+    return f"{minutes // 60} h" if minutes < 2 * 24 * 60 else f"{minutes // (24 * 60)} days"

@@ -46,6 +46,9 @@ class Sealer(Protocol):
     def seal(self, plain: str, *, place: str, key: str = "") -> str:
         """Encrypt with that key, or the current one; the result is text and names the key."""
 
+    def mark(self, plain: str, *, place: str, key: str) -> str:
+        """A keyed digest, by which equal texts of one place are known without being opened."""
+
     def unseal(self, sealed: str, *, place: str) -> str:
         """Decrypt a value that was sealed for this place.
 

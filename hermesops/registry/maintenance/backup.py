@@ -1,4 +1,6 @@
-"""Copies of an SQLite registry beside it: daily, before each migration and before each restore; the newest N stay.
+"""Copies of an SQLite registry beside it: hourly, by hand, and before each change that could lose rows.
+
+Before a migration, a restore, a rebuild over it and its move to a platform. How many stay is ``surplus``'s to say.
 
 A copy is made by SQLite's backup, checked page by page, and only then given its name, so a file of that name can be
 restored. The key of the secrets in it is stored elsewhere. PostgreSQL's backups are the database's own.
@@ -8,7 +10,7 @@ import fcntl
 import os
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,7 +21,8 @@ from hermesops.errors import BrokenInvariantError, Hint, UnavailableError
 from hermesops.private_file import make_private_folder
 from hermesops.registry.database import RESTORE
 
-DAILY = "daily"
+HOURLY = "hourly"
+BY_HAND = "by-hand"
 _NAME = re.compile(r"registry-(\d{8}T\d{6}\.\d{6})Z-([a-z0-9-]+)\.db")
 _MOMENT = "%Y%m%dT%H%M%S.%f"
 _BUSY_S = 20.0
@@ -30,7 +33,7 @@ class Copy:
     """A copy that was intact when it was taken.
 
     Attributes:
-        reason: ``daily``, ``before-0002`` (a migration to that revision) or ``before-restore``.
+        reason: ``hourly``, ``by-hand``, or before what it was taken: ``before-0002`` is a migration to that revision.
     """
 
     file: Path
@@ -39,8 +42,36 @@ class Copy:
     size_bytes: int
 
 
+@dataclass(frozen=True)
+class CopyContent:
+    """What a copy holds.
+
+    Attributes:
+        instances: How many that are not terminated.
+        machines: Ids of all machines that it knows.
+    """
+
+    instances: int
+    machines: frozenset[str]
+
+
+def surplus(copies: Sequence[Copy], keep: int) -> list[Copy]:
+    """Copies to delete. Pure.
+
+    Of hourly ones the newest ``keep`` stay and the newest of each of ``keep`` days; of others the newest ``keep``.
+
+    Args:
+        copies: Newest first.
+    """
+    hourly = [one for one in copies if one.reason == HOURLY]
+    of_days = list({one.taken_at.date(): one for one in reversed(hourly)}.values())[-keep:]
+    others = [one for one in copies if one.reason != HOURLY]
+    kept = {one.file for one in (*hourly[:keep], *of_days, *others[:keep])}
+    return [one for one in copies if one.file not in kept]
+
+
 class Copies:
-    """The copies of the registry in ``file``; the newest ``keep`` stay."""
+    """The copies of the registry in ``file``, of each kind ``keep`` at most."""
 
     def __init__(self, file: Path, keep: int) -> None:
         self.file = file
@@ -66,17 +97,16 @@ class Copies:
         with self._locked(wait=True):
             return self._take(reason)
 
-    def take_daily(self) -> Copy | None:
-        """Copy the registry unless there is a copy of today; ``None`` also while another process copies it.
+    def take_hourly(self) -> Copy | None:
+        """Copy the registry unless there is a copy of this hour; ``None`` also while another process copies it.
 
         Raises:
             BrokenInvariantError, UnavailableError: As ``take``.
         """
         with self._locked(wait=False) as locked:
-            today = datetime.now(UTC).date()
-            if not locked or any(copy.reason == DAILY and copy.taken_at.date() == today for copy in self.list()):
+            if not locked or any(one.reason == HOURLY and hour_of(one.taken_at) == hour_of() for one in self.list()):
                 return None
-            return self._take(DAILY)
+            return self._take(HOURLY)
 
     def _take(self, reason: str) -> Copy:
         draft = self.folder / ".draft"
@@ -88,10 +118,10 @@ class Copies:
         finally:
             draft.unlink(missing_ok=True)
         sync_folder(self.folder)
-        taken, *others = self.list()
-        for old in others[self._keep - 1 :]:
+        copies = self.list()
+        for old in surplus(copies, self._keep):
             old.file.unlink(missing_ok=True)
-        return taken
+        return copies[0]
 
     @contextmanager
     def _locked(self, *, wait: bool) -> Iterator[bool]:
@@ -105,6 +135,37 @@ class Copies:
             yield False
         finally:
             os.close(descriptor)
+
+
+def hour_of(at: datetime | None = None) -> datetime:
+    """The hour of a time, or the present one."""
+    return (at or datetime.now(UTC)).replace(minute=0, second=0, microsecond=0)
+
+
+def content_of(file: Path) -> CopyContent:
+    """What a copy holds, of whatever revision; nothing where it has no such tables yet.
+
+    Raises:
+        BrokenInvariantError: It is damaged, or no database.
+    """
+    check_database(file)
+    with _explained(file), closing(_opened(file)) as database:
+        tables = {str(row[0]) for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if "hermes_instances" not in tables:
+            return CopyContent(0, frozenset())
+        machines = {str(row[0]) for row in database.execute("SELECT vm_id FROM hermes_instances WHERE vm_id NOTNULL")}
+        if "unassigned_machines" in tables:
+            others = database.execute("SELECT machine_id FROM unassigned_machines WHERE machine_id NOTNULL")
+            machines |= {str(row[0]) for row in others}
+        living = "SELECT count(*) FROM hermes_instances WHERE status != 'terminated'"
+        return CopyContent(int(database.execute(living).fetchone()[0]), frozenset(machines))
+
+
+def taken_at(file: Path) -> datetime:
+    """When a copy was taken, by its name; of another file when it was last written."""
+    if name := _NAME.fullmatch(file.name):
+        return datetime.strptime(name[1], _MOMENT).replace(tzinfo=UTC)
+    return datetime.fromtimestamp(file.stat().st_mtime, UTC)
 
 
 def copy_database(source: Path, target: Path) -> None:

@@ -1,8 +1,8 @@
-"""Runs before each write: refuses an outdated registry, and takes the daily copy."""
+"""Runs before each write: refuses an outdated registry, and takes the hourly copy."""
 
 import threading
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
@@ -11,9 +11,11 @@ from hermesops.model.audit import AuditHead
 from hermesops.registry.audit.anchor import Anchor
 from hermesops.registry.audit.log import Warn
 from hermesops.registry.database import RESTORE, Database
-from hermesops.registry.maintenance.backup import Copies
+from hermesops.registry.maintenance.backup import Copies, hour_of
 from hermesops.registry.meta import read_meta
 from hermesops.registry.schema.tables import audit
+
+_NEVER = datetime.min.replace(tzinfo=UTC)
 
 MOVED_TO = "moved_to"
 """Name of the row of ``meta`` that says where an SQLite registry was moved to; it takes no writes any more."""
@@ -35,7 +37,7 @@ def refuse_moved(connection: sa.Connection) -> None:
 
 
 class WriteGuard:
-    """Called before each write; after the first one of a day it costs nothing.
+    """Called before each write; after the first one of an hour it costs nothing.
 
     Args:
         anchor: Has the newest entry of the audit.
@@ -58,7 +60,7 @@ class WriteGuard:
         self._actor = actor
         self._lock = threading.Lock()
         self._is_current = False
-        self._copied_on: date | None = None
+        self._copied_in = _NEVER
 
     def __call__(self) -> None:
         """Allow the write, or refuse it.
@@ -71,13 +73,13 @@ class WriteGuard:
             if not self._is_current:
                 refuse_older(self._database, self._anchor)
                 self._is_current = True
-            today = datetime.now(UTC).date()
-            if self._copies and self._copied_on != today:
+            hour = hour_of()
+            if self._copies and self._copied_in != hour:
                 try:
-                    self._copies.take_daily()
+                    self._copies.take_hourly()
                 except (OSError, UnavailableError) as error:
                     self._warn("registry_not_copied", registry=str(self._copies.file), error=str(error))
-                self._copied_on = today
+                self._copied_in = hour
 
 
 def refuse_older(database: Database, anchor: Anchor | None) -> None:

@@ -1,6 +1,9 @@
 """Writes rows from what machines say of themselves, after the registry was lost or is out of date."""
 
-from hermesops.model.ids import InstanceId, MachineId, MachineName, instance_subject
+import sqlalchemy as sa
+
+from hermesops.model.ids import InstanceId, MachineId, MachineName, UserId, instance_subject
+from hermesops.model.instance import InstanceStatus
 from hermesops.model.recovery import Recovered
 from hermesops.registry.repositories.base import Repository, WriteContext, insert_if_absent
 from hermesops.registry.repositories.instances.instance import InstanceSecretRepository, details_in, update_details
@@ -28,7 +31,7 @@ class RecoveryTransactions(Repository):
                 "id": one.id,
                 "user_id": one.user_id,
                 "plan": one.plan,
-                "vm_id": one.machine_id,
+                "vm_id": one.machine_id or None,
                 "status": one.status,
                 "created_at": one.created_at,
             }
@@ -38,7 +41,7 @@ class RecoveryTransactions(Repository):
                 "instance_id": one.id,
                 "cell": one.cell,
                 "machine_name": one.machine_name,
-                "machine_wanted": True,
+                "machine_wanted": one.status is not InstanceStatus.TERMINATED,
                 "server_type": one.server_type,
                 "region": one.region,
                 "image_id": one.image_id,
@@ -52,6 +55,14 @@ class RecoveryTransactions(Repository):
             connection.execute(instance_details.insert().values(details))
             after: dict[str, object] = {"machine": one.machine_name, "cell": one.cell, "plan": one.plan.value}
             self._note(connection, "instance_recovered", instance_subject(one.id), after=after, why=why)
+        return True
+
+    def call_user(self, user_id: UserId, alias: str, *, why: str) -> bool:
+        """Give a user without an alias this one, unless it is empty or another's; whether it was given."""
+        with self._database.writing() as connection:
+            if not alias or not give_alias(connection, user_id, alias):
+                return False
+            self._note(connection, "user_named", f"user/{user_id}", after={"alias": alias}, why=why)
         return True
 
     def take_machine(
@@ -83,3 +94,10 @@ class RecoveryTransactions(Repository):
                 change = {"before": {"server_type": before}, "after": {"server_type": server_type}}
                 self._note(connection, "size_accepted", instance_subject(instance_id), **change, why=why)
         return before
+
+
+def give_alias(connection: sa.Connection, user_id: UserId, alias: str) -> bool:
+    """Give a user without an alias this one, unless it is another's; whether it was given."""
+    is_taken = sa.exists().where(users.alias("other").c.alias == alias)
+    giving = users.update().where(users.c.id == user_id, users.c.alias.is_(None), ~is_taken)
+    return connection.execute(giving.values(alias=alias).returning(users.c.id)).first() is not None

@@ -49,6 +49,9 @@ class World(FakeRegistry):
         assert why == "retention"
         self.rows = [one for one in self.rows if one.instance_id != instance_id or one.id not in ids]
 
+    async def remove_record(self, instance_id: InstanceId) -> None:
+        self.did.append(f"removed the record of {instance_id}")
+
     def backups_forget_repository(self, instance_id: InstanceId, *, why: str) -> None:
         raise AssertionError((instance_id, why))
 
@@ -109,6 +112,9 @@ class EndedWorld(World):
     async def revoke(self, instance_id: InstanceId) -> None:
         self.did.append(f"revoked {instance_id}")
 
+    async def remove_record(self, instance_id: InstanceId) -> None:
+        self.did.append(f"removed the record of {instance_id}")
+
     def backups_forget_repository(self, instance_id: InstanceId, *, why: str) -> None:
         self.did.append(f"forgot {instance_id}: {why}")
 
@@ -121,7 +127,7 @@ class EndedWorld(World):
         self.did.append("gave it back")
 
     def ended(self) -> EndedBackups:
-        return EndedBackups(self, self, self.revoke, self.hold_lease, timedelta(days=30))
+        return EndedBackups(self, self, self.revoke, self.remove_record, self.hold_lease, timedelta(days=30))
 
 
 async def test_what_an_ended_agent_left_is_erased_under_its_lease_and_its_rows_go_last() -> None:
@@ -131,6 +137,7 @@ async def test_what_an_ended_agent_left_is_erased_under_its_lease_and_its_rows_g
         f"took instance/{ADA.id}",
         f"erased {ADA.id}",
         f"revoked {ADA.id}",
+        f"removed the record of {ADA.id}",
         f"forgot {ADA.id}: terminated more than 30 days ago",
         "gave it back",
     ]

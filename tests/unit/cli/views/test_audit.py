@@ -1,8 +1,10 @@
 """Shapes of the audit and of copies stay what programs read; what is found is said in words."""
 
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from hermesops.app.services.registry_copies import CopyPreview, Listed
 from hermesops.cli.views import audit
 from hermesops.model.audit import AuditEntry, AuditHead, ChainFinding, ChainReport
 from hermesops.registry.maintenance.backup import Copy
@@ -51,10 +53,29 @@ def test_a_finding_names_its_entry_or_the_table() -> None:
 
 
 def test_a_copy_is_shown_with_its_file() -> None:
-    shown = audit.copy(Copy(Path("/c/registry.db"), AT, "daily", 4096))
+    shown = audit.copy(Listed(Copy(Path("/c/registry.db"), AT, "hourly", 4096), timedelta(minutes=84), 3))
     assert shown == {
         "taken_at": "2026-01-01T12:00:00+00:00",
-        "reason": "daily",
+        "age_s": 5040,
+        "reason": "hourly",
+        "instances": 3,
         "size_bytes": 4096,
         "file": "/c/registry.db",
     }
+
+
+def test_what_a_copy_would_put_back_is_said_beside_what_the_vendor_has() -> None:
+    old = CopyPreview(Path("/c"), AT, timedelta(minutes=84), 0, tuple(f"m{number}" for number in range(9)))
+    head = "copy of 2026-01-01 12:00 UTC (84 min old, instances: 0)"
+    cases = {
+        old: "machines that JustAVPS has of environment local and the copy does not know: 9 (m0, m1, m2, m3, m4, …)",
+        replace(old, unknown=()): "it knows every machine that JustAVPS has of environment local",
+        replace(old, unknown=None, problem="no answer"): "machines that it does not know: unknown, no answer",
+    }
+    for preview, line in cases.items():
+        assert audit.preview_lines(preview, "local") == [head, line]
+    assert [audit.copy_words(replace(old, age=age))[29:-15] for age in (timedelta(hours=3), timedelta(days=3))] == [
+        "(3 h old",
+        "(3 days old",
+    ]
+    assert audit.preview(replace(old, unknown=None))["unknown_machines"] is None

@@ -1,7 +1,7 @@
 """Nothing is written to a registry that is older than its anchor, and none is begun in place of a lost one."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ from hermesops.registry import Registry
 from hermesops.registry.audit.anchor import Anchor
 from hermesops.registry.audit.log import no_warning
 from hermesops.registry.database import Database
-from hermesops.registry.maintenance.backup import Copies, Copy, copy_database
+from hermesops.registry.maintenance.backup import Copies, Copy, copy_database, hour_of
 from hermesops.registry.maintenance.write_guard import WriteGuard, refuse_loss, refuse_older
 from tests.support.real.registries import registry_at
 
@@ -27,7 +27,7 @@ class CountedCopies(Copies):
         self.asked = 0
         self.problem: Exception | None = None
 
-    def take_daily(self) -> Copy | None:
+    def take_hourly(self) -> Copy | None:
         self.asked += 1
         if self.problem is not None:
             raise self.problem
@@ -134,7 +134,7 @@ def test_the_first_write_of_each_day_takes_a_copy(registry: Registry, copies: Co
     guarded()
     guarded()
     assert copies.asked == 1
-    guarded._copied_on = datetime.now(UTC).date() - timedelta(days=1)
+    guarded._copied_in = hour_of() - timedelta(hours=1)
     guarded()
     assert copies.asked == 2
 

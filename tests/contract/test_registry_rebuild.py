@@ -1,0 +1,125 @@
+"""A rebuild of the registry that dies at any write goes on, and a registry that knows something loses none of it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hermesops.app.container_parts.registry import RegistryPlace
+from hermesops.app.services.recovery import RegistryRebuild, RegistryState
+from hermesops.drift.rebuild import Rebuild
+from hermesops.errors import RefusedError, UsageError
+from hermesops.model.ids import MachineId
+from hermesops.model.recovery_record import RecoveryRecord, VolumeKey
+from hermesops.registry.audit.log import AuditLog
+from hermesops.settings import Environment
+from tests.support.fakes.parts import part
+from tests.support.fleets.in_memory import recovered
+
+pytestmark = pytest.mark.turns(6)
+
+VOLUME = "5c0e0000-0000-4000-8000-00000000000{}"
+LOST = Rebuild(
+    tuple(replace(recovered(number), user_alias=f"user{number}") for number in range(3)),
+    (),
+    tuple(
+        RecoveryRecord(
+            recovered(number),
+            f"password {number}",
+            (VolumeKey(VOLUME.format(number), MachineId(f"m-{number}"), "key"),),
+            (),
+        )
+        for number in range(3)
+    ),
+)
+
+
+class _KilledError(Exception):
+    pass
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> RegistryPlace:
+    environ = {"HERMESOPS_HOME": str(tmp_path / "home")}
+    return RegistryPlace(Environment.load("local", environ), lambda *_, **__: None)
+
+
+def rebuild_at(place: RegistryPlace) -> RegistryRebuild:
+    return RegistryRebuild("local", place, part(), part(), part(), part(), lambda _: None)
+
+
+def test_killed_at_any_write_the_same_rebuild_goes_on(place: RegistryPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.open().audit.append("command_run", "instance/1", why="before")
+    assert place.file
+    place.file.unlink()
+    written = _count(monkeypatch, lambda: None)
+    deaths = 0
+    while True:
+        limit = deaths
+
+        def dies(limit: int = limit) -> None:
+            if len(written) > limit:
+                raise _KilledError
+
+        written.clear()
+        _count(monkeypatch, dies, written)
+        try:
+            assert rebuild_at(place).state() is not RegistryState.WHOLE, f"killed {deaths} times"
+            rebuild_at(place).apply(LOST, reason="lost")
+        except _KilledError:
+            deaths += 1
+            continue
+        break
+    assert deaths > 3
+    registry = place.open()
+    assert sorted(one.title for one in registry.instances.list()) == ["user0", "user1", "user2"]
+    for number, one in enumerate(LOST.instances):
+        held = registry.backups.repository_keys(one.id)
+        assert held
+        assert held.password == f"password {number}"
+        volume = VOLUME.format(number)
+        assert registry.data_keys.release(volume, one.machine_id, one.id, fresh="x" * 64) == "key"
+    assert not registry.audit.check().findings
+    registry.close()
+    with pytest.raises(RefusedError, match="is whole"):
+        rebuild_at(place).state()
+
+
+def test_a_rebuild_over_a_whole_registry_adds_rows_and_touches_none(place: RegistryPlace) -> None:
+    registry = place.open()
+    registry.recovery.recover_instance(replace(recovered(0), user_alias="mine"), why="known")
+    registry.backups.make_repository(recovered(0).id, "password 0")
+    epoch, entries = registry.epochs.now(), registry.audit.check().entries
+    registry.close()
+    with pytest.raises(RefusedError, match="is whole") as refused:
+        rebuild_at(place).apply(LOST, reason="t")
+    assert "hermesops registry rebuild --over local" in str(refused.value.hint)
+    with pytest.raises(UsageError, match="another environment"):
+        rebuild_at(place).state("production")
+    for added in (2, 0):
+        assert rebuild_at(place).apply(LOST, over="local", reason="t") == added
+    registry = place.open()
+    assert sorted(one.title for one in registry.instances.list()) == ["mine", "user1", "user2"]
+    assert registry.epochs.now() == epoch
+    assert registry.audit.check().entries > entries
+    registry.close()
+    assert "before-rebuild" in {one.reason for one in place.copies.list()}
+
+
+def _count(monkeypatch: pytest.MonkeyPatch, then: Callable[[], None], seen: list[str] | None = None) -> list[str]:
+    """Note each entry of the audit, which each transaction of a rebuild writes at its end; ``then`` may die there."""
+    counted = [] if seen is None else seen
+    note = _NOTE
+
+    def noted(self: AuditLog, connection: Any, action: str, *args: Any, **named: Any) -> None:  # noqa: ANN401
+        note(self, connection, action, *args, **named)
+        counted.append(action)
+        then()
+
+    monkeypatch.setattr(AuditLog, "note", noted)
+    return counted
+
+
+_NOTE = AuditLog.note
