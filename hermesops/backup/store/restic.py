@@ -17,12 +17,15 @@ from hermesops.backup.repository import Repository
 from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError, UnavailableError
 from hermesops.model.backup import Credential
 from hermesops.node.untrusted import strict_json
+from hermesops.node.untrusted.restic_reason import reason_in
 
 _RUN_S = 1800.0
 _LARGEST = 16 << 20
 """Bytes that are taken of what restic says: of some 50,000 snapshots. A machine may add as many as it likes."""
 
 _PIECE = 1 << 16
+_TAKE_BACK = Hint(("job", "run", "recovery-records"), "takes a password back that its recovery record has")
+
 _STATE = "/state.tar"
 """What hermes-node calls the state in a snapshot."""
 
@@ -165,15 +168,17 @@ def _kill(process: asyncio.subprocess.Process) -> None:
 
 def failure_of(said: str) -> HermesError:
     """Why restic ended, from what it wrote on stderr."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    last = lines[-1][:300] if lines else "ended without a word"
+    reason = reason_in(said)
     if "wrong password" in said:
         return BrokenInvariantError(
-            "the registry's password does not open the repository", hint="the registry may be an older copy than it"
+            "the registry's password does not open the repository",
+            hint=_TAKE_BACK,
         )
     if any(word in said for word in ("dial tcp", "connection refused", "timeout", "internal error", "EOF")):
-        return UnavailableError(f"the object store does not answer: restic: {last}", hint="run the same command again")
-    return RefusedError(f"restic: {last}")
+        return UnavailableError(
+            f"the object store does not answer: restic: {reason}", hint="run the same command again"
+        )
+    return RefusedError(f"restic: {reason}")
 
 
 async def _said(process: asyncio.subprocess.Process, stream: asyncio.StreamReader | None) -> bytes:

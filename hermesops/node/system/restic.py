@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from hermesops.node.errors import BadRequestError, NotReadyError, RefusedError
 from hermesops.node.system.as_user import UserProcess, as_user, pump
 from hermesops.node.system.files import Access
+from hermesops.node.untrusted.restic_reason import KEY_REFUSED, reason_in
 from hermesops.node.untrusted.strict_json import exactly, listed, matching, object_in, one_line, string
 
 PROGRAM = "/usr/bin/restic"
@@ -149,7 +150,8 @@ class Restic:
             return RefusedError("restic: the repository is not opened by this password")
         if any("no matching ID" in line or "no snapshot found" in line for line in lines):
             return RefusedError(f"restic: the repository has no snapshot {self.repository.snapshot or 'at all'}")
-        return NotReadyError(f"restic: {lines[-1][:400] if lines else 'ended without a message'}")
+        reason = reason_in(said)
+        return (RefusedError if reason.startswith(KEY_REFUSED) else NotReadyError)(f"restic: {reason}")
 
     def _run(self, *words: str) -> tuple[int, str, str]:
         with self._process(words) as (process, out, said):
