@@ -144,14 +144,14 @@ class RecoveryRecords:
         """
         names = (await self.stored.names(instance_id)).get(instance_id, [])
         record = self.registry.recovery_records.sealed(instance_id)
-        if names == [record.name]:
+        wanted = [record.name] if record else []
+        if names == wanted:
             return TakenBack()
-        taken = await self._take_back(instance_id, names)
-        if taken:
+        if taken := await self._take_back(instance_id, names):
             record = self.registry.recovery_records.sealed(instance_id)
-        if record.name not in names:
+        if record and record.name not in names:
             await self.stored.write(instance_id, record.name, record.text)
-        await self.stored.remove(instance_id, (name for name in names if name != record.name))
+        await self.stored.remove(instance_id, (name for name in names if not record or name != record.name))
         return taken
 
     async def take_back(self, instance_id: InstanceId) -> TakenBack:
@@ -174,7 +174,7 @@ class RecoveryRecords:
 
         async def one(instance_id: InstanceId) -> None:
             record = await in_db_thread(self.registry.recovery_records.sealed, instance_id)
-            if names.get(instance_id) != [record.name]:
+            if names.get(instance_id, []) != ([record.name] if record else []):
                 await self.save(instance_id)
 
         return await problems({title: instance_id for instance_id, title in due.items()}, one, _LIMITS)

@@ -172,13 +172,18 @@ class _Comparison:
             kind, seen = Kind.ORPHAN_ENDED, f"its instance {self.snapshot.ended[name]} is terminated"
         elif told is not None and not told.silence and told.instance_id is None:
             kind, seen = Kind.ORPHAN_ENDED, "it reports no instance"
-        return write_finding(
+        elif told is not None and told.instance_id is not None:
+            seen = f"no row names it; it says that it is instance {told.instance_id}"
+        finding = write_finding(
             kind,
             f"machine {machine.id} is rented, and {seen}",
             cell=cell_in_name(name) or "",
             machine=name,
             machine_id=machine.id,
         )
+        # A machine that says whose it is may hold the only copy of a memory: nothing that destroys it is named.
+        is_somebodys = kind is Kind.ORPHAN and told is not None and told.instance_id is not None
+        return replace(finding, otherwise=()) if is_somebodys else finding
 
     def of_unknown(self) -> Iterator[Finding]:
         """One finding for each machine, but one for all of another environment, which has its own drift."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from hermesops.drift.machine_identity import Forgotten
 from hermesops.errors import Hint
-from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, is_alias, user_id_from_alias
+from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, UserId, is_alias, user_id_from_alias
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.recovery import Recovered
 from hermesops.model.recovery_record import RecoveryRecord
@@ -49,6 +49,9 @@ class Rebuild:
     gone: tuple[str, ...] = _GONE
 
 
+TAKE_BACK = Hint(("job", "run", "recovery-records"), ", once the object store answers, takes them back")
+
+
 @dataclass(frozen=True)
 class Records:
     """The recovery records that were found.
@@ -58,17 +61,18 @@ class Records:
         unread: Why the records of other instances could not be read.
         lost: Instances that have a repository and no record.
         problem: Why none could be looked for; empty where that is not so.
+        hint: What to do about that.
     """
 
     found: Mapping[InstanceId, RecoveryRecord] = field(default_factory=dict)
     unread: Mapping[InstanceId, str] = field(default_factory=dict)
     lost: frozenset[InstanceId] = frozenset()
     problem: str = ""
+    hint: Hint = TAKE_BACK
 
 
 _NONE = Records()
 _OPENS = "its backups and its data volume cannot be opened"
-_TAKE_BACK = Hint(("job", "run", "recovery-records"), "takes them back")
 
 
 def plan_rebuild(
@@ -78,6 +82,7 @@ def plan_rebuild(
     in_stacks: Mapping[MachineName, CellName] | None = None,
     records: Records = _NONE,
     serving: Mapping[MachineId, bool] | None = None,
+    users: Mapping[UserId, str] | None = None,
     environment: str = "local",
 ) -> Rebuild:
     """Decide what is believed.
@@ -90,6 +95,7 @@ def plan_rebuild(
         serving: Machines whose gateways may run, and those whose gateways are fenced; others are unknown.
         aliases: What operators called users; an alias belongs to the user whose id was made from it.
         in_stacks: Machines in the states of cells, where those still exist.
+        users: Aliases of users that a registry which is whole knows; then nothing of it is gone.
         environment: Its name, for commands.
         records: They name users, and stand for instances whose machines do not answer or are gone.
     """
@@ -98,7 +104,8 @@ def plan_rebuild(
     claims = [_compared(one, records.found.get(one.id)) for one in distinct]
     known_as = {user_id_from_alias(alias): alias for alias in aliases if is_alias(alias)}
     rivals = _rivals(claims)
-    named = {record.instance.user_id: record.instance.user_alias for record in records.found.values()} | known_as
+    recorded_as = {record.instance.user_id: record.instance.user_alias for record in records.found.values()}
+    named = {**recorded_as, **known_as, **(users or {})}
     proven = [
         claim
         for claim in claims
@@ -128,6 +135,7 @@ def plan_rebuild(
         tuple(sorted(believed, key=lambda one: one.machine_name)),
         tuple(left),
         tuple(records.found[one.id] for one in believed if one.id in records.found),
+        _GONE if users is None else (),
     )
 
 
@@ -186,7 +194,7 @@ def _locked(records: Records, believed: Sequence[Recovered]) -> list[Left]:
     users = {one.id: one.user_alias or one.user_id for one in believed}
     unknown = believed if records.problem else ()
     return [
-        *(Left(users[one.id], f"{_OPENS}: {records.problem}", _TAKE_BACK) for one in unknown),
+        *(Left(users[one.id], f"{_OPENS}: {records.problem}", records.hint) for one in unknown),
         *(
             Left(users.get(id_, id_), f"{_OPENS}: {why}", Hint(("secrets", "check", "registry.key")))
             for id_, why in records.unread.items()

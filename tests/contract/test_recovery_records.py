@@ -239,6 +239,24 @@ async def test_a_record_follows_its_instance_and_leaves_no_version_behind(world:
     assert _versions(served, ada) == 0
 
 
+async def test_an_ended_instance_without_a_repository_keeps_no_record(world: World) -> None:
+    ada = await world.backed_up()
+    world.registry.terminations.terminate(ada.id)
+    await world.records.save(ada.id)
+    assert (await world.records.stored.all(KEYS)).records[ada.id].password, "its backups are kept for a while"
+    before = (await world.records.stored.all(KEYS)).records[ada.id]
+    await world.keys.remove_record(ada.id)
+    world.registry.backups.forget_repository(ada.id, why="long ago")
+    await world.records.save_all()
+    assert await world.records.stored.names() == {}
+    # Where only the row came back, as a rebuild that was killed leaves it, the record is read before it goes.
+    world.registry.recovery_records.take_back(before)
+    await world.records.save(ada.id)
+    world.registry.backups.forget_repository(ada.id, why="as if it had not been taken back")
+    await world.records.save(ada.id)
+    assert world.registry.backups.repository_keys(ada.id)
+
+
 async def test_every_instance_is_recorded_by_the_hourly_job_and_sealed_anew_with_a_new_key(world: World) -> None:
     ada, bob = [await world.backed_up(alias) for alias in ("ada", "bob")]
     await world.records.remove(ada.id)

@@ -21,7 +21,7 @@ from hermesops.fan_out import Limits, fan_out
 from hermesops.image.machines import is_build_machine
 from hermesops.instances.remote import node_commands
 from hermesops.justavps import Client, Machine
-from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, instance_subject, is_machine_name
+from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, UserId, instance_subject, is_machine_name
 from hermesops.model.recovery import Recovered
 from hermesops.model.route import ModelToken, read_token
 from hermesops.operations.lease import LeaseKeeper
@@ -122,7 +122,7 @@ class Orphans:
                     )
                 known = f"{machine.name} is instance {instance_id} of user {decided.instance.user_id} again"
                 problem = await problem_of(self.take_back(instance_id))
-                return f"{known}; what opens its backups is not: {problem}" if problem else known
+                return f"{known}; its recovery record was not taken back: {problem}" if problem else known
             taken = decided.machine
             registry.recovery.take_machine(instance_id, taken.machine_id, taken.machine_name, why=reason)
             return f"instance {instance_id} is on {machine.name} now"
@@ -181,8 +181,13 @@ class RegistryRebuild:
     records: Callable[[], StoredRecords | None]
     report: Callable[[str], None]
 
-    async def plan(self, aliases: Sequence[str]) -> Rebuild:
-        """Ask every machine of the environment what it remembers; changes nothing and opens no registry."""
+    async def plan(self, aliases: Sequence[str], state: RegistryState = RegistryState.LOST) -> Rebuild:
+        """Ask every machine of the environment what it remembers; changes nothing, and opens no registry that is lost.
+
+        Args:
+            state: Of the registry, as ``state`` found it.
+        """
+        users = self._users() if state is RegistryState.WHOLE else None
         name = self.environment
         async with self.vendor() as client:
             machines = [
@@ -195,7 +200,22 @@ class RegistryRebuild:
             serving = await _serving(client, told)
         records = await self._records([one.id for one in told if isinstance(one, Recovered)])
         stacks = await self._in_stacks()
-        return plan_rebuild(told, aliases=aliases, in_stacks=stacks, records=records, serving=serving, environment=name)
+        return plan_rebuild(
+            told,
+            aliases=aliases,
+            in_stacks=stacks,
+            records=records,
+            serving=serving,
+            users=users,
+            environment=name,
+        )
+
+    def _users(self) -> dict[UserId, str]:
+        registry = self.place.open()
+        try:
+            return {user.id: user.alias for user in registry.users.list() if user.alias}
+        finally:
+            registry.close()
 
     async def _records(self, claimed: Sequence[InstanceId]) -> Records:
         """The recovery records, and which of the claimed instances have a repository and none."""
@@ -203,8 +223,13 @@ class RegistryRebuild:
         if stored is None:
             return Records()
         try:
+            sealer = self.place.sealer()
+        except HermesError as error:
+            hint = Hint(("secrets", "check", "registry.key"), "; then", ("job", "run", "recovery-records"))
+            return Records(problem=error.message, hint=hint)
+        try:
             self.report("reading recovery records from the object store")
-            found = await stored.all(self.place.sealer())
+            found = await stored.all(sealer)
             others = [id_ for id_ in dict.fromkeys(claimed) if id_ not in found.records and id_ not in found.unread]
             locked = [id_ for id_ in others if await stored.has_repository(id_)]
         except HermesError as error:

@@ -66,7 +66,7 @@ class Keys:
         """An instance's repository and its password, for the platform itself."""
         store = await self._store()
         await call(store.prepare)
-        return store.bucket.repository(self._environment, instance_id), await self._password(instance_id)
+        return store.bucket.repository(self._environment, instance_id), await self._password_of(instance_id)
 
     async def open(self, instance_id: InstanceId) -> Opened:
         """A repository that its instance's machine can work with.
@@ -106,7 +106,7 @@ class Keys:
         """Delete what was kept there, once the repository is erased; safe to call twice."""
         await self._records.remove(instance_id)
 
-    async def _password(self, instance_id: InstanceId) -> str:
+    async def _password_of(self, instance_id: InstanceId) -> str:
         """The password, made where there is none; a registry that was lost takes back the one that it had."""
         if held := self._registry.backups.repository_keys(instance_id):
             return held.password

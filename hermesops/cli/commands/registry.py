@@ -42,7 +42,7 @@ def rebuild(
     composed = context.compose()
     work = composed.registry_rebuild
     state = work.state(over)
-    planned = context.run(work.plan(alias or ()))
+    planned = context.run(work.plan(alias or (), state))
     if dry_run:
         result("registry-rebuild", fleet.rebuild(planned, written=0), fleet.rebuild_lines(planned))
         return

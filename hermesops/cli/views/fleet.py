@@ -517,8 +517,7 @@ def rebuild_lines(planned: "Rebuild") -> list[str]:
         *known,
         f"{len(planned.left)} things are not:",
         *left,
-        "gone in any case:",
-        *(f"  {what}" for what in planned.gone),
+        *(["gone in any case:", *(f"  {what}" for what in planned.gone)] if planned.gone else []),
     ]
 
 

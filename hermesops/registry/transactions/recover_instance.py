@@ -25,8 +25,9 @@ class RecoveryTransactions(Repository):
         with self._database.writing() as connection:
             now = self._database.now(connection)
             insert_if_absent(connection, cells, {"name": one.cell, "region": one.region, "created_at": now})
-            user = {"id": one.user_id, "alias": one.user_alias or None, "created_at": now}
-            insert_if_absent(connection, users, user)
+            insert_if_absent(connection, users, {"id": one.user_id, "alias": None, "created_at": now})
+            if one.user_alias:
+                give_alias(connection, one.user_id, one.user_alias)
             row = {
                 "id": one.id,
                 "user_id": one.user_id,

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from hermesops.errors import Hint, RefusedError
 from hermesops.model.backup import Backup
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName, UserId, instance_subject
+from hermesops.model.instance import InstanceStatus
 from hermesops.model.recovery import Recovered
 from hermesops.model.recovery_record import RecoveryRecord, VolumeKey
 from hermesops.registry.encryption.sealing import place, read_key
@@ -71,14 +72,17 @@ class RecoveryRecordTransactions(Repository):
         found = [(instance_of(row), row.has_keys) for row in self._rows(query)]
         return {one.id: one.title for one, has_keys in found if has_keys or one.id in recorded}
 
-    def sealed(self, instance_id: InstanceId) -> SealedRecord:
-        """The record of an instance, sealed with the registry's present key.
+    def sealed(self, instance_id: InstanceId) -> SealedRecord | None:
+        """The record of an instance, sealed with the registry's present key; ``None`` for one that left nothing.
 
         Raises:
             UsageError: There is no such instance.
             RefusedError: This computer does not have the present key.
         """
-        text = self._record(instance_id).to_text()
+        record = self._record(instance_id)
+        if record.instance.status is InstanceStatus.TERMINATED and not (record.password or record.volumes):
+            return None
+        text = record.to_text()
         sealer, where = self._context.sealer, place_of_record(instance_id)
         with self._database.reading() as connection:
             key = read_key(connection) or sealer.current

@@ -171,6 +171,8 @@ def test_only_an_orphan_that_says_that_it_is_nobodys_is_nobodys(account: Machine
     finding = only(fleet, told={MachineId("m-x"): account})
     assert finding.kind is kind
     assert (f"hermesops fleet remove-orphan {STRAY}" in commands(finding.repair)) == (kind is Kind.ORPHAN_ENDED)
+    if account.instance_id:
+        assert finding.otherwise == (), "nothing that destroys what may be the only copy of a memory"
 
 
 def test_a_snapshot_of_somebody_who_has_left_is_deleted_and_no_other() -> None:

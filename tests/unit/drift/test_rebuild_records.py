@@ -92,6 +92,14 @@ def test_of_moved_agents_the_last_machine_that_is_not_fenced_is_named_first() ->
     for older in (NEXT, ADA.machine_name):
         assert f"older than {LAST} (epoch 3" in left_of(planned, older).why
         assert str(left_of(planned, older).hint) == f"once {LAST} is adopted: hermesops fleet remove-orphan {older}"
-    for unsure in ({}, {one.machine_id: True for one in claims}, serving | {LAST: False, claims[2].machine_id: False}):
+    all_serve = {one.machine_id: True for one in claims}
+    none_serves = {one.machine_id: False for one in claims}
+    for unsure in ({}, all_serve, none_serves):
         planned = plan_rebuild(claims, serving=unsure)
         assert all("once it is known to be the right one" in str(one.hint) for one in planned.left[:3])
+
+
+def test_of_a_registry_that_is_whole_nothing_is_gone_and_its_users_have_their_names() -> None:
+    planned = plan_rebuild([ADA], users={ADA.user_id: "ada"})
+    assert ([one.user_alias for one in planned.instances], planned.left, planned.gone) == (["ada"], (), ())
+    assert plan_rebuild([ADA]).gone

@@ -8,9 +8,9 @@ import pytest
 
 from hermesops.app.services.recovery import Orphans
 from hermesops.drift.machine_identity import Forgotten
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.justavps.wire import Machine
-from hermesops.model.ids import MachineId, MachineName, instance_subject
+from hermesops.model.ids import InstanceId, MachineId, MachineName, instance_subject
 from hermesops.model.recovery import Recovered
 from tests.support.fakes.parts import Leases, part
 from tests.support.fleets.in_memory import machine_for, ordered, recovered
@@ -27,6 +27,7 @@ class World:
         self.asked: list[str] = []
         self.done: list[str] = []
         self.leases = Leases()
+        self.is_store_away = False
 
     def orphans(self, *machines: Machine) -> Orphans:
         async def read(asked: Sequence[Machine]) -> list[Recovered | Forgotten]:
@@ -51,7 +52,13 @@ class World:
             audit=part(append=lambda action, *_, **__: self.done.append(action)),
         )
         client: Any = part(list_machines=list_machines, delete_machine=delete)
-        return Orphans("local", registry, client, read, self.leases.hold)
+
+        async def take_back(instance_id: InstanceId) -> None:
+            self.done.append(f"took back {instance_id}")
+            if self.is_store_away:
+                raise UnavailableError("the object store does not answer")
+
+        return Orphans("local", registry, client, read, self.leases.hold, take_back)
 
 
 async def test_an_orphan_is_found_by_its_name() -> None:
@@ -63,8 +70,8 @@ async def test_an_orphan_is_found_by_its_name() -> None:
 
 async def test_an_instance_without_a_row_is_recovered_under_its_lease() -> None:
     world = World(recovered(0))
-    assert "again" in await world.orphans(ORPHAN).adopt(ORPHAN, reason="lost")
-    assert world.done == [f"recovered {recovered(0).id}"]
+    assert (await world.orphans(ORPHAN).adopt(ORPHAN, reason="lost")).endswith("again")
+    assert world.done == [f"recovered {recovered(0).id}", f"took back {recovered(0).id}"]
     assert world.leases.held == [instance_subject(recovered(0).id)]
 
 
@@ -73,7 +80,13 @@ async def test_of_two_that_claim_the_same_none_is_adopted_unless_an_operator_dec
     with pytest.raises(RefusedError, match="but so says"):
         await world.orphans(ORPHAN, TWIN).adopt(ORPHAN, reason="lost")
     await world.orphans(ORPHAN, TWIN).adopt(ORPHAN, reason="lost", contested=True)
-    assert world.done == [f"recovered {recovered(0).id}"]
+    assert world.done == [f"recovered {recovered(0).id}", f"took back {recovered(0).id}"]
+
+
+async def test_an_adoption_whose_recovery_record_is_out_of_reach_says_so() -> None:
+    world = World(recovered(0))
+    world.is_store_away = True
+    assert "the object store does not answer" in await world.orphans(ORPHAN).adopt(ORPHAN, reason="lost")
 
 
 async def test_the_only_copy_of_a_state_is_destroyed_only_when_that_is_named() -> None:
