@@ -5,6 +5,8 @@ a digest of its content, so that a look at the names tells which records are out
 there: its policy ends at its own repository.
 """
 
+import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -20,6 +22,7 @@ from hermesops.registry import Registry
 from hermesops.registry.transactions.recovery_records import TakenBack, opened_record, place_of_record
 
 _FOLDER = "recovery"
+_RECORD = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/([0-9a-z-]{1,80})")
 _LARGEST = 4 << 20
 """Bytes of a record: settings, and some hundred bytes for each backup."""
 
@@ -69,8 +72,8 @@ class StoredRecords:
         start = f"{self.environment}/{_FOLDER}/"
         found: dict[InstanceId, list[str]] = {}
         for key in await call(store.names, f"{start}{instance_id}{'/' if instance_id else ''}"):
-            owner, _, name = key.removeprefix(start).partition("/")
-            found.setdefault(InstanceId(owner), []).append(name)
+            if named := _RECORD.fullmatch(key.removeprefix(start)):
+                found.setdefault(InstanceId(named[1]), []).append(named[2])
         return found
 
     async def read(self, instance_id: InstanceId, name: str, sealer: Unsealer) -> RecoveryRecord:
@@ -177,7 +180,10 @@ class RecoveryRecords:
             if names.get(instance_id, []) != ([record.name] if record else []):
                 await self.save(instance_id)
 
-        return await problems({title: instance_id for instance_id, title in due.items()}, one, _LIMITS)
+        # A user's ended instances have the same title.
+        titles = Counter(due.values())
+        named = {title if titles[title] == 1 else f"{title} ({id_})": id_ for id_, title in due.items()}
+        return await problems(named, one, _LIMITS)
 
     async def _take_back(self, instance_id: InstanceId, names: list[str]) -> TakenBack:
         for name in reversed(names):

@@ -258,18 +258,30 @@ async def test_an_ended_instance_without_a_repository_keeps_no_record(world: Wor
 
 
 async def test_every_instance_is_recorded_by_the_hourly_job_and_sealed_anew_with_a_new_key(world: World) -> None:
-    ada, bob = [await world.backed_up(alias) for alias in ("ada", "bob")]
+    ended = await world.backed_up("ada")
+    world.registry.terminations.terminate(ended.id)
+    again = placed(world.registry, "ada")
+    world.registry.backups.make_repository(again.id, "another")
+    assert await world.records.save_all() == {f"ada ({ended.id})": "", f"ada ({again.id})": ""}
+    assert (await world.records.stored.names()).keys() == {ended.id, again.id}
+    for one in (ended, again):
+        world.registry.terminations.terminate(one.id)
+        world.registry.backups.forget_repository(one.id, why="t")
+        await world.records.remove(one.id)
+    ada, bob = [await world.backed_up(alias) for alias in ("bea", "bob")]
     await world.records.remove(ada.id)
-    assert await world.records.save_all() == {"ada": "", "bob": ""}
+    world.store.put(f"test/recovery/{ada.id}/UPPER", b"")  # nothing of ours has such a name
+    world.store.put("test/recovery/nobody/k1-0", b"")
+    assert await world.records.save_all() == {"bea": "", "bob": ""}
     before = await world.records.stored.names()
-    assert await world.records.save_all() == {"ada": "", "bob": ""}
+    assert await world.records.save_all() == {"bea": "", "bob": ""}
     assert await world.records.stored.names() == before
     world.registry.close()
     both = KeyRing("k1", {"k1": bytes(range(32)), "k9": bytes(range(1, 33))})
     world.registry = world._opened(both)
     world.registry.sealing.use("k9", why="t")
     records = records_of(world.registry, world.find, keys=both)
-    assert await records.save_all() == {"ada": "", "bob": ""}
+    assert await records.save_all() == {"bea": "", "bob": ""}
     new = await records.stored.all(KeyRing("k9", {"k9": bytes(range(1, 33))}))
     assert new.records.keys() == {ada.id, bob.id}
 
