@@ -5,15 +5,22 @@ import io
 from collections.abc import Callable, Iterator
 from functools import partial
 from http import HTTPStatus
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hermesops import blocking
 from hermesops.errors import HermesError, Hint, RefusedError, UnavailableError, UsageError
+from hermesops.network.variables import OF_AWS, NetworkVariables
 from hermesops.node.untrusted.foreign_text import one_line
 
 if TYPE_CHECKING:
+    import boto3
     from botocore.awsrequest import AWSPreparedRequest
+    from botocore.config import Config
     from botocore.exceptions import ClientError
+
+_WITHOUT_PROFILE = {"profile": (None, None, None, None)}
+"""Variables of a session: its setting, variable, default and type; no variable names its profile."""
 
 _CONNECT_S, _READ_S, _TRIES = 5, 15, 2
 _LONGEST = 300
@@ -21,12 +28,86 @@ _LONGEST = 300
 
 STORE = "the object store"
 
+_PROXY = Hint("mend or unset https_proxy;", ("doctor",), "shows which proxies act, and whether they answer")
 _AGAIN = "no agent is touched by that; run the same command again"
 _SETTINGS = Hint(("settings", "show"), ": look at backup.bucket, backup.endpoint and backup.key_file")
 
 
 class AbsentError(UsageError):
     """There is no such thing there."""
+
+
+def open_session(
+    key: tuple[str, str] | None = None,
+    *,
+    region: str | None = None,
+    profile: str | None = None,
+    credentials_file: Path | None = None,
+) -> "boto3.Session":
+    """A session of boto3's.
+
+    Args:
+        key: Access key and secret key. With them no profile counts, whatever ``AWS_PROFILE`` says.
+        profile: In the place of the one that ``AWS_PROFILE`` names.
+        credentials_file: In the place of ``~/.aws/credentials``.
+
+    Raises:
+        UsageError: There is no such profile.
+    """
+    import boto3  # noqa: PLC0415 - as above
+    import botocore.session  # noqa: PLC0415 - as above
+    from botocore.exceptions import ProfileNotFound  # noqa: PLC0415 - as above
+
+    core = botocore.session.Session(profile=profile, session_vars=_WITHOUT_PROFILE if key else None)
+    if credentials_file:
+        core.set_config_variable("credentials_file", str(credentials_file))
+    access, secret = key or (None, None)
+    try:
+        return boto3.Session(access, secret, region_name=region, botocore_session=core)
+    except ProfileNotFound as error:
+        raise UsageError(f"no AWS credentials: {error}", hint="mend AWS_PROFILE, or unset it") from error
+
+
+def open_client(
+    session: "boto3.Session",
+    service: Any,  # noqa: ANN401 - boto3 has an overload for each service
+    *,
+    endpoint: str = "",
+    ca_file: Path | None = None,
+    config: "Config | None" = None,
+    is_ours: bool = False,
+) -> Any:  # noqa: ANN401 - as above
+    """A client of boto3's: to addresses of our own past every proxy, to others as the operator's variables say.
+
+    Args:
+        endpoint: Empty for Amazon's own.
+        ca_file: In the place of the authorities that variables name.
+        config: In the place of ``client_options``.
+        is_ours: Whether the endpoint is of the local world, whose addresses are not all loopback.
+
+    Raises:
+        UsageError: A variable names a proxy, a profile or authorities that cannot be used.
+    """
+    from botocore.config import Config  # noqa: PLC0415 - as above
+    from botocore.exceptions import ProfileNotFound  # noqa: PLC0415 - as above
+
+    variables = NetworkVariables.of_process()
+    if ca_file is None and not endpoint.startswith("http:"):
+        variables.authorities(*OF_AWS)  # the library reads them by itself
+    wanted: Config = config or client_options(is_local=True)["config"]
+    verify = str(ca_file) if ca_file else None
+
+    def made(proxies: dict[str, str]) -> Any:  # noqa: ANN401 - as above
+        through = wanted.merge(Config(proxies=proxies))
+        return session.client(service, endpoint_url=endpoint or None, verify=verify, config=through)
+
+    try:
+        client = made({})
+        # Where it leads is known once it is made: a variable or a profile may name another place than Amazon.
+        proxies = {} if is_ours else variables.http_proxy_for(client.meta.endpoint_url, whom=service)
+        return made(proxies) if proxies else client
+    except ProfileNotFound as error:
+        raise UsageError(f"no AWS credentials: {error}", hint="mend AWS_PROFILE, or unset it") from error
 
 
 def client_options(*, is_local: bool) -> dict[str, Any]:
@@ -67,6 +148,7 @@ def asking(what: str, *, whom: str = STORE, hint: Hint = _SETTINGS) -> Iterator[
         ClientError,
         NoCredentialsError,
         PartialCredentialsError,
+        ProxyConnectionError,
     )
     from botocore.parsers import ResponseParserError  # noqa: PLC0415 - as above
 
@@ -80,6 +162,8 @@ def asking(what: str, *, whom: str = STORE, hint: Hint = _SETTINGS) -> Iterator[
         ) from error
     except (NoCredentialsError, PartialCredentialsError, ValueError) as error:
         raise UsageError(f"{what}: {error}", hint=hint) from error
+    except ProxyConnectionError as error:
+        raise UnavailableError(f"{whom} was not asked: {what}: {error}", hint=_PROXY) from error
     except BotoCoreError as error:
         raise UnavailableError(
             f"{whom} does not answer: {what}: {one_line(str(error), longest=_LONGEST)}",

@@ -1,8 +1,10 @@
 """Makes the environments of programs that we start: names from a list and what is added, never all that we were given.
 
+Beside a proxy they get the addresses that it must not be asked for, since each program would ask it for this computer.
+
 A variable of ours may hold a key of the whole fleet, and a child hands its environment on to children of its own. So a
-name is passed on because a program needs it. Beside ``settings`` the only module that reads the process's variables:
-``settings`` reads what hermesops takes, this one what other people's programs take.
+name is passed on because a program needs it. Three modules read the process's variables: ``settings`` what hermesops
+takes, this one what other people's programs take, ``network.variables`` what libraries take.
 """
 
 import os
@@ -18,6 +20,9 @@ BASE: Names = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "LC_*", "T
 """What any program may see: where it finds others, whose it runs as, and how it writes."""
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+
+_THIS_COMPUTER = ("localhost", "127.0.0.1", "127.0.0.0/8", "::1")
+"""Its own addresses, in every way that programs read: curl, Go and pip know networks, Ansible names and addresses."""
 
 NETWORK: Names = (
     *_PROXIES,
@@ -62,7 +67,17 @@ def made(
     patterns = [*BASE, *(pattern for group in names for pattern in group)]
     given = os.environ if variables is None else variables
     taken = {name: text for name, text in given.items() if _matches(name, patterns) and not _matches(name, _NEVER)}
-    return {**taken, **(added or {})}
+    return {**taken, **_past_proxies(taken), **(added or {})}
+
+
+def _past_proxies(taken: Mapping[str, str]) -> dict[str, str]:
+    """Where a proxy is named: the variables that keep this computer's own addresses from it."""
+    if not any(taken.get(name) for proxy in _PROXIES[:3] for name in (proxy, proxy.lower())):
+        return {}
+    said = taken.get("no_proxy", taken.get("NO_PROXY", ""))
+    entries = [entry for entry in said.replace(",", " ").split() if entry not in _THIS_COMPUTER]
+    value = "*" if "*" in entries else ",".join([*entries, *_THIS_COMPUTER])
+    return {"no_proxy": value, "NO_PROXY": value}
 
 
 def not_ours(environment: Mapping[str, str]) -> dict[str, str]:

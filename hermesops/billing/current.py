@@ -9,6 +9,8 @@ from pydantic import ValidationError
 from hermesops.billing.events import fact_of_subscription
 from hermesops.errors import Hint, RefusedError, UnavailableError
 from hermesops.model.billing import BillingFact
+from hermesops.network.sessions import session
+from hermesops.network.variables import NetworkVariables, proxy_hint
 
 _TRIES = 2
 _TIMEOUT_S = 10
@@ -42,10 +44,15 @@ class StripeSubscriptions:
     def _get(self, subscription_id: str) -> BillingFact:
         import stripe  # noqa: PLC0415 - takes a third of a second, and only this needs it
 
+        at = self.base_url or stripe.DEFAULT_API_BASE
+        to_stripe = session(at, whom="Stripe")
+        if isinstance(to_stripe.verify, str):  # the library brings authorities of its own, and asks no others
+            stripe.ca_bundle_path = to_stripe.verify
         client = stripe.StripeClient(
             self.key,
             max_network_retries=_TRIES,
-            http_client=stripe.RequestsClient(timeout=_TIMEOUT_S),
+            # The library would send a user and password of ~/.netrc in the place of the key.
+            http_client=stripe.RequestsClient(timeout=_TIMEOUT_S, session=to_stripe),
             base_addresses={"api": self.base_url} if self.base_url else {},
         )
         try:
@@ -54,6 +61,11 @@ class StripeSubscriptions:
             raise RefusedError("Stripe refuses billing.key", hint=Hint(("secrets", "check", "billing.key"))) from error
         except stripe.InvalidRequestError as error:
             raise RefusedError(f"Stripe knows no subscription {subscription_id}") from error
+        except stripe.APIConnectionError as error:
+            if proxy := NetworkVariables.of_process().proxy_for(at):
+                said = f"Stripe does not answer through the proxy {proxy.shown}, which {proxy.variable} names"
+                raise UnavailableError(said, hint=proxy_hint(proxy)) from error
+            raise UnavailableError(f"Stripe does not answer: {type(error).__name__}") from error
         except stripe.StripeError as error:
             raise UnavailableError(f"Stripe does not answer: {type(error).__name__}") from error
         try:

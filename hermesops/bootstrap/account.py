@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from hermesops.aws_client import asking, bound_answers, client_options
+from hermesops.aws_client import asking, bound_answers, client_options, open_client, open_session
 from hermesops.bootstrap import documents
 from hermesops.bootstrap.decide import (
     AccountState,
@@ -426,13 +426,7 @@ class Account:
 
     @cached_property
     def _session(self) -> "boto3.Session":
-        import boto3  # noqa: PLC0415 - loads for half a second
-        from botocore.exceptions import ProfileNotFound  # noqa: PLC0415 - as above
-
-        try:
-            return boto3.Session(region_name=self._region)
-        except ProfileNotFound as error:
-            raise UsageError(f"no AWS credentials: {error}", hint="mend AWS_PROFILE") from error
+        return open_session(region=self._region)
 
     @cached_property
     def _s3(self) -> "S3Client":
@@ -452,11 +446,10 @@ class Account:
     def _client(self, service: Any, *, tries: int = 0) -> Any:  # noqa: ANN401 - boto3 has an overload for each service
         from botocore.config import Config  # noqa: PLC0415 - loads for half a second
 
-        options = client_options(is_local=False)
+        config: Config = client_options(is_local=False)["config"]
         if tries:
-            once = Config(retries={"mode": "standard", "total_max_attempts": tries})
-            options["config"] = options["config"].merge(once)
-        client = self._session.client(service, **options)
+            config = config.merge(Config(retries={"mode": "standard", "total_max_attempts": tries}))
+        client = open_client(self._session, service, config=config)
         bound_answers(client, AWS)
         return client
 

@@ -4,6 +4,7 @@ Kept light: ``--version`` imports nothing but the standard library, and no comma
 """
 
 import gc
+import os
 import sys
 
 from hermesops import __version__
@@ -35,6 +36,8 @@ def _run() -> int:
     # Imported modules stay: collecting garbage among them takes a tenth of a short command. ``context.run`` enables it.
     gc.disable()
     core_dump.forbid()
+    # Libraries would write there what opens TLS sessions, which carry keys of the fleet, or fail where they cannot.
+    os.environ.pop("SSLKEYLOGFILE", None)  # noqa: TID251 - taken away before anything reads it
     from hermesops.cli import root
 
     return root.run()

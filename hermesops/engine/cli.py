@@ -29,6 +29,7 @@ from hermesops.engine.options import (
 )
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.model.stack import Change, ChangeKind, Preview, StackRef, UpResult
+from hermesops.network.channels import keep_pulumi_direct
 
 if TYPE_CHECKING:
     from pulumi.automation import Stack
@@ -143,6 +144,7 @@ class CliEngine(Engine):
     async def _do(self, ref: StackRef, options: RunOptions, act: Act, events: CliEvents, what: str) -> None:
         from pulumi.automation import errors  # noqa: PLC0415  loads the SDK
 
+        keep_pulumi_direct()
         raised: list[Exception] = []
 
         def work() -> None:

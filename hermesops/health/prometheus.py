@@ -13,6 +13,8 @@ from hermesops.errors import RefusedError, UnavailableError
 from hermesops.health.promql import DEFAULTS, LABEL, Query, is_metric
 from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import Source, Vital, Vitals
+from hermesops.network import sessions
+from hermesops.network.variables import NetworkVariables, proxy_hint
 from hermesops.node.untrusted import strict_json
 from hermesops.telemetry import prometheus_answer
 from hermesops.telemetry.client import MonitoringClient
@@ -126,9 +128,12 @@ class Prometheus:
         # Lazily: a command that asks no Prometheus must not pay for it.
         from prometheus_api_client.exceptions import PrometheusApiClientException  # noqa: PLC0415
         from requests import RequestException  # noqa: PLC0415
+        from requests.exceptions import ProxyError  # noqa: PLC0415
 
         try:
             result: list[dict[str, Any]] = self._server().custom_query(promql, params=params, timeout=self._timeout_s)
+        except ProxyError as error:
+            raise self._unreached(error) from error
         except (RequestException, PrometheusApiClientException, *_WRONG) as error:
             raise UnavailableError(
                 f"{self._name} gives no answer: {str(error)[:300]}",
@@ -136,12 +141,19 @@ class Prometheus:
             ) from error
         return result
 
+    def _unreached(self, error: Exception) -> UnavailableError:
+        proxy = NetworkVariables.of_process().proxy_for(self._url)
+        if proxy is None:  # the variable has just gone
+            return UnavailableError(f"{self._name} gives no answer: {str(error)[:300]}")
+        said = f"{self._name} was not asked: the proxy {proxy.shown}, which {proxy.variable} names, does not answer"
+        return UnavailableError(said, hint=proxy_hint(proxy))
+
     def _server(self) -> "PrometheusConnect":
         from prometheus_api_client import PrometheusConnect  # noqa: PLC0415
         from urllib3.util.retry import Retry  # noqa: PLC0415
 
         if self._opened is None:
-            session = _session(self._name)
+            session = _session(self._name, self._url)
             session.hooks["response"].append(self._refuse_part)  # the library drops what says that it is one
             # Without: three tries, and each may take the whole time.
             self._opened = PrometheusConnect(
@@ -174,10 +186,10 @@ class PlatformPrometheus(Prometheus):
         return await self._metrics.by_label(promql, LABEL, at=at, within_s=self._timeout_s)
 
 
-def _session(whom: str) -> "Session":
+def _session(whom: str, url: str) -> "Session":
     """A session of requests with bounded answers and without redirects."""
     from requests import ConnectionError as BrokenOffError  # noqa: PLC0415 - as above
-    from requests import Response, Session  # noqa: PLC0415 - as above
+    from requests import Response  # noqa: PLC0415 - as above
     from urllib3.exceptions import HTTPError  # noqa: PLC0415 - as above
 
     def bounded(answer: Response, **_: object) -> None:
@@ -187,7 +199,7 @@ def _session(whom: str) -> "Session":
         except HTTPError as error:
             raise BrokenOffError(error) from error
 
-    session = Session()
+    session = sessions.session(url, whom=whom)
     session.stream = True  # the answer is read by the hook, not by the session
     session.max_redirects = 0
     session.headers["Accept-Encoding"] = "identity"

@@ -29,6 +29,8 @@ from packaging.utils import InvalidSdistFilename, canonicalize_name, parse_sdist
 from packaging.version import InvalidVersion, Version
 
 from hermesops.errors import RefusedError, UnavailableError
+from hermesops.network.http import ProxyFailedError, blocking_client
+from hermesops.network.variables import OF_REQUESTS, NetworkVariables, Proxy, context_of, proxy_of
 from hermesops.node.untrusted.strict_json import MalformedJSONError, parse
 
 _PAGE_BYTES = 64 << 20
@@ -180,9 +182,14 @@ class _Settings:
         return self.one(key).split()
 
     @property
-    def proxy(self) -> str | None:
-        """Pip's own proxy; without it those of the environment count."""
-        return self.one("proxy") or None
+    def proxy(self) -> Proxy | None:
+        """Pip's own proxy; without it those of the environment count.
+
+        Raises:
+            UsageError: It is no URL of a proxy.
+        """
+        value = self.one("proxy")
+        return proxy_of("pip's setting proxy", value) if value else None
 
     @property
     def netrc(self) -> Path | None:
@@ -192,11 +199,17 @@ class _Settings:
         return file if file.is_file() else None
 
     def tls(self) -> ssl.SSLContext:
-        """Pip's own authorities, else the computer's and httpx's."""
-        given = self.one("cert") or self._environ.get("REQUESTS_CA_BUNDLE") or self._environ.get("CURL_CA_BUNDLE")
-        if given:
-            return ssl.create_default_context(cafile=given)
-        context = httpx.create_ssl_context()
+        """Pip's own authorities, else the computer's and httpx's.
+
+        Raises:
+            UsageError: A setting or variable names authorities that cannot be used.
+        """
+        if own := self.one("cert"):
+            return context_of("pip's setting cert", own)
+        for name in OF_REQUESTS:
+            if given := self._environ.get(name):
+                return context_of(name, given)
+        context = NetworkVariables(self._environ).tls_context()
         context.load_default_certs()
         return context
 
@@ -261,14 +274,16 @@ class _Fetching:
                     raise UnavailableError(f"the package index answers {response.status_code} for {_shown(url)}")
                 kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
                 yield str(response.url), kind, self._pieces(response, largest)
+        except ProxyFailedError as error:
+            raise UnavailableError(f"the package index was not asked: {error}", hint=error.hint) from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise UnavailableError(f"the package index does not answer: {type(error).__name__}") from error
 
     def _client(self, url: str) -> httpx.Client:
         netrc = None if urlsplit(url).username else self._settings.netrc
-        return httpx.Client(
+        return blocking_client(
             auth=httpx.NetRCAuth(str(netrc)) if netrc else None,
-            verify=self._settings.tls(),
+            verify=self._settings.tls,
             proxy=self._settings.proxy,
             timeout=_READ_S,
             follow_redirects=True,  # the file is known by its hash wherever it comes from; passwords stay at their host

@@ -1,15 +1,16 @@
 """HTTP connections of both clients of this package: bounded, with a short timeout to connect, quick to make."""
 
 import logging
-import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import httpx
 
 from hermesops.justavps.own_connection import OwnConnection
+from hermesops.network.http import blank_context, client, own_client
+from hermesops.network.variables import NetworkVariables
 
 CONNECT_S = 10.0
 _AT_ONCE = 200
@@ -44,10 +45,7 @@ def http_client(
     transport: httpx.AsyncBaseTransport | None = None,
     alone: bool = False,
 ) -> httpx.AsyncClient:
-    """A client for one origin.
-
-    Over TLS it honours the proxy and CA variables that other programs do. Without TLS it does neither: such an origin
-    is this computer's own, a proxy would only lose it, and loading every CA costs 15 ms, in each of Ansible's tasks.
+    """A client for one origin; see ``network.http.client`` for what the operator's variables mean to it.
 
     Args:
         url: The origin; only its scheme matters.
@@ -55,15 +53,14 @@ def http_client(
         transport: For tests: what carries requests instead of the network.
         alone: Each request on a connection of its own, without any proxy that variables name; see ``own_connection``.
     """
-    encrypted = url.scheme == "https"
-    # A context without any CA trusts nobody, should TLS be used after all.
-    trusted = httpx.create_ssl_context() if encrypted else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    return httpx.AsyncClient(
-        headers={**(headers or {}), "Accept-Encoding": "identity", **({"Connection": "close"} if alone else {})},
-        timeout=httpx.Timeout(30, connect=CONNECT_S),
-        limits=httpx.Limits(max_connections=_AT_ONCE, max_keepalive_connections=50, keepalive_expiry=_IDLE_S),
-        verify=trusted,
-        trust_env=encrypted and not alone,
-        transport=OwnConnection(trusted) if alone and transport is None else transport,
-        follow_redirects=False,
-    )
+    common: dict[str, Any] = {
+        "headers": {**(headers or {}), "Accept-Encoding": "identity", **({"Connection": "close"} if alone else {})},
+        "timeout": httpx.Timeout(30, connect=CONNECT_S),
+    }
+    if alone and transport is None:
+        trusted = NetworkVariables.of_process().tls_context() if url.scheme == "https" else blank_context()
+        transport = OwnConnection(trusted)
+    if transport is not None:
+        return own_client(transport=transport, **common)
+    limits = httpx.Limits(max_connections=_AT_ONCE, max_keepalive_connections=50, keepalive_expiry=_IDLE_S)
+    return client(limits=limits, **common)

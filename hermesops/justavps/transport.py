@@ -20,6 +20,7 @@ from hermesops.errors import Hint
 from hermesops.justavps import errors
 from hermesops.justavps.answer_body import LARGEST, AnswerBody, Deadline, UnreadableAnswerError
 from hermesops.justavps.connections import CONNECT_S, Closing, http_client
+from hermesops.network.http import ProxyFailedError
 from hermesops.node.untrusted import strict_json
 from hermesops.waiting import pause
 
@@ -195,6 +196,8 @@ NOT_ANSWERED = (httpx.HTTPError, UnreadableAnswerError)
 def lost(call: Call, cause: Exception, request_id: str) -> errors.JustAvpsError:
     """The error that a failed exchange means: not sent, or sent and not answered."""
     why = errors.scrubbed(str(cause)) or type(cause).__name__
+    if isinstance(cause, ProxyFailedError):
+        return errors.UnreachableError(call.shown, f"not sent: {why}", request_id=request_id, hint=cause.hint)
     # Raised before the first byte of the request leaves this computer.
     if isinstance(cause, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout | httpx.UnsupportedProtocol):
         return errors.UnreachableError(

@@ -28,6 +28,7 @@ from hermesops.localcloud.faults.rules import Faults
 from hermesops.localcloud.server.background import Background
 from hermesops.localcloud.store.database import Store
 from hermesops.localcloud.store.rows import DeliveryRow, MachineRow, MachineStatus, WebhookRow, now, seconds_until
+from hermesops.network.http import own_client
 from hermesops.waiting import pause
 
 _STAGE_CHANGED = "machine.stage_changed"
@@ -63,7 +64,7 @@ class Webhooks:
         self._store = store
         self._faults = faults
         self._address_of = address_of
-        self._http = httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False)
+        self._http = own_client(timeout=_TIMEOUT_S)
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._background = Background()
 

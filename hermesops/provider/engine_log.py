@@ -6,9 +6,10 @@ A lost line never fails the work that it is about.
 from typing import cast
 
 import grpc
-import grpc.aio
 from pulumi.runtime.proto import engine_pb2 as proto
 from pulumi.runtime.proto import engine_pb2_grpc
+
+from hermesops.network.channels import async_channel
 
 _TIMEOUT_S = 5
 
@@ -41,7 +42,7 @@ class EngineLog:
         if not self._address:
             return
         if self._engine is None:
-            stub = engine_pb2_grpc.EngineStub(grpc.aio.insecure_channel(self._address))
+            stub = engine_pb2_grpc.EngineStub(async_channel(self._address))
             self._engine = cast("engine_pb2_grpc.EngineAsyncStub", stub)  # what a stub on such a channel is
         try:
             await self._engine.Log(line, timeout=_TIMEOUT_S)

@@ -6,6 +6,7 @@ A receiver that does not answer does not delay a rollout: it is logged, and a ga
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from hermesops.errors import UsageError
 from hermesops.model.rollout import GateResult, Rollout
 from hermesops.node.untrusted.foreign_text import one_line, quoted
 from hermesops.node.untrusted.strict_json import MalformedJSONError, parse
@@ -91,16 +92,19 @@ async def _post(url: str, body: Mapping[str, object], *, timeout_s: float) -> tu
     import httpx  # noqa: PLC0415 - most rollouts have no hook
 
     from hermesops.justavps.answer_body import AnswerBody, Deadline, UnreadableAnswerError  # noqa: PLC0415 - as above
+    from hermesops.network.http import ProxyFailedError, client  # noqa: PLC0415 - as above
 
     deadline = Deadline(timeout_s)
     try:
-        async with httpx.AsyncClient(timeout=timeout_s, follow_redirects=False, headers=_PLAIN) as client:
-            request = client.build_request("POST", url, json=body)
-            answer = await deadline.bound(client.send(request, stream=True))
+        async with client(timeout=timeout_s, headers=_PLAIN) as opened:
+            request = opened.build_request("POST", url, json=body)
+            answer = await deadline.bound(opened.send(request, stream=True))
             try:
                 text = await AnswerBody(answer, deadline=deadline, largest=_LARGEST).whole()
             finally:
                 await answer.aclose()
+    except (ProxyFailedError, UsageError) as error:  # these name a variable of this process, and no address of a hook
+        return 0, None, f"no answer: {error}"
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         return 0, None, f"no answer: {type(error).__name__}"
     except UnreadableAnswerError as error:

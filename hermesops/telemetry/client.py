@@ -14,6 +14,7 @@ import httpx
 
 from hermesops.errors import HermesError, Hint, RefusedError, UnavailableError, UnknownOutcomeError
 from hermesops.justavps.answer_body import AnswerBody, Deadline, UnreadableAnswerError
+from hermesops.network.http import client, own_client
 from hermesops.node.untrusted import strict_json
 from hermesops.node.untrusted.foreign_text import quoted
 
@@ -33,7 +34,14 @@ _SENTENCE = 1 << 16
 _SHOWN = 200
 """Characters of a refusal that are shown."""
 
-_NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
+_HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity"}
+_NEVER_SENT = (
+    httpx.ConnectError,
+    httpx.ConnectTimeout,
+    httpx.PoolTimeout,
+    httpx.ProxyError,
+    httpx.UnsupportedProtocol,
+)
 _HINT = Hint(("settings", "show"), "names monitoring.url")
 
 OpenTls = Callable[[], ssl.SSLContext]
@@ -74,14 +82,16 @@ class MonitoringClient:
 
     Args:
         base_url: What paths of questions follow.
-        tls: ``None`` for an address without TLS.
+        tls: With a certificate of our own; ``None`` where it asks for none.
+        is_ours: Whether it is the platform's own, which no proxy may stand before.
         keeps: Whether connections stay open for the next question, until ``aclose``: for who asks all the time.
     """
 
-    def __init__(self, base_url: str, tls: OpenTls | None = None, *, keeps: bool = False) -> None:
+    def __init__(self, base_url: str, tls: OpenTls | None = None, *, keeps: bool = False, is_ours: bool = True) -> None:
         self.base_url = base_url.rstrip("/")
         self._tls = tls
         self._keeps = keeps
+        self._is_ours = is_ours
         self._kept: tuple[ssl.SSLContext | None, httpx.AsyncClient] | None = None
 
     async def aclose(self) -> None:
@@ -100,8 +110,8 @@ class MonitoringClient:
             UnknownOutcomeError: It may have changed what it was asked to change.
         """
         try:
-            async with self._opened() as client:
-                return await self._answer(client, question)
+            async with self._opened() as opened:
+                return await self._answer(opened, question)
         except (*_NEVER_SENT, httpx.InvalidURL, ssl.SSLError, OSError) as error:
             raise self._unavailable(str(error) or type(error).__name__) from error
         except (httpx.HTTPError, UnreadableAnswerError, strict_json.MalformedJSONError) as error:
@@ -111,18 +121,21 @@ class MonitoringClient:
     async def _opened(self) -> AsyncIterator[httpx.AsyncClient]:
         context = self._tls() if self._tls else None
         if not self._keeps:
-            async with _client(context) as client:
-                yield client
+            async with self._client(context) as opened:
+                yield opened
             return
         if self._kept is None or self._kept[0] is not context:
             await self.aclose()
             # The same address with another certificate must not go through a connection of the old one.
-            self._kept = (context, _client(context))
+            self._kept = (context, self._client(context))
         yield self._kept[1]
 
-    async def _answer(self, client: httpx.AsyncClient, question: Question) -> Any:  # noqa: ANN401 - as ``ask``
+    def _client(self, context: ssl.SSLContext | None) -> httpx.AsyncClient:
+        return own_client(verify=context, headers=_HEADERS) if self._is_ours else client(headers=_HEADERS)
+
+    async def _answer(self, opened: httpx.AsyncClient, question: Question) -> Any:  # noqa: ANN401 - as ``ask``
         deadline = Deadline(question.within_s)
-        request = client.build_request(
+        request = opened.build_request(
             question.method,
             f"{self.base_url}{question.path}",
             params=None if question.form else question.params,
@@ -132,7 +145,7 @@ class MonitoringClient:
             headers=dict(question.headers),
             timeout=httpx.Timeout(question.within_s, connect=min(_CONNECT_S, question.within_s)),
         )
-        response = await deadline.bound(client.send(request, stream=True))
+        response = await deadline.bound(opened.send(request, stream=True))
         try:
             if response.is_success:
                 text = await AnswerBody(response, deadline=deadline, largest=question.largest).whole()
@@ -166,17 +179,6 @@ class MonitoringClient:
 
     def _service(self, question: Question) -> str:
         return f"{question.path.split('/')[1]} at {self.base_url}"
-
-
-def _client(context: ssl.SSLContext | None) -> httpx.AsyncClient:
-    return httpx.AsyncClient(
-        # A context without any authority trusts nobody, should TLS be used after all.
-        verify=context or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
-        # Its certificate is of our own authority: no proxy that variables name may stand between.
-        trust_env=False,
-        follow_redirects=False,
-        headers={"Accept": "application/json", "Accept-Encoding": "identity"},
-    )
 
 
 def _sentence(said: bytes) -> str:

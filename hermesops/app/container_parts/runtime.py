@@ -1,11 +1,10 @@
 """The parts of one environment that talk to the vendor and to machines, each made when it is first asked for."""
 
-import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from hermesops import __version__, assets
@@ -530,7 +529,7 @@ class Runtime:
             return
         ingest = MonitoringClient(endpoint.url, endpoint.context, keeps=True) if endpoint else None
         prometheus = (
-            MonitoringClient(own, cache(ssl.create_default_context), keeps=True)
+            MonitoringClient(own, keeps=True, is_ours=False)
             if own or endpoint is None
             else MonitoringClient(f"{endpoint.url}/prometheus", endpoint.context, keeps=True)
         )

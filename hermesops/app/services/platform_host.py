@@ -24,6 +24,7 @@ from hermesops.errors import Hint, PartlyDoneError, UnavailableError
 from hermesops.image.machines import Reporter
 from hermesops.model.certificate import CallerName
 from hermesops.model.ids import MachineId
+from hermesops.network.http import own_client
 from hermesops.pki.authority import Authority
 from hermesops.waiting import Pending, cancel, until
 
@@ -259,7 +260,7 @@ class PlatformHost:
 
     async def _answers(self, url: str) -> bool | Pending[bool]:
         try:
-            async with httpx.AsyncClient(verify=self.context(), trust_env=False, timeout=5) as client:
+            async with own_client(verify=self.context(), timeout=5) as client:
                 answer = await client.get(f"{url}/prometheus/-/ready")
         except (httpx.TransportError, ssl.SSLError) as error:
             return Pending(f"{type(error).__name__}: {error}")

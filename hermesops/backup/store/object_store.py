@@ -8,9 +8,9 @@ import json
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hermesops.aws_client import AbsentError, asking, bound_answers, client_options
+from hermesops.aws_client import AbsentError, asking, bound_answers, open_client, open_session
 from hermesops.backup.repository import Bucket, Repository, policy_of
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.backup import Credential
@@ -40,7 +40,7 @@ class ObjectStore:
         self.bucket = bucket
         self._key_file = key_file
         self._is_local = is_local
-        self._verify = str(ca_file) if ca_file else None
+        self._ca_file = ca_file
         self._is_ready = False
 
     def prepare(self) -> None:
@@ -180,32 +180,21 @@ class ObjectStore:
 
     @cached_property
     def _session(self) -> "boto3.Session":
-        import boto3  # noqa: PLC0415 - loads for half a second
-
-        if self._key_file is None:
-            return boto3.Session(region_name=self.bucket.region)
-        access, secret = read_key_file(self._key_file)
-        return boto3.Session(access, secret, region_name=self.bucket.region)
+        key = read_key_file(self._key_file) if self._key_file else None
+        return open_session(key, region=self.bucket.region)
 
     @cached_property
     def _s3(self) -> "S3Client":
-        client = self._session.client(
-            "s3",
-            endpoint_url=self.bucket.endpoint or None,
-            verify=self._verify,
-            **client_options(is_local=self._is_local),
-        )
-        bound_answers(client)
+        client: S3Client = self._client("s3", self.bucket.endpoint)
         return client
 
     @cached_property
     def _iam(self) -> "IAMClient":
-        client = self._session.client(
-            "iam",
-            endpoint_url=self.bucket.iam_endpoint or None,
-            verify=self._verify,
-            **client_options(is_local=self._is_local),
-        )
+        client: IAMClient = self._client("iam", self.bucket.iam_endpoint)
+        return client
+
+    def _client(self, service: str, endpoint: str) -> Any:  # noqa: ANN401 - boto3 has an overload for each service
+        client = open_client(self._session, service, endpoint=endpoint, ca_file=self._ca_file, is_ours=self._is_local)
         bound_answers(client)
         return client
 

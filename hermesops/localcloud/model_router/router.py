@@ -17,12 +17,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from hermesops.errors import HermesError
 from hermesops.localcloud.model_router import scripted_model
 from hermesops.localcloud.model_router.scripted_model import Answer, answer_to
 from hermesops.localcloud.store.database import Store
 from hermesops.localcloud.store.rows import ModelRequestRow, now
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import ROUTES
+from hermesops.network.http import client
 from hermesops.router.admission import Admission, Refused, bad_request, parsed, unknown_model
 from hermesops.router.books import Books
 from hermesops.router.gate import models
@@ -99,7 +101,7 @@ class Router:
         self._fault = fault
         self._log = model_log
         self._upstream = upstream
-        self._http = httpx.AsyncClient(timeout=_UPSTREAM_TIMEOUT) if upstream else None
+        self._http = client(timeout=_UPSTREAM_TIMEOUT) if upstream else None
 
     def app(self) -> Starlette:
         """The application to put on the machines' side."""
@@ -192,7 +194,7 @@ class Router:
         )
         try:
             response = await http.send(request, stream=True)
-        except httpx.TransportError as error:
+        except (httpx.TransportError, HermesError) as error:
             self._use(instance, model, 502)
             message = f"the model's endpoint does not answer ({type(error).__name__})"
             return JSONResponse(_error(message, code="upstream_unavailable"), 502)

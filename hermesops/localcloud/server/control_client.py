@@ -97,14 +97,15 @@ class ControlClient:
     ) -> Any:  # noqa: ANN401 - JSON
         import httpx  # noqa: PLC0415 - slow to load; a question about a world that is down ends before this
 
+        from hermesops.network.http import own_client  # noqa: PLC0415 - as above
+
         try:
             key = self._api_key_file.read_text().strip()
         except FileNotFoundError as error:
             raise UnavailableError(f"{self._api_key_file} is missing", hint=Hint(("local", "up"))) from error
         except PermissionError as error:
             raise RefusedError(f"{self._api_key_file} belongs to somebody else", hint="run as its owner") from error
-        # trust_env: a proxy for the internet is no way to this computer's own loopback.
-        async with httpx.AsyncClient(base_url=self._api_url, timeout=timeout_s, trust_env=False) as http:
+        async with own_client(base_url=self._api_url, timeout=timeout_s) as http:
             try:
                 answer = await http.request(method, path, headers={"Authorization": f"Bearer {key}"}, json=body)
             except httpx.TransportError as error:

@@ -18,6 +18,7 @@ from hermesops.localcloud.server.background import run_child
 from hermesops.localcloud.server.listener import listen_again, port_of
 from hermesops.localcloud.store.database import Store
 from hermesops.localcloud.world.files import WorldFiles, write_private
+from hermesops.network.http import own_client
 from hermesops.private_file import make_private_folder
 from hermesops.waiting import Pending, pause, until
 
@@ -152,7 +153,7 @@ class ObjectStore:
 
 
 async def _answers(where: str) -> None:
-    async with httpx.AsyncClient(trust_env=False, timeout=5) as http:
+    async with own_client(timeout=5) as http:
 
         async def ask() -> bool | Pending[bool]:
             try:

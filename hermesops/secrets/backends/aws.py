@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import boto3
 from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
@@ -19,6 +18,7 @@ from botocore.exceptions import (
     HTTPClientError,
 )
 
+from hermesops.aws_client import open_client, open_session
 from hermesops.errors import RefusedError, UnavailableError
 
 if TYPE_CHECKING:
@@ -101,9 +101,9 @@ class AwsBackend:
     @cached_property
     def _client(self) -> "SecretsManagerClient":
         with _asking(self.title):
-            return boto3.Session().client(
-                "secretsmanager", config=Config(connect_timeout=10, read_timeout=20, retries={"max_attempts": 3})
-            )
+            config = Config(connect_timeout=10, read_timeout=20, retries={"max_attempts": 3})
+            client: SecretsManagerClient = open_client(open_session(), "secretsmanager", config=config)
+            return client
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from hermesops.engine.embedded.protocol.plugin import DIED, HalfMade, ProviderFa
 from hermesops.engine.embedded.protocol.values import Message, from_wire
 from hermesops.engine.options import UnsupportedByEmbeddedError
 from hermesops.errors import RefusedError, UnavailableError
+from hermesops.network.channels import channel
 from hermesops.waiting import cancel
 
 START_LIMIT_S = 30.0
@@ -61,7 +62,7 @@ class PluginProcess:
         self._said: deque[str] = deque(maxlen=KEPT_LINES)
         self._readers = [asyncio.create_task(self._drain(stream)) for stream in (process.stdout, process.stderr)]
         limits = [(f"grpc.max_{way}_message_length", LARGEST_MESSAGE) for way in ("receive", "send")]
-        self._channel = grpc.insecure_channel(f"127.0.0.1:{port}", options=limits)
+        self._channel = channel(f"127.0.0.1:{port}", limits)
         self._stub = provider_pb2_grpc.ResourceProviderStub(self._channel)
 
     async def call(self, method: str, request: Message) -> Message:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 from hermesops import blocking
+from hermesops.aws_client import open_client, open_session
 from hermesops.errors import HermesError, Hint, RefusedError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
@@ -131,9 +132,7 @@ class BucketStorage:
 
     @cached_property
     def _client(self) -> "S3Client":
-        import boto3  # noqa: PLC0415  loads for half a second
-        import botocore.session  # noqa: PLC0415  as above
-        from botocore import UNSIGNED  # noqa: PLC0415  as above
+        from botocore import UNSIGNED  # noqa: PLC0415  loads for half a second
         from botocore.config import Config  # noqa: PLC0415  as above
 
         bucket = self._bucket
@@ -155,13 +154,15 @@ class BucketStorage:
         )
 
         def connect() -> "S3Client":
-            found = botocore.session.Session(profile=bucket.texts.get("profile"))
-            if self._access.key_file:
-                found.set_config_variable("credentials_file", str(self._access.key_file))
-            session = boto3.Session(botocore_session=found)
-            region = bucket.texts.get("region") or session.region_name
-            verify = str(self._access.ca_file) if self._access.ca_file else None
-            return session.client("s3", region_name=region, endpoint_url=bucket.endpoint, config=config, verify=verify)
+            session = open_session(
+                region=bucket.texts.get("region"),
+                profile=bucket.texts.get("profile"),
+                credentials_file=self._access.key_file,
+            )
+            client: S3Client = open_client(
+                session, "s3", endpoint=bucket.endpoint or "", ca_file=self._access.ca_file, config=config
+            )
+            return client
 
         return self._request("", connect)
 

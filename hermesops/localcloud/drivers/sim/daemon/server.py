@@ -25,6 +25,7 @@ from hermesops.localcloud.drivers.sim.machines import LOOPBACK, SimMachines
 from hermesops.localcloud.proxy.broker import DaemonStream
 from hermesops.localcloud.proxy.upgrade import splice
 from hermesops.localcloud.vendor_daemon.http import HttpError
+from hermesops.network.http import own_client
 from hermesops.waiting import pause
 
 _TIMEOUT = httpx.Timeout(connect=5, read=600, write=60, pool=None)
@@ -70,7 +71,7 @@ class Agent:
             return await peer.answer(HTTPStatus.SERVICE_UNAVAILABLE, _error("draining", "gateway_draining"))
         if not gateway.symptoms.takes_turns:
             return await peer.answer(HTTPStatus.INTERNAL_SERVER_ERROR, _error("no turns", "internal_error"))
-        self._http = self._http or httpx.AsyncClient(timeout=_TIMEOUT, trust_env=False)
+        self._http = self._http or own_client(timeout=_TIMEOUT)
         model = gateway.model
         question = {"model": model.model, "messages": asked.get("messages", []), "stream": bool(asked.get("stream"))}
         to_router = self._http.build_request(
