@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hermesops import blocking
 from hermesops.errors import HermesError, Hint, RefusedError, UnavailableError, UsageError
-from hermesops.network.variables import OF_AWS, NetworkVariables
+from hermesops.network.variables import OF_AWS, PROXIES, NetworkVariables, Proxy, proxy_hint, without_password
 from hermesops.node.untrusted.foreign_text import one_line
 
 if TYPE_CHECKING:
     import boto3
     from botocore.awsrequest import AWSPreparedRequest
     from botocore.config import Config
-    from botocore.exceptions import ClientError
+    from botocore.exceptions import ClientError, ProxyConnectionError
 
 _WITHOUT_PROFILE = {"profile": (None, None, None, None)}
 """Variables of a session: its setting, variable, default and type; no variable names its profile."""
@@ -28,7 +28,6 @@ _LONGEST = 300
 
 STORE = "the object store"
 
-_PROXY = Hint("mend or unset https_proxy;", ("doctor",), "shows which proxies act, and whether they answer")
 _AGAIN = "no agent is touched by that; run the same command again"
 _SETTINGS = Hint(("settings", "show"), ": look at backup.bucket, backup.endpoint and backup.key_file")
 
@@ -163,12 +162,21 @@ def asking(what: str, *, whom: str = STORE, hint: Hint = _SETTINGS) -> Iterator[
     except (NoCredentialsError, PartialCredentialsError, ValueError) as error:
         raise UsageError(f"{what}: {error}", hint=hint) from error
     except ProxyConnectionError as error:
-        raise UnavailableError(f"{whom} was not asked: {what}: {error}", hint=_PROXY) from error
+        raise unasked(f"{whom}, {what}", error) from error
     except BotoCoreError as error:
         raise UnavailableError(
             f"{whom} does not answer: {what}: {one_line(str(error), longest=_LONGEST)}",
             hint=_AGAIN,
         ) from error
+
+
+def unasked(what: str, error: "ProxyConnectionError") -> UnavailableError:
+    """The error that a proxy means which does not answer, or lets nobody through; botocore hides its password."""
+    shown, variables = without_password(str(error.kwargs.get("proxy_url", ""))), NetworkVariables.of_process()
+    named = (proxy for name in PROXIES if (proxy := variables.proxy(name)) and proxy.shown == shown)
+    proxy = next(named, Proxy("a variable", shown))
+    said = f"the proxy {shown}, which {proxy.variable} names, does not answer, or refuses"
+    return UnavailableError(f"{what}: not sent: {said}", hint=proxy_hint(proxy))
 
 
 def _refusal(what: str, error: "ClientError", hint: Hint) -> HermesError:

@@ -145,7 +145,8 @@ class Prometheus:
         proxy = NetworkVariables.of_process().proxy_for(self._url)
         if proxy is None:  # the variable has just gone
             return UnavailableError(f"{self._name} gives no answer: {str(error)[:300]}")
-        said = f"{self._name} was not asked: the proxy {proxy.shown}, which {proxy.variable} names, does not answer"
+        named = f"the proxy {proxy.shown}, which {proxy.variable} names"
+        said = f"{self._name} was not asked: {named}, does not answer, or refuses"
         return UnavailableError(said, hint=proxy_hint(proxy))
 
     def _server(self) -> "PrometheusConnect":

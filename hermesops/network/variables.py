@@ -13,7 +13,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from hermesops.errors import Hint, UsageError
-from hermesops.node.untrusted.foreign_text import quoted
 from hermesops.web_address import is_loopback
 
 PROXIES = ("https_proxy", "http_proxy", "all_proxy")
@@ -184,6 +183,16 @@ def is_excepted(entry: str, host: str, port: int | None) -> bool:
         return False
 
 
+def is_readable(entry: str) -> bool:
+    """Whether an entry of ``NO_PROXY`` can mean a host at all. Pure."""
+    name, _ = _split(entry)
+    try:
+        ip_network(name, strict=False)
+    except ValueError:
+        return not set("/:[]") & set(name)
+    return True
+
+
 def _split(entry: str) -> tuple[str, str]:
     """Name and port of an entry; an address of IPv6 may stand in brackets, and must where a port follows."""
     if entry.startswith("["):
@@ -212,7 +221,7 @@ def context_of(name: str, value: str) -> ssl.SSLContext:
 def unusable(name: str, value: str, why: str) -> UsageError:
     """The refusal to work with what a variable says."""
     return UsageError(
-        f"{name} is {quoted(without_password(value), longest=_SHOWN)}, {why}",
+        f"{name} is {without_password(value)[:_SHOWN]!r}, {why}",
         hint=Hint(f"mend or unset {name};", ("doctor",), "shows how these variables act"),
     )
 

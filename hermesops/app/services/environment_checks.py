@@ -5,7 +5,7 @@ Parts are opened by the check that needs them, so that one that does not open fa
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hermesops.app.services.billing_secrets import rules_of, subscriptions_at_stripe
 from hermesops.app.services.certificates import CertificateAuthority
@@ -13,11 +13,13 @@ from hermesops.app.services.platform_router import parse_provider_keys
 from hermesops.app.services.release_signing import ReleaseKey
 from hermesops.doctor.computer import check_computer
 from hermesops.doctor.environment import Probe, check_all
+from hermesops.doctor.network import check_network
 from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError, UnavailableError
 from hermesops.justavps import Client
 from hermesops.keyring.key_ring import parse_ring
 from hermesops.model.check import Check
 from hermesops.model.ids import platform_machine_name
+from hermesops.network.variables import NetworkVariables
 from hermesops.registry import Registry
 from hermesops.secrets.catalog import (
     API_KEY,
@@ -72,12 +74,14 @@ class EnvironmentChecks:
         probes: dict[str, Probe] = {
             "registry": self._registry_opens,
             "audit": self._audit_is_whole,
+            "network": self._network,
             "vendor": self._vendor_answers,
             "machines": self.machines,
         }
         if self.runs_machines:
             probes = {"room": self.room, **probes}
-        return [*check_computer(runs_machines=self.runs_machines), *await check_all(probes)]
+        checks = map(_with_a_hint_elsewhere, await check_all(probes))
+        return [*check_computer(runs_machines=self.runs_machines), *checks]
 
     async def all(self) -> list[Check]:
         """Registry, vendor, the platform's account and every secret."""
@@ -142,6 +146,12 @@ class EnvironmentChecks:
                 f"no head of its {report.entries} entries is kept outside the database", hint=details
             )
         return f"{report.entries} entries are chained, up to {report.anchored_to} anchored"
+    async def _network(self) -> str:
+        try:
+            api_url = self.endpoint().api_url
+        except HermesError:  # the check of the vendor says why
+            api_url = ""
+        return await check_network(NetworkVariables.of_process(), api_url)
 
     async def _vendor_answers(self) -> str:
         async with self.vendor() as client:
@@ -217,3 +227,14 @@ class EnvironmentChecks:
         if self.env.is_local and not self.env.settings.backup.bucket:
             return "the local world's own, made with the first backup"
         return f"bucket {await self.bucket()} answers, and keeps versions"
+
+
+def _with_a_hint_elsewhere(check: Check) -> Check:
+    """A check of ``doctor`` without a way back to ``doctor``: what its hint says before that, or the address meant."""
+    if ("doctor",) not in check.hint.parts:
+        return check
+    first = str(check.hint.parts[0])
+    does = (
+        Hint(first.rstrip(";")) if first.endswith(";") else Hint(("settings", "show"), "shows which address is meant")
+    )
+    return replace(check, hint=does)

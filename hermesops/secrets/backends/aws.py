@@ -16,9 +16,10 @@ from botocore.exceptions import (
     ClientError,
     ConnectionError,  # noqa: A004 - its own, no child of Python's
     HTTPClientError,
+    ProxyConnectionError,
 )
 
-from hermesops.aws_client import open_client, open_session
+from hermesops.aws_client import open_client, open_session, unasked
 from hermesops.errors import RefusedError, UnavailableError
 
 if TYPE_CHECKING:
@@ -111,6 +112,8 @@ def _asking(title: str) -> Iterator[None]:
     """Turn AWS's errors into ours."""
     try:
         yield
+    except ProxyConnectionError as error:
+        raise unasked(title, error) from error
     except (ConnectionError, HTTPClientError) as error:
         raise UnavailableError(f"{title}: Secrets Manager does not answer: {error}") from error
     except ClientError as error:

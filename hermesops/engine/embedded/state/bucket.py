@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 from hermesops import blocking
-from hermesops.aws_client import open_client, open_session
+from hermesops.aws_client import open_client, open_session, unasked
 from hermesops.errors import HermesError, Hint, RefusedError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
@@ -243,6 +243,7 @@ class BucketStorage:
             NoCredentialsError,
             PartialCredentialsError,
             ProfileNotFound,
+            ProxyConnectionError,
         )
 
         where = self.at(name)
@@ -259,6 +260,8 @@ class BucketStorage:
             raise UsageError(
                 f"{where}: {error}", hint=Hint(("settings", "show"), f": look at {self._setting}")
             ) from error
+        except ProxyConnectionError as error:
+            raise unasked(where, error) from error
         except BotoCoreError as error:
             raise UnavailableError(f"{where}: {error}", hint="run the same command again") from error
 
