@@ -14,7 +14,6 @@ from typing import Annotated
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.streams import send_nowhere
 from hermesops.errors import HermesError, Hint, RefusedError, UsageError
 from hermesops.node.untrusted.foreign_text import unbroken, visible
 
@@ -209,11 +208,8 @@ def require_reason(reason: str, *command: str) -> None:
 
 
 def _to_stderr(line: str) -> None:
-    """Write a line; a command goes on when nobody reads its stderr any more."""
-    try:
-        print(visible(line), file=sys.stderr, flush=True)
-    except BrokenPipeError:
-        send_nowhere(sys.stderr.fileno())
+    """Write a line; a command goes on when it cannot be written: see ``streams``."""
+    print(visible(line), file=sys.stderr, flush=True)
 
 
 def _plain(value: object) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 from typer.core import TyperGroup
 from typer.main import get_group
 
+from hermesops.cli import interrupts
 from hermesops.cli.command_group import Noun
 from hermesops.cli.commands import FOLDERS, SUMMARIES
 
@@ -17,6 +18,18 @@ class Nouns(TyperGroup):
         super().__init__(**options)
         names: dict[str, Any] = dict.fromkeys(SUMMARIES)
         self.commands = names  # alone: Typer lists them, and suggests one for what was mistyped
+
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - as Typer's own
+        """Run what was typed; from now on Ctrl-C lets it clean up.
+
+        Raises:
+            InterruptedByOperatorError: Ctrl-C.
+        """
+        interrupts.raise_it()
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            raise interrupts.InterruptedByOperatorError from interrupt
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401, ARG002 - Click does not type it
         """Import what was typed."""

@@ -8,8 +8,11 @@ import os
 import sys
 
 from hermesops import __version__
-from hermesops.cli import streams
+from hermesops.cli import interrupts, streams
 from hermesops.node.system import core_dump
+
+_UNAVAILABLE = 4
+"""Exit code of ``UnavailableError`` in ``hermesops.errors``, which takes long to import."""
 
 
 def main() -> int:
@@ -18,20 +21,20 @@ def main() -> int:
     Returns:
         The exit code (see ``hermesops.errors``). A bug keeps its traceback and exits 1.
     """
-    streams.open_closed()
-    try:
-        return _run()
-    finally:
-        streams.let_go()
+    streams.open_all()
+    interrupts.end_at_once()
+    code = _run()
+    if problem := streams.close():
+        print(f"error: stdout could not be written: {problem}", file=sys.stderr)
+        print("hint: make room where stdout goes, or send it elsewhere, and repeat the command", file=sys.stderr)
+        return code or _UNAVAILABLE
+    return code
 
 
 def _run() -> int:
     core_dump.forbid_small()
     if sys.argv[1:] == ["--version"]:
-        try:  # noqa: SIM105 - contextlib takes longer to import than all else of this command
-            print(f"hermesops {__version__}")
-        except BrokenPipeError:
-            pass
+        print(f"hermesops {__version__}")
         return 0
     # Imported modules stay: collecting garbage among them takes a tenth of a short command. ``context.run`` enables it.
     gc.disable()

@@ -8,11 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from hermesops import __version__
-from hermesops.cli import context
+from hermesops.cli import context, interrupts
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import error, say
 from hermesops.cli.lazy_groups import Nouns
-from hermesops.errors import INTERRUPTED, HermesError, Hint, RefusedError, UnavailableError, UsageError
+from hermesops.cli.streams import StdoutLostError
+from hermesops.errors import HermesError, Hint, RefusedError, UnavailableError, UsageError
 
 app = Noun(
     name="hermesops",
@@ -59,9 +60,6 @@ def run() -> int:
         code = app(standalone_mode=False)
     except Exception as failure:  # noqa: BLE001 - the process edge: every error gets its exit code here
         return _report(failure)
-    except KeyboardInterrupt:
-        say("interrupted; the same command continues where it stopped")
-        return INTERRUPTED
     except SystemExit:
         # Typer's answer to a reader of stdout that has gone (| head): the command was done.
         return 0
@@ -71,14 +69,15 @@ def run() -> int:
 def _report(failure: Exception) -> int:
     match failure:
         case HermesError():
-            with suppress(BrokenPipeError):  # the exit code remains
+            with suppress(BrokenPipeError, StdoutLostError):  # the exit code remains
                 error(failure)
             return failure.exit_code
         case typer.Exit():
             return failure.exit_code
-        case typer.Abort():
-            say("interrupted; the same command continues where it stopped")
-            return INTERRUPTED
+        case interrupts.InterruptedByOperatorError() | typer.Abort():
+            return interrupts.say()
+        case StdoutLostError():
+            return 0  # ``main`` says so
         case _ if isinstance(failure, _Misuse):
             return _misuse(failure)
         case OSError() if failure.errno in _COMPUTER:

@@ -3,6 +3,7 @@
 It may die at any moment: the next run observes again and continues from that, not from memory.
 """
 
+import asyncio
 import contextlib
 from collections.abc import Callable
 from typing import Protocol, TypeVar
@@ -74,6 +75,9 @@ async def drive(
                 _steps(operation, make(operation, keeper.lease), registry, keeper.lease, report, is_stopping)
             )
         except StoppedError:
+            raise
+        except asyncio.CancelledError:
+            report(f"operation {operation.id} ({operation.kind}) is left open")
             raise
         except LeaseLostError as lost:
             words = f"{lost.message}; stopped before touching anything further"

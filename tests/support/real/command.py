@@ -113,16 +113,19 @@ class Command:
 
     async def killed_at(self, line: str, *arguments: str, by: signal.Signals = signal.SIGKILL, nth: int = 1) -> int:
         """Run a command, send it a signal when it narrates ``line`` the ``nth`` time; return what it ended with."""
-        process = await self.start(*arguments)
+        process, started, read = await self.start(*arguments), time.monotonic(), b""
         assert process.stderr is not None
         async for said in process.stderr:
+            read += said
             nth -= line in said.decode()
             if not nth:
                 break
         if process.returncode is None:
             process.send_signal(by)
-        await process.communicate()
+        stdout, rest = await process.communicate()
         assert process.returncode is not None
+        stderr, seconds = (read + rest).decode(), time.monotonic() - started
+        self.said.append(Ran(arguments, process.returncode, stdout.decode(), stderr, seconds))
         return process.returncode
 
     async def killed_after(self, seconds: float, *arguments: str, by: signal.Signals = signal.SIGKILL) -> int:
