@@ -7,6 +7,7 @@
     ├── RefusedError            a guard or the other side said no; nothing changed      3
     │   └── LeaseHeldError      another process works on it; in ``model.operation``     4
     ├── UnavailableError        no answer, or nothing was sent: safe to repeat          4
+    │   └── NotWrittenError     a disk takes no write: make room there, then repeat     4
     ├── UnknownOutcomeError     sent, no answer: it may have happened; look first       5
     ├── PartlyDoneError         some of it is done; the rest is listed                  6
     ├── HaltedError             stopped by a gate                                       8
@@ -122,6 +123,10 @@ class UnavailableError(HermesError):
     """No answer, or nothing was sent: the same command may be repeated safely."""
 
     exit_code = 4
+
+
+class NotWrittenError(UnavailableError):
+    """A disk is full, read-only or broken, so that something was not written: make room there, then repeat."""
 
 
 class UnknownOutcomeError(HermesError):

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import structlog
 
+from hermesops import disk
 from hermesops.errors import HermesError, UnavailableError
 
 T = TypeVar("T")
@@ -99,5 +100,7 @@ async def attempt(work: Callable[[T], Awaitable[R]], item: T, within_s: float) -
 
 
 def _bug(error: Exception) -> HermesError:
+    if isinstance(error, OSError) and disk.is_refusal(error):
+        return disk.refused_write(error)
     _log.error("fan_out_broke", exc_info=error)
     return HermesError(f"a bug: {type(error).__name__}: {error}")

@@ -6,7 +6,7 @@ import stat
 from itertools import takewhile
 from pathlib import Path
 
-from hermesops.disk import sync_folder
+from hermesops.disk import sync_folder, writing
 from hermesops.errors import RefusedError
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -91,7 +91,7 @@ def make_private_folder(folder: Path) -> None:
 
 
 def close_to_others(folder: Path) -> None:
-    """Take from others what an older version, or another program, let them do with a folder of this user's."""
+    """Take from others what an older version, or another program, let them do with a folder or file of this user."""
     found = folder.stat()
     if found.st_uid == os.geteuid() and found.st_mode & stat.S_IRWXO:
         folder.chmod(stat.S_IMODE(found.st_mode) & ~stat.S_IRWXO)
@@ -99,11 +99,12 @@ def close_to_others(folder: Path) -> None:
 
 def _drafted(path: Path, text: str) -> Path:
     """The text on the disk beside ``path``, readable by its owner only."""
-    make_private_folder(path.parent)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as file:
-        os.fchmod(file.fileno(), 0o600)  # whatever the umask took away
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    with writing(path):
+        make_private_folder(path.parent)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as file:
+            os.fchmod(file.fileno(), 0o600)  # whatever the umask took away
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
     return draft

@@ -7,6 +7,7 @@ It must not build anything from what it read: that is ``hermesops.app``.
 
 import os
 import re
+import shlex
 import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -579,7 +580,7 @@ class Environment:
         name = name or variables.get("HERMESOPS_ENV", "") or LOCAL
         if not name.isidentifier() or name.lower() != name:
             raise UsageError(f"environment {name!r} is not a name: lower-case letters, digits and _ only")
-        home = Path(variables.get("HERMESOPS_HOME") or Path(variables["HOME"]) / ".hermesops").absolute()
+        home = _home_of_environments(variables)
         folder = home / name
         file = folder / "settings.toml"
         from_file = _read_file(file)
@@ -636,6 +637,23 @@ def _home_of_this_user() -> str:
             "this user has no home: neither HOME nor the user database names one",
             hint="set HOME to a folder this user may write to",
         ) from None
+
+
+def _home_of_environments(variables: Mapping[str, str]) -> Path:
+    given = variables.get("HERMESOPS_HOME", "")
+    if not given:
+        return Path(variables["HOME"], ".hermesops").absolute()
+    if given == "~" or given.startswith("~/"):  # in quotes, in a unit of systemd or in a .env file no shell expands it
+        given = variables["HOME"] + given[1:]
+    home = Path(given)
+    if not home.is_absolute():
+        raise UsageError(
+            f"HERMESOPS_HOME is {given!r}, another folder in each place where hermesops is started",
+            hint=f"export HERMESOPS_HOME={shlex.quote(str(home.absolute()))}",
+        )
+    if home.exists() and not home.is_dir():
+        raise UsageError(f"HERMESOPS_HOME is {given}, a file", hint="set HERMESOPS_HOME to a folder")
+    return home
 
 
 def _read_file(file: Path) -> dict[str, object]:

@@ -102,6 +102,7 @@ class Container(Unconnected):
         return EnvironmentChecks(
             env=self.env,
             runs_machines=self.env.is_local and not self.adapters.is_simulated,
+            place=lambda: self.registry_place,
             registry=lambda: self.registry,
             secrets=lambda: self.secrets,
             endpoint=lambda: self.endpoint,

@@ -5,11 +5,13 @@ import gc
 import logging
 import os
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from hermesops.app import Container
     from hermesops.app.container_parts.narration import Reporter
     from hermesops.app.container_parts.platform import PlatformParts
@@ -18,15 +20,22 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_OF_EACH = frozenset({"event", "level", "timestamp", "exception"})
+"""Fields of an entry of the log that are no news to people, or are shown apart."""
+
 
 @dataclass
 class _Chosen:
-    """The global options; ``level``, from which on the log is shown, is ``None`` until objects were composed."""
+    """The global options; ``level``, from which on the log is shown, is ``None`` until objects were composed.
+
+    ``is_service`` is whether the command's stderr is a log that programs read.
+    """
 
     environment: str = ""
     verbose: bool = False
     report: "Reporter" = lambda _: None
     level: int | None = None
+    is_service: bool = False
 
 
 _chosen = _Chosen()
@@ -42,6 +51,17 @@ def environment() -> "Environment":
     from hermesops.settings import Environment
 
     return Environment.load(_chosen.environment)
+
+
+def folders() -> "tuple[Path, ...]":
+    """Folders of this environment that files are written to; none where its settings cannot be read."""
+    from hermesops.errors import HermesError
+
+    try:
+        env = environment()
+    except HermesError:
+        return ()
+    return env.folder, env.cache
 
 
 def chosen() -> str:
@@ -63,7 +83,7 @@ def compose(*, report: "Reporter | None" = None, logs_all: bool = False) -> "Con
 
     Args:
         report: Takes narration; by default, it goes to stderr.
-        logs_all: Log at level INFO, not only warnings.
+        logs_all: Log at level INFO, not only warnings, and as JSON where no terminal reads it.
 
     Raises:
         UsageError: There is no such environment.
@@ -72,6 +92,7 @@ def compose(*, report: "Reporter | None" = None, logs_all: bool = False) -> "Con
     from hermesops.app.services.environments import require_known
 
     _chosen.level = logging.DEBUG if _chosen.verbose else logging.INFO if logs_all else logging.WARNING
+    _chosen.is_service = logs_all
     env = environment()
     require_known(env)
     return Container(env, report or _chosen.report, _warn)
@@ -82,7 +103,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     import asyncio
 
     if _chosen.level is not None:
-        _open_log(_chosen.level)
+        _open_log(_chosen.level, as_json=_chosen.is_service)
     gc.freeze()
     gc.enable()
     return asyncio.run(work)
@@ -111,20 +132,21 @@ def run_platform(composed: "Container", work: "Callable[[PlatformParts], Awaitab
 def _warn(event: str, **fields: object) -> None:
     from hermesops.app.container_parts.narration import warn
 
-    _open_log(_chosen.level or logging.WARNING)
+    _open_log(_chosen.level or logging.WARNING, as_json=_chosen.is_service)
     warn(event, **fields)
 
 
 @functools.cache
-def _open_log(level: int) -> None:
-    """Send the log from a level on to stderr; as JSON where no terminal reads it.
+def _open_log(level: int, *, as_json: bool) -> None:
+    """Send the log from a level on to stderr; as lines for people, or as JSON where no terminal reads it.
 
     Only before something may be logged: a command that asks the registry alone would wait longest for this.
     """
     import structlog
 
-    as_json = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
-    shown = [structlog.dev.ConsoleRenderer()] if sys.stderr.isatty() else as_json
+    plain = structlog.processors.JSONRenderer() if as_json else _as_a_line
+    is_terminal = sys.stderr.isatty()
+    shown = [structlog.dev.ConsoleRenderer()] if is_terminal else [structlog.processors.format_exc_info, plain]
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -135,3 +157,12 @@ def _open_log(level: int) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
+
+
+def _as_a_line(_logger: object, level: str, fields: "MutableMapping[str, Any]") -> str:
+    """An entry of the log for people; a traceback follows below it."""
+    from hermesops.node.untrusted.foreign_text import unbroken
+
+    shown = (f"{name} {unbroken(str(value))}" for name, value in fields.items() if name not in _OF_EACH)
+    line = f"{level}: {str(fields['event']).replace('_', ' ')}: {', '.join(shown)}"
+    return "\n".join([line, str(fields["exception"])] if "exception" in fields else [line])

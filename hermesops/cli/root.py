@@ -13,7 +13,7 @@ from hermesops.cli.command_group import Noun
 from hermesops.cli.console import error, say
 from hermesops.cli.lazy_groups import Nouns
 from hermesops.cli.streams import StdoutLostError
-from hermesops.errors import HermesError, Hint, RefusedError, UnavailableError, UsageError
+from hermesops.errors import HermesError, Hint, RefusedError, UsageError
 
 app = Noun(
     name="hermesops",
@@ -37,9 +37,8 @@ _Misuse = typer.BadParameter.__mro__[1]
 """Typer's error for unusable arguments; it re-exports only this child of it."""
 
 
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-_COMPUTER = _FULL | {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EMFILE, errno.ENFILE, errno.EIO}
-"""What the operating system refuses to any program; any other unexpected OSError is a bug."""
+_COMPUTER = frozenset({errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EMFILE, errno.ENFILE})
+"""What the operating system refuses to any program, beside full disks; any other unexpected OSError is a bug."""
 
 
 @app.callback()
@@ -80,18 +79,22 @@ def _report(failure: Exception) -> int:
             return 0  # ``main`` says so
         case _ if isinstance(failure, _Misuse):
             return _misuse(failure)
-        case OSError() if failure.errno in _COMPUTER:
-            return _report(_refusal_of_the_computer(failure))
+        case OSError() if refusal := _refusal_of_the_computer(failure):
+            return _report(refusal)
         case _:
             traceback.print_exception(failure)
             say("this is a bug in hermesops; the traceback above belongs in its report")
             return 1
 
 
-def _refusal_of_the_computer(failure: OSError) -> HermesError:
+def _refusal_of_the_computer(failure: OSError) -> HermesError | None:
+    from hermesops import disk
+
+    if disk.is_refusal(failure):
+        return disk.refused_write(failure, context.folders())
+    if failure.errno not in _COMPUTER:
+        return None
     where = failure.filename or "this computer"
-    if failure.errno in _FULL:
-        return UnavailableError(f"the disk is full: {where}", hint="make room and repeat the command")
     return RefusedError(
         f"{where}: {failure.strerror}",
         hint=Hint("HERMESOPS_HOME and HERMESOPS_CACHE say where files are kept;", ("doctor",), "checks the rest"),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from hermesops import blocking
-from hermesops.errors import HermesError, UnavailableError
+from hermesops.errors import HermesError, NotWrittenError, UnavailableError
 from hermesops.fan_out import Limits, fan_out
 from hermesops.model.check import Check, Verdict
 
@@ -43,5 +43,6 @@ def _check(name: str, seen: str | HermesError) -> Check:
     if isinstance(seen, str):
         return Check(name, Verdict.OK, seen)
     # No answer is unknown, not failed: a local world may be down on purpose.
-    verdict = Verdict.UNKNOWN if isinstance(seen, UnavailableError) else Verdict.FAILED
+    is_unknown = isinstance(seen, UnavailableError) and not isinstance(seen, NotWrittenError)
+    verdict = Verdict.UNKNOWN if is_unknown else Verdict.FAILED
     return Check(name, verdict, seen.message, seen.hint)

@@ -93,12 +93,14 @@ class Tally:
         heartbeats: How many were recorded.
         repairs: Ended ones, by action and outcome.
         was_leader: Whether it acted at all.
+        follows: Holder of the lease, where another monitor leads.
     """
 
     passes: int = 0
     heartbeats: int = 0
     repairs: Counter[tuple[str, str]] = field(default_factory=Counter)
     was_leader: bool = False
+    follows: str = ""
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,6 @@ class Monitor:
         self._figures = Figures()
         self._cost: Mapping[str, float] = {}
         self._of_fleet: Mapping[Series, float] = {}
-        self._follows = ""
         self._push_fails = False
 
     def stop(self) -> None:
@@ -167,6 +168,9 @@ class Monitor:
 
         Args:
             once: Make one pass, unless another monitor leads, and wait for the repairs that it began.
+
+        Raises:
+            HermesError: The one pass could not be made, as the registry does not answer or takes no write.
         """
         self._notify("READY=1")
         try:
@@ -185,16 +189,18 @@ class Monitor:
         try:
             async with LeaseKeeper(self._registry, MONITOR_SUBJECT) as keeper:
                 _log.info("monitor_leads")
-                self._follows = ""
+                self.tally.follows = ""
                 self.tally.was_leader = True
                 await keeper.guard(self._lead(once=once))
         except LeaseHeldError as held:
-            if self._follows != held.holder:
-                self._follows = held.holder
+            if self.tally.follows != held.holder:
+                self.tally.follows = held.holder
                 _log.info("monitor_stands_by", leader=held.holder)
         except HermesError as error:
             self._sources.down(Source.REGISTRY, error.message)
             await self._push(self._while_cut_off(0.0))
+            if once:
+                raise
 
     async def _lead(self, *, once: bool) -> None:
         try:
@@ -211,6 +217,8 @@ class Monitor:
             except HermesError as error:
                 self._sources.down(Source.REGISTRY, error.message)
                 await self._push(self._while_cut_off(loop.time() - began))
+                if once:
+                    raise
             except Exception:
                 if once:
                     raise

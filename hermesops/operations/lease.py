@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from hermesops import processes, waiting
-from hermesops.errors import HermesError, UnavailableError
+from hermesops.errors import HermesError, NotWrittenError, UnavailableError
 from hermesops.model.operation import LEASE_S, Lease, LeaseHeldError
 from hermesops.operations.db_thread import in_db_thread
 from hermesops.operations.under_way import held_by
@@ -53,11 +53,13 @@ class RenewedLease:
     Attributes:
         until: No other process may acquire it before, by this process's clock.
         lost: Set once another process may hold it.
+        problem: Why it could not be renewed; ``None`` where another process took it.
     """
 
     lease: Lease
     until: float
     lost: asyncio.Event = field(default_factory=asyncio.Event)
+    problem: HermesError | None = None
 
 
 class Renewals:
@@ -99,20 +101,21 @@ class Renewals:
             return RENEW_S
         try:
             gone = await in_db_thread(leases.leases.renew, [one.lease for one in held])
-        except UnavailableError:
+        except UnavailableError as error:
             # No answer proves nothing about a lease: it is ours until others may acquire it.
-            self._lose(one for one in held if time.monotonic() + RETRY_S >= one.until)
+            self._lose((one for one in held if time.monotonic() + RETRY_S >= one.until), error)
             return RETRY_S
-        except HermesError:
-            self._lose(held)
+        except HermesError as error:
+            self._lose(held, error)
             return RENEW_S
         self._lose(one for one in held if one.lease.subject in gone)
         for one in held:
             one.until = asked + LEASE_S
         return RENEW_S
 
-    def _lose(self, held: Iterable[RenewedLease]) -> None:
+    def _lose(self, held: Iterable[RenewedLease], problem: HermesError | None = None) -> None:
         for one in held:
+            one.problem = problem
             self._held.pop(id(one), None)
             one.lost.set()
 
@@ -155,6 +158,7 @@ class LeaseKeeper:
 
         Raises:
             UnavailableError: The lease was lost; the next run observes what was done.
+            NotWrittenError: It was, because a disk did not take the renewal.
         """
         doing = asyncio.ensure_future(work)
         losing = asyncio.ensure_future(self._held.lost.wait())
@@ -162,7 +166,7 @@ class LeaseKeeper:
             await asyncio.wait({doing, losing}, return_when=asyncio.FIRST_COMPLETED)
             if doing.done():
                 return doing.result()
-            raise UnavailableError(f"lost the lease of {self._subject}; stopped before touching anything further")
+            raise _lost(self._subject, self._held.problem)
         finally:
             await cancel(doing, losing)
 
@@ -185,6 +189,14 @@ class LeaseKeeper:
         return await waiting.until(
             attempt, what=f"the lease of {self._subject}", timeout_s=self._wait_s, every_s=POLL_S
         )
+
+
+def _lost(subject: str, problem: HermesError | None) -> HermesError:
+    stopped = "stopped before touching anything further"
+    if problem is None:
+        return UnavailableError(f"lost the lease of {subject}; {stopped}")
+    kind = NotWrittenError if isinstance(problem, NotWrittenError) else UnavailableError
+    return kind(f"lost the lease of {subject}, not renewed: {problem.message}; {stopped}", hint=problem.hint)
 
 
 def this_process() -> str:

@@ -10,11 +10,13 @@ meaning); nothing is ever removed (``prune``).
 
 import asyncio
 import logging
+import os
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
@@ -22,10 +24,12 @@ import sqlalchemy as sa
 import structlog
 
 from hermesops import child_environment
-from hermesops.errors import UnavailableError
+from hermesops.disk import sqlite_not_written, writing
+from hermesops.errors import BrokenInvariantError, HermesError, Hint, UnavailableError
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import LONGEST_PAUSE_S
 from hermesops.operations.dispatch import Task
+from hermesops.private_file import close_to_others
 from hermesops.sqlite_wal import enable_wal
 
 with child_environment.without_asking_for_architecture():
@@ -88,6 +92,8 @@ class DbosQueue:
 
         Raises:
             UnavailableError: The database does not answer.
+            NotWrittenError: Its file's disk is full or read-only.
+            BrokenInvariantError: Its file is damaged.
         """
         _redirect_log()
         try:
@@ -103,7 +109,7 @@ class DbosQueue:
                 on_conflict="always_update",
             )
         except (sa.exc.SQLAlchemyError, sqlite3.Error) as error:
-            raise UnavailableError(f"the workers' queue does not open: {_first_line(error)}") from error
+            raise _as_ours(self._url, "does not open", error) from error
 
     async def close(self) -> None:
         """Take no more turns and let go of the database; turns under way have ended before."""
@@ -178,7 +184,7 @@ class DbosQueue:
             return await ask()
         except (sa.exc.ProgrammingError, sa.exc.OperationalError) as error:
             if not _is_table_missing(error):
-                raise UnavailableError(f"the workers' queue does not answer: {_first_line(error)}") from error
+                raise _as_ours(self._url, "does not answer", error) from error
             _log.warning("queue_tables_lost", queue=self._name)
             # A new DBOS: beside the threads of the old one, PostgreSQL waits with every index for their end.
             await self.close()
@@ -191,9 +197,12 @@ def _operation_of(task_id: str) -> OperationId:
 
 
 def _prepare(url: str) -> None:
-    """Set SQLite's write-ahead log, which is twice as fast; the file keeps the setting."""
+    """Make SQLite's file, readable by its owner only, with a write-ahead log, which is twice as fast and stays set."""
     parsed = sa.make_url(url)
     if parsed.get_backend_name() == "sqlite" and parsed.database:
+        with writing(Path(parsed.database)):
+            os.close(os.open(parsed.database, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        close_to_others(Path(parsed.database))
         with closing(sqlite3.connect(parsed.database, isolation_level=None)) as connection:
             enable_wal(connection.execute)
 
@@ -201,6 +210,23 @@ def _prepare(url: str) -> None:
 def _is_table_missing(error: sa.exc.DBAPIError) -> bool:
     said = str(error.orig).lower()
     return "no such table" in said or ("does not exist" in said and ("relation" in said or "schema" in said))
+
+
+def _as_ours(url: str, what: str, error: Exception) -> HermesError:
+    parsed = sa.make_url(url)
+    where = parsed.database if parsed.get_backend_name() == "sqlite" else parsed.render_as_string(hide_password=True)
+    cause = getattr(error, "orig", None) or error
+    if refused := sqlite_not_written(where or "", cause):
+        return refused
+    if (getattr(cause, "sqlite_errorname", "") or "").startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
+        return BrokenInvariantError(
+            f"the workers' queue {where} is damaged: {_first_line(error)}",
+            hint=Hint(f"mv {where} {where}.damaged, then", ("worker",), "makes a new one; the registry has all of it"),
+        )
+    return UnavailableError(
+        f"the workers' queue {where} {what}: {_first_line(error)}",
+        hint=Hint(("doctor",), "looks at disks and registry;", ("settings", "show"), "says which registry is meant"),
+    )
 
 
 def _first_line(error: Exception) -> str:

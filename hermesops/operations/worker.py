@@ -12,7 +12,7 @@ from typing import Protocol
 import structlog
 
 from hermesops import waiting
-from hermesops.errors import HermesError, RefusedError, UsageError
+from hermesops.errors import HermesError, NotWrittenError, RefusedError, UsageError
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import LeaseHeldError, LeaseLostError
 from hermesops.operations import dispatch
@@ -113,6 +113,7 @@ class Worker:
 
         Raises:
             UnavailableError: The queue does not open at the start; later failures are waited out.
+            NotWrittenError: With ``once``, at any time: nobody waits for a disk.
         """
         self._is_draining = once
         await self._queue.open()
@@ -126,15 +127,20 @@ class Worker:
         return self.tally
 
     async def _loop(self) -> None:
-        ticks = 0
+        ticks, problem = 0, ""
         while not self._stopping.is_set():
             try:
                 if ticks % _PRUNE_EVERY == 0:
                     await self._queue.prune()
                 is_idle = await self._tick()
             except HermesError as error:
-                _log.warning("worker_waits", worker=self.name, problem=error.message)
+                if self._is_draining and isinstance(error, NotWrittenError):
+                    raise
+                if problem != error.message:  # not twice a second into a log that may be on a full disk
+                    _log.warning("worker_waits", worker=self.name, problem=error.message)
+                problem = error.message
             else:
+                problem = ""
                 if is_idle and self._is_draining:
                     return
             ticks += 1

@@ -12,8 +12,17 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from hermesops import disk
 from hermesops.disk import sync_folder
-from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError, UnavailableError, UsageError
+from hermesops.errors import (
+    BrokenInvariantError,
+    HermesError,
+    Hint,
+    NotWrittenError,
+    RefusedError,
+    UnavailableError,
+    UsageError,
+)
 from hermesops.private_file import make_private_folder
 from hermesops.sqlite_wal import enable_wal
 from hermesops.web_address import with_verified_tls
@@ -100,7 +109,8 @@ class Database:
         ``guarded=False`` skips ``before_write``, for repairs of the registry.
 
         Raises:
-            UnavailableError: As ``reading``; also when the disk is full. Nothing changed.
+            UnavailableError: As ``reading``. Nothing changed.
+            NotWrittenError: The disk is full or read-only. Nothing changed.
             BrokenInvariantError: The file is damaged.
         """
         if self.is_sqlite:
@@ -160,6 +170,8 @@ class Database:
         except PermissionError as error:
             raise RefusedError(f"the registry {self.title} may not be opened by this user", hint=_DOCTOR) from error
         except OSError as error:
+            if disk.is_refusal(error):
+                raise disk.not_written(self.title, error) from error
             raise UnavailableError(
                 f"the registry {self.title} cannot be opened: {error.strerror}", hint=_DOCTOR
             ) from error
@@ -218,6 +230,8 @@ def _make_private(file: Path) -> None:
 def _as_ours(title: str, error: sa.exc.DBAPIError) -> HermesError:
     said = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else type(error.orig).__name__
     code = getattr(error.orig, "sqlite_errorname", "") or ""
+    if refused := disk.sqlite_not_written(title, error.orig) or _not_written_by_server(title, error):
+        return refused
     if code.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
         return BrokenInvariantError(f"the registry {title} is damaged: {said}", hint=RESTORE)
     if code.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")):
@@ -233,3 +247,21 @@ def _as_ours(title: str, error: sa.exc.DBAPIError) -> HermesError:
         return UnavailableError(f"the registry {title} does not answer: {said}", hint=_DOCTOR)
     # A broken constraint or a missing table is our own mistake: it keeps its traceback.
     return BrokenInvariantError(f"the registry {title} refused what was written: {said}")
+
+
+def _not_written_by_server(title: str, error: sa.exc.DBAPIError) -> NotWrittenError | None:
+    """The error for what PostgreSQL did not write; ``None`` for any other error. Source: its manual, appendix A."""
+    match getattr(error.orig, "sqlstate", ""):
+        case "53100":
+            return NotWrittenError(
+                f"the registry {title} cannot be written: its server's disk is full",
+                hint="make room on the database's server, then run the same command again",
+            )
+        case "25006":
+            return NotWrittenError(
+                f"the registry {title} cannot be written: its server is read-only, as a standby is",
+                hint=Hint(
+                    "set registry.url to the server that takes writes;", ("settings", "show"), "shows the present one"
+                ),
+            )
+    return None

@@ -13,6 +13,7 @@ CODES = {
     errors.RefusedError: 3,
     errors.UnavailableError: 4,
     errors.UnknownOutcomeError: 5,
+    errors.NotWrittenError: 4,
     errors.PartlyDoneError: 6,
     errors.HaltedError: 8,
     errors.BrokenInvariantError: 70,

@@ -1,6 +1,5 @@
 """Where an environment's registry is, with what is kept beside it: key, copies, and the audit's heads."""
 
-import errno
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from hermesops.app.container_parts.narration import Warn
+from hermesops.disk import is_refusal, not_written
 from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.keyring.key_ring import KeyRing
 from hermesops.keyring.ring import Ring
@@ -234,8 +234,8 @@ def _folder_of(env: Environment) -> Path:
         make_private_folder(env.folder)
         close_to_others(env.folder)
     except OSError as error:
-        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            raise
+        if is_refusal(error):
+            raise not_written(env.folder, error) from error
         raise RefusedError(
             f"nothing can be kept in {env.folder}: {error.strerror}",
             hint="set HERMESOPS_HOME to a folder this user may write to",

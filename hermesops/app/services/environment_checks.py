@@ -6,7 +6,11 @@ Parts are opened by the check that needs them, so that one that does not open fa
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import gettempdir
 
+from hermesops import disk
+from hermesops.app.container_parts.registry import RegistryPlace
 from hermesops.app.services.billing_secrets import rules_of, subscriptions_at_stripe
 from hermesops.app.services.certificates import CertificateAuthority
 from hermesops.app.services.platform_router import parse_provider_keys
@@ -56,6 +60,7 @@ class EnvironmentChecks:
 
     env: Environment
     runs_machines: bool
+    place: Callable[[], RegistryPlace]
     registry: Callable[[], Registry]
     secrets: Callable[[], Secrets]
     endpoint: Callable[[], Endpoint]
@@ -72,6 +77,7 @@ class EnvironmentChecks:
     async def doctor(self) -> list[Check]:
         """What this computer and this environment lack."""
         probes: dict[str, Probe] = {
+            "disk": self._disks_take_writes,
             "registry": self._registry_opens,
             "audit": self._audit_is_whole,
             "network": self._network,
@@ -134,7 +140,17 @@ class EnvironmentChecks:
         except HermesError:  # the checks report problems of the home
             return []
 
+    async def _disks_take_writes(self) -> str:
+        file = self.place().file
+        folders = (self.env.folder, *([file.parent] if file else []), self.env.cache, Path(gettempdir()))
+        for folder in folders:
+            if refusal := disk.try_to_write(folder):
+                raise disk.not_written(folder, refusal)
+        rooms = {disk.device(folder): f"{disk.free(folder)} at {folder}" for folder in reversed(folders)}
+        return ", ".join(reversed(rooms.values()))
+
     async def _registry_opens(self) -> str:
+        self.registry().epochs.try_to_write()
         return f"{len(self.registry().instances.list())} instances"
 
     async def _audit_is_whole(self) -> str:
@@ -146,6 +162,7 @@ class EnvironmentChecks:
                 f"no head of its {report.entries} entries is kept outside the database", hint=details
             )
         return f"{report.entries} entries are chained, up to {report.anchored_to} anchored"
+
     async def _network(self) -> str:
         try:
             api_url = self.endpoint().api_url

@@ -91,7 +91,8 @@ def _lines(made: "Monitor") -> list[str]:
     from hermesops.monitor.decide import Continue
 
     if made.last is None:
-        return ["no pass was made: " + ("the registry does not answer" if made.tally.was_leader else "another leads")]
+        leader = made.tally.follows
+        return [f"no pass was made: {f'monitor {leader} leads' if leader else 'it was stopped before'}"]
     last, verdict = made.last, made.last.verdict
     heartbeats = "" if last.knows_heartbeats else "; heartbeats are not known"
     lines = [f"{last.expected} agents should run, {verdict.suspects} seem dead{heartbeats}"]

@@ -3,14 +3,19 @@
 It must not decide when something is an error; handlers raise a ``Problem`` and this module gives it the vendor's shape.
 """
 
+import sqlite3
+from collections.abc import Awaitable, Callable
 from functools import partial
 from http import HTTPStatus
+from pathlib import Path
 from typing import TypeVar
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Match, Route
+
+from hermesops.disk import is_refusal, refused_write, sqlite_not_written
 
 T = TypeVar("T")
 
@@ -94,3 +99,17 @@ async def answer_http_exception(request: Request, problem: Exception) -> Respons
         methods = {name for route in fitting if route.path == fitting[0].path for name in route.methods or ()}
         answer.headers["allow"] = ", ".join(sorted(methods))
     return answer
+
+
+def disk_handlers(file: Path) -> dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]]:
+    """Starlette's handlers for what the disk of the world's ``file`` refuses: 507 with the reason, and no traceback."""
+
+    async def answer(_request: Request, error: Exception) -> Response:
+        refused = sqlite_not_written(file, error)
+        if isinstance(error, OSError) and is_refusal(error):
+            refused = refused_write(error, [file.parent])
+        if refused is None:
+            raise error
+        return Problem(HTTPStatus.INSUFFICIENT_STORAGE, refused.message).response()
+
+    return dict.fromkeys((OSError, sqlite3.Error), answer)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
+from hermesops.errors import Hint, NotWrittenError, RefusedError, UnavailableError, UsageError
 
 _TIMEOUT_S = 10.0
 _START_S = 150.0
@@ -119,6 +119,11 @@ class ControlClient:
                 why = f": {answer.json()['message']}"
             except (ValueError, KeyError, TypeError):
                 why = ""
+            if answer.status_code == httpx.codes.INSUFFICIENT_STORAGE:
+                hint = Hint(
+                    "make room or have it mounted writable;", ("doctor",), "tries disks; then repeat the command"
+                )
+                raise NotWrittenError(f"the local world's disk{why}", hint=hint)
             raise UnavailableError(
                 f"the local world answered {answer.status_code}{why}", hint=Hint(("local", "status"))
             )

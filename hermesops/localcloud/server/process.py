@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from hermesops.disk import is_refusal, not_written
 from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError, UnavailableError, UsageError
 from hermesops.private_file import make_private_folder
 from hermesops.waiting import Pending, until
@@ -88,6 +89,8 @@ class ServerProcess:
         try:
             make_private_folder(self._lock.parent)
         except OSError as error:
+            if is_refusal(error):
+                raise not_written(self._lock.parent, error) from error
             raise RefusedError(
                 f"nothing can be kept in {self._lock.parent}: {error.strerror}",
                 hint="set HERMESOPS_HOME to a folder this user may write to",
@@ -102,8 +105,7 @@ class ServerProcess:
                 log.flush()
                 os.fsync(log.fileno())
             except OSError as error:
-                message = f"the local world cannot write {self._log}: {error.strerror}"
-                raise UnavailableError(message, hint="make room and repeat the command") from error
+                raise not_written(self._log, error) from error
             self._started = subprocess.Popen(
                 list(command),
                 stdin=subprocess.DEVNULL,

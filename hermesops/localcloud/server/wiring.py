@@ -8,7 +8,7 @@ import contextlib
 import functools
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -16,13 +16,13 @@ from pathlib import Path
 import structlog
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import Mount, Route
 
 from hermesops.localcloud.api.account import Account
 from hermesops.localcloud.api.disk_copies import BackupsApi, ImagesApi
 from hermesops.localcloud.api.keys import PREFIX, KeyCheck, Keys, ProxyTokens
 from hermesops.localcloud.api.machines import Machines
-from hermesops.localcloud.api.problem import Problem, answer_http_exception, answer_problem
+from hermesops.localcloud.api.problem import Problem, answer_http_exception, answer_problem, disk_handlers
 from hermesops.localcloud.drivers.interface import (
     DAEMON_PORT,
     MODEL_PORT,
@@ -218,21 +218,18 @@ def vendor_routes(parts: _Parts, port: int) -> list[Route]:
 
 
 def _api(parts: _Parts, port: int, facts: Mapping[str, object], objects: ObjectStore, date_shift: Path) -> Starlette:
-    vendor = _starlette(vendor_routes(parts, port))
+    handlers = {Problem: answer_problem, HTTPException: answer_http_exception, **disk_handlers(parts.store.path)}
+    answering = functools.partial(Starlette, exception_handlers=handlers)
+    vendor = answering(routes=vendor_routes(parts, port))
     own = control.Control(
         parts.store, parts.fleet, parts.faults, parts.model_log, parts.webhooks, facts, objects, date_shift
     )
-    return _starlette(
-        [
+    return answering(
+        routes=[
             Mount(PREFIX, app=KeyCheck(FaultMiddleware(vendor, parts.faults, parts.fleet.names_of), parts.keys)),
-            Mount(control.PREFIX, app=KeyCheck(_starlette(own.routes()), parts.keys)),
+            Mount(control.PREFIX, app=KeyCheck(answering(routes=own.routes()), parts.keys)),
         ],
     )
-
-
-def _starlette(routes: Sequence[BaseRoute]) -> Starlette:
-    handlers = {Problem: answer_problem, HTTPException: answer_http_exception}
-    return Starlette(routes=routes, exception_handlers=handlers)
 
 
 def _platform_facts(forwarded: platform_forward.Forwarded) -> dict[str, object]:

@@ -11,6 +11,7 @@ from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
+from hermesops.disk import sqlite_not_written
 from hermesops.errors import BrokenInvariantError, Hint, UnavailableError
 from hermesops.localcloud.store.rows import MachineRow, MachineStatus, Row, Wanted
 
@@ -57,6 +58,8 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
         path.chmod(0o600)
         yield db
     except sqlite3.DatabaseError as error:
+        if refused := sqlite_not_written(path, error):
+            raise refused from error
         if error.sqlite_errorname.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY")):
             # Nothing is wrong with the file; purging the world for this would be in vain.
             raise UnavailableError(

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hermesops.disk import sync_file, sync_folder
+from hermesops.disk import sqlite_not_written, sync_file, sync_folder
 from hermesops.errors import BrokenInvariantError, Hint, UnavailableError
 from hermesops.private_file import make_private_folder
 from hermesops.registry.database import RESTORE
@@ -229,6 +229,8 @@ def _explained(file: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as error:
+        if refused := sqlite_not_written(file, error):
+            raise refused from error
         code = getattr(error, "sqlite_errorname", "") or ""
         if code.startswith("SQLITE_CORRUPT"):
             raise BrokenInvariantError(f"the registry {file} is damaged: {error}", hint=RESTORE) from error

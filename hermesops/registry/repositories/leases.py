@@ -92,6 +92,15 @@ class EpochRepository(Repository):
         with self._database.reading() as connection:
             return read_epoch(connection)
 
+    def try_to_write(self) -> None:
+        """Write the epoch's row as it is, in a transaction that any other write takes too.
+
+        Raises:
+            UnavailableError, RefusedError: As any other write; the registry is as it was.
+        """
+        with self._database.writing(guarded=False) as connection:
+            connection.execute(meta.update().where(meta.c.name == EPOCH).values(value=meta.c.value))
+
     def open(self, why: str, *, above: int = 0) -> int:
         """Begin a new epoch, which ends every lease; returns its number.
 

@@ -12,7 +12,7 @@ from hermesops.cli.context import _open_log
 def test_a_bug_is_logged_with_its_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     missing: dict[str, str] = {}
     try:
-        _open_log.__wrapped__(logging.INFO)
+        _open_log.__wrapped__(logging.INFO, as_json=True)
         try:
             missing["of a bug"]
         except KeyError:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
+from hermesops.disk import is_refusal, not_written
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
@@ -215,7 +216,9 @@ def _writing(file: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if is_refusal(error):
+            raise not_written(file, error) from error
         raise UnavailableError(
             f"{file}: cannot be written: {error.strerror}",
-            hint="make room or mend the folder's permissions, then run the same command again",
+            hint="mend the folder's permissions, then run the same command again",
         ) from error

@@ -35,7 +35,12 @@ def checks(home: Path, name: str = "staging", **parts: Any) -> EnvironmentChecks
     usual: dict[str, Any] = {
         "env": Environment.load(name, given),
         "runs_machines": False,
-        "registry": lambda: part(instances=part(list=lambda: [1, 2]), certificates=part(list_authorities=list)),
+        "place": lambda: part(file=None),
+        "registry": lambda: part(
+            epochs=part(try_to_write=lambda: None),
+            instances=part(list=lambda: [1, 2]),
+            certificates=part(list_authorities=list),
+        ),
         "secrets": lambda: part(find=lambda _: None),
         "endpoint": part,
         "vendor": refuses(UnavailableError("no answer")),
