@@ -97,8 +97,7 @@ def _sentences(variables: NetworkVariables, api_url: str) -> Iterator[str]:
         without = f", without effect: {', '.join(unread)}" if unread else ""
         yield f"{variable}: {len(entries) - len(unread)} exceptions{without}"
     for whom, names in _USED_BY.items():
-        if name := next(filter(variables.values.get, names), None):
-            yield f"{name}: authorities for {whom}"
+        yield from (f"{name}: authorities for {whom}" for name in [*filter(variables.values.get, names)][:1])
     if profile := variables.values.get("AWS_PROFILE"):
         yield f"AWS_PROFILE: AWS is asked as {profile}"
     yield from (f"{name}: without effect" for name in _ELSEWHERE if variables.values.get(name))

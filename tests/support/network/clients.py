@@ -88,9 +88,9 @@ async def _channels(address: str) -> dict[str, str]:
     keep_pulumi_direct()
     found = dict[str, str]()
     for name, opened in (("grpc", channel(address)), ("sdk", grpc.insecure_channel(address, _GRPC_CHANNEL_OPTIONS))):
-        found[name] = str(await asyncio.to_thread(opened.unary_unary(_CALL), b"", timeout=10), "ascii")
+        found[name] = str(await asyncio.to_thread(opened.unary_unary(_CALL, None, None), b"", timeout=10), "ascii")
     async with async_channel(address) as opened_async:
-        found["grpc.aio"] = str(await opened_async.unary_unary(_CALL)(b"", timeout=10), "ascii")
+        found["grpc.aio"] = str(await opened_async.unary_unary(_CALL, None, None)(b"", timeout=10), "ascii")
     return found
 
 

@@ -45,7 +45,7 @@ def _ran(variables: Mapping[str, str], words: Sequence[str]) -> tuple[int, str, 
                 sys.stdout.flush()
                 os._exit(code)
         _, status = os.waitpid(child, 0)
-        return os.waitstatus_to_exitcode(status), *(file.read_text() for file in files)
+        return os.waitstatus_to_exitcode(status), files[0].read_text(), files[1].read_text()
 
 
 if __name__ == "__main__":
