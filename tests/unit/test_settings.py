@@ -215,3 +215,15 @@ def test_a_wrong_table_is_named_with_the_nearest_key(tmp_path: Path, text: str, 
     write(tmp_path, text)
     with pytest.raises(UsageError, match=message):
         load(tmp_path)
+
+
+def test_the_home_of_environments_is_one_folder_wherever_a_command_is_started(tmp_path: Path) -> None:
+    a_file = tmp_path / "file"
+    a_file.touch()
+    for given, word in ((str(a_file), "a file"), ("here", "export HERMESOPS_HOME=/"), ("./here", "another folder")):
+        with pytest.raises(UsageError) as refused:
+            Environment.load("local", {"HOME": str(tmp_path), "HERMESOPS_HOME": given})
+        assert word in refused.value.message + str(refused.value.hint), given
+    for given in ("~/ops", str(tmp_path / "ops"), "~", ""):
+        folder = Environment.load("local", {"HOME": str(tmp_path), "HERMESOPS_HOME": given}).folder
+        assert folder.is_relative_to(tmp_path), given
