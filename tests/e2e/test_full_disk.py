@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.real.command import INSTALLED, Command, Ran, local_world
 
-pytestmark = [pytest.mark.machines, pytest.mark.turns(40)]
+pytestmark = [pytest.mark.machines, pytest.mark.turns(15)]
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def told(ran: Ran, exit_code: int, *words: str) -> None:
 
 
 def checks(ran: Ran) -> dict[str, tuple[str, str]]:
-    return {one["name"]: (one["verdict"], one["seen"]) for one in ran.json["checks"]}
+    return {one["check"]: (one["verdict"], one["seen"]) for one in ran.json["checks"]}
 
 
 async def test_on_a_full_disk_everything_says_so_and_is_finished_once_there_is_room(world: Command, disk: Path) -> None:
