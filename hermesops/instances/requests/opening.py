@@ -61,7 +61,8 @@ class OperationOpener:
             try:
                 await stack.enter_async_context(self.hold_lease(instance_subject(instance.id)))
             except LeaseHeldError as held:
-                if not (may_follow and wanted.repeatable and self.unfinished(instance, wanted.kind)):
+                is_begun = self.unfinished(instance, wanted.kind, *wanted.continues)
+                if not (may_follow and wanted.repeatable and is_begun):
                     raise
                 before = _held_elsewhere.set(held)
                 stack.callback(_held_elsewhere.reset, before)

@@ -1,6 +1,7 @@
 """A repeated request finds the operation that another process has under way, and writes nothing."""
 
 from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,13 +10,14 @@ import pytest
 from hermesops.errors import RefusedError
 from hermesops.instances.requests.opening import OperationOpener
 from hermesops.model.ids import OperationId
-from hermesops.model.operation import LeaseHeldError, Operation, OperationStatus
+from hermesops.model.operation import LeaseHeldError, Operation, OperationKind, OperationStatus
 from hermesops.operations.kinds import (
     BackupIntent,
     ConfigureIntent,
     InstanceIntent,
     Keep,
     RestartIntent,
+    ResumeIntent,
     SuspendIntent,
     TerminateIntent,
 )
@@ -63,6 +65,10 @@ async def test_the_same_request_finds_what_another_process_does() -> None:
     )
     for intent in same:
         assert await asked(opener(begun(intent)), intent) == "begun", intent.kind
+    # Resuming goes on with a move that starts the agent on another machine.
+    moving = replace(begun(SUSPEND), kind=OperationKind.RELOCATE)
+    async with opener(moving).eligible("ada", ResumeIntent) as found:
+        assert found is ADA
     # What was found there is no matter of the request after it.
     assert await asked(opener(is_held=False), SUSPEND) == "new"
 
