@@ -25,6 +25,8 @@ from typing import ClassVar
 CHANGES_REMAIN = 7
 """Exit code of ``--exit-code`` when changes or work remain; a finding, not an error."""
 
+INTERRUPTED = 130
+"""Exit code after Ctrl-C."""
 
 PLACEHOLDER = re.compile("[A-Z_]+")
 """A word of a command that stands for what the reader knows."""

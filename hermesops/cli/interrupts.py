@@ -6,6 +6,7 @@ import sys
 
 _SAID = "interrupted; the same command continues where it stopped"
 _EXIT_CODE = 130
+"""``INTERRUPTED`` of ``hermesops.errors``, which takes long to import."""
 
 
 class InterruptedByOperatorError(Exception):

@@ -1,5 +1,6 @@
 """An operator on a disk that is full or read-only: each command says so, and works again once it is not."""
 
+import os
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -9,6 +10,8 @@ import pytest
 from tests.support.real.command import INSTALLED, Command, Ran, local_world
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(15)]
+
+PROCESSORS = os.sched_getaffinity(0)
 
 
 @pytest.fixture
@@ -30,12 +33,16 @@ async def world(disk: Path) -> AsyncIterator[Command]:
 
 
 def fill(disk: Path) -> None:
+    """Take all its room; each processor counts pages of its own, so that the first refusal is not yet the last page."""
+    refusals = 0
     with (disk / "fill").open("wb", buffering=0) as file:
-        try:
-            while file.write(bytes(4096)):
-                pass
-        except OSError:
-            return
+        while refusals < 200:
+            os.sched_setaffinity(0, {sorted(PROCESSORS)[refusals % len(PROCESSORS)]})
+            try:
+                file.write(bytes(4096))
+            except OSError:
+                refusals += 1
+    os.sched_setaffinity(0, PROCESSORS)
 
 
 def told(ran: Ran, exit_code: int, *words: str) -> None:

@@ -27,7 +27,9 @@ from hermesops.operations.lease import LeaseKeeper
 from hermesops.private_file import make_secret
 from hermesops.registry.database import Database
 from hermesops.registry.maintenance.backup import copy_database
+from hermesops.registry.open import open_registry
 from tests.support.fakes.registry import FakeRegistry
+from tests.support.real.registries import KEYS
 
 GROWN = 1 << 16
 
@@ -185,3 +187,15 @@ def test_another_error_of_sqlite_is_no_refusal(tmp_path: Path) -> None:
     with pytest.raises(sqlite3.OperationalError) as raised, contextlib.closing(sqlite3.connect(":memory:")) as db:
         db.execute("SELECT nothing")
     assert disk.sqlite_not_written(tmp_path / "x.db", raised.value) is None
+
+
+def test_a_registry_is_tried_by_a_real_write(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'registry.db'}"
+    registry = open_registry(url, environment="local", actor="tester", sealer=lambda _new: KEYS)
+    epoch = registry.epochs.now()
+    log = tmp_path / "registry.db-wal"
+    before = log.stat().st_size
+    registry.epochs.try_to_write()
+    assert log.stat().st_size > before
+    assert registry.epochs.now() == epoch
+    registry.close()
