@@ -58,11 +58,15 @@ def decide(observation: RolloutObservation) -> Decision | Done:
     return _finish_flights(observation) or _roll_back(observation, to_roll_back) or end
 
 
+NOTIFIES = "notify: "
+"""How the step that only tells a web hook is described; whoever watches the rollout sees the state itself."""
+
+
 def _notify(observation: RolloutObservation) -> Decision | None:
     changed, notified = observation.records.newest(StateChanged), observation.records.newest(Notified)
     if changed is None or (notified and notified.event.of == changed.id):
         return None
-    return Decision(Notify(changed), f"notify: the rollout is {observation.rollout.state.replace('_', ' ')}")
+    return Decision(Notify(changed), f"{NOTIFIES}the rollout is {observation.rollout.state.replace('_', ' ')}")
 
 
 def _guarded(observation: RolloutObservation) -> Decision:

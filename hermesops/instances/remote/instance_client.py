@@ -99,7 +99,7 @@ class InstanceClient:
         return machine
 
     def _not_running(self, instance: Instance, machine: Machine | None) -> RefusedError | UnavailableError:
-        there = machine and MachineState(MachineId(machine.id), machine.status, machine.server_type)
+        there = MachineState(MachineId(machine.id), machine.status, machine.server_type) if machine else None
         seen = Observation(instance, there, is_backed_up=self.registry.backups.is_backed_up(instance.id))
         operations = self.registry.operations.list(instance_id=instance.id)
         unfinished = [one for one in operations if not one.status.has_ended]

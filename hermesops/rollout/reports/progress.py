@@ -97,10 +97,6 @@ def progress_of(records: Records, now: datetime) -> RolloutProgress:
     )
 
 
-NOTIFIES = "notify: "
-"""How the step that only tells a web hook is described; whoever watches the rollout sees the state itself."""
-
-
 def narrate(step: Decision, observation: RolloutObservation) -> str:
     """A step in words, before it is done."""
     where = step.step.targets[0] if isinstance(step.step, DeployTargets) and step.step.targets else None
@@ -217,9 +213,7 @@ def _what(step: Decision, observation: RolloutObservation) -> str:
             return "; ".join(change_lines(targets))
         case Change(state=state):
             return f"the rollout is {state.replace('_', ' ')}: {step.why}"
-        case Notify():
-            return f"{NOTIFIES}the rollout is {observation.rollout.state.replace('_', ' ')}"
-        case Drill() | AskHook() | Wait():
+        case Notify() | Drill() | AskHook() | Wait():
             return step.why
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hermesops.cli import console
 from hermesops.cli.views.rollout import progress as progress_view
 from hermesops.node.untrusted.foreign_text import quoted, unbroken
-from hermesops.rollout.reports.progress import NOTIFIES
+from hermesops.rollout.decide import NOTIFIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

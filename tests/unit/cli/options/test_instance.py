@@ -1,6 +1,7 @@
 """A command about one instance: a request that is fulfilled already, one that is refused, and one that waits."""
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -71,9 +72,10 @@ async def test_a_request_waits_only_as_long_as_it_was_told(
         now += seconds
 
     monkeypatch.setattr(waiting, "pause", pause)
-    monkeypatch.setattr(instance.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     session: Any = None
-    assert await instance.begun(session, Busy(3).begin, 60.0) == "opened"
+    opened: object = await instance.begun(session, Busy(3).begin, 60.0)
+    assert opened == "opened"
     assert capsys.readouterr().err.splitlines() == ["waits: ada is being worked on"], "told once"
     for wait_s, tries in {0.0: 1, 2.0: 5}.items():
         busy, now = Busy(99), 0.0
