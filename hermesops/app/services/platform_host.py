@@ -228,10 +228,10 @@ class PlatformHost:
         host = Host(at.name, at.machine_id, groups=(GROUP,))
         switches = {f"{role}_enabled": role in roles for role in ROLES}
         done = await self.converger.run(PLAYBOOK, [host], variables={**variables, **switches}, report=self.report)
-        self._tell_of_unit(done, at.name)
+        self._require_units(done, at.name)
         return done.changed
 
-    def _tell_of_unit(self, done: Converged, name: str) -> None:
+    def _require_units(self, done: Converged, name: str) -> None:
         """Return where all is done; where a unit did not come up, show the end of its log.
 
         Raises:

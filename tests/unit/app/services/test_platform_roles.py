@@ -47,7 +47,7 @@ async def test_roles_that_failed_are_told_with_their_step_until_they_are_done(
     assert roles.read() == RolesState()
     assert "up applies them" in roles.read().told
 
-    with pytest.raises(PartlyDoneError):
+    with pytest.raises(PartlyDoneError, match="line 19"):
         await host._apply_noted(MachineId("m"), has_packages=False)
     told = roles.read().told
     assert "failed on 2026-11-28 04:30 UTC (hermes-local-platform: step" in told
