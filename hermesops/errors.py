@@ -5,6 +5,7 @@
     HermesError                 what went wrong, and the next command
     ├── UsageError              asked for something impossible                          2
     ├── RefusedError            a guard or the other side said no; nothing changed      3
+    │   ├── AlreadySoError      it holds already; a command says so, and ends with 0    3
     │   └── LeaseHeldError      another process works on it; in ``model.operation``     4
     ├── UnavailableError        no answer, or nothing was sent: safe to repeat          4
     │   └── NotWrittenError     a disk takes no write: make room there, then repeat     4

@@ -217,6 +217,7 @@ def test_a_copy_that_was_edited_is_told_when_it_is_restored(tmp_path: Path) -> N
     registry.close()
     copy = place.copies.take("daily").file
     assert place.restore(copy, over="local", why="t").audit.doubt == ""
+    assert place.file
     forge_all(place.file)
     forged = place.copies.take("forged").file
     done = place.restore(forged, over="local", why="t")
@@ -235,6 +236,7 @@ def test_a_copy_from_before_a_rebuilt_registry_is_no_break(tmp_path: Path) -> No
     copy = place.copies.take("daily").file
     kept = tmp_path / "kept.db"
     copy.replace(kept)
+    assert place.file
     place.file.unlink()
     for one in place.copies.list():
         one.file.unlink()

@@ -85,7 +85,7 @@ async def test_nothing_is_built_before_there_is_an_agent(tmp_path: Path, monkeyp
     monkeypatch.setattr(local_world_server._Ledger, "_registry", lambda _: Registry())
     env = Environment.load("local", {"HERMESOPS_HOME": str(tmp_path), "PATH": os.defpath})
     ledger = local_world_server._Ledger(env)
-    building = asyncio.create_task(local_world_server._build_beside(env, ledger, print))
+    building = asyncio.create_task(local_world_server._build_beside(env, ledger, print, driver=""))
     for _ in range(5):
         ledger.read()
         await pause(0.02)

@@ -11,6 +11,7 @@ from tests.support.suite.cases import each_case
 CODES = {
     errors.UsageError: 2,
     errors.RefusedError: 3,
+    errors.AlreadySoError: 3,
     errors.UnavailableError: 4,
     errors.UnknownOutcomeError: 5,
     errors.NotWrittenError: 4,

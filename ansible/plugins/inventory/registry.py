@@ -113,6 +113,10 @@ class _NoKey:
         """Refuse."""
         raise NotImplementedError(place)
 
+    def mark(self, plain: str, *, place: str, key: str) -> str:
+        """Refuse."""
+        raise NotImplementedError(place)
+
     def unseal(self, sealed: str, *, place: str) -> str:
         """Refuse."""
         raise NotImplementedError(place)

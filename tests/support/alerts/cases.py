@@ -429,7 +429,7 @@ HEARTBEATS: dict[str, tuple[Case, ...]] = {
 }
 
 _AGENT = of("hermes_agent_up")
-_REFUSED = of("hermes_platform_ingest_sender_refused_total", origin="platform")
+_SENDER_REFUSED = of("hermes_platform_ingest_sender_refused_total", origin="platform")
 _DOWN = f"{then((1, 300))} {then((0, 300))} {then((1, 600))}"
 
 GATEWAY: dict[str, tuple[Case, ...]] = {
@@ -775,7 +775,7 @@ MACHINE: dict[str, tuple[Case, ...]] = {
         Case(
             Kind.FIRES,
             "the platform refuses what it sends beyond its limits",
-            world(1800) | {_REFUSED: growing(1, 1800)},
+            world(1800) | {_SENDER_REFUSED: growing(1, 1800)},
             {600: (), 1200: (ADA,)},
             evaluated_s=15,
             severity="ticket",
@@ -783,7 +783,7 @@ MACHINE: dict[str, tuple[Case, ...]] = {
         Case(
             Kind.BELOW,
             "it is refused now and then, as after a pause",
-            world(1800) | {_REFUSED: growing(0.4, 1800)},
+            world(1800) | {_SENDER_REFUSED: growing(0.4, 1800)},
             {1200: (), 1800: ()},
             evaluated_s=15,
             severity="ticket",

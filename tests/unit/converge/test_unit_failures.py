@@ -38,7 +38,8 @@ def test_the_line_that_names_the_error_is_in_the_message_and_terminals_obey_none
 
 
 def test_a_log_of_no_lines_and_one_that_is_no_list_are_told_without_one() -> None:
-    for log in ([], None, "text", {"a": 1}):
+    logs: tuple[object, ...] = ([], None, "text", {"a": 1})
+    for log in logs:
         failure = failed(log).hosts[NAME].failure
         assert failure is not None, log
         assert (failure.log, failure.telling) == ((), ""), log

@@ -71,5 +71,5 @@ async def test_a_followed_operation_tells_once_who_has_it_and_then_each_of_its_s
     assert await operations.resume(BACKUP, wait_s=60) == "made"
     assert told == ["follows: o1 is being worked on", "backing up", "counting"]
     rows = iter([BACKUP])
-    with pytest.raises(LeaseHeldError):
+    with pytest.raises(LeaseHeldError, match="o1 is being worked on"):
         await operations.resume(BACKUP)

@@ -1,11 +1,14 @@
 """What module ``hermes_units`` says of a unit that does not come up: the end of what it wrote itself."""
 
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.unit.roles.test_hermes_units import units
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["units"]
 
@@ -36,10 +39,11 @@ class Module:
 
 def test_the_end_of_its_own_log_is_told_and_cut(units: ModuleType) -> None:
     wanted = [units.Unit(name, "started", [], [], None, 60) for name in ("first.service", "second.service")]
-    for fails in (
+    waits: tuple[Callable[[Module], None], ...] = (
         lambda module: units._wait(module, wanted[1:], []),
         lambda module: units._systemctl(module, "restart", "first.service", "second.service"),
-    ):
+    )
+    for fails in waits:
         module = Module()
         with pytest.raises(FailedError):
             fails(module)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from hermesops.model.ids import InstanceId
 from hermesops.model.rollout import GateResult, RolloutState, TargetState
 from hermesops.model.rollout_spec import FailureGate, Spec
-from hermesops.model.vitals import Liveness, Vital
+from hermesops.model.vitals import ChangeSpan, Liveness, Vital
 from hermesops.rollout import commands
 from hermesops.rollout.commands import OperatorCommand
 from hermesops.rollout.events import StateChanged
@@ -186,7 +186,7 @@ def test_once_a_gate_has_failed_nobody_else_is_begun(monkeypatch: pytest.MonkeyP
     watch = world.watch
 
     async def slow(
-        changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId], vitals: Sequence[str]
+        changed: Mapping[InstanceId, ChangeSpan], untouched: Sequence[InstanceId], vitals: Sequence[str]
     ) -> HealthObservation:
         await world.clock.pause(10 if broken.last_failed else 0)
         return await watch(changed, untouched, vitals)

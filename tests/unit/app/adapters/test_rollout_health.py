@@ -8,7 +8,7 @@ from hermesops.app.adapters.rollout_health import RolloutHealth
 from hermesops.channel import Completed
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance
-from hermesops.model.vitals import Vital
+from hermesops.model.vitals import ChangeSpan, Vital
 from tests.support.fakes.instances import ADA
 from tests.support.fakes.probes import WELL
 from tests.support.fakes.registry import FakeRegistry
@@ -50,7 +50,8 @@ async def test_before_and_after_are_told_by_the_clock_that_says_when_it_was_chan
     watching = RolloutHealth(rows, client, None, lambda: timestamps[-1])  # type: ignore[arg-type]
     await watching.watch({}, [ADA.id], [Vital.MEMORY])
     timestamps.append(NOW + timedelta(minutes=2))
-    watched = await watching.watch({ADA.id: NOW + timedelta(minutes=1)}, [], [Vital.MEMORY])
+    changed = NOW + timedelta(minutes=1)
+    watched = await watching.watch({ADA.id: ChangeSpan(changed, changed)}, [], [Vital.MEMORY])
     assert [at for at, _ in rows.kept] == timestamps
     assert [(one.vital, one.canaries) for one in watched.comparisons] == [(Vital.MEMORY, {ADA.id: (1.0, 1.0)})]
     assert watched.liveness_of[ADA.id].answers

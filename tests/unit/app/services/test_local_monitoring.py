@@ -64,7 +64,8 @@ class Host:
             if self.fails:
                 raise PartlyDoneError("a task failed")
 
-        return part(require_ok=require_ok, changed=("role : task",))
+        done = {host.name: part(failure=None) for host in hosts}
+        return part(require_ok=require_ok, changed=("role : task",), hosts=done)
 
     async def stack_exists(self) -> bool:
         return self.has_platform
