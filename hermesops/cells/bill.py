@@ -48,6 +48,10 @@ class Bill:
         """Both together."""
         return Bill(self.monthly + other.monthly, self.machines + other.machines, (*self.unpriced, *other.unpriced))
 
+    def __bool__(self) -> bool:
+        """Whether it is for any machine."""
+        return bool(self.machines or self.unpriced)
+
     def __str__(self) -> str:
         """For people: ``$27.50 a month for 2 machines, 1 more of unknown price (hel1/odd)``."""
         noun = "machine" if self.machines == 1 else "machines"

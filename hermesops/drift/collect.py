@@ -12,7 +12,7 @@ from hermesops.justavps.client import Client
 from hermesops.justavps.wire import Machine
 from hermesops.model.fleet import MachineObservation, Ordered
 from hermesops.model.ids import CellName, MachineId, MachineName, OperationId, is_machine_name
-from hermesops.operations.lease import is_gone
+from hermesops.operations.holder import is_gone
 from hermesops.registry import Registry
 
 _STATES_AT_ONCE, _SLOW_S, _LONGEST_S = 8, 30.0, 300.0

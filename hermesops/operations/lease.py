@@ -7,10 +7,6 @@ worked on, and runs in the event loop on purpose: a process whose loop hangs sha
 
 import asyncio
 import contextlib
-import os
-import re
-import secrets
-import socket
 import time
 import weakref
 from collections.abc import Coroutine, Iterable, Sequence
@@ -18,10 +14,11 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from hermesops import processes, waiting
+from hermesops import waiting
 from hermesops.errors import HermesError, NotWrittenError, UnavailableError
 from hermesops.model.operation import LEASE_S, Lease, LeaseHeldError
 from hermesops.operations.db_thread import in_db_thread
+from hermesops.operations.holder import is_gone, this_process
 from hermesops.operations.under_way import held_by
 from hermesops.registry import Registry
 from hermesops.waiting import cancel
@@ -42,8 +39,6 @@ RETRY_S = 1.0
 
 
 _renewals: "weakref.WeakKeyDictionary[Registry, Renewals]" = weakref.WeakKeyDictionary()
-
-_HOLDER = re.compile(r"[^:]*:(?P<pid>[0-9]{1,9}):(?P<where>[0-9a-f]{8})\.(?P<start>[0-9]+)\.[0-9a-f]+")
 
 
 @dataclass
@@ -197,16 +192,3 @@ def _lost(subject: str, problem: HermesError | None) -> HermesError:
         return UnavailableError(f"lost the lease of {subject}; {stopped}")
     kind = NotWrittenError if isinstance(problem, NotWrittenError) else UnavailableError
     return kind(f"lost the lease of {subject}, not renewed: {problem.message}; {stopped}", hint=problem.hint)
-
-
-def this_process() -> str:
-    """This process as a holder: host, process id, where and since when that id is valid, and a random part."""
-    pid = os.getpid()
-    start = processes.started(pid) or "0"
-    return f"{socket.gethostname()}:{pid}:{processes.here().fingerprint}.{start}.{secrets.token_hex(4)}"
-
-
-def is_gone(holder: str) -> bool:
-    """Whether a holder was a process that can be seen from here, and has ended."""
-    told = _HOLDER.fullmatch(holder)
-    return told is not None and processes.has_ended(told["where"], int(told["pid"]), told["start"])

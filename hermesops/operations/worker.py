@@ -17,7 +17,7 @@ from hermesops.model.ids import OperationId
 from hermesops.model.operation import LeaseHeldError, LeaseLostError
 from hermesops.operations import dispatch
 from hermesops.operations.dispatch import Enqueue, Revive, Task
-from hermesops.operations.lease import is_gone
+from hermesops.operations.holder import is_gone
 from hermesops.operations.reconcile import StoppedError
 from hermesops.operations.runner import Operations
 from hermesops.registry import Registry

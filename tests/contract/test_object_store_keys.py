@@ -1,4 +1,4 @@
-"""Keys of repositories' users, in the local world's object store and in a simulated one: the same promises of both."""
+"""Users' keys and objects, of the local world's object store and of a simulated one: the same promises of both."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -7,6 +7,7 @@ import pytest
 
 from hermesops.app.adapters.simulated_store import SimulatedStore
 from hermesops.app.container_parts.world_adapters import SimulatedAdapters
+from hermesops.aws_client import AbsentError
 from hermesops.backup.store.object_store import ObjectStore
 from hermesops.errors import UnavailableError
 from hermesops.model.ids import InstanceId
@@ -78,3 +79,17 @@ async def test_a_simulated_world_builds_and_starts_no_server(tmp_path: Path) -> 
     made = store.issue(USER, store.bucket.repository("test", INSTANCE))
     (kept,) = (world / "object-store-users" / USER).iterdir()
     assert (kept.name, kept.read_text(), kept.stat().st_mode & 0o777) == (made.access_key, made.secret_key, 0o600)
+
+
+def test_objects_are_written_listed_read_and_removed(both: tuple[ObjectStore, KeysOf]) -> None:
+    store, _ = both
+    assert store.names("test/recovery/") == []
+    for name in ("test/recovery/b/1", "test/recovery/a/2", "test/other"):
+        store.put(name, name.encode())
+    assert sorted(store.names("test/recovery/")) == ["test/recovery/a/2", "test/recovery/b/1"]
+    store.put("test/recovery/b/1", b"anew")
+    assert store.get("test/recovery/b/1") == b"anew"
+    for _ in range(2):
+        store.remove("test/recovery/b/1")  # absent is success
+    with pytest.raises(AbsentError, match="test/recovery/b/1"):
+        store.get("test/recovery/b/1")

@@ -60,7 +60,7 @@ async def test_a_build_under_way_keeps_no_server_from_ending(tmp_path: Path, mon
             await asyncio.sleep(0)  # noqa: TID251 - the build begins
 
     monkeypatch.setattr(local_world_server, "world_of", lambda *_: World())
-    monkeypatch.setattr(local_world_server, "_build_beside", lambda *_: asyncio.Event().wait())
+    monkeypatch.setattr(local_world_server, "_build_beside", lambda *_, **__: asyncio.Event().wait())
     env = Environment.load("local", {"HERMESOPS_HOME": str(tmp_path), "PATH": os.defpath})
     async with asyncio.timeout(30):
         await local_world_server.serve_world(env, "sim", report=print, upstream=None, platform=())

@@ -66,7 +66,7 @@ async def test_a_damaged_registry_is_put_back_by_what_the_error_says(ops: Comman
     assert damaged.exit_code == 70, str(damaged)
     assert "hermesops registry restore --latest" in damaged.stderr
     [copy] = (await ops.ok("registry", "copies", "--json")).json["copies"]
-    assert copy["reason"] == "daily"
+    assert copy["reason"] == "hourly"
     unasked = await ops.run("registry", "restore", "--latest")
     assert unasked.exit_code == 3, str(unasked)
     assert _file(ops).read_bytes() == junk

@@ -37,7 +37,7 @@ OURS = {
         "node",
         "private_file",
     ),
-    *("registry", "router", "secrets", "settings", "sqlite_wal", "web_address"),
+    *("operations", "processes", "registry", "router", "secrets", "settings", "sqlite_wal", "web_address"),
 }
 """Packages of ours that answer from the registry; of ``node`` only what makes text from machines fit to be shown."""
 

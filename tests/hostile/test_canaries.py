@@ -84,7 +84,7 @@ async def test_ansible_sees_none_of_it(tmp_path: Path, monkeypatch: pytest.Monke
         "- hosts: localhost\n  connection: local\n  gather_facts: false\n  tasks:\n"
         f"    - ansible.builtin.shell: cat /proc/self/environ /proc/$PPID/environ > {seen}\n"
     )
-    for name, text in (("inventory.yml", "localhost:\n"), ("variables.yml", "{}\n"), ("ansible.cfg", "")):
+    for name, text in (("inventory.yml", "localhost:\n"), ("variables.json", "{}\n"), ("ansible.cfg", "")):
         (tmp_path / name).write_text(text)
     converger = Converger(tmp_path, Access("https://api.example", tmp_path / "key"))
     arguments = converger._arguments(tmp_path, tmp_path / "play.yml", check=False, timeout_s=120)

@@ -13,7 +13,7 @@ from hermesops.engine.embedded.state.file_backend import FileBackend
 from hermesops.engine.embedded.state.lock import held, outwait
 from hermesops.errors import RefusedError
 from hermesops.model.stack import StackRef
-from hermesops.operations.lease import is_gone
+from hermesops.operations.holder import is_gone
 from hermesops.processes import Place
 
 REF = StackRef("fleet", "cell1")

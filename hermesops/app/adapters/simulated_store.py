@@ -1,4 +1,4 @@
-"""The object store of a simulated world: its users and their keys, in a folder; what they would open is in the world.
+"""The object store of a simulated world: its users, their keys, and its objects, in folders; copies are in the world.
 
 The platform's code for backups goes its usual way, from the key that is issued to the one that is retired, without a
 server and without root. Nothing listens, so whatever asks it as S3 does is told that there is none.
@@ -8,9 +8,11 @@ import secrets
 from pathlib import Path
 from shutil import rmtree
 
+from hermesops.aws_client import AbsentError
 from hermesops.backup.repository import Bucket, Repository
 from hermesops.backup.store.object_store import ObjectStore
 from hermesops.errors import Hint, UnavailableError
+from hermesops.localcloud.world.files import WorldFiles
 from hermesops.model.backup import Credential
 from hermesops.private_file import make_private_folder, replace_secret
 
@@ -29,6 +31,7 @@ class SimulatedStore(ObjectStore):
         super().__init__(Bucket(bucket, "us-east-1", _NOWHERE, _NOWHERE), None, is_local=True)
         self._world = world
         self._users = world / "object-store-users"
+        self._objects = WorldFiles(world).object_store
 
     def prepare(self) -> None:
         """Make the folder of its users.
@@ -72,6 +75,36 @@ class SimulatedStore(ObjectStore):
 
     def erase(self, repository: Repository) -> None:
         """Do nothing: what would be in it is in the world, which forgets it with the copies."""
+
+    def put(self, name: str, content: bytes) -> None:
+        """Write an object, the one of that name included."""
+        file = self._file(name)
+        make_private_folder(file.parent)
+        replace_secret(file, content.decode())
+
+    def get(self, name: str) -> bytes:
+        """An object's content.
+
+        Raises:
+            AbsentError: There is none of that name.
+        """
+        try:
+            return self._file(name).read_bytes()
+        except FileNotFoundError:
+            raise AbsentError(f"there is no object {name}") from None
+
+    def names(self, prefix: str) -> list[str]:
+        """The objects whose names begin so, the oldest first."""
+        there = (path for path in self._objects.rglob("*") if path.is_file())
+        files = sorted(there, key=lambda path: path.stat().st_mtime_ns)
+        return [name for one in files if (name := str(one.relative_to(self._objects))).startswith(prefix)]
+
+    def remove(self, name: str) -> None:
+        """Delete an object; absent is success."""
+        self._file(name).unlink(missing_ok=True)
+
+    def _file(self, name: str) -> Path:
+        return self._objects / name
 
     def keys_of(self, user: str) -> set[str]:
         """The access keys of a user that count; none where there is no such user."""

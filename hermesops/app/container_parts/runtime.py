@@ -31,8 +31,8 @@ from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.plan import Plan
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout_spec import Action
+from hermesops.operations.holder import this_process
 from hermesops.operations.kinds import Keep
-from hermesops.operations.lease import this_process
 from hermesops.operations.runner import Handler, Operations
 from hermesops.secrets.instance_keys import InstanceKeys
 

@@ -74,7 +74,7 @@ class _Status:
     def read(cls, composed: "Container", selector: "Selector", chosen: "Collection[Condition]") -> "_Status":
         from hermesops.app.services.fleet_health import fleet_health, narrowed, selected
         from hermesops.model.backup import RPO
-        from hermesops.operations.lease import is_gone
+        from hermesops.operations.holder import is_gone
 
         backups, health = composed.registry.backups, fleet_health(composed.registry)
         crowded = backups.list_low_on_disk({plan: gb * GB for plan, gb in composed.env.settings.data_gb.items()})

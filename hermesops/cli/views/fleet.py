@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from hermesops.cells.bill import Bill
 from hermesops.cli.console import advice
 from hermesops.cli.views import shapes
 from hermesops.cli.views.alerts import span
@@ -395,12 +394,12 @@ def cost(costs: "Costs") -> dict[str, object]:
 def cost_lines(costs: "Costs") -> list[str]:
     """The same for people."""
     width = max((len(name) for name in (*costs.cells, *costs.plans, "without a row")), default=0)
-    beside = {"platform": costs.platform} if costs.platform != Bill() else {}
+    beside = {"platform": costs.platform} if costs.platform else {}
     lines = [f"{name:<{width}}  {bill}" for bills in (costs.cells, costs.plans, beside) for name, bill in bills.items()]
     actual = "not known" if costs.actual is None else f"${costs.actual:.2f} for {costs.rented} machines"
     lines += [f"{'estimated':<{width}}  {costs.total}", f"{'JustAVPS':<{width}}  {actual}"]
     drift = ("fleet", "drift")
-    if costs.without_row != Bill():
+    if costs.without_row:
         lines.append(advice(f"{'without a row':<{width}}  {costs.without_row};", drift, "names them"))
     if costs.difference:
         lines.append(f"{'difference':<{width}}  ${costs.difference:.2f} (JustAVPS less estimated)")

@@ -26,6 +26,7 @@ COMMANDS: Sequence[str] = (
     "registry migrate",
     "registry check",
     "registry copies",
+    "registry copy",
     "image build",
     "image list",
     "secrets list",

@@ -10,11 +10,12 @@ import pytest
 
 from hermesops import processes, waiting
 from hermesops.model.operation import Lease, LeaseHeldError
-from hermesops.operations.lease import SETTLE_S, LeaseKeeper, is_gone, this_process
+from hermesops.operations.holder import is_gone, this_process
+from hermesops.operations.lease import SETTLE_S, LeaseKeeper
 from tests.support.fakes.registry import FakeRegistry
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
-PROGRAM = "from hermesops.operations.lease import this_process; print(this_process(), flush=True); input()"
+PROGRAM = "from hermesops.operations.holder import this_process; print(this_process(), flush=True); input()"
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from hermesops.model.operation import (
     OperationStatus,
 )
 from hermesops.operations.dispatch import Task
-from hermesops.operations.lease import this_process
+from hermesops.operations.holder import this_process
 from hermesops.operations.runner import Operations
 from hermesops.operations.worker import Worker
 from tests.support.fakes.registry import FakeRegistry
