@@ -84,7 +84,9 @@ async def test_a_disk_that_fills_between_two_steps_leaves_an_operation_that_the_
             fill(disk)
             break
     _, stderr = await process.communicate()
-    assert (process.returncode, b"cannot be written: the disk is full" in stderr) == (4, True), stderr
+    # A write to the simulated machine that was cut off is one of unknown outcome: the machine's disk is the same one.
+    assert process.returncode in {4, 5}, stderr
+    assert process.returncode == 5 or b"cannot be written: the disk is full" in stderr, stderr
 
     (disk / "fill").unlink()
     await world.ok("provision", "bob", "--plan", "light")

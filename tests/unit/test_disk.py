@@ -6,6 +6,7 @@ import errno
 import os
 import resource
 import sqlite3
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -38,11 +39,14 @@ GROWN = 1 << 16
 def files_that_may_not_grow(above: int = 4096) -> Iterator[None]:
     """Limit what this process may write into a file: a refusal by the kernel that needs no disk of its own."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    bytecode = sys.dont_write_bytecode
+    sys.dont_write_bytecode = True  # importlib puts a file that was cut off in the place of a whole one
     resource.setrlimit(resource.RLIMIT_FSIZE, (above, hard))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        sys.dont_write_bytecode = bytecode
 
 
 def refused(work: Callable[[], object], *words: str) -> HermesError:

@@ -21,6 +21,7 @@ from hermesops import waiting
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import Done, Lease, Operation, OperationKind
 from hermesops.operations import lease as lease_module
+from hermesops.operations.holder import this_process
 from hermesops.operations.queue import DbosQueue, RunOperation
 from hermesops.operations.runner import QUEUED, Operations
 from hermesops.operations.worker import Worker
@@ -167,7 +168,7 @@ class _Queue(DbosQueue):
 
 def worker_over(registry: Any, plan: Plan) -> Worker:  # noqa: ANN401 - a registry, or a mortal one
     """The worker that a plan asks for."""
-    death, name = Death(plan.dies_at, kill=kill_this_process), lease_module.this_process()
+    death, name = Death(plan.dies_at, kill=kill_this_process), this_process()
     mortal: Any = Mortal(registry, death, _WRITES)
 
     def queue(turn: RunOperation) -> DbosQueue:
