@@ -90,6 +90,16 @@ def _opened(rules: str) -> list[str]:
     return [line for line in found if "skuid" not in line and "established" not in line and "dport 53 " not in line]
 
 
+def test_ingest_reaches_each_port_that_its_unit_tells_it_to_ask_and_no_other() -> None:
+    given = {"hermes_platform_monitoring_identity_url": ""}
+    unit = rendered(INGEST, "hermes-platform-ingest.service.j2", given)
+    asked = [re.search(rf"--{name}-port=(\d+)", unit) for name in ("prometheus", "nginx")]
+    rules = _opened(rendered(INGEST, "ingest-walls.nft.j2", given))
+
+    ports = ", ".join(found[1] for found in asked if found)
+    assert rules == [f"fib daddr type local tcp dport {{ {ports} }} accept", "reject"]
+
+
 def test_the_router_reaches_providers_and_the_registry_and_nothing_of_the_host() -> None:
     rules = _opened(rendered(ROUTER, "router-walls.nft.j2", GIVEN))
 
