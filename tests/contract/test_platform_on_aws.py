@@ -17,7 +17,6 @@ from hermesops.aws_client import AbsentError
 from hermesops.backup.repository import Bucket
 from hermesops.backup.store.object_store import ObjectStore
 from hermesops.model.ids import InstanceId
-from hermesops.stacks.platform.aws.alarms import alarms_of
 from hermesops.stacks.platform.aws.functions import read_sources, redis_password, token_claims
 from tests.support.real.aws_account import REGION, MotoAccount, aws_account
 
@@ -255,6 +254,8 @@ def test_an_alarm_that_somebody_else_made_is_a_ticket() -> None:
 
 
 def test_alarms_of_the_program_have_severities_that_the_host_reads() -> None:
+    from hermesops.stacks.platform.aws.alarms import alarms_of  # noqa: PLC0415 - imports pulumi_aws
+
     made = alarms_of("db", 20, "redis", 2, "hosts", ("hermesops-staging-token-claims",))
 
     assert {alarm.severity for alarm in made} == set(ALARMS.SEVERITIES)

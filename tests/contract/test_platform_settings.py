@@ -19,10 +19,8 @@ from hermesops.converge.variables import literal
 from hermesops.model.plan import Plan
 from hermesops.secrets.endpoint import Endpoint
 from hermesops.settings import FIELDS, Environment, Settings, value_of
-from hermesops.stacks.platform.aws.functions import read_sources
-from hermesops.stacks.platform.aws.program import AwsPlatformProgram
 from hermesops.stacks.platform.outputs import PlatformOutputs
-from tests.support.platform.environments import spec_of
+from tests.support.platform.environments import program_of, spec_of
 from tests.support.platform.mock_aws import run
 
 pytestmark = pytest.mark.turns(8)
@@ -33,7 +31,12 @@ ENDPOINT = Endpoint("http://127.0.0.1:1/api/v1", "key", None, "http://router", N
 NASTY = "a \"quoted\" 'word' \\ {{ 1 + 1 }} {% raw %} # = [x]\n\u00e9 \U0001f600 \t\x7f"
 """What breaks in JSON, in YAML, in Jinja or in a shell."""
 
-OF_A_PATTERN = {
+NASTY_WORD = "".join(NASTY.split())
+
+OF_A_PATTERN: Mapping[str, object] = {
+    "region": NASTY_WORD,
+    "plan_regions": {"light": NASTY_WORD, "heavy": NASTY_WORD},
+    "server_types": {"light": NASTY_WORD, "heavy": NASTY_WORD},
     "platform_url": "https://10.0.0.1:8446",
     "monitoring.url": "https://10.0.0.1:8443",
     "monitoring.ingest_url": "https://10.0.0.1:8443",
@@ -51,7 +54,7 @@ OF_A_PATTERN = {
     "pulumi.backend": "s3://state?region=eu-central-1",
     "billing.user_key": 'a "key" \\ \u00e9 {{ 1 }}',
 }
-"""Texts that have to look like something."""
+"""Values that have to look like something."""
 
 
 def sample(name: str) -> object:
@@ -135,7 +138,7 @@ def names_in(tables: Mapping[str, object]) -> set[str]:
 def settings_on_aws(env: Environment) -> dict[str, Any]:
     """The settings that a host on AWS is told."""
     spec = replace(spec_of("staging"), settings=literal(handed_settings(env)))
-    script = run(AwsPlatformProgram(spec, read_sources()), spec.place).one("ec2.LaunchTemplate").inputs["userData"]
+    script = run(program_of(spec), spec.place).one("ec2.LaunchTemplate").inputs["userData"]
     text = base64.b64decode(script).decode().split("cat >variables.json <<'END'\n")[1].split("\nEND\n")[0]
     told: dict[str, Any] = json.loads(text)["hermes_platform_control_settings"]
     return told

@@ -17,11 +17,9 @@ from hermesops.engine.options import UnsupportedByEmbeddedError, read_passphrase
 from hermesops.errors import UsageError
 from hermesops.model.stack import ChangeKind, StackRef
 from hermesops.settings import Environment
-from hermesops.stacks.platform.aws.functions import read_sources
-from hermesops.stacks.platform.aws.program import AwsPlatformProgram
 from hermesops.stacks.platform.spec import PROJECT, Place, PlatformSpec
 from tests.support.engine.fake_stack import FakeStack
-from tests.support.platform.environments import spec_of
+from tests.support.platform.environments import program_of, spec_of
 from tests.support.platform.mock_aws import Run, run
 from tests.support.real.aws_account import ACCOUNT, REGION, aws_account
 
@@ -31,7 +29,7 @@ STACK = StackRef(PROJECT, "staging")
 @pytest.mark.turns(5)
 async def test_the_embedded_engine_refuses_it_and_changes_nothing(tmp_path: Path) -> None:
     stack = FakeStack(tmp_path).install()
-    program = AwsPlatformProgram(spec_of("staging"), read_sources())
+    program = program_of(spec_of("staging"))
 
     for attempt in (stack.engine().preview(STACK, program), stack.engine().up(STACK, program)):
         with pytest.raises(UnsupportedByEmbeddedError, match="the pulumi CLI does"):
@@ -58,9 +56,9 @@ def staging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_by_hand_the_program_is_that_of_the_stacks_environment() -> None:
     program = platform_program()
 
-    assert isinstance(program, AwsPlatformProgram)
+    assert isinstance(program, type(program_of(_moved())))
     assert program.spec.place == Place("staging", ACCOUNT, REGION, "hermesops-staging-state")
-    assert _kinds(run(program, program.spec.place)) == _kinds(run(AwsPlatformProgram(_moved(), read_sources())))
+    assert _kinds(run(program, program.spec.place)) == _kinds(run(program_of(_moved())))
 
 
 def _moved() -> PlatformSpec:
@@ -121,7 +119,7 @@ async def test_the_cli_with_its_plugin_previews_it(tmp_path: Path, monkeypatch: 
         config = EngineConfig(tmp_path / "state", partial(read_passphrase, passphrase), variables)
         engine = make_engine("cli", config, production=False)
 
-        preview = await engine.preview(STACK, AwsPlatformProgram(_moved(), read_sources()))
+        preview = await engine.preview(STACK, program_of(_moved()))
 
     assert {change.kind for change in preview.changes} == {ChangeKind.CREATE}
     assert len(preview.changes) > 150

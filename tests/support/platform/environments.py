@@ -7,11 +7,15 @@ import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hermesops import assets
 from hermesops.stacks.platform.spec import PROJECT, Place, PlatformSpec, read_sizes
 from hermesops.stacks.registered import Registered
 from tests.support.platform.mock_aws import Run, run
+
+if TYPE_CHECKING:
+    from hermesops.stacks.platform.aws.program import AwsPlatformProgram
 
 ENVIRONMENTS = ("staging", "production")
 GOLDEN = Path(__file__).parents[2] / "data" / "platform"
@@ -24,14 +28,19 @@ def spec_of(environment: str) -> PlatformSpec:
     return PlatformSpec(place, read_sizes(file.read_text(), file.name))
 
 
-@cache
-def run_of(environment: str) -> Run:
-    """What its program registers and exports; the program is imported here, as Amazon's modules take seconds."""
+def program_of(spec: PlatformSpec) -> "AwsPlatformProgram":
+    """The program of a platform; imported here, as Amazon's modules take a second, whichever tests run."""
     from hermesops.stacks.platform.aws.functions import read_sources  # noqa: PLC0415 - as said
     from hermesops.stacks.platform.aws.program import AwsPlatformProgram  # noqa: PLC0415 - as said
 
+    return AwsPlatformProgram(spec, read_sources())
+
+
+@cache
+def run_of(environment: str) -> Run:
+    """Run the program of a committed platform; what it registers and exports."""
     spec = spec_of(environment)
-    return run(AwsPlatformProgram(spec, read_sources()), spec.place)
+    return run(program_of(spec), spec.place)
 
 
 def golden(run: Run) -> str:

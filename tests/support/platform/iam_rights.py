@@ -5,6 +5,7 @@ policy elements: Condition operators" (a negated operator matches where the key 
 """
 
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -216,3 +217,12 @@ def _called(account: Account, who: str, action: str) -> Iterator[bool]:
 
 
 _STEPS = (_rewrite_policies, _make, _widen, _loosen, _become)
+
+
+@cache
+def parliament() -> Any:  # noqa: ANN401 - it has no types
+    """Make the linter of policies that knows all actions of AWS; importing it takes a second."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of pkg_resources, and of its own regular expressions
+        import parliament as linter  # noqa: PLC0415 - only few tests need it
+    return linter

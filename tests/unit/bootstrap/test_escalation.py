@@ -1,7 +1,6 @@
 """Nobody whom the documents of a bootstrap bound gets out of them, by any way that IAM has."""
 
 import uuid
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
@@ -12,12 +11,8 @@ from hermesops.backup.repository import user_of
 from hermesops.bootstrap import documents
 from hermesops.bootstrap.spec import PipelineRole
 from hermesops.model.ids import InstanceId
-from tests.support.platform.iam_rights import ADMIN, Account, Document, Identity, allows
+from tests.support.platform.iam_rights import ADMIN, Account, Document, Identity, allows, parliament
 from tests.support.real.aws_account import ACCOUNT, REGION, spec_of
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of pkg_resources, and of its own regular expressions
-    import parliament
 
 SPEC = spec_of(bucket="hermesops-state")
 KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/1234"
@@ -151,7 +146,7 @@ def test_the_nine_calls_that_once_made_an_administrator() -> None:
 
 
 def _privileges(service: str, *levels: str) -> Iterator[str]:
-    for one in parliament.iam_definition:
+    for one in parliament().iam_definition:
         if one["prefix"] == service:
             yield from (f"{service}:{it['privilege']}" for it in one["privileges"] if it["access_level"] in levels)
 
@@ -248,7 +243,7 @@ def test_rights_that_an_apply_may_give_on_others_things_are_listed() -> None:
     """Of all services that AWS has."""
     calls = [
         call
-        for service in {one["prefix"] for one in parliament.iam_definition}
+        for service in {one["prefix"] for one in parliament().iam_definition}
         for call in _privileges(service, "Permissions management")
     ]
     others = f"arn:aws:x:{REGION}:{ACCOUNT}:others/x"

@@ -1,7 +1,6 @@
 """What a bootstrap asks for is bounded by names, and settings that would let others in are refused."""
 
 import json
-import warnings
 from typing import Any
 
 import pytest
@@ -9,12 +8,9 @@ import pytest
 from hermesops.bootstrap.documents import Policy, boundaries, permissions, trust
 from hermesops.bootstrap.spec import BootstrapSpec, PipelineRole, bucket_of, check
 from hermesops.errors import UsageError
+from tests.support.platform.iam_rights import parliament
 from tests.support.real.aws_account import ACCOUNT, SUBJECTS, spec_of
 from tests.support.suite.cases import each_case
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of pkg_resources, and of its own regular expressions
-    import parliament
 
 KEY = f"arn:aws:kms:eu-central-1:{ACCOUNT}:key/1234"
 APPLY, PREVIEW = PipelineRole.APPLY, PipelineRole.PREVIEW
@@ -123,9 +119,9 @@ def test_a_linter_of_iam_finds_nothing_that_is_not_meant() -> None:
         (one.issue, statement["Sid"], str(one.detail))
         for document in (*(permissions(spec, role, KEY) for role in PipelineRole), *boundaries(spec).values())
         for statement in document["Statement"]
-        for one in parliament.analyze_policy_string(
-            json.dumps({"Version": document["Version"], "Statement": [statement]})
-        ).findings
+        for one in parliament()
+        .analyze_policy_string(json.dumps({"Version": document["Version"], "Statement": [statement]}))
+        .findings
     ]
     assert found
     assert [one for one in found if one[:2] not in _MEANT] == []

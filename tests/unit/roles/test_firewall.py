@@ -3,7 +3,7 @@
 import re
 
 from hermesops import assets
-from hermesops.stacks.platform.aws.program import ACT_AS_HOST
+from hermesops.stacks.platform.aws.user_data import ACT_AS_HOST
 from tests.support.releases.role_files import rendered
 
 GIVEN = {

@@ -20,7 +20,7 @@ from hermesops.stacks.platform.aws.secrets import RedisSecret, RedisSecretArgs, 
 from hermesops.stacks.platform.aws.stores.buckets import Bucket, BucketArgs, only_adding
 from hermesops.stacks.platform.aws.stores.postgresql import DATABASE, ROUTER, USER, Postgresql, PostgresqlArgs
 from hermesops.stacks.platform.aws.stores.redis import Redis, RedisArgs
-from hermesops.stacks.platform.aws.user_data import FOLDER
+from hermesops.stacks.platform.aws.user_data import ACT_AS_HOST, FOLDER
 from hermesops.stacks.platform.outputs import PlatformOutputs
 from hermesops.stacks.platform.spec import PlatformSpec
 
@@ -29,9 +29,6 @@ _PAGES_REGION = "us-east-1"
 _CONNECTIONS = 200
 """Of one address, to all open ports together: a machine has some ten, and an office has one address for many computers.
 Whoever opens more takes no place from others."""
-
-ACT_AS_HOST = ("hermesops", "hermesops-identity", "hermes-alarms")
-"""Users of the host, beside root, whose programs act with its role: not those that tenants or the internet feed."""
 
 _RDS_AUTHORITIES = "/etc/hermes-platform/tls/rds.crt"
 _ROUTER_PASSFILE = "/etc/hermes-platform/secrets/database/hermes-router"

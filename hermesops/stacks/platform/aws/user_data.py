@@ -16,6 +16,9 @@ BUNDLES = "platform"
 
 FOLDER = "/var/lib/hermesops-platform"
 
+ACT_AS_HOST = ("hermesops", "hermesops-identity", "hermes-alarms")
+"""Users of the host, beside root, whose programs act with its role: not those that tenants or the internet feed."""
+
 _SCRIPT = r"""#!/bin/bash
 # Written by hermesops' program of the platform. This machine becomes a platform host by hermesops' own roles; if it
 # cannot, its group puts another in its place.

@@ -1,9 +1,7 @@
 """IAM documents of the platforms, judged by parliament, which knows AWS's actions, resources and conditions."""
 
 import json
-import warnings
 from collections.abc import Iterator, Mapping
-from functools import cache
 from typing import Any
 
 import pytest
@@ -14,7 +12,7 @@ from hermesops.model.ids import InstanceId
 from hermesops.stacks.platform.policies import documents_of
 from hermesops.stacks.registered import Registered
 from tests.support.platform.environments import ENVIRONMENTS, run_of
-from tests.support.platform.iam_rights import allows
+from tests.support.platform.iam_rights import allows, parliament
 from tests.support.real.aws_account import spec_of
 
 ACCEPTED: Mapping[tuple[str, str], str] = {
@@ -37,19 +35,11 @@ def _documents() -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 def _findings(document: Mapping[str, Any]) -> list[str]:
     """What parliament finds, statement by statement, so that a finding can be told to its statement."""
-    parliament, found = _parliament(), []
+    linter, found = parliament(), []
     for statement in document["Statement"]:
         alone = json.dumps({"Version": document["Version"], "Statement": [statement]})
-        found += [(statement["Sid"], finding) for finding in parliament.analyze_policy_string(alone).findings]
+        found += [(statement["Sid"], finding) for finding in linter.analyze_policy_string(alone).findings]
     return [f"{sid}: {one.issue} {one.detail}" for sid, one in found if (one.issue, sid) not in ACCEPTED]
-
-
-@cache
-def _parliament() -> Any:  # noqa: ANN401 - it has no types
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of pkg_resources, and of its own regular expressions
-        import parliament  # noqa: PLC0415 - takes a second, whichever tests run
-    return parliament
 
 
 def _is_identitys(one: Registered) -> bool:

@@ -4,7 +4,7 @@ import pulumi
 import pytest
 
 from hermesops.stacks.platform.outputs import platform_outputs
-from tests.support.platform.environments import ENVIRONMENTS, GOLDEN, golden, run_of
+from tests.support.platform.environments import ENVIRONMENTS, GOLDEN, golden, program_of, run_of, spec_of
 from tests.support.platform.mock_aws import mocked, run
 
 
@@ -44,14 +44,10 @@ def test_everything_at_aws_is_made_by_that_provider() -> None:
 
 
 def _staging() -> None:
-    from hermesops.stacks.platform.aws.functions import read_sources  # noqa: PLC0415 - only this test needs them
-    from hermesops.stacks.platform.aws.program import AwsPlatformProgram  # noqa: PLC0415 - as above
-    from tests.support.platform.environments import spec_of  # noqa: PLC0415 - as above
-
     exported = pulumi.export
     pulumi.export = lambda *_: None
     try:
-        AwsPlatformProgram(spec_of("staging"), read_sources())()
+        program_of(spec_of("staging"))()
     finally:
         pulumi.export = exported
 

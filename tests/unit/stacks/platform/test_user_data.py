@@ -15,8 +15,7 @@ import yaml
 
 from hermesops import assets
 from hermesops.settings import Settings
-from hermesops.stacks.platform.aws.program import ACT_AS_HOST
-from hermesops.stacks.platform.aws.user_data import FOLDER, SIGNATURE_NAMESPACE, UserData, user_data
+from hermesops.stacks.platform.aws.user_data import ACT_AS_HOST, FOLDER, SIGNATURE_NAMESPACE, UserData, user_data
 from hermesops.stacks.platform.spec import Place
 from tests.support.platform.environments import ENVIRONMENTS, run_of
 
