@@ -22,12 +22,12 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticCustomError
 
-from hermesops import child_environment, web_address
+from hermesops.base import child_environment, web_address
+from hermesops.base.private_file import refuse_readable_by_others
 from hermesops.errors import Hint, UsageError
 from hermesops.model.plan import Plan
 from hermesops.model.rollout_spec import HOOK_FACTS
 from hermesops.model.unknown_name import unknown_name
-from hermesops.private_file import refuse_readable_by_others
 
 LOCAL = "local"
 """The environment that is always there."""

@@ -19,7 +19,7 @@ import httpx
 import pytest
 from hypothesis import settings
 
-from hermesops.engine.choose import find_cli
+from hermesops.infra.engine.choose import find_cli
 from tests.support.real.command import Command
 from tests.support.suite.prerequisites import QEMU, has_kvm, require
 from tests.support.suite.shard import shard

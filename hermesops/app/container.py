@@ -12,6 +12,8 @@ from hermesops.app.container_parts.unconnected import Unconnected
 from hermesops.settings import Environment
 
 if TYPE_CHECKING:
+    from hermesops.access.identity.signatures import Signers
+    from hermesops.access.pki.callers import Callers
     from hermesops.app.container_parts.platform import PlatformParts
     from hermesops.app.container_parts.runtime import Runtime
     from hermesops.app.services.break_glass import BreakGlassOrders
@@ -24,10 +26,8 @@ if TYPE_CHECKING:
     from hermesops.app.services.rollbacks import Rollbacks
     from hermesops.app.services.secrets import SecretChanges
     from hermesops.app.services.world_purge import WorldPurge
-    from hermesops.identity.signatures import Signers
-    from hermesops.justavps import Client
     from hermesops.model.ids import InstanceId
-    from hermesops.pki.callers import Callers
+    from hermesops.vendor.justavps import Client
 
 
 class Container(Unconnected):
@@ -36,10 +36,10 @@ class Container(Unconnected):
     @asynccontextmanager
     async def session(self) -> AsyncIterator["Runtime"]:
         """Everything that needs connections, closed at the end."""
+        from hermesops.access.proxy_tokens.issue import ProxyTokens
         from hermesops.app.container_parts.runtime import Runtime
-        from hermesops.channel.agent import AgentApi
-        from hermesops.justavps.proxy import ProxyClient
-        from hermesops.proxy_tokens.issue import ProxyTokens
+        from hermesops.vendor.channel.agent import AgentApi
+        from hermesops.vendor.justavps.proxy import ProxyClient
 
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(self.vendor())
@@ -61,8 +61,8 @@ class Container(Unconnected):
         Raises:
             UsageError: None is meant, or one that is not there.
         """
+        from hermesops.agents.cells.selection import select_cells
         from hermesops.app.services.cells import ChosenCells
-        from hermesops.cells.selection import select_cells
 
         chosen = select_cells(self.registry.cells.list(), names=names, where=where, everything=everything)
         return ChosenCells(
@@ -91,7 +91,7 @@ class Container(Unconnected):
                 return await reach_machines(self.registry, session.instance_client)
 
         async def room() -> str:
-            from hermesops.doctor.computer import free_room
+            from hermesops.automation.doctor.computer import free_room
             from hermesops.localcloud.drivers.nspawn.computer import resources
 
             world = self.env.world
@@ -176,8 +176,8 @@ class Container(Unconnected):
 
     def _world_key(self) -> "Signers | None":
         """The local world's key, by a file that stays when hermesops has ended, if there is one."""
-        from hermesops.identity.signatures import Signers
-        from hermesops.secrets.catalog import RELEASE_KEY
+        from hermesops.access.identity.signatures import Signers
+        from hermesops.access.secrets.catalog import RELEASE_KEY
 
         file = self.secrets.home.path(RELEASE_KEY.name)
         return Signers(file) if file is not None and file.exists() else self.release_key.find()
@@ -194,7 +194,7 @@ class Container(Unconnected):
     @property
     def callers(self) -> "Callers":
         """Services that may call the relay."""
-        from hermesops.pki.callers import Callers
+        from hermesops.access.pki.callers import Callers
 
         authority = self.authority
         return Callers(self.registry, authority.load, environment=self.env.name, life=authority.life)

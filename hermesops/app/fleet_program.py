@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pulumi
 
+from hermesops.agents.cells.stack.state import stack_of
 from hermesops.app.container_parts.unconnected import Unconnected
-from hermesops.cells.stack.state import stack_of
-from hermesops.engine.cli_workspace import refuse_other_seal
 from hermesops.errors import HermesError, UsageError
+from hermesops.infra.engine.cli_workspace import refuse_other_seal
 from hermesops.model.ids import CellName
 from hermesops.settings import Environment
 

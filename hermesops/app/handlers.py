@@ -4,22 +4,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hermesops.agents.cells.stack.stacks import CellStacks
+from hermesops.agents.instances.workflows.configure import Configure
+from hermesops.agents.instances.workflows.provision import Provision
+from hermesops.agents.instances.workflows.reboot import Reboot
+from hermesops.agents.instances.workflows.relocate import Relocate
+from hermesops.agents.instances.workflows.resize import Resize
+from hermesops.agents.instances.workflows.restart import Restart
+from hermesops.agents.instances.workflows.resume import Resume
+from hermesops.agents.instances.workflows.schedule_termination import ScheduleTermination
+from hermesops.agents.instances.workflows.suspend import Suspend
+from hermesops.agents.instances.workflows.terminate import Terminate
 from hermesops.app.services.mass_changes import MassChanges
-from hermesops.cells.stack.stacks import CellStacks
-from hermesops.instances.workflows.configure import Configure
-from hermesops.instances.workflows.provision import Provision
-from hermesops.instances.workflows.reboot import Reboot
-from hermesops.instances.workflows.relocate import Relocate
-from hermesops.instances.workflows.resize import Resize
-from hermesops.instances.workflows.restart import Restart
-from hermesops.instances.workflows.resume import Resume
-from hermesops.instances.workflows.schedule_termination import ScheduleTermination
-from hermesops.instances.workflows.suspend import Suspend
-from hermesops.instances.workflows.terminate import Terminate
 from hermesops.model.backup import BEFORE_RESTORE
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.plan import Plan
-from hermesops.operations.kinds import (
+from hermesops.store.operations.kinds import (
     RelocateIntent,
     ResizeIntent,
     RestartIntent,
@@ -28,10 +28,11 @@ from hermesops.operations.kinds import (
     TerminateIntent,
     instance_of,
 )
-from hermesops.operations.runner import Handler
-from hermesops.registry import Registry
+from hermesops.store.operations.runner import Handler
+from hermesops.store.registry import Registry
 
 if TYPE_CHECKING:
+    from hermesops.agents.instances.remote.power_control import PowerControl
     from hermesops.app.adapters.release_transfer import ReleaseTransfer
     from hermesops.app.services.backups import Backups
     from hermesops.app.services.cells import StackUps
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from hermesops.app.services.restore_drills import Drills
     from hermesops.app.services.rollouts import Rollouts
     from hermesops.app.services.snapshots import Snapshots
-    from hermesops.instances.remote.power_control import PowerControl
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ import pulumi
 
 from hermesops.app.container_parts.aws_program import aws_program
 from hermesops.app.container_parts.unconnected import Unconnected
-from hermesops.engine.cli_workspace import refuse_other_seal
 from hermesops.errors import HermesError, Hint, UsageError
+from hermesops.infra.engine.cli_workspace import refuse_other_seal
+from hermesops.infra.stacks.platform.spec import PROJECT
 from hermesops.model.stack import StackRef
 from hermesops.settings import Environment
-from hermesops.stacks.platform.spec import PROJECT
 
 
 def platform_program() -> Callable[[], Any]:

@@ -15,7 +15,7 @@ import typer
 
 from hermesops.cli import context
 from hermesops.errors import HermesError, Hint, RefusedError, UsageError
-from hermesops.node.untrusted.foreign_text import unbroken, visible
+from hermesops.wire.foreign_text import unbroken, visible
 
 SHAPE_VERSION = 1
 """Version of the JSON shapes; raised when a field changes its meaning or goes."""

@@ -161,7 +161,7 @@ def _open_log(level: int, *, as_json: bool) -> None:
 
 def _as_a_line(_logger: object, level: str, fields: "MutableMapping[str, Any]") -> str:
     """An entry of the log for people; a traceback follows below it."""
-    from hermesops.node.untrusted.foreign_text import unbroken
+    from hermesops.wire.foreign_text import unbroken
 
     shown = (f"{name} {unbroken(str(value))}" for name, value in fields.items() if name not in _OF_EACH)
     line = f"{level}: {str(fields['event']).replace('_', ' ')}: {', '.join(shown)}"

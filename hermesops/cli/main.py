@@ -9,7 +9,7 @@ import sys
 
 from hermesops import __version__
 from hermesops.cli import interrupts, streams
-from hermesops.node.system import core_dump
+from hermesops.wire import core_dump
 
 _UNAVAILABLE = 4
 """Exit code of ``UnavailableError`` in ``hermesops.errors``, which takes long to import."""

@@ -9,11 +9,11 @@ import sys
 from typing import TYPE_CHECKING
 
 from hermesops import __version__
-from hermesops.node.system import core_dump
-from hermesops.provider import stubs
+from hermesops.infra.provider import stubs
+from hermesops.wire import core_dump
 
 if TYPE_CHECKING:
-    from hermesops.provider.vendor import JustAvps
+    from hermesops.infra.provider.vendor import JustAvps
 
 
 def main() -> int:
@@ -21,7 +21,7 @@ def main() -> int:
     core_dump.forbid()
     stubs.load_only_stubs()
     # After the line above, or the whole SDK would be loaded.
-    from hermesops.provider.server import engine_address, serve
+    from hermesops.infra.provider.server import engine_address, serve
 
     asyncio.run(serve(_open_vendor, version=__version__, engine=engine_address(sys.argv[1:]), announce=_announce))
     return 0
@@ -37,9 +37,9 @@ def _open_vendor() -> "JustAvps":
     import structlog
 
     from hermesops.app import endpoint_of
-    from hermesops.justavps import Client
-    from hermesops.provider.vendor import JustAvps
+    from hermesops.infra.provider.vendor import JustAvps
     from hermesops.settings import Environment
+    from hermesops.vendor.justavps import Client
 
     # Engines read the port from stdout and show stderr to operators, so every call to the vendor stays unsaid.
     structlog.configure(

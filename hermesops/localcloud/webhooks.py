@@ -20,6 +20,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from hermesops.base.network.http import own_client
+from hermesops.base.waiting import pause
 from hermesops.localcloud.api.problem import Problem, found
 from hermesops.localcloud.api.requests import object_of, text
 from hermesops.localcloud.api.wire import shown_status
@@ -28,8 +30,6 @@ from hermesops.localcloud.faults.rules import Faults
 from hermesops.localcloud.server.background import Background
 from hermesops.localcloud.store.database import Store
 from hermesops.localcloud.store.rows import DeliveryRow, MachineRow, MachineStatus, WebhookRow, now, seconds_until
-from hermesops.network.http import own_client
-from hermesops.waiting import pause
 
 _STAGE_CHANGED = "machine.stage_changed"
 _STATUS_CHANGED = "machine.status_changed"

@@ -7,10 +7,10 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from hermesops import assets
 from hermesops.app import Container
 from hermesops.app.container_parts.runtime import Runtime
-from hermesops.converge import Access, Converger, Host
+from hermesops.base import assets
+from hermesops.machines.converge import Access, Converger, Host
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import InstanceStatus
 from tests.bench.figures import Board, report

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from hermesops.model.backup import Credential
 from hermesops.model.ids import InstanceId
-from hermesops.node.state import backup
+from hermesops.programs.node.state import backup
 from tests.bench.figures import Board, report, seconds_of
 from tests.support.fakes.node_home import PASSWORD, NodeHome, make
 from tests.support.real.counted_link import Link, counted_link

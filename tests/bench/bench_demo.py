@@ -7,7 +7,7 @@ import signal
 import time
 from dataclasses import dataclass, field
 
-from hermesops import assets
+from hermesops.base import assets
 from tests.bench.figures import Board, report
 from tests.support.real.command import Command
 

@@ -14,10 +14,10 @@ import time
 from functools import partial
 from pathlib import Path
 
-from hermesops.engine import EngineConfig, make_engine
-from hermesops.engine.choose import find_cli
-from hermesops.engine.interface import Engine
-from hermesops.engine.options import Program, read_passphrase
+from hermesops.infra.engine import EngineConfig, make_engine
+from hermesops.infra.engine.choose import find_cli
+from hermesops.infra.engine.interface import Engine
+from hermesops.infra.engine.options import Program, read_passphrase
 from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.stack import StackRef
@@ -37,7 +37,7 @@ def program(count: int, *, secret: bool = False) -> Program:
     def run() -> None:
         import pulumi  # noqa: PLC0415  the cold figure includes it
 
-        from hermesops.stacks.fleet import FleetProgram  # noqa: PLC0415  as above
+        from hermesops.infra.stacks.fleet import FleetProgram  # noqa: PLC0415  as above
 
         names = [MachineName(f"hermes-local-bench-{number:012x}") for number in range(count)]
         machines = tuple(CellMachine(name, "starter", "hel1", None, None) for name in names)

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.app import Container
+from hermesops.base.waiting import Pending, until
 from hermesops.localcloud.drivers.sim.store import Record, Store
 from hermesops.model.ids import CellName
 from hermesops.model.plan import Plan
 from hermesops.settings import Environment
-from hermesops.waiting import Pending, until
 from tests.bench.figures import Board, report
 from tests.support.real.command import INSTALLED, Command
 

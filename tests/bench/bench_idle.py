@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hermesops import waiting
+from hermesops.base import waiting
 from hermesops.localcloud.drivers.nspawn.world_lock import tag_of
 from tests.bench.bench_start import processor_s
 from tests.bench.figures import Board, report

@@ -17,9 +17,9 @@ from urllib.parse import quote
 
 import httpx
 
-from hermesops import waiting
-from hermesops.ingest.remote_write import encode_labels, encode_sample, encode_series
-from hermesops.monitor.heartbeats import QUERY
+from hermesops.automation.monitor.heartbeats import QUERY
+from hermesops.base import waiting
+from hermesops.programs.ingest.remote_write import encode_labels, encode_sample, encode_series
 from tests.bench.figures import Board, report
 from tests.support.real.platform_host import Client, PlatformHost, programs, running
 

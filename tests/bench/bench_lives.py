@@ -13,9 +13,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from hermesops import waiting
 from hermesops.app import Container
 from hermesops.app.container_parts.runtime import Runtime
+from hermesops.base import waiting
 from hermesops.model.health import GatewayHealth
 from hermesops.model.instance import Instance
 from hermesops.settings import Environment

@@ -9,7 +9,7 @@ import sys
 import time
 from functools import partial
 
-from hermesops.stacks.platform.policies import violations
+from hermesops.infra.stacks.platform.policies import violations
 from tests.bench.figures import Board, seconds_of
 from tests.support.platform.environments import ENVIRONMENTS, golden, run_of
 

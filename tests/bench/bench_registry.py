@@ -11,8 +11,8 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from hermesops.registry import Registry
-from hermesops.registry.audit.anchor import Anchor
+from hermesops.store.registry import Registry
+from hermesops.store.registry.audit.anchor import Anchor
 from tests.bench.figures import Board, seconds_of
 from tests.support.real import postgresql
 from tests.support.real.registries import registry_at

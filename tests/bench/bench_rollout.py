@@ -12,14 +12,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hermesops import assets
 from hermesops.app import Container
-from hermesops.channel import Channel
-from hermesops.converge import Access, Converger, Host
+from hermesops.base import assets
 from hermesops.localcloud.server.process import ServerProcess
 from hermesops.localcloud.world.files import WorldFiles
+from hermesops.machines.converge import Access, Converger, Host
 from hermesops.model.instance import InstanceStatus
-from hermesops.node.protocol import PROGRAM
+from hermesops.vendor.channel import Channel
+from hermesops.wire.protocol import PROGRAM
 from tests.bench.bench_idle import Machines
 from tests.bench.figures import Board, report
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from hermesops.app import Container
-from hermesops.channel import Channel
+from hermesops.machines.verify.checks.promise import Expected
+from hermesops.machines.verify.verification import Verification, verify
 from hermesops.model.check import Verdict
 from hermesops.model.instance import InstanceStatus
-from hermesops.verify.checks.promise import Expected
-from hermesops.verify.verification import Verification, verify
+from hermesops.vendor.channel import Channel
 from tests.bench.figures import Board, report
 from tests.support.real.one_by_one import QUICK, verify_one_by_one
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hermesops.registry import Registry
-from hermesops.waiting import pause, pause_blocking
+from hermesops.base.waiting import pause, pause_blocking
+from hermesops.store.registry import Registry
 from tests.bench.figures import Board, report
 from tests.support.crash.worker_process import EFFECTS, FileWorld, Plan, leave, start, worker_over
 from tests.support.real import postgresql

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from hermesops.engine.embedded.state import secrets as state_secrets
-from hermesops.registry import Registry
+from hermesops.infra.engine.embedded.state import secrets as state_secrets
+from hermesops.store.registry import Registry
 from tests.support.fakes.driver import PretendDriver, pretended
 from tests.support.real import litellm_environment, litellm_router, postgresql
 from tests.support.real.registries import TurnedClock, registry_at

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hermesops import assets
-from hermesops.alerts.check import Checker, shipped
+from hermesops.base import assets
 from hermesops.errors import UsageError
+from hermesops.observability.alerts.check import Checker, shipped
 from tests.support.real import alertmanager, prometheus
 from tests.support.suite.prerequisites import require
 

@@ -12,9 +12,9 @@ import httpx
 import pytest
 import yaml
 
-from hermesops import assets, waiting
-from hermesops.alerts import routing
-from hermesops.alerts.rules import deployed
+from hermesops.base import assets, waiting
+from hermesops.observability.alerts import routing
+from hermesops.observability.alerts.rules import deployed
 from tests.support.alerts import promtool
 from tests.support.real import alertmanager, prometheus
 from tests.support.real.alertmanager import Receiver

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from hermesops.alerts.rules import deployed
-from hermesops.telemetry.client import MonitoringClient
-from hermesops.telemetry.metrics import Metrics
-from hermesops.waiting import Pending, until
+from hermesops.base.waiting import Pending, until
+from hermesops.observability.alerts.rules import deployed
+from hermesops.observability.telemetry.client import MonitoringClient
+from hermesops.observability.telemetry.metrics import Metrics
 from tests.support.alerts import promtool
 from tests.support.alerts.cases import ADA, CASES, instance, monitor
 from tests.support.alerts.promtool import Case, Kind

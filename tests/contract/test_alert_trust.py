@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import yaml
 
-from hermesops.ingest.senders import _HOSTS_JOBS as HOSTS_JOBS
-from hermesops.ingest.senders import IDENTITY, Identity
-from hermesops.monitor.heartbeats import QUERY
-from hermesops.node.metrics import exposition
+from hermesops.automation.monitor.heartbeats import QUERY
+from hermesops.programs.ingest.senders import _HOSTS_JOBS as HOSTS_JOBS
+from hermesops.programs.ingest.senders import IDENTITY, Identity
+from hermesops.programs.node.metrics import exposition
 from tests.support.alerts import promtool
 from tests.support.real.platform_host import ROLE
 from tests.support.releases.role_files import defaults_of, rendered

@@ -10,10 +10,10 @@ import pytest
 from hermesops.app.services.alerts import Alerts, Steps
 from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.model.alert import Severity
-from hermesops.registry import Registry
-from hermesops.telemetry.alertmanager import Alertmanager
-from hermesops.telemetry.client import MonitoringClient, WrongQuestionError
-from hermesops.telemetry.silencing import matchers_of, silence_of
+from hermesops.observability.telemetry.alertmanager import Alertmanager
+from hermesops.observability.telemetry.client import MonitoringClient, WrongQuestionError
+from hermesops.observability.telemetry.silencing import matchers_of, silence_of
+from hermesops.store.registry import Registry
 from tests.support.fakes.monitoring import Answer, fake_monitoring
 from tests.support.real import alertmanager
 from tests.support.real.registries import TurnedClock, placed

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hermesops import assets
+from hermesops.base import assets
 
 pytestmark = pytest.mark.turns(22)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops import assets
+from hermesops.base import assets
 from hermesops.model.ids import CellName, MachineId
 from tests.support.real.registries import placed, registry_at
 

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.backup.restore_check import Proof
-from hermesops.backup.store.object_store import ObjectStore
-from hermesops.backup.store.repository_keys import Keys, Opened
-from hermesops.backup.store.restic import Restic
+from hermesops.agents.backup.restore_check import Proof
+from hermesops.agents.backup.store.object_store import ObjectStore
+from hermesops.agents.backup.store.repository_keys import Keys, Opened
+from hermesops.agents.backup.store.restic import Restic
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.backup import Backup, Credential
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance
 from hermesops.model.state import State
-from hermesops.node.state import tar_stream
-from hermesops.registry import Registry
+from hermesops.store.registry import Registry
+from hermesops.wire.state import tar_stream
 from tests.support.real.object_store import ServedStore, served_store
 from tests.support.real.recovery_records import records_of
 from tests.support.real.registries import placed, registry_at

@@ -15,18 +15,18 @@ import sqlalchemy as sa
 
 from hermesops.app.services.billing import Billing
 from hermesops.app.services.paid_agents import PaidAgents
-from hermesops.billing.decide import Policy
-from hermesops.billing.events import Rules
 from hermesops.errors import HermesError, RefusedError, UsageError
 from hermesops.model.billing import SUBSCRIPTION_EVENTS, BillingEvent, BillingState
 from hermesops.model.ids import UserId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.model.plan import Plan
-from hermesops.operations.lease import LeaseKeeper
-from hermesops.registry import Registry
-from hermesops.registry.repositories.billing import MOST_BYTES, MOST_SIGNATURE
-from hermesops.registry.schema.tables import billing_events
+from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.registry import Registry
+from hermesops.store.registry.repositories.billing import MOST_BYTES, MOST_SIGNATURE
+from hermesops.store.registry.schema.tables import billing_events
+from hermesops.users.billing.decide import Policy
+from hermesops.users.billing.events import Rules
 from tests.support.billing.stripe_events import USER, Endpoint, event, fresh_secret, invoice, subscription
 from tests.support.fakes.parts import part
 from tests.support.real.registries import TurnedClock, placed, registry_at

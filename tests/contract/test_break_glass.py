@@ -8,8 +8,8 @@ import pytest
 from hermesops.model.break_glass import BreakGlass
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance
-from hermesops.node.orders.documents import Report, SshHost, SshReport
-from hermesops.registry import Registry
+from hermesops.store.registry import Registry
+from hermesops.wire.documents.orders import Report, SshHost, SshReport
 from tests.support.fakes.polled_machine import HOST_KEY
 from tests.support.real.registries import TurnedClock, placed
 

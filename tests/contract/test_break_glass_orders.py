@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from hermesops.access.identity.signatures import Signers
 from hermesops.app.services.break_glass import BreakGlassOrders
 from hermesops.errors import RefusedError, UnavailableError, UsageError
-from hermesops.identity.signatures import Signers
 from hermesops.model.certificate import MachineNames
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance
-from hermesops.node.orders.documents import LONGEST_S, Report, SshHost
-from hermesops.node.release.documents.handout import Signed
-from hermesops.registry import Registry
 from hermesops.settings import Environment
+from hermesops.store.registry import Registry
+from hermesops.wire.documents.handout import Signed
+from hermesops.wire.documents.orders import LONGEST_S, Report, SshHost
 from tests.support.fakes.polled_machine import BORN, HOST_KEY, PolledMachine, polled_machine
 from tests.support.real.registries import TurnedClock, placed
 from tests.support.releases.signer import Operator

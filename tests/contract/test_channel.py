@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.channel import (
+from hermesops.vendor.channel import (
     Channel,
     CommandExpiredError,
     Exit,
@@ -18,7 +18,7 @@ from hermesops.channel import (
     Pace,
     ToolboxChannel,
 )
-from hermesops.justavps import Client
+from hermesops.vendor.justavps import Client
 from tests.support.real.machines import opened_driver
 from tests.support.suite.prerequisites import require
 from tests.support.vendor.toolbox_server import API_KEY, MACHINE, ToolboxServer, serving

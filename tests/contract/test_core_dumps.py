@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.child_environment import made
+from hermesops.base.child_environment import made
 
 COMMANDS = {
     "worker": ["-m", "hermesops", "--env", "staging", "worker"],
@@ -97,7 +97,7 @@ def test_a_command_that_crashes_leaves_no_core_dump(name: str, tmp_path: Path) -
     assert not list(tmp_path.glob("core*"))
 
 
-@pytest.mark.parametrize("module", ["hermesops.cli.main", "hermesops.node.__main__"])
+@pytest.mark.parametrize("module", ["hermesops.cli.main", "hermesops.programs.node.__main__"])
 def test_every_entry_forbids_it_first(module: str, tmp_path: Path) -> None:
     """Asked of the kernel in the process itself, after the entry has run to the end of ``--help`` or an error."""
     program = f"""

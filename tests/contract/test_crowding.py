@@ -8,8 +8,8 @@ from hermesops.model.fleet import LowOnDisk
 from hermesops.model.ids import InstanceId
 from hermesops.model.plan import Plan
 from hermesops.model.state import State
-from hermesops.node.protocol import GB
-from hermesops.registry import Registry
+from hermesops.store.registry import Registry
+from hermesops.wire.protocol import GB
 from tests.support.real.registries import placed
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

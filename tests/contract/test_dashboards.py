@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from hermesops import assets
-from hermesops.alerts import dashboards
-from hermesops.alerts.dashboards import Dashboard
+from hermesops.base import assets
+from hermesops.observability.alerts import dashboards
+from hermesops.observability.alerts.dashboards import Dashboard
 from tests.support.alerts import fleet_past, promtool
 from tests.support.documents import dashboard_picture
 from tests.support.documents.dashboard_picture import Span

@@ -3,15 +3,15 @@
 import pytest
 import sqlalchemy as sa
 
+from hermesops.access.pki.service import DataKeys
 from hermesops.errors import RefusedError
 from hermesops.model.cell import Placement
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
 from hermesops.model.unassigned_machine import MachineRole
-from hermesops.pki.service import DataKeys
-from hermesops.registry import Registry
-from hermesops.registry.schema import tables
+from hermesops.store.registry import Registry
+from hermesops.store.registry.schema import tables
 from tests.support.real.registries import placed
 
 VOLUME, OTHER = (f"5c0e0000-0000-4000-8000-00000000000{n}" for n in (1, 2))

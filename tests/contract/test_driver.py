@@ -17,13 +17,13 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from hermesops.channel.detached_scripts import script_command
-from hermesops.channel.toolbox import BINARY
+from hermesops.base.waiting import Pending, until
 from hermesops.errors import RefusedError
 from hermesops.localcloud.drivers.interface import Driver, MachinePower, MachineSize
 from hermesops.localcloud.drivers.sim.driver import SimDriver
 from hermesops.model.ids import ImageId, MachineId
-from hermesops.waiting import Pending, until
+from hermesops.vendor.channel.detached_scripts import script_command
+from hermesops.vendor.channel.toolbox import BINARY
 from tests.support.real.machines import TestMachine, new_driver, plan, started
 from tests.support.suite.prerequisites import require
 from tests.support.worlds.left_worlds import remember_folder, remember_world

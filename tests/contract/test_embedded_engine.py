@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hermesops.engine.embedded.state.secrets import PassphraseVault
+from hermesops.base.waiting import Pending, until
 from hermesops.errors import (
     HermesError,
     PartlyDoneError,
@@ -21,12 +21,12 @@ from hermesops.errors import (
     UnknownOutcomeError,
     UsageError,
 )
+from hermesops.infra.engine.embedded.state.secrets import PassphraseVault
 from hermesops.model.stack import ChangeKind, StackRef
-from hermesops.waiting import Pending, until
 from tests.support.engine.fake_stack import ROOT, STACK, FakeStack, machines, machines_in_order
 
 if TYPE_CHECKING:
-    from hermesops.engine.options import Progress
+    from hermesops.infra.engine.options import Progress
 
 pytestmark = [pytest.mark.turns(40), pytest.mark.usefixtures("one_salt")]
 
@@ -41,7 +41,7 @@ asyncio.run(stack.engine().up(STACK, machines(sys.argv[2].split(","), **eval(sys
 DEADLY_DRIVER = """
 import asyncio, sys
 from pathlib import Path
-from hermesops.engine.embedded.state.file_backend import FileBackend
+from hermesops.infra.engine.embedded.state.file_backend import FileBackend
 from tests.support.crash.death import Death, kill_this_process
 from tests.support.engine.fake_stack import STACK, FakeStack, machines
 FileBackend.write = Death.before(int(sys.argv[2]), kill=kill_this_process).around(FileBackend.write)

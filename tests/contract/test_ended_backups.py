@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hermesops.backup.pruning import EndedBackups
-from hermesops.backup.repository import Repository
-from hermesops.backup.store.object_store import ObjectStore
-from hermesops.backup.store.repository_contents import ResticContents
-from hermesops.backup.store.repository_keys import Keys
-from hermesops.backup.store.restic import Restic
+from hermesops.agents.backup.pruning import EndedBackups
+from hermesops.agents.backup.repository import Repository
+from hermesops.agents.backup.store.object_store import ObjectStore
+from hermesops.agents.backup.store.repository_contents import ResticContents
+from hermesops.agents.backup.store.repository_keys import Keys
+from hermesops.agents.backup.store.restic import Restic
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.backup import Backup, Credential
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance
 from hermesops.model.state import State
-from hermesops.registry import Registry
+from hermesops.store.registry import Registry
 from tests.support.real.object_store import ServedStore, served_store
 from tests.support.real.recovery_records import records_of
 from tests.support.real.registries import TurnedClock, placed, registry_at

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from hermesops.access.secrets.endpoint import local_endpoint
 from hermesops.app.container_parts.endpoint import api_url_of, endpoint_of
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
-from hermesops.secrets.endpoint import local_endpoint
 from hermesops.settings import Environment
 
 

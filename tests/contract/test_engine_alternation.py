@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from hermesops import child_environment
-from hermesops.engine import EngineConfig, make_engine
-from hermesops.engine.interface import Engine
-from hermesops.engine.options import read_passphrase
+from hermesops.base import child_environment
 from hermesops.errors import RefusedError
+from hermesops.infra.engine import EngineConfig, make_engine
+from hermesops.infra.engine.interface import Engine
+from hermesops.infra.engine.options import read_passphrase
 from hermesops.settings import Environment
 from tests.support.engine.conformance import SCENARIOS, Reproduced
 from tests.support.engine.fake_stack import STACK, FakeStack, machines

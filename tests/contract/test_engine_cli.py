@@ -16,19 +16,19 @@ from pulumi.automation import Stack
 from pulumi.automation._cmd import CommandResult
 from pulumi.automation.errors import CommandError
 
-from hermesops.engine import EngineConfig, make_engine
-from hermesops.engine.embedded.state import lock
-from hermesops.engine.embedded.state.file_backend import FileBackend
-from hermesops.engine.embedded.state.lock import held
-from hermesops.engine.interface import Engine
-from hermesops.engine.options import read_passphrase
 from hermesops.errors import PartlyDoneError, RefusedError, UnavailableError, UnknownOutcomeError, UsageError
+from hermesops.infra.engine import EngineConfig, make_engine
+from hermesops.infra.engine.embedded.state import lock
+from hermesops.infra.engine.embedded.state.file_backend import FileBackend
+from hermesops.infra.engine.embedded.state.lock import held
+from hermesops.infra.engine.interface import Engine
+from hermesops.infra.engine.options import read_passphrase
 from hermesops.model.stack import StackRef
 from tests.support.engine.cli_events import line, step
 from tests.support.engine.fake_stack import STACK, machines
 
 if TYPE_CHECKING:
-    from hermesops.engine.options import Progress
+    from hermesops.infra.engine.options import Progress
 
 SALT = "v1:kgKIYwLxPJU=:v1:MTRsYmm82w+sxmKi:D6o7Ee79HNQA4g56qGazfC43QCV/kQ=="
 HISTORY = [

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from hermesops.engine.embedded.run.events import Diagnostic, StepEvent
-from hermesops.engine.embedded.run.stack_run import Run
-from hermesops.engine.embedded.state.deployment import deployment_from_doc
-from hermesops.engine.embedded.state.secrets import PassphraseVault
-from hermesops.engine.options import UnsupportedByEmbeddedError
+from hermesops.infra.engine.embedded.run.events import Diagnostic, StepEvent
+from hermesops.infra.engine.embedded.run.stack_run import Run
+from hermesops.infra.engine.embedded.state.deployment import deployment_from_doc
+from hermesops.infra.engine.embedded.state.secrets import PassphraseVault
+from hermesops.infra.engine.options import UnsupportedByEmbeddedError
 from tests.support.engine.conformance import (
     SCENARIOS,
     Elsewhere,

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.channel import ToolboxChannel
-from hermesops.instances.remote.gateway import GatewayService
-from hermesops.instances.remote.node_commands import admit, change
-from hermesops.justavps import Client
+from hermesops.agents.instances.remote.gateway import GatewayService
+from hermesops.agents.instances.remote.node_commands import admit, change
 from hermesops.localcloud.drivers.sim.driver import SimDriver
 from hermesops.model.ids import InstanceId, MachineId, instance_subject
 from hermesops.model.operation import LeaseLostError
-from hermesops.node.protocol import PROGRAM, Identity, Payload, Secrets
+from hermesops.vendor.channel import ToolboxChannel
+from hermesops.vendor.justavps import Client
+from hermesops.wire.protocol import PROGRAM, Identity, Payload, Secrets
 from tests.support.real.registries import TurnedClock, registry_at
 from tests.support.worlds.local_server import serving
 

@@ -9,11 +9,11 @@ from hermesops.app.services.fleet_health import fleet_selector
 from hermesops.app.services.fleet_top import Top, fleet_top
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.selector import Selector
-from hermesops.registry import Registry
-from hermesops.telemetry import figures
-from hermesops.telemetry.client import MonitoringClient, WrongQuestionError
-from hermesops.telemetry.figures import Figure
-from hermesops.telemetry.metrics import Metrics
+from hermesops.observability.telemetry import figures
+from hermesops.observability.telemetry.client import MonitoringClient, WrongQuestionError
+from hermesops.observability.telemetry.figures import Figure
+from hermesops.observability.telemetry.metrics import Metrics
+from hermesops.store.registry import Registry
 from tests.support.real import prometheus
 from tests.support.real.prometheus import Series
 from tests.support.real.registries import placed

@@ -11,14 +11,14 @@ from pathlib import Path
 import pulumi
 import pytest
 
-from hermesops import assets
 from hermesops.app import Container
 from hermesops.app.fleet_program import fleet_program
-from hermesops.engine.embedded.state import secrets
-from hermesops.engine.embedded.state.secrets import PassphraseVault
+from hermesops.base import assets
+from hermesops.infra.engine.embedded.state import secrets
+from hermesops.infra.engine.embedded.state.secrets import PassphraseVault
+from hermesops.infra.stacks.fleet import FleetProgram
 from hermesops.model.stack import StackRef
 from hermesops.settings import Environment
-from hermesops.stacks.fleet import FleetProgram
 from tests.support.engine.fake_stack import FakeStack
 from tests.support.real.registries import CELL, placed
 

@@ -3,16 +3,16 @@
 from dataclasses import replace
 from datetime import timedelta
 
+from hermesops.agents.health.samples import HealthSample
+from hermesops.agents.instances.observation import MachineState, Observation
 from hermesops.app.services.fleet_health import fleet_health, observed_health, selected
-from hermesops.health.samples import HealthSample
-from hermesops.instances.observation import MachineState, Observation
-from hermesops.justavps.wire import MachineStatus
 from hermesops.model.fleet import MachineObservation
 from hermesops.model.health import Condition, GatewayHealth, NodeState
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import MONITOR_SUBJECT
-from hermesops.registry import Registry
+from hermesops.store.registry import Registry
+from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.real.registries import TurnedClock, placed
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.engine.cli import CliEngine
-from hermesops.engine.embedded.engine import EmbeddedEngine
-from hermesops.engine.options import EngineConfig
 from hermesops.errors import RefusedError, UnavailableError
+from hermesops.infra.engine.cli import CliEngine
+from hermesops.infra.engine.embedded.engine import EmbeddedEngine
+from hermesops.infra.engine.options import EngineConfig
 from hermesops.model.stack import ChangeKind
 from tests.support.engine.fake_stack import STACK, FakeStack, machines, urn_of
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from hermesops.waiting import Pending, pause, until
+from hermesops.base.waiting import Pending, pause, until
 from tests.support.fakes.driver import PretendDriver
 from tests.support.fakes.loopback import Recorder, event_source, recorder
 from tests.support.worlds.local_server import LocalCloud

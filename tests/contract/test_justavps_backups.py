@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hermesops.waiting import Pending, until
+from hermesops.base.waiting import Pending, until
 from tests.support.fakes.driver import PretendDriver
 from tests.support.worlds.local_server import LocalCloud, serving
 

@@ -6,8 +6,10 @@ from uuid import uuid4
 
 import pytest
 
-from hermesops.channel import MachineUnreachableError, ToolboxChannel
-from hermesops.justavps import (
+from hermesops.base.waiting import Pending, until
+from hermesops.localcloud.drivers.sim.driver import SimDriver
+from hermesops.vendor.channel import MachineUnreachableError, ToolboxChannel
+from hermesops.vendor.justavps import (
     Client,
     ImageStatus,
     Machine,
@@ -19,8 +21,6 @@ from hermesops.justavps import (
     ordering,
     wait_ready,
 )
-from hermesops.localcloud.drivers.sim.driver import SimDriver
-from hermesops.waiting import Pending, until
 from tests.support.worlds.local_server import LocalCloud, serving
 
 

@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from hermesops.access.secrets.keyring.key_ring import KeyRing
+from hermesops.access.secrets.keyring.ring import Ring
+from hermesops.access.secrets.keyring.rotation import KeyRotation
+from hermesops.base.private_file import make_secret, read_secret, replace_secret
+from hermesops.base.waiting import pause_blocking
 from hermesops.errors import RefusedError
-from hermesops.keyring.key_ring import KeyRing
-from hermesops.keyring.ring import Ring
-from hermesops.keyring.rotation import KeyRotation
 from hermesops.model.backup import Credential
 from hermesops.model.ids import MachineId
 from hermesops.model.token import ProxyToken
-from hermesops.private_file import make_secret, read_secret, replace_secret
-from hermesops.registry import Registry
-from hermesops.registry.encryption.sealing import SEALING_KEY, sealed_cells, sealed_columns, stop_sealing
-from hermesops.registry.repositories.base import insert_or_update
-from hermesops.registry.schema import tables
-from hermesops.waiting import pause_blocking
+from hermesops.store.registry import Registry
+from hermesops.store.registry.encryption.sealing import SEALING_KEY, sealed_cells, sealed_columns, stop_sealing
+from hermesops.store.registry.repositories.base import insert_or_update
+from hermesops.store.registry.schema import tables
 from tests.support.crash.death import Death, KilledError
 from tests.support.fakes.registry import FakeRegistry
 from tests.support.real.registries import placed, registry_at

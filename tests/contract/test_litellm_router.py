@@ -12,14 +12,14 @@ from typing import Any
 import httpx
 import pytest
 
+from hermesops.base.waiting import Pending, pause, until
 from hermesops.model.instance import Instance
+from hermesops.model.model_usage import Usage
 from hermesops.model.plan import Plan
 from hermesops.model.route import ROUTES, ModelRoute, issue_token
-from hermesops.registry import Registry
-from hermesops.registry.repositories.credentials.model_usage import Budget
-from hermesops.router.reservations import SETTLED_WITHIN_S
-from hermesops.router.usage import Usage
-from hermesops.waiting import Pending, pause, until
+from hermesops.programs.model_router.reservations import SETTLED_WITHIN_S
+from hermesops.store.registry import Registry
+from hermesops.store.registry.repositories.credentials.model_usage import Budget
 from tests.support.real.litellm_environment import python
 from tests.support.real.litellm_router import KEYS, Providers, RealRouter
 from tests.support.real.registries import placed

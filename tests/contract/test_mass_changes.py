@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from hermesops.access.identity.mass_change import APPROVED, COUNTED, asked_by
 from hermesops.app.services.approvals import Approvals
 from hermesops.app.services.mass_changes import MassChanges
 from hermesops.errors import RefusedError, UsageError
-from hermesops.identity.mass_change import APPROVED, COUNTED, asked_by
 from hermesops.model.ids import instance_subject
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
-from hermesops.operations.kinds import ApprovedList
-from hermesops.registry import Registry
 from hermesops.settings import Environment
+from hermesops.store.operations.kinds import ApprovedList
+from hermesops.store.registry import Registry
 from tests.support.real.registries import TurnedClock, placed
 
 LIMIT = 2

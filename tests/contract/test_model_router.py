@@ -14,16 +14,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from hermesops.base.waiting import Pending, pause, until
 from hermesops.errors import UnavailableError
 from hermesops.localcloud.drivers.sim.driver import SimDriver
 from hermesops.localcloud.model_router.router import Upstream
 from hermesops.localcloud.server.listener import Listener, listen
 from hermesops.model.ids import InstanceId
+from hermesops.model.model_usage import Account, Usage
 from hermesops.model.route import ROUTES, issue_token
-from hermesops.router.account import Account
-from hermesops.router.account_cache import EVERY_S, AccountCache
-from hermesops.router.usage import Usage
-from hermesops.waiting import Pending, pause, until
+from hermesops.programs.model_router.account_cache import EVERY_S, AccountCache
 from tests.support.worlds.local_server import LocalCloud, serving
 
 pytestmark = pytest.mark.turns(10)

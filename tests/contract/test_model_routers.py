@@ -9,14 +9,14 @@ from pathlib import Path
 import httpx
 import pytest
 
+from hermesops.base.waiting import Pending, until
 from hermesops.localcloud.drivers.sim.driver import SimDriver
 from hermesops.model.instance import Instance
+from hermesops.model.model_usage import Usage
 from hermesops.model.plan import Plan
 from hermesops.model.route import ROUTES, issue_token
-from hermesops.registry import Registry
-from hermesops.registry.repositories.credentials.model_usage import Budget, RouterLedger
-from hermesops.router.usage import Usage
-from hermesops.waiting import Pending, until
+from hermesops.store.registry import Registry
+from hermesops.store.registry.repositories.credentials.model_usage import Budget, RouterLedger
 from tests.support.real import postgresql
 from tests.support.real.litellm_router import Providers, registry_for_routers
 from tests.support.real.registries import placed

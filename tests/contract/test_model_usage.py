@@ -9,14 +9,13 @@ import pytest
 
 from hermesops.errors import HermesError, UnavailableError
 from hermesops.model.instance import Instance
+from hermesops.model.model_usage import Spent, Usage
 from hermesops.model.plan import Plan
-from hermesops.registry import Registry
-from hermesops.registry.open import migrate_registry
-from hermesops.registry.repositories.credentials.model_usage import Budget, RouterLedger
-from hermesops.router.account import Spent
-from hermesops.router.books import Ledger
-from hermesops.router.ledger import PostgresLedger
-from hermesops.router.usage import Usage
+from hermesops.programs.model_router.books import Ledger
+from hermesops.programs.model_router.ledger import PostgresLedger
+from hermesops.store.registry import Registry
+from hermesops.store.registry.open import migrate_registry
+from hermesops.store.registry.repositories.credentials.model_usage import Budget, RouterLedger
 from tests.support.real.litellm_router import as_router, make_role
 from tests.support.real.postgresql import PostgreSql
 from tests.support.real.registries import placed, registry_at

@@ -3,11 +3,11 @@
 from datetime import timedelta
 
 from hermesops.app.services.monitor import MonitorRecords
+from hermesops.automation.monitor.exposition import series
 from hermesops.model.backup import Backup
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.state import State
-from hermesops.monitor.exposition import series
-from hermesops.registry import Registry
+from hermesops.store.registry import Registry
 from tests.support.real.registries import placed
 
 AGE = "hermesops_instance_backup_age_seconds"

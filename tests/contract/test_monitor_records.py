@@ -1,11 +1,11 @@
 """What the monitor tells of provisions and of billing, from the registry of both databases."""
 
 from hermesops.app.services.monitor import REASON, MonitorRecords
+from hermesops.automation.monitor.exposition import series
 from hermesops.model.ids import OperationId, instance_subject
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import OperationKind, OperationStatus
-from hermesops.monitor.exposition import series
-from hermesops.registry import Registry
+from hermesops.store.registry import Registry
 from tests.support.real.registries import TurnedClock, placed
 
 OLDEST = series("hermesops_provision_oldest_seconds")

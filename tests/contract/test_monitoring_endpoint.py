@@ -14,12 +14,12 @@ import pytest
 import requests
 from cryptography import x509
 
+from hermesops.access.pki.authority import Authority
+from hermesops.access.pki.client import client_context
+from hermesops.access.pki.server import MutualTlsServer, context_of
+from hermesops.access.pki.service import Answer, told
 from hermesops.model.certificate import CallerName
-from hermesops.pki.authority import Authority
-from hermesops.pki.client import client_context
-from hermesops.pki.server import MutualTlsServer, context_of
-from hermesops.pki.service import Answer, told
-from hermesops.telemetry.endpoint import CERTIFICATE_S, MonitoringEndpoint
+from hermesops.observability.telemetry.endpoint import CERTIFICATE_S, MonitoringEndpoint
 from tests.support.fakes.credentials import authority_in
 
 HOUR = timedelta(seconds=CERTIFICATE_S)

@@ -9,13 +9,13 @@ import pytest
 
 from hermesops.app.container_parts.registry import RegistryPlace
 from hermesops.app.services.platform_connect import PlatformConnection, PlatformFiles
-from hermesops.channel import Completed
 from hermesops.errors import RefusedError
 from hermesops.model.operation import OperationKind
-from hermesops.registry import Registry
-from hermesops.registry.audit.hash_chain import link
-from hermesops.registry.open import migrate_registry
 from hermesops.settings import Environment
+from hermesops.store.registry import Registry
+from hermesops.store.registry.audit.hash_chain import link
+from hermesops.store.registry.open import migrate_registry
+from hermesops.vendor.channel import Completed
 from tests.support.fakes.credentials import authority_in
 from tests.support.fakes.parts import part
 from tests.support.real import postgresql

@@ -14,7 +14,7 @@ from typing import Any
 import grpc
 import pytest
 
-from hermesops import child_environment
+from hermesops.base import child_environment
 from tests.support.network.clients import ANSWERED
 
 pytestmark = pytest.mark.turns(20)

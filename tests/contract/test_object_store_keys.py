@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from hermesops.agents.backup.store.object_store import ObjectStore
 from hermesops.app.adapters.simulated_store import SimulatedStore
 from hermesops.app.container_parts.world_adapters import SimulatedAdapters
-from hermesops.aws_client import AbsentError
-from hermesops.backup.store.object_store import ObjectStore
+from hermesops.base.aws_client import AbsentError
 from hermesops.errors import UnavailableError
 from hermesops.model.ids import InstanceId
 from tests.support.real.object_store import served_store

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.waiting import pause_blocking
+from hermesops.base.waiting import pause_blocking
 from tests.support.releases.role_files import rendered
 from tests.support.suite.prerequisites import require
 

@@ -7,18 +7,18 @@ from datetime import UTC, datetime, timedelta
 import httpx
 import pytest
 
+from hermesops.access.pki.client import client_context
+from hermesops.agents.health.prometheus import PlatformPrometheus
 from hermesops.app.adapters.rollout_alerts import RolloutAlerts
 from hermesops.app.services.trends import trends_of
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.health.prometheus import PlatformPrometheus
 from hermesops.model.alert import Matcher, Silence
 from hermesops.model.certificate import CallerName
 from hermesops.model.ids import InstanceId
-from hermesops.pki.client import client_context
-from hermesops.telemetry.alertmanager import Alertmanager
-from hermesops.telemetry.client import MonitoringClient, WrongQuestionError
-from hermesops.telemetry.loki import Loki
-from hermesops.telemetry.metrics import Metrics
+from hermesops.observability.telemetry.alertmanager import Alertmanager
+from hermesops.observability.telemetry.client import MonitoringClient, WrongQuestionError
+from hermesops.observability.telemetry.loki import Loki
+from hermesops.observability.telemetry.metrics import Metrics
 from tests.support.real import platform_host
 from tests.support.real.loki import loki
 from tests.support.real.platform_host import ENVIRONMENT, Client, PlatformHost

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.image.download import Pip
-from hermesops.image.package_index import PackageIndex
+from hermesops.machines.image.download import Pip
+from hermesops.machines.image.package_index import PackageIndex
 
 pytestmark = pytest.mark.turns(9)
 

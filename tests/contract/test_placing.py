@@ -9,13 +9,13 @@ from threading import Barrier
 
 import pytest
 
-from hermesops.cells.scheduling import choose_cell
+from hermesops.agents.cells.scheduling import choose_cell
 from hermesops.errors import UnavailableError
 from hermesops.model.cell import Cell, Placement
 from hermesops.model.ids import CellName
 from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
-from hermesops.registry import Registry
+from hermesops.store.registry import Registry
 from tests.support.real.registries import registry_at
 
 REGIONS = ("hel1", "nbg1")

@@ -14,14 +14,14 @@ from botocore.exceptions import ClientError, ReadTimeoutError
 
 from hermesops.app.services.platform_bootstrap import account_checks
 from hermesops.app.services.platform_bootstrap import spec_of as spec_of_environment
-from hermesops.bootstrap import documents
-from hermesops.bootstrap.account import Account
-from hermesops.bootstrap.decide import Action, Step
-from hermesops.bootstrap.runner import Bootstrap
-from hermesops.bootstrap.spec import BootstrapSpec, PipelineRole
-from hermesops.doctor.environment import check_all
+from hermesops.automation.doctor.environment import check_all
 from hermesops.errors import HermesError, PartlyDoneError, RefusedError, UnavailableError, UsageError
 from hermesops.model.check import Verdict
+from hermesops.platform.bootstrap import documents
+from hermesops.platform.bootstrap.account import Account
+from hermesops.platform.bootstrap.decide import Action, Step
+from hermesops.platform.bootstrap.runner import Bootstrap
+from hermesops.platform.bootstrap.spec import BootstrapSpec, PipelineRole
 from hermesops.settings import Environment
 from tests.support.crash.death import KilledError
 from tests.support.real.aws_account import ACCOUNT, REGION, MotoAccount, asked, aws_account, spec_of

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from hermesops.access.identity.signatures import Signers
 from hermesops.app import Container
 from hermesops.app.container_parts import aws_platform
-from hermesops.identity.signatures import Signers
-from hermesops.image import platform_bundle
-from hermesops.image.control_bundle import ControlBundle
+from hermesops.infra.stacks.platform.aws.user_data import FOLDER, SIGNATURE_NAMESPACE, SIGNER
+from hermesops.infra.stacks.platform.spec import HostSpec
+from hermesops.machines.image import platform_bundle
+from hermesops.machines.image.control_bundle import ControlBundle
 from hermesops.settings import Environment
-from hermesops.stacks.platform.aws.user_data import FOLDER, SIGNATURE_NAMESPACE, SIGNER
-from hermesops.stacks.platform.spec import HostSpec
 
 PARTS = {platform_bundle.CONTROL: b"control", "hermes-ingest": b"ingest"}
 
@@ -68,7 +68,7 @@ async def test_the_environments_bundle_says_where_its_parts_are(
     monkeypatch.setenv("HERMESOPS_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HERMESOPS_ALLOWED_SIGNERS", str(signers))
     monkeypatch.setenv("HERMESOPS_OPERATORS", "verified")
-    monkeypatch.setattr("hermesops.image.router_bundle.make", lambda *_: control)
+    monkeypatch.setattr("hermesops.machines.image.router_bundle.make", lambda *_: control)
     monkeypatch.setattr(
         "hermesops.app.container_parts.platform_bundles.control_bundle_of",
         lambda *_: ControlBundle(control, "0123456789abcdef"),

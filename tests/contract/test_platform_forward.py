@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from hermesops.base.waiting import pause
 from hermesops.errors import RefusedError
 from hermesops.localcloud.drivers.interface import PLATFORM_SERVICES, SERVICE_PORTS, PlatformPort, PlatformService
 from hermesops.localcloud.store.database import Store
 from hermesops.localcloud.world.platform_forward import Bounds, Forward, opened
 from hermesops.model.ids import MachineId
-from hermesops.waiting import pause
 from tests.support.fakes.parts import part
 
 HOST = IPv4Address("127.0.0.1")

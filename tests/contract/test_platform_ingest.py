@@ -17,17 +17,17 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from hermesops import waiting
 from hermesops.app.adapters.platform_metrics import PlatformMetrics
 from hermesops.app.services.host_certificates import CERTIFICATE_LIFE
-from hermesops.ingest.nginx import Nginx
-from hermesops.ingest.remote_write import compress, encode_labels, encode_sample, encode_series, varint
-from hermesops.ingest.revocations import update
-from hermesops.ingest.server import HostFigures
+from hermesops.automation.monitor.exposition import Exposition, series
+from hermesops.automation.monitor.heartbeats import METRIC, QUERY, Heartbeat, parse
+from hermesops.base import waiting
 from hermesops.model.ids import InstanceId
-from hermesops.monitor.exposition import Exposition, series
-from hermesops.monitor.heartbeats import METRIC, QUERY, Heartbeat, parse
-from hermesops.telemetry.client import MonitoringClient
+from hermesops.observability.telemetry.client import MonitoringClient
+from hermesops.programs.ingest.nginx import Nginx
+from hermesops.programs.ingest.remote_write import compress, encode_labels, encode_sample, encode_series, varint
+from hermesops.programs.ingest.revocations import update
+from hermesops.programs.ingest.server import HostFigures
 from tests.support.fakes.credentials import authority_in
 from tests.support.real.loki import loki
 from tests.support.real.platform_host import Client, PlatformHost, programs, running

@@ -13,9 +13,9 @@ import pytest
 
 from hermesops.app.adapters import platform_metrics
 from hermesops.app.adapters.platform_metrics import PlatformMetrics
+from hermesops.automation.monitor.heartbeats import METRIC, QUERY, SAMPLED, parse
 from hermesops.errors import UnavailableError
-from hermesops.monitor.heartbeats import METRIC, QUERY, SAMPLED, parse
-from hermesops.telemetry.client import MonitoringClient
+from hermesops.observability.telemetry.client import MonitoringClient
 from tests.support.real import prometheus
 from tests.support.suite.prerequisites import require
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from hermesops import assets
-from hermesops.aws_client import AbsentError
-from hermesops.backup.repository import Bucket
-from hermesops.backup.store.object_store import ObjectStore
+from hermesops.agents.backup.repository import Bucket
+from hermesops.agents.backup.store.object_store import ObjectStore
+from hermesops.base import assets
+from hermesops.base.aws_client import AbsentError
+from hermesops.infra.stacks.platform.aws.functions import read_sources, redis_password, token_claims
 from hermesops.model.ids import InstanceId
-from hermesops.stacks.platform.aws.functions import read_sources, redis_password, token_claims
 from tests.support.real.aws_account import REGION, MotoAccount, aws_account
 
 AT = datetime(2026, 11, 26, 12, tzinfo=UTC)
@@ -254,7 +254,7 @@ def test_an_alarm_that_somebody_else_made_is_a_ticket() -> None:
 
 
 def test_alarms_of_the_program_have_severities_that_the_host_reads() -> None:
-    from hermesops.stacks.platform.aws.alarms import alarms_of  # noqa: PLC0415 - imports pulumi_aws
+    from hermesops.infra.stacks.platform.aws.alarms import alarms_of  # noqa: PLC0415 - imports pulumi_aws
 
     made = alarms_of("db", 20, "redis", 2, "hosts", ("hermesops-staging-token-claims",))
 

@@ -16,6 +16,11 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from hermesops.access.pki.authority import Authority, fresh_key, make_root, read_key
+from hermesops.access.pki.certificates import Certificates
+from hermesops.access.pki.server import Bounds, MutualTlsServer, OwnCertificate, context_of, host_of
+from hermesops.access.pki.service import DataKeys, PlatformService
+from hermesops.base.waiting import Pending, until
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.break_glass import BreakGlass
 from hermesops.model.cell import Placement
@@ -23,25 +28,21 @@ from hermesops.model.certificate import CallerName, MachineNames
 from hermesops.model.ids import ImageId, InstanceId, MachineId, MachineName
 from hermesops.model.plan import Plan
 from hermesops.model.unassigned_machine import MachineRole
-from hermesops.node.errors import BadRequestError, NotReadyError
-from hermesops.node.errors import RefusedError as MachineRefusedError
-from hermesops.node.instance.certificate import installed
-from hermesops.node.layout import Layout
-from hermesops.node.machine import Machine
-from hermesops.node.orders.documents import PATH as ORDERS
-from hermesops.node.orders.documents import Orders, Report, SshHost, SshReport
-from hermesops.node.orders.poll import clock_offset
-from hermesops.node.protocol import Credential
-from hermesops.node.release.documents.handout import Signed
-from hermesops.node.release.slots.disk import DiskSlots
-from hermesops.node.system import https, openssl
-from hermesops.pki.authority import Authority, fresh_key, make_root, read_key
-from hermesops.pki.certificates import Certificates
-from hermesops.pki.server import Bounds, MutualTlsServer, OwnCertificate, context_of, host_of
-from hermesops.pki.service import DataKeys, PlatformService
-from hermesops.registry import Registry
-from hermesops.registry.repositories.credentials.certificates import MOST_AN_HOUR
-from hermesops.waiting import Pending, until
+from hermesops.programs.node.instance.certificate import installed
+from hermesops.programs.node.machine import Machine
+from hermesops.programs.node.orders.poll import clock_offset
+from hermesops.programs.node.release.slots.disk import DiskSlots
+from hermesops.programs.node.system import https, openssl
+from hermesops.store.registry import Registry
+from hermesops.store.registry.repositories.credentials.certificates import MOST_AN_HOUR
+from hermesops.wire.documents.handout import Signed
+from hermesops.wire.documents.orders import PATH as ORDERS
+from hermesops.wire.documents.orders import Orders, Report, SshHost, SshReport
+from hermesops.wire.errors import BadRequestError, NotReadyError
+from hermesops.wire.errors import RefusedError as MachineRefusedError
+from hermesops.wire.layout import Layout
+from hermesops.wire.protocol import Credential
+from hermesops.wire.tls_key import present
 from tests.support.fakes.credentials import authority_in, credential_of
 from tests.support.fakes.polled_machine import HOST_KEY
 from tests.support.fakes.registry import FakeRegistry
@@ -295,7 +296,7 @@ async def test_who_is_slow_or_says_nothing_is_hung_up_on_and_keeps_nobody_out(
         port = int(served.url.rpartition(":")[2])
         silent = [await asyncio.open_connection(HOST, port) for _ in range(3)]
         context = ssl.create_default_context(cadata=mine.authority)
-        openssl.present(context, served.key, mine.certificate.encode())
+        present(context, served.key, mine.certificate.encode())
         slow_reader, slow = await asyncio.open_connection(HOST, port, ssl=context)
         slow.write(b"POST /v1/certificate HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nx")
         assert '"m-1"' in await served.ask(mine)
@@ -321,7 +322,7 @@ async def test_more_than_it_takes_at_once_are_dropped_and_may_come_again(tmp_pat
 async def test_a_platform_whose_answer_never_ends_is_given_up(
     served: Served, head: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hermesops.node.system.https._PLATFORM_S", 1.0)
+    monkeypatch.setattr("hermesops.programs.node.system.https._PLATFORM_S", 1.0)
 
     async def drip(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(head)

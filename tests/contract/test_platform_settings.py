@@ -12,14 +12,14 @@ from typing import Any, get_args
 import pytest
 import yaml
 
-from hermesops import assets
+from hermesops.access.secrets.endpoint import Endpoint
 from hermesops.app.services.platform_control import handed_settings, host_settings
-from hermesops.converge import Access, Converger, Host
-from hermesops.converge.variables import literal
+from hermesops.base import assets
+from hermesops.infra.stacks.platform.outputs import PlatformOutputs
+from hermesops.machines.converge import Access, Converger, Host
+from hermesops.machines.converge.variables import literal
 from hermesops.model.plan import Plan
-from hermesops.secrets.endpoint import Endpoint
 from hermesops.settings import FIELDS, Environment, Settings, value_of
-from hermesops.stacks.platform.outputs import PlatformOutputs
 from tests.support.platform.environments import program_of, spec_of
 from tests.support.platform.mock_aws import run
 

@@ -9,15 +9,15 @@ from pathlib import Path
 import pulumi
 import pytest
 
-from hermesops import child_environment
 from hermesops.app.platform_program import platform_program
-from hermesops.engine import EngineConfig, make_engine
-from hermesops.engine.choose import find_cli
-from hermesops.engine.options import UnsupportedByEmbeddedError, read_passphrase
+from hermesops.base import child_environment
 from hermesops.errors import UsageError
+from hermesops.infra.engine import EngineConfig, make_engine
+from hermesops.infra.engine.choose import find_cli
+from hermesops.infra.engine.options import UnsupportedByEmbeddedError, read_passphrase
+from hermesops.infra.stacks.platform.spec import PROJECT, Place, PlatformSpec
 from hermesops.model.stack import ChangeKind, StackRef
 from hermesops.settings import Environment
-from hermesops.stacks.platform.spec import PROJECT, Place, PlatformSpec
 from tests.support.engine.fake_stack import FakeStack
 from tests.support.platform.environments import program_of, spec_of
 from tests.support.platform.mock_aws import Run, run

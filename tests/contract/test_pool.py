@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hermesops.registry import Registry
+from hermesops.store.registry import Registry
 from tests.support.crash.death import Death, KilledError
 from tests.support.real.registries import TurnedClock, registry_at
 from tests.support.worlds.pool import Cloud, Computer, Site, come, fill, opened, problems, target

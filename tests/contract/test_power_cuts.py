@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.engine.embedded.state import storage as folder_storage
-from hermesops.engine.embedded.state.file_backend import FileBackend
 from hermesops.errors import RefusedError
+from hermesops.infra.engine.embedded.state import storage as folder_storage
+from hermesops.infra.engine.embedded.state.file_backend import FileBackend
 from hermesops.model.stack import StackRef
 from tests.support.crash.power_cut import RecordingOs
 from tests.support.engine.stack_states import state_of

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from hermesops.agents.health.prometheus import Prometheus
+from hermesops.agents.health.promql import LABEL, Query
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.health.prometheus import Prometheus
-from hermesops.health.promql import LABEL, Query
 from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import Source, Vital
 from tests.support.real import prometheus

@@ -15,14 +15,14 @@ from pulumi.runtime.proto import provider_pb2 as proto
 from pydantic import ValidationError
 
 from hermesops import errors
-from hermesops.justavps import errors as vendor_errors
-from hermesops.justavps.wire import Machine
-from hermesops.provider.engine_log import EngineLog
-from hermesops.provider.grpc_errors import ErrorInterceptor
-from hermesops.provider.machines import Machines
-from hermesops.provider.observation import InterruptedWorkError
-from hermesops.provider.servicer import Servicer
-from hermesops.waiting import WaitExpiredError
+from hermesops.base.waiting import WaitExpiredError
+from hermesops.infra.provider.engine_log import EngineLog
+from hermesops.infra.provider.grpc_errors import ErrorInterceptor
+from hermesops.infra.provider.machines import Machines
+from hermesops.infra.provider.observation import InterruptedWorkError
+from hermesops.infra.provider.servicer import Servicer
+from hermesops.vendor.justavps import errors as vendor_errors
+from hermesops.vendor.justavps.wire import Machine
 
 CANARY = "-----BEGIN OPENSSH PRIVATE KEY-----\nplanted-canary"
 TOKEN = "sk_live_" + "a1" * 20

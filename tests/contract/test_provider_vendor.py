@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.justavps import Client
+from hermesops.infra.provider.images import Images
+from hermesops.infra.provider.machines import Machines
+from hermesops.infra.provider.observation import ImageSpec, MachineSpec, ObservedMachine
+from hermesops.infra.provider.vendor import JustAvps
 from hermesops.localcloud.drivers.sim.driver import SimDriver
-from hermesops.node.protocol import VARIABLES
-from hermesops.node.system.data_volume import wanted_gb
-from hermesops.provider.images import Images
-from hermesops.provider.machines import Machines
-from hermesops.provider.observation import ImageSpec, MachineSpec, ObservedMachine
-from hermesops.provider.vendor import JustAvps
+from hermesops.programs.node.system.data_volume import wanted_gb
+from hermesops.vendor.justavps import Client
+from hermesops.wire.protocol import VARIABLES
 from tests.support.worlds.local_server import LocalCloud, serving
 
 NAME = "hermes-local-cell1-0123456789ab"

@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
-from hermesops.backup.recovery_records import RecoveryRecords
-from hermesops.backup.repository import Repository
-from hermesops.backup.store.object_store import ObjectStore
-from hermesops.backup.store.repository_keys import Keys
+from hermesops.access.secrets.keyring.key_ring import KeyRing
+from hermesops.agents.backup.recovery_records import RecoveryRecords
+from hermesops.agents.backup.repository import Repository
+from hermesops.agents.backup.store.object_store import ObjectStore
+from hermesops.agents.backup.store.repository_keys import Keys
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.keyring.key_ring import KeyRing
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import Instance
 from hermesops.model.recovery_record import RecoveryRecord
 from hermesops.model.state import Part, State
-from hermesops.registry import Registry
-from hermesops.registry.transactions.recovery_records import TakenBack
+from hermesops.store.registry import Registry
+from hermesops.store.registry.transactions.recovery_records import TakenBack
 from tests.support.real.object_store import ServedStore, served_store
 from tests.support.real.recovery_records import records_of
 from tests.support.real.registries import KEYS, placed, registry_at

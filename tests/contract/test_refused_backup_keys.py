@@ -15,16 +15,16 @@ from typing import Any
 
 import pytest
 
-from hermesops.backup.copies import Copies
-from hermesops.backup.restore_check import Proof
-from hermesops.backup.store.object_store import ObjectStore
-from hermesops.backup.store.repository_keys import Keys
-from hermesops.backup.store.restic import Restic
+from hermesops.agents.backup.copies import Copies
+from hermesops.agents.backup.restore_check import Proof
+from hermesops.agents.backup.store.object_store import ObjectStore
+from hermesops.agents.backup.store.repository_keys import Keys
+from hermesops.agents.backup.store.restic import Restic
 from hermesops.errors import RefusedError
 from hermesops.model.backup import Credential
 from hermesops.model.ids import MachineId
-from hermesops.node.untrusted.restic_reason import KEY_REFUSED, reason_in
-from hermesops.registry import Registry
+from hermesops.store.registry import Registry
+from hermesops.wire.state.restic_reason import KEY_REFUSED, reason_in
 from tests.support.real.object_store import ServedStore, served_store
 from tests.support.real.recovery_records import records_of
 from tests.support.real.registries import placed, registry_at

@@ -19,8 +19,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
+from hermesops.access.secrets.keyring.key_ring import KeyRing
 from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError, UsageError
-from hermesops.keyring.key_ring import KeyRing
 from hermesops.model.cell import Placement
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName, OperationId, user_id_from_alias
 from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
@@ -30,13 +30,13 @@ from hermesops.model.route import PresentToken
 from hermesops.model.token import PLATFORM, ProxyToken
 from hermesops.model.unassigned_machine import MachineRole
 from hermesops.model.user import User
-from hermesops.registry import Registry, open_registry
-from hermesops.registry.database import Database
-from hermesops.registry.encryption.sealing import sealed_cells
-from hermesops.registry.open import migrate_registry
-from hermesops.registry.repositories.credentials.model_usage import RouterLedger
-from hermesops.registry.schema import indexes, tables
-from hermesops.registry.schema.schema_version import MIGRATIONS, REVISIONS
+from hermesops.store.registry import Registry, open_registry
+from hermesops.store.registry.database import Database
+from hermesops.store.registry.encryption.sealing import sealed_cells
+from hermesops.store.registry.open import migrate_registry
+from hermesops.store.registry.repositories.credentials.model_usage import RouterLedger
+from hermesops.store.registry.schema import indexes, tables
+from hermesops.store.registry.schema.schema_version import MIGRATIONS, REVISIONS
 from tests.support.hostile.databases import of_no_text
 from tests.support.real import postgresql
 from tests.support.real.litellm_router import as_router, make_role

@@ -10,8 +10,8 @@ import pytest
 import sqlalchemy as sa
 
 from hermesops.errors import BrokenInvariantError
-from hermesops.registry import Registry, open_registry
-from hermesops.registry.audit.anchor import Anchor
+from hermesops.store.registry import Registry, open_registry
+from hermesops.store.registry.audit.anchor import Anchor
 from tests.support.real.registries import KEYS, TurnedClock, registry_at
 
 

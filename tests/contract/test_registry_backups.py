@@ -11,8 +11,8 @@ from hermesops.model.backup import Backup, Credential, Loss, RepositoryKeys
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.state import Part, State
-from hermesops.registry import Registry
-from hermesops.registry.schema import tables
+from hermesops.store.registry import Registry
+from hermesops.store.registry.schema import tables
 from tests.support.real.registries import placed
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

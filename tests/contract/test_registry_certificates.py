@@ -14,9 +14,9 @@ from hermesops.model.ids import ImageId, MachineId
 from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
 from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine
-from hermesops.registry import Registry
-from hermesops.registry.repositories.credentials.certificates import MOST_AN_HOUR, OF_MACHINES
-from hermesops.registry.schema.tables import certificates
+from hermesops.store.registry import Registry
+from hermesops.store.registry.repositories.credentials.certificates import MOST_AN_HOUR, OF_MACHINES
+from hermesops.store.registry.schema.tables import certificates
 from tests.support.real.registries import CELL, TurnedClock, placed
 
 MACHINE = MachineId("m-1")

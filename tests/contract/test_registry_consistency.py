@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import sqlalchemy as sa
 
-from hermesops.keyring.key_ring import KeyRing
+from hermesops.access.secrets.keyring.key_ring import KeyRing
 from hermesops.model.fleet import MachineObservation, RecordedInstance
 from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.instance import InstanceSettings, InstanceStatus
 from hermesops.model.operation import OperationKind
 from hermesops.model.plan import Plan
-from hermesops.registry import Registry
-from hermesops.registry.schema import tables
+from hermesops.store.registry import Registry
+from hermesops.store.registry.schema import tables
 from tests.support.fleets.in_memory import recovered
 from tests.support.real.registries import CELL, TurnedClock, placed, registry_at
 

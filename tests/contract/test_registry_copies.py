@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
-from hermesops.registry import Registry
-from hermesops.registry.audit.anchor import Anchor
-from hermesops.registry.maintenance.backup import Copies, Copy
-from hermesops.registry.maintenance.restore import Restored, restore
+from hermesops.store.registry import Registry
+from hermesops.store.registry.audit.anchor import Anchor
+from hermesops.store.registry.maintenance.backup import Copies, Copy
+from hermesops.store.registry.maintenance.restore import Restored, restore
 from tests.support.real.registries import KEYS, registry_at
 
 _PAGE = 4096
@@ -185,7 +185,7 @@ def test_a_registry_that_may_not_be_written_is_refused(place: Place) -> None:
 
 
 def test_a_registry_locked_for_long_is_unavailable(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hermesops.registry.database._BUSY_MS", 50)
+    monkeypatch.setattr("hermesops.store.registry.database._BUSY_MS", 50)
     registry = place.open()
     holder = sqlite3.connect(place.file, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")

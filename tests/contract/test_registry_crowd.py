@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.registry.audit.anchor import Anchor
+from hermesops.store.registry.audit.anchor import Anchor
 from tests.support.crash.registry_hammer import contradictions
 from tests.support.real.registries import registry_at
 

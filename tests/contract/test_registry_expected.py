@@ -6,8 +6,8 @@ from hermesops.model.fleet import MachineObservation, RepairKind
 from hermesops.model.ids import InstanceId, MachineId, instance_subject
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
-from hermesops.operations.kinds import RebootIntent, RelocateIntent
-from hermesops.registry import Registry
+from hermesops.store.operations.kinds import RebootIntent, RelocateIntent
+from hermesops.store.registry import Registry
 from tests.support.real.registries import TurnedClock, placed
 
 REASON = "monitor: "

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from hermesops.registry import Registry
+from hermesops.store.registry import Registry
 from tests.support.real.registries import TurnedClock, placed
 
 

@@ -11,7 +11,7 @@ from hermesops.model.instance import Instance
 from hermesops.model.operation import JobRun, LeaseLostError, OperationKind, OperationStatus
 from hermesops.model.state import Part, State
 from hermesops.model.token import PLATFORM, ProxyToken, former_of, next_of
-from hermesops.registry import Registry
+from hermesops.store.registry import Registry
 from tests.support.real.registries import TurnedClock, placed
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -19,13 +19,13 @@ from hermesops.model.ids import ImageId, MachineId
 from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.operation import LEASE_S, LeaseHeldError, OperationKind
 from hermesops.model.token import ProxyToken
-from hermesops.registry import Registry, open_registry
-from hermesops.registry.database import Database
-from hermesops.registry.maintenance.backup import Copies
-from hermesops.registry.maintenance.restore import restore
-from hermesops.registry.open import migrate_registry
-from hermesops.registry.schema import indexes
-from hermesops.registry.schema.schema_version import REVISIONS
+from hermesops.store.registry import Registry, open_registry
+from hermesops.store.registry.database import Database
+from hermesops.store.registry.maintenance.backup import Copies
+from hermesops.store.registry.maintenance.restore import restore
+from hermesops.store.registry.open import migrate_registry
+from hermesops.store.registry.schema import indexes
+from hermesops.store.registry.schema.schema_version import REVISIONS
 from tests.support.real import postgresql
 from tests.support.real.later_revisions import BROKEN, CONTRACT, EXPAND, newer_hermesops
 from tests.support.real.registries import KEYS, TurnedClock, placed, registry_at

@@ -7,10 +7,10 @@ import pytest
 import sqlalchemy as sa
 
 from hermesops.model.operation import LeaseLostError, OperationKind, OperationStatus
-from hermesops.registry import Registry
-from hermesops.registry.repositories import operations
-from hermesops.registry.repositories.base import insert_if_absent
-from hermesops.registry.schema import tables
+from hermesops.store.registry import Registry
+from hermesops.store.registry.repositories import operations
+from hermesops.store.registry.repositories.base import insert_if_absent
+from hermesops.store.registry.schema import tables
 from tests.support.real.registries import TurnedClock
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.errors import BrokenInvariantError
-from hermesops.registry.audit.anchor import Anchor
+from hermesops.store.registry.audit.anchor import Anchor
 from tests.support.real.registries import registry_at
 
 _HEADER, _FRAME = 32, 24 + 4096

@@ -13,8 +13,8 @@ from hermesops.model.plan import Plan
 from hermesops.model.rollout import Rollout, RolloutState
 from hermesops.model.state import State
 from hermesops.model.unassigned_machine import MachineRole
-from hermesops.registry import Registry
-from hermesops.registry.transactions.purge import Fleet
+from hermesops.store.registry import Registry
+from hermesops.store.registry.transactions.purge import Fleet
 from tests.support.real.registries import CELL, placed
 from tests.support.rollouts.rows import started
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from hermesops.agents.drift.rebuild import Rebuild
 from hermesops.app.container_parts.registry import RegistryPlace
 from hermesops.app.services.recovery import RegistryRebuild, RegistryState
-from hermesops.drift.rebuild import Rebuild
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.ids import MachineId
 from hermesops.model.recovery_record import RecoveryRecord, VolumeKey
-from hermesops.registry.audit.log import AuditLog
 from hermesops.settings import Environment
+from hermesops.store.registry.audit.log import AuditLog
 from tests.support.fakes.parts import part
 from tests.support.fleets.in_memory import recovered
 

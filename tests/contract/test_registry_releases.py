@@ -7,7 +7,7 @@ import pytest
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.instance import InstancePolicy, QuietHours
 from hermesops.model.release import ReleaseId
-from hermesops.registry import Registry
+from hermesops.store.registry import Registry
 from tests.support.real.registries import TurnedClock, placed
 
 OLD, NEW = ReleaseId("0.18.2-0123456789ab"), ReleaseId("0.19.0-ba9876543210")

@@ -18,7 +18,7 @@ from hermesops.model.rollout import (
     rollout_subject,
 )
 from hermesops.model.rollout_spec import Action, FailureGate, Gates, HookGate, Spec
-from hermesops.registry import Registry
+from hermesops.store.registry import Registry
 from tests.support.real.registries import TurnedClock, placed
 from tests.support.rollouts.rows import AT, NEW, OLD, ROLLOUT, STARTED_ROW, started, target_of
 
@@ -71,7 +71,7 @@ def test_an_instance_is_in_one_unfinished_rollout(registry: Registry) -> None:
 def test_the_database_itself_lets_no_two_hold_one_instance(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     ada = placed(registry, "ada")
     started(registry, ada)
-    monkeypatch.setattr("hermesops.registry.repositories.rollouts.rollout._refuse_held", lambda *_: None)
+    monkeypatch.setattr("hermesops.store.registry.repositories.rollouts.rollout._refuse_held", lambda *_: None)
     with pytest.raises(Exception, match="refused what was written"):
         started(registry, ada, rollout_id="r2")
 

@@ -7,11 +7,11 @@ import sqlalchemy as sa
 
 from hermesops.errors import RefusedError
 from hermesops.model.operation import OperationKind
-from hermesops.registry import Registry
-from hermesops.registry.database import Database
-from hermesops.registry.maintenance import transfer
-from hermesops.registry.open import migrate_registry
-from hermesops.registry.schema.tables import audit, meta, metadata
+from hermesops.store.registry import Registry
+from hermesops.store.registry.database import Database
+from hermesops.store.registry.maintenance import transfer
+from hermesops.store.registry.open import migrate_registry
+from hermesops.store.registry.schema.tables import audit, meta, metadata
 from tests.support.real import postgresql
 from tests.support.real.registries import placed, registry_at
 

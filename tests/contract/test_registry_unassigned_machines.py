@@ -12,8 +12,8 @@ from hermesops.model.instance import Instance
 from hermesops.model.operation import LeaseLostError
 from hermesops.model.plan import Plan
 from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus, machine_subject
-from hermesops.registry import Registry
-from hermesops.registry.schema.tables import unassigned_machines
+from hermesops.store.registry import Registry
+from hermesops.store.registry.schema.tables import unassigned_machines
 from tests.support.real.registries import CELL, TurnedClock, placed, registry_at
 
 pytestmark = pytest.mark.turns(7)

@@ -6,15 +6,15 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from hermesops.access.pki.authority import Authority, fresh_key
+from hermesops.access.pki.callers import Admitted, Callers
+from hermesops.access.pki.certificates import Certificates
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.certificate import CallerName
 from hermesops.model.ids import MachineId
-from hermesops.node.system import openssl
-from hermesops.pki.authority import Authority, fresh_key
-from hermesops.pki.callers import Admitted, Callers
-from hermesops.pki.certificates import Certificates
-from hermesops.registry import Registry
-from hermesops.registry.repositories.credentials.certificates import MOST_AN_HOUR
+from hermesops.programs.node.system import openssl
+from hermesops.store.registry import Registry
+from hermesops.store.registry.repositories.credentials.certificates import MOST_AN_HOUR
 from tests.support.real.registries import TurnedClock
 
 pytestmark = pytest.mark.turns(4)

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.image.download import NEWEST_GLIBC
-from hermesops.release.builder.resolver import Resolver
-from hermesops.release.requirements import parse
+from hermesops.machines.image.download import NEWEST_GLIBC
+from hermesops.machines.release.builder.resolver import Resolver
+from hermesops.machines.release.requirements import parse
 
 
 def _wheel(folder: Path, name: str, version: str, *, needs: str = "", tag: str = "py3-none-any") -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.node import errors as node
-from hermesops.node.protocol import VERSION
-from hermesops.release.index import Documents
+from hermesops.machines.release.index import Documents
+from hermesops.wire import errors as node
+from hermesops.wire.protocol import VERSION
 from tests.support.releases.package_index import AT
 from tests.support.releases.signer import Operator
 from tests.support.releases.trusting_machine import PYTHON, World

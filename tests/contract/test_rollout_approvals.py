@@ -8,15 +8,15 @@ from uuid import UUID
 
 import pytest
 
+from hermesops.access.identity.approval import FILE, Approval
+from hermesops.access.identity.signatures import Signers
+from hermesops.agents.rollout.ports import ApprovalState, Records
 from hermesops.app.services.approvals import Approvals
 from hermesops.app.services.rollout_commands import asked_for, check_approval
 from hermesops.errors import RefusedError
-from hermesops.identity.approval import FILE, Approval
-from hermesops.identity.signatures import Signers
 from hermesops.model.ids import InstanceId
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import OperatorDecisions, Rollout
-from hermesops.rollout.ports import ApprovalState, Records
 from hermesops.settings import Environment
 from tests.support.fakes.instances import ADA
 from tests.support.rollouts.rows import ROLLOUT, STARTED, target_of

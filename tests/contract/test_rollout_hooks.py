@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from hermesops.agents.rollout.gates import hooks
+from hermesops.agents.rollout.gates.hooks import AllowedHooks, ask_hook, parse_hook
 from hermesops.app.services.rollouts import allowed_hooks
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.rollout import GateResult
 from hermesops.model.rollout_spec import HookGate, Spec
-from hermesops.registry.repositories.rollouts import targets
-from hermesops.rollout.gates import hooks
-from hermesops.rollout.gates.hooks import AllowedHooks, ask_hook, parse_hook
 from hermesops.settings import Environment
+from hermesops.store.registry.repositories.rollouts import targets
 from tests.support.rollouts.rows import ROLLOUT
 
 

@@ -7,8 +7,8 @@ from hermesops.model.ids import ImageId, instance_subject
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.rollout import ReleaseStatus
-from hermesops.operations.kinds import RelocateIntent
-from hermesops.registry import Registry
+from hermesops.store.operations.kinds import RelocateIntent
+from hermesops.store.registry import Registry
 from tests.support.real.registries import placed
 
 

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
+from hermesops.agents.rollout.plan.backlog import requests_for
 from hermesops.app.services.rollout_requests import outdated, updatable
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.rollout import RolloutState, TargetState
 from hermesops.model.rollout_spec import Action, Spec
-from hermesops.registry import Registry
-from hermesops.rollout.plan.backlog import requests_for
+from hermesops.store.registry import Registry
 from tests.support.real.registries import placed
 from tests.support.rollouts.rows import NEW, STARTED_ROW, started
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hermesops.agents.rollout.plan.requests import RolloutRequest
 from hermesops.app.services.rollout_requests import RolloutRequests
 from hermesops.app.services.rollouts import Rollouts
 from hermesops.errors import UnavailableError, UsageError
@@ -14,10 +15,9 @@ from hermesops.model.image import PLATFORM_IMAGE
 from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.model.rollout import Rollout, RolloutState
 from hermesops.model.rollout_spec import Action, Spec
-from hermesops.operations.runner import QUEUED, Operations
-from hermesops.registry import Registry
-from hermesops.rollout.plan.requests import RolloutRequest
 from hermesops.settings import Settings
+from hermesops.store.operations.runner import QUEUED, Operations
+from hermesops.store.registry import Registry
 from tests.support.real.registries import placed
 from tests.support.rollouts.rows import NEW, ROLLOUT, STARTED_ROW, target_of
 

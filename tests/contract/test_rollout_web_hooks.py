@@ -11,11 +11,11 @@ from functools import partial
 
 import pytest
 
+from hermesops.agents.rollout.gates.hooks import AllowedHooks, ask_hook
+from hermesops.agents.rollout.ports import AskHook
+from hermesops.agents.rollout.webhooks import WebHook
 from hermesops.model.rollout import GateResult
 from hermesops.model.rollout_spec import HookGate
-from hermesops.rollout.gates.hooks import AllowedHooks, ask_hook
-from hermesops.rollout.ports import AskHook
-from hermesops.rollout.webhooks import WebHook
 from tests.support.rollouts.rows import ROLLOUT, STARTED
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from hermesops.access.secrets.instance_keys import read_router_keys
+from hermesops.access.secrets.keyring.key_ring import KeyRing
+from hermesops.base.private_file import make_secret, read_secret
 from hermesops.errors import RefusedError
-from hermesops.keyring.key_ring import KeyRing
-from hermesops.private_file import make_secret, read_secret
-from hermesops.secrets.instance_keys import read_router_keys
 
 
 def test_a_made_secret_is_its_owners_alone_whatever_the_umask(tmp_path: Path) -> None:

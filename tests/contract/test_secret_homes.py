@@ -8,12 +8,12 @@ import pyrage
 import pytest
 from moto import mock_aws
 
+from hermesops.access.secrets.backends.age import AgeBackend
+from hermesops.access.secrets.backends.aws import AwsBackend
+from hermesops.access.secrets.backends.folder import EnvironmentBackend, FolderBackend, SecretBackend
+from hermesops.access.secrets.store import home_of
+from hermesops.base.private_file import make_secret
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.private_file import make_secret
-from hermesops.secrets.backends.age import AgeBackend
-from hermesops.secrets.backends.aws import AwsBackend
-from hermesops.secrets.backends.folder import EnvironmentBackend, FolderBackend, SecretBackend
-from hermesops.secrets.store import home_of
 
 CANARY = "canary-5510"
 

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from hermesops.access.secrets.catalog import API_KEY, CATALOG, PULUMI_PASSPHRASE
+from hermesops.access.secrets.keyring.ring import Ring
 from hermesops.app import Container
+from hermesops.base.private_file import make_secret
 from hermesops.errors import RefusedError, UsageError
-from hermesops.keyring.ring import Ring
 from hermesops.model.check import Verdict
 from hermesops.model.operation import LeaseHeldError
-from hermesops.private_file import make_secret
-from hermesops.registry.open import migrate_registry
-from hermesops.secrets.catalog import API_KEY, CATALOG, PULUMI_PASSPHRASE
 from hermesops.settings import Environment
+from hermesops.store.registry.open import migrate_registry
 
 CANARY = "canary-7731"
 URL = "https://api.example.org/api/v1"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from hermesops.access.identity.signatures import Signers
 from hermesops.errors import RefusedError
-from hermesops.identity.signatures import Signers
 
 SPACE = "hermesops-preview"
 DATA = b"what is meant"

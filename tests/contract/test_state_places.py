@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.engine.embedded.state import lock
-from hermesops.engine.embedded.state.file_backend import FileBackend
-from hermesops.engine.embedded.state.lock import held, outwait
-from hermesops.engine.embedded.state.storage import Storage, open_storage
+from hermesops.base.waiting import pause_blocking
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
+from hermesops.infra.engine.embedded.state import lock
+from hermesops.infra.engine.embedded.state.file_backend import FileBackend
+from hermesops.infra.engine.embedded.state.lock import held, outwait
+from hermesops.infra.engine.embedded.state.storage import Storage, open_storage
 from hermesops.model.stack import StackRef
-from hermesops.waiting import pause_blocking
 from tests.support.engine.fake_stack import STACK, FakeStack, machines
 from tests.support.real.bucket import new_bucket, s3_server, use_credentials
 
@@ -235,7 +235,7 @@ def bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], St
 def test_a_bucket_that_cannot_be_had_is_one_line(
     bucket: Callable[[str], Storage], change: str, kind: type[HermesError], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hermesops.engine.embedded.state.bucket._TRIES", 1)
+    monkeypatch.setattr("hermesops.infra.engine.embedded.state.bucket._TRIES", 1)
     with pytest.raises(kind, match=said):
         bucket(change).read("x")
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from hermesops.engine.embedded.state.file_backend import FileBackend
 from hermesops.errors import HermesError, RefusedError, UsageError
+from hermesops.infra.engine.embedded.state.file_backend import FileBackend
 from tests.support.engine.fake_stack import STACK, FakeStack, machines
 from tests.support.engine.stack_states import state_of
 

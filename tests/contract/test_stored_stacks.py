@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.engine.embedded.state.file_backend import FileBackend
-from hermesops.engine.embedded.state.stored_stacks import StoredStacks
 from hermesops.errors import HermesError, RefusedError, UsageError
+from hermesops.infra.engine.embedded.state.file_backend import FileBackend
+from hermesops.infra.engine.embedded.state.stored_stacks import StoredStacks
 from tests.support.engine.recordings import PASSPHRASE, STACK, Scenario, state_of
 from tests.support.engine.replay import KEYS, replayed
 

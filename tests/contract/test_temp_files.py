@@ -6,12 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hermesops.secrets.temp_files import _MEMORY, TempFiles
+from hermesops.access.secrets.temp_files import _MEMORY, TempFiles
 
 LENDING = """
 import sys
 from pathlib import Path
-from hermesops.secrets.temp_files import TempFiles
+from hermesops.access.secrets.temp_files import TempFiles
 lent = TempFiles(Path(sys.argv[1]))
 print(lent.lend("api.key", "secret"), flush=True)
 sys.stdin.read()

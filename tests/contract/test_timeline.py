@@ -3,15 +3,15 @@
 from dataclasses import replace
 from datetime import timedelta
 
+from hermesops.agents.drift.changes import Happening
+from hermesops.agents.health.samples import HealthSample
 from hermesops.app.services.timeline import Monitored, instance_timeline
-from hermesops.drift.changes import Happening
-from hermesops.health.samples import HealthSample
 from hermesops.model.certificate import Certificate
 from hermesops.model.fleet import MachineObservation
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import OperationKind, OperationStatus
-from hermesops.registry import Registry
+from hermesops.store.registry import Registry
 from tests.support.real.registries import TurnedClock, placed
 
 DAY = timedelta(days=1)

@@ -8,8 +8,8 @@ from hermesops.app.adapters.rollout_tokens import status_of
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import ReleaseStatus
-from hermesops.registry import Registry
-from hermesops.registry.repositories.credentials.model_usage import RouterLedger
+from hermesops.store.registry import Registry
+from hermesops.store.registry.repositories.credentials.model_usage import RouterLedger
 from tests.support.real.registries import placed
 
 WEEK = timedelta(days=7)

@@ -8,8 +8,8 @@ from hermesops.app.adapters.rollout_store import refuse_unknown
 from hermesops.app.services.environments import require_known
 from hermesops.errors import UsageError
 from hermesops.model.selector import Selector
-from hermesops.registry import Registry
 from hermesops.settings import Environment
+from hermesops.store.registry import Registry
 from tests.support.real.registries import CELL, placed
 
 FIELDS = frozenset({"user", "cell", "plan"})

@@ -5,13 +5,13 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from hermesops import processes
-from hermesops.channel import Channel, Completed
+from hermesops.base import processes
+from hermesops.machines.verify.backend import Expired, answers_of, command_of
+from hermesops.machines.verify.checks.promise import Expected
+from hermesops.machines.verify.observations import Observations, probe_command
+from hermesops.machines.verify.verification import PROMISES, verify
 from hermesops.model.check import Verdict
-from hermesops.verify.backend import Expired, answers_of, command_of
-from hermesops.verify.checks.promise import Expected
-from hermesops.verify.observations import Observations, probe_command
-from hermesops.verify.verification import PROMISES, verify
+from hermesops.vendor.channel import Channel, Completed
 from tests.support.real.one_by_one import verify_one_by_one
 
 COMMANDS = ("echo out; echo err >&2", "exit 3", "kill -9 $$", "cat", r"printf '\377\0'", "echo ü")

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from hermesops.base.waiting import pause, pause_blocking
 from hermesops.model.operation import LeaseHeldError, Operation, OperationStatus
-from hermesops.registry import Registry
-from hermesops.waiting import pause, pause_blocking
+from hermesops.store.registry import Registry
 from tests.support.crash.death import Death
 from tests.support.crash.worker_process import EFFECTS, FileWorld, Plan, leave, operations_over, start
 from tests.support.real import postgresql

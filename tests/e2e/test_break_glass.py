@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.channel.ssh import SshMachine, connected
+from hermesops.access.identity.signatures import fresh_key
+from hermesops.base.waiting import Pending, until
 from hermesops.errors import RefusedError
-from hermesops.identity.signatures import fresh_key
-from hermesops.waiting import Pending, until
+from hermesops.vendor.channel.ssh import SshMachine, connected
 from tests.support.fakes.polled_machine import HOST_KEY
 from tests.support.real.command import Command, Ran
 

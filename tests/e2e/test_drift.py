@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hermesops.base.waiting import Pending, until
 from tests.support.real.command import Command
 from tests.support.vendor.outside_changes import told, vendor_of
 
@@ -60,8 +61,18 @@ async def test_a_cell_broken_in_five_ways_is_repaired_by_what_drift_says(world: 
     assert await found(world, lost, sound) == {}
 
     for user in (lost, sound):
-        await world.ok("instance", "chat", user, "hello", "--reason", "t")
+        await answered(world, user)  # the vendor's resize ended with a boot
         await world.ok("instance", "terminate", user, "--yes", "--reason", "t")
+
+
+async def answered(world: Command, user: str) -> None:
+    """Wait until an agent answers."""
+
+    async def ask() -> bool | Pending[bool]:
+        ran = await world.run("instance", "chat", user, "hello", "--reason", "t")
+        return True if ran.exit_code == 0 else Pending(str(ran))
+
+    await until(ask, what=f"the agent of {user}", timeout_s=60)
 
 
 async def found(world: Command, *about: str) -> dict[str, Mapping[str, Any]]:

@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from hermesops.app import Container
-from hermesops.node.errors import RefusedError
-from hermesops.node.protocol import Credential
+from hermesops.base.waiting import Pending, until
 from hermesops.settings import Environment
-from hermesops.waiting import Pending, until
+from hermesops.wire.errors import RefusedError
+from hermesops.wire.protocol import Credential
 from tests.support.real.command import Command, local_world
 from tests.support.worlds.machine_identities import Machine, machine_of
 

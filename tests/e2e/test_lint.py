@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from hermesops import assets
+from hermesops.base import assets
 from tests.support.suite.prerequisites import require
 
 TOP = assets.folder("roles").parent

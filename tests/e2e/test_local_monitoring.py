@@ -11,14 +11,14 @@ import httpx
 import pytest
 
 from hermesops.app import Container
-from hermesops.channel import Channel, ToolboxChannel
-from hermesops.image.machines import rented
-from hermesops.ingest.remote_write import compress, encode_labels, encode_sample, encode_series
-from hermesops.justavps import MachineOrder
+from hermesops.base.waiting import Pending, until
+from hermesops.machines.image.machines import rented
 from hermesops.model.ids import MachineId
-from hermesops.node.system import openssl
+from hermesops.programs.ingest.remote_write import compress, encode_labels, encode_sample, encode_series
+from hermesops.programs.node.system import openssl
 from hermesops.settings import Environment
-from hermesops.waiting import Pending, until
+from hermesops.vendor.channel import Channel, ToolboxChannel
+from hermesops.vendor.justavps import MachineOrder
 from tests.support.real.command import Command, local_world
 
 MONITORED = ("local", "up", "--monitoring")

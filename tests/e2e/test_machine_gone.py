@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hermesops.waiting import pause
+from hermesops.base.waiting import pause
 from tests.support.real.command import Command, local_world
 from tests.support.vendor.outside_changes import delete_behind_its_back, told, vendor_of
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from hermesops.automation.monitor.heartbeats import METRIC, SAMPLED
+from hermesops.base.waiting import Pending, until
 from hermesops.localcloud.faults.kinds import FaultKind
 from hermesops.localcloud.faults.rules import FaultOrder
 from hermesops.localcloud.server.control_client import ControlClient
-from hermesops.monitor.heartbeats import METRIC, SAMPLED
-from hermesops.waiting import Pending, until
 from tests.support.real import postgresql, prometheus
 from tests.support.real.command import Command, local_world
 from tests.support.suite.prerequisites import require
@@ -205,8 +205,9 @@ async def test_of_two_monitors_one_acts_and_when_it_is_killed_the_other_continue
             async with monitoring(world) as first, monitoring(world) as second:
                 leading, following = await _sorted(first, second)
                 assert leading.process.pid != following.process.pid
+                standing_by = await following.logged("monitor_stands_by")
                 checked = (await world.ok("monitor", "--check", "--json")).json
-                assert f":{leading.process.pid}:" in checked["leader"]
+                assert checked["leader"] == standing_by["leader"]
                 await stop_behind_its_back(world.home / "local" / "world", made["ada"]["machine_id"])
                 begun = await leading.logged("repair_begins", action="start")
                 leading.process.kill()

@@ -8,8 +8,8 @@ import pytest
 
 from hermesops.app.container_parts import local_world as local_world_server
 from hermesops.app.container_parts.registry import RegistryPlace
+from hermesops.base.waiting import Pending, pause, until
 from hermesops.settings import Environment
-from hermesops.waiting import Pending, pause, until
 from tests.support.real.command import local_world
 from tests.support.real.registries import placed
 

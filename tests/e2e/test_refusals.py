@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.secrets.endpoint import local_endpoint
+from hermesops.access.secrets.endpoint import local_endpoint
 from tests.support.real.command import HERMESOPS, Command, Ran, local_world
 
 

@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from hermesops.model.token import PLATFORM
-from hermesops.node.system import openssl
+from hermesops.programs.node.system import openssl
+from hermesops.wire.tls_key import present
 from tests.support.real.command import Command, local_world
 
 ASKED = ("--reason", "test")
@@ -51,7 +52,7 @@ async def admitted(world: Command, folder: Path, name: str) -> ssl.SSLContext:
     request.write_bytes(openssl.request(key))
     await world.ok("relay", "admit", name, "--request", str(request), "--to", str(folder / name), *ASKED)
     context = ssl.create_default_context(cafile=str(folder / name / "authority.pem"))
-    openssl.present(context, key, (folder / name / "certificate.pem").read_bytes())
+    present(context, key, (folder / name / "certificate.pem").read_bytes())
     return context
 
 

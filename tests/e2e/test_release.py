@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.identity.signatures import Signers, fresh_key
+from hermesops.access.identity.signatures import Signers, fresh_key
 from tests.support.real.command import Command
 
 AGENT = "0.19.0"

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from hermesops.base.waiting import Pending, until
 from hermesops.errors import INTERRUPTED
-from hermesops.waiting import Pending, until
 from tests.support.real.command import Command, local_world
 from tests.support.releases.simulated import built
 from tests.support.vendor.outside_changes import vendor_of

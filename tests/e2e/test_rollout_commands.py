@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hermesops.waiting import Pending, pause, until
+from hermesops.base.waiting import Pending, pause, until
 from tests.support.real.command import Command, local_world
 from tests.support.releases.simulated import built
 

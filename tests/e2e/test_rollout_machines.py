@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hermesops.waiting import Pending, until
+from hermesops.base.waiting import Pending, until
 from tests.support.images import another_image
 from tests.support.real.command import Command, local_world
 from tests.support.vendor.outside_changes import vendor_of

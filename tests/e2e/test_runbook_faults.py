@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.runbook.faults import FAULTS
+from hermesops.observability.runbook.faults import FAULTS
 from tests.support.real.command import Command, local_world
 from tests.support.runbooks.executions import ALONE, EXECUTIONS
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.keyring.key_ring import KeyRing
+from hermesops.access.secrets.keyring.key_ring import KeyRing
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import PresentToken, issue_token
-from hermesops.registry import open_registry
+from hermesops.store.registry import open_registry
 from tests.support.real.command import Command
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(45)]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hermesops.waiting import Pending, until
+from hermesops.base.waiting import Pending, until
 from tests.support.real.command import Command, local_world
 from tests.support.worlds.model_tokens import asked_with, copied, dies
 

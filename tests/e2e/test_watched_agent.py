@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hermesops.waiting import Pending, until
+from hermesops.base.waiting import Pending, until
 from tests.support.real.command import Command, local_world
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(300)]

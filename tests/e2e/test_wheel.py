@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hermesops import __version__, assets
+from hermesops import __version__
+from hermesops.base import assets
 
 TOP = assets.folder("roles").parent
 FOLDERS = ("roles", "ansible", "pulumi", "images", "runbooks")
@@ -59,7 +60,7 @@ def test_the_command_of_the_wheel_runs(installed: Path, tmp_path: Path) -> None:
 
 def test_the_wheel_carries_its_folders(installed: Path, tmp_path: Path) -> None:
     program = (
-        "import json; from hermesops import assets;"
+        "import json; from hermesops.base import assets;"
         f"print(json.dumps({{name: str(assets.folder(name)) for name in {FOLDERS}}}))"
     )
     found = json.loads(run(installed / "python", "-c", program, cwd=tmp_path, home=tmp_path))

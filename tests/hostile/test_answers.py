@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.channel.agent import AgentApi
 from hermesops.errors import HermesError
-from hermesops.justavps import Client, Execution, Machine, Port, ProxyClient
+from hermesops.vendor.channel.agent import AgentApi
+from hermesops.vendor.justavps import Client, Execution, Machine, Port, ProxyClient
 from tests.support.hostile.hostile_moods import MOODS
 from tests.support.hostile.http_service import HostileService, hostile_service
 from tests.support.hostile.tokens import NoTokens
@@ -106,17 +106,17 @@ async def _download_to(service: HostileService, folder: Path) -> None:
 
 @pytest.fixture(autouse=True)
 def _short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hermesops.channel.agent._HEALTH_S", LIMIT_S)
-    monkeypatch.setattr("hermesops.channel.agent._TURN_S", LIMIT_S)
-    monkeypatch.setattr("hermesops.channel.agent._WHOLE_TURN_S", LIMIT_S)
-    monkeypatch.setattr("hermesops.justavps.client._SLOW_READ_S", LIMIT_S)
-    monkeypatch.setattr("hermesops.justavps.toolbox._BEYOND_S", LIMIT_S)
-    monkeypatch.setattr("hermesops.justavps.toolbox._FILE_S", LIMIT_S)
-    monkeypatch.setattr("hermesops.justavps.toolbox._TRANSFER_S", LIMIT_S)
-    monkeypatch.setattr("hermesops.justavps.toolbox._SLOWEST", 1 << 30)
-    monkeypatch.setattr("hermesops.justavps.toolbox._LARGEST_OUTPUT", 1 << 20)
-    monkeypatch.setattr("hermesops.justavps.toolbox._LARGEST_IN_MEMORY", 1 << 20)
-    monkeypatch.setattr("hermesops.justavps.toolbox._LARGEST_FILE", 1 << 20)
+    monkeypatch.setattr("hermesops.vendor.channel.agent._HEALTH_S", LIMIT_S)
+    monkeypatch.setattr("hermesops.vendor.channel.agent._TURN_S", LIMIT_S)
+    monkeypatch.setattr("hermesops.vendor.channel.agent._WHOLE_TURN_S", LIMIT_S)
+    monkeypatch.setattr("hermesops.vendor.justavps.client._SLOW_READ_S", LIMIT_S)
+    monkeypatch.setattr("hermesops.vendor.justavps.toolbox._BEYOND_S", LIMIT_S)
+    monkeypatch.setattr("hermesops.vendor.justavps.toolbox._FILE_S", LIMIT_S)
+    monkeypatch.setattr("hermesops.vendor.justavps.toolbox._TRANSFER_S", LIMIT_S)
+    monkeypatch.setattr("hermesops.vendor.justavps.toolbox._SLOWEST", 1 << 30)
+    monkeypatch.setattr("hermesops.vendor.justavps.toolbox._LARGEST_OUTPUT", 1 << 20)
+    monkeypatch.setattr("hermesops.vendor.justavps.toolbox._LARGEST_IN_MEMORY", 1 << 20)
+    monkeypatch.setattr("hermesops.vendor.justavps.toolbox._LARGEST_FILE", 1 << 20)
 
 
 @pytest.mark.turns(60)

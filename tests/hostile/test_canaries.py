@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from hermesops import child_environment
-from hermesops.converge.playbook import Access, Converger, _to_end
-from hermesops.converge.results import EventFold
-from hermesops.engine.cli_command import CleanCommand
+from hermesops.base import child_environment
+from hermesops.infra.engine.cli_command import CleanCommand
+from hermesops.machines.converge.playbook import Access, Converger, _to_end
+from hermesops.machines.converge.results import EventFold
 from tests.support.hostile import canary_commands
 from tests.support.hostile.canaries import (
     ALLOWED,

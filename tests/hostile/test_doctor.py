@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.app import Container
-from hermesops.doctor import environment
+from hermesops.automation.doctor import environment
 from hermesops.model.check import Check, Verdict
 from hermesops.settings import Environment
 from tests.support.hostile.hostile_moods import MOODS

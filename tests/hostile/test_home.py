@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.node.__main__ import run
-from hermesops.node.state import contents
+from hermesops.programs.node.__main__ import run
+from hermesops.wire.state import contents
 from tests.support.fakes.node_home import NodeHome, make
 from tests.support.hostile.home import plant
 

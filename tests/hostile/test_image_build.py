@@ -12,15 +12,15 @@ from typing import cast
 import pytest
 
 from hermesops.app import Container
-from hermesops.channel import Channel, Completed
+from hermesops.base.waiting import pause
 from hermesops.errors import HaltedError, HermesError, UnavailableError, UnknownOutcomeError
-from hermesops.image import build, machine_facts, machines
-from hermesops.image.machines import borrowed, names_of, sweep
-from hermesops.justavps import Machine, MachineOrder, MachineStatus
-from hermesops.justavps.errors import LostChangeError
+from hermesops.machines.image import build, machine_facts, machines
+from hermesops.machines.image.machines import borrowed, names_of, sweep
 from hermesops.model.ids import MachineId
 from hermesops.settings import Environment
-from hermesops.waiting import pause
+from hermesops.vendor.channel import Channel, Completed
+from hermesops.vendor.justavps import Machine, MachineOrder, MachineStatus
+from hermesops.vendor.justavps.errors import LostChangeError
 from tests.support.images.build_world import World, builder_of, image_folder, recipe_of
 from tests.support.suite.cases import each_case
 
@@ -75,7 +75,7 @@ class Shell:
 @pytest.mark.parametrize("world", [UnansweredWorld(), LostWorld()])
 async def test_a_machine_whose_order_was_not_answered_goes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machines, "_ORDERED_S", LIMIT_S)
-    monkeypatch.setattr("hermesops.waiting._LAST_CHECK_S", LIMIT_S)
+    monkeypatch.setattr("hermesops.base.waiting._LAST_CHECK_S", LIMIT_S)
     async with asyncio.timeout(10):
         with pytest.raises((UnavailableError, UnknownOutcomeError), match=r"the order of|no answer"):
             async with borrowed(world, world.channel_to, ORDER, report=silence):
@@ -147,7 +147,7 @@ async def test_a_script_that_is_never_answered_ends_and_so_does_the_machine(
 ) -> None:
     for name in ("_SCRIPT_S", "_ANSWERED_S"):
         monkeypatch.setattr(build, name, LIMIT_S)
-    monkeypatch.setattr("hermesops.waiting._LAST_CHECK_S", LIMIT_S)
+    monkeypatch.setattr("hermesops.base.waiting._LAST_CHECK_S", LIMIT_S)
 
     class StuckWorld(World):
         def channel_to(self, machine_id: MachineId) -> Channel:
@@ -170,7 +170,7 @@ async def test_an_index_that_never_answers_ends_and_leaves_no_machine(
 ) -> None:
     over, world = threading.Event(), World()
     monkeypatch.setattr("hermesops.app.services.releases._BUILT_S", LIMIT_S)
-    monkeypatch.setattr("hermesops.release.builder.build.Builder.build", lambda *_, **__: over.wait(20))
+    monkeypatch.setattr("hermesops.machines.release.builder.build.Builder.build", lambda *_, **__: over.wait(20))
     home = {"HOME": str(tmp_path), "HERMESOPS_HOME": str(tmp_path / "home")}
     container = Container(Environment.load("local", home), silence)
     builder = replace(builder_of(world, tmp_path, silence), release=container.release_changes.build_for)
@@ -184,7 +184,7 @@ async def test_an_index_that_never_answers_ends_and_leaves_no_machine(
 
 async def test_a_look_that_is_never_answered_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_facts, "_ASKED_S", LIMIT_S)
-    monkeypatch.setattr("hermesops.waiting._LAST_CHECK_S", LIMIT_S)
+    monkeypatch.setattr("hermesops.base.waiting._LAST_CHECK_S", LIMIT_S)
 
     async def hang() -> Completed:
         await never()

@@ -12,15 +12,15 @@ from socketserver import StreamRequestHandler, ThreadingTCPServer
 
 import pytest
 
-from hermesops.node.errors import NodeError, OutrankedError
-from hermesops.node.instance import drain, fencing
-from hermesops.node.instance import status as observe
-from hermesops.node.instance.agent import gateway, readiness
-from hermesops.node.instance.agent.api import Answer, ask
-from hermesops.node.instance.personalise import personalise
-from hermesops.node.metrics.collector import collect
-from hermesops.node.protocol import FencingToken
-from hermesops.node.system.files import locked
+from hermesops.programs.node.instance import drain, fencing
+from hermesops.programs.node.instance import status as observe
+from hermesops.programs.node.instance.agent import gateway, readiness
+from hermesops.programs.node.instance.agent.api import Answer, ask
+from hermesops.programs.node.instance.personalise import personalise
+from hermesops.programs.node.metrics.collector import collect
+from hermesops.programs.node.system.files import locked
+from hermesops.wire.errors import NodeError, OutrankedError
+from hermesops.wire.protocol import FencingToken
 from tests.support.fakes.node_home import KEY, NodeHome, make
 from tests.support.hostile.hostile_moods import END, ESCAPES, MOODS, SHAPES
 from tests.support.hostile.http_service import run_mood
@@ -71,7 +71,7 @@ def test_a_question_to_the_agent_ends_within_its_time_and_size(mood: str) -> Non
 
 
 def test_no_more_of_an_endless_answer_is_read_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hermesops.node.instance.agent.api._LARGEST", 1 << 20)
+    monkeypatch.setattr("hermesops.programs.node.instance.agent.api._LARGEST", 1 << 20)
     taken: list[int] = []
     with _agent("endless_body", taken) as port:
         assert ask(port, "/health", timeout_s=10).body == f"an answer of more than {1 << 20} bytes"
@@ -171,7 +171,7 @@ def _token(counter: int) -> FencingToken:
 @pytest.fixture
 def waits_for_the_gateway(machine: NodeHome, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Thread]:
     """Another hermes-node that holds the machine's lock until the gateway ends."""
-    monkeypatch.setattr("hermesops.node.instance.fencing._WAIT_S", 0.1)
+    monkeypatch.setattr("hermesops.programs.node.instance.fencing._WAIT_S", 0.1)
     holds, is_over = threading.Event(), threading.Event()
 
     def wait() -> None:

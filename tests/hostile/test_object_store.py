@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from hermesops import aws_client, blocking
-from hermesops.aws_client import call
-from hermesops.backup.repository import Bucket
-from hermesops.backup.store.object_store import ObjectStore
-from hermesops.backup.store.restic import Restic
+from hermesops.agents.backup.repository import Bucket
+from hermesops.agents.backup.store.object_store import ObjectStore
+from hermesops.agents.backup.store.restic import Restic
+from hermesops.base import aws_client, blocking
+from hermesops.base.aws_client import call
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.model.backup import Credential
 from hermesops.model.ids import InstanceId

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermesops.channel import Completed, last_words, object_in, understood
+from hermesops.agents.health.samples import HealthSample
 from hermesops.errors import UnavailableError
-from hermesops.health.samples import HealthSample
 from hermesops.model.slot import SlotsState
-from hermesops.node.untrusted import foreign_text, strict_json
+from hermesops.vendor.channel import Completed, last_words, object_in, understood
+from hermesops.wire import foreign_text, strict_json
 from tests.support.hostile.parsers import JSON, PARSERS, Outcomes
 from tests.support.suite.cases import each_case
 from tests.support.suite.shard import shard

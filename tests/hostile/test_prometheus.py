@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hermesops import blocking
+from hermesops.agents.health import prometheus
+from hermesops.agents.health.prometheus import Prometheus
+from hermesops.base import blocking
 from hermesops.errors import HermesError
-from hermesops.health import prometheus
-from hermesops.health.prometheus import Prometheus
 from hermesops.model.ids import InstanceId
 from tests.support.hostile.hostile_moods import MOODS
 from tests.support.hostile.http_service import hostile_service

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.relay import routes
-from hermesops.waiting import pause
+from hermesops.agents.relay import routes
+from hermesops.base.waiting import pause
 from tests.support.hostile.hostile_moods import MOODS, Write
 from tests.support.hostile.http_service import hostile_service
 from tests.support.real.relay import TOKEN, Caller, RelayWorld, kind_agent, relaying
@@ -58,7 +58,7 @@ async def _tiny_chunks(write: Write) -> None:
 
 def _limit(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     limited = tuple(replace(one, total_s=seconds, silence_s=seconds) for one in routes.ROUTES)
-    monkeypatch.setattr("hermesops.relay.routes.ROUTES", limited)
+    monkeypatch.setattr("hermesops.agents.relay.routes.ROUTES", limited)
 
 
 @pytest.fixture(autouse=True)

@@ -12,20 +12,20 @@ from typing import TypeVar
 
 import pytest
 
-from hermesops.cells.changes import preview
-from hermesops.engine.embedded.state import bucket as bucket_storage
-from hermesops.engine.embedded.state.storage import open_storage
+from hermesops.access.identity import approval
+from hermesops.access.identity.approval import Approval, Asked, digest_of
+from hermesops.agents.cells.changes import preview
 from hermesops.errors import HermesError
-from hermesops.identity import approval
-from hermesops.identity.approval import Approval, Asked, digest_of
-from hermesops.node.errors import NodeError
-from hermesops.node.release.documents.handout import Handout, Signed
-from hermesops.node.release.documents.lock import canonical
-from hermesops.node.release.documents.revocations import Revocations
-from hermesops.node.release.documents.signers import AllowedSigners, Kind
-from hermesops.node.system.https import download
-from hermesops.release.blobs import place
-from hermesops.release.trust import Chain
+from hermesops.infra.engine.embedded.state import bucket as bucket_storage
+from hermesops.infra.engine.embedded.state.storage import open_storage
+from hermesops.machines.release.blobs import place
+from hermesops.machines.release.trust import Chain
+from hermesops.programs.node.system.https import download
+from hermesops.wire.documents.handout import Handout, Signed
+from hermesops.wire.documents.lock import canonical
+from hermesops.wire.documents.revocations import Revocations
+from hermesops.wire.documents.signers import AllowedSigners, Kind
+from hermesops.wire.errors import NodeError
 from tests.support.hostile.hostile_moods import MOODS
 from tests.support.hostile.mood_server import served_content, served_mood
 from tests.support.real.bucket import use_credentials

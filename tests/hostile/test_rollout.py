@@ -5,12 +5,12 @@ from datetime import timedelta
 
 import pytest
 
+from hermesops.agents.rollout import commands
+from hermesops.agents.rollout.commands import OperatorCommand
+from hermesops.agents.rollout.ports import Records
 from hermesops.model.rollout import RolloutState, TargetState
 from hermesops.model.rollout_spec import HaltRollback
 from hermesops.model.vitals import Liveness
-from hermesops.rollout import commands
-from hermesops.rollout.commands import OperatorCommand
-from hermesops.rollout.ports import Records
 from tests.support.rollouts.world import NEW, OLD, QUICK, World, fleet
 from tests.support.suite.cases import each_case
 

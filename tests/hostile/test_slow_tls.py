@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.aws_client import call
-from hermesops.backup.repository import Bucket
-from hermesops.backup.store.object_store import ObjectStore
-from hermesops.channel.agent import AgentApi
+from hermesops.agents.backup.repository import Bucket
+from hermesops.agents.backup.store.object_store import ObjectStore
+from hermesops.agents.health.prometheus import Prometheus
+from hermesops.agents.rollout.webhooks import ask_service
+from hermesops.base.aws_client import call
 from hermesops.errors import HermesError
-from hermesops.health.prometheus import Prometheus
-from hermesops.justavps import Client, Machine, ProxyClient
 from hermesops.model.ids import InstanceId
-from hermesops.node.errors import NotReadyError
-from hermesops.node.system import https, openssl
-from hermesops.node.system.https import download
-from hermesops.rollout.webhooks import ask_service
+from hermesops.programs.node.system import https, openssl
+from hermesops.programs.node.system.https import download
+from hermesops.vendor.channel.agent import AgentApi
+from hermesops.vendor.justavps import Client, Machine, ProxyClient
+from hermesops.wire.errors import NotReadyError
 from tests.support.fakes.credentials import authority_in, credential_of
 from tests.support.hostile.tokens import NoTokens
 
@@ -157,9 +157,9 @@ async def _platform_of_a_machine(url: str, folder: Path) -> str:
 
 @pytest.fixture(autouse=True)
 def _short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hermesops.channel.agent._HEALTH_S", LIMIT_S)
-    monkeypatch.setattr("hermesops.justavps.client._SLOW_READ_S", LIMIT_S)
-    monkeypatch.setattr("hermesops.node.system.https._PLATFORM_S", LIMIT_S)
+    monkeypatch.setattr("hermesops.vendor.channel.agent._HEALTH_S", LIMIT_S)
+    monkeypatch.setattr("hermesops.vendor.justavps.client._SLOW_READ_S", LIMIT_S)
+    monkeypatch.setattr("hermesops.programs.node.system.https._PLATFORM_S", LIMIT_S)
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.node.errors import NotReadyError
-from hermesops.node.release import sandbox
-from hermesops.node.system.as_user import AgentHome
-from hermesops.node.system.files import Access, is_mounted
+from hermesops.programs.node.release import sandbox
+from hermesops.programs.node.system.as_user import AgentHome
+from hermesops.programs.node.system.files import Access, is_mounted
+from hermesops.wire.errors import NotReadyError
 from tests.support.suite.prerequisites import require
 
 _AGENT = Access(0o600, 65533, 65533)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.node.errors import NodeError, NotReadyError
-from hermesops.node.state import adapter, backup
-from hermesops.node.system.as_user import AgentHome, UserProcess, pump, run
-from hermesops.node.system.files import Access
+from hermesops.programs.node.state import adapter, backup
+from hermesops.programs.node.system.as_user import AgentHome, UserProcess, pump, run
+from hermesops.programs.node.system.files import Access
+from hermesops.wire.errors import NodeError, NotReadyError
 from tests.support.fakes.node_home import NodeHome, make
 
 pytestmark = pytest.mark.turns(30)

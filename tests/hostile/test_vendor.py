@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 import httpx
 import pytest
 
-from hermesops.drift.fleet_snapshot import Rented
+from hermesops.agents.drift.fleet_snapshot import Rented
 from hermesops.errors import HermesError
-from hermesops.justavps import Client, MachineOrder
+from hermesops.vendor.justavps import Client, MachineOrder
 from tests.support.fleets.in_memory import ordered
 from tests.support.hostile.vendor_answers import ANSWERS, OURS, THEIRS, machine
 from tests.support.suite.cases import each_case

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from hermesops.base.waiting import Pending, pause, until
 from hermesops.localcloud.proxy import upgrade, vendor_proxy
 from hermesops.localcloud.server import listener
-from hermesops.waiting import Pending, pause, until
 from tests.support.fakes.driver import LOOPBACK, PretendDriver, pretended
 from tests.support.hostile.http_service import hostile_service
 from tests.support.worlds.local_server import Json, LocalCloud, serving

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hermesops.node.protocol import PROGRAM
+from hermesops.wire.protocol import PROGRAM
 from tests.support.images.builds import Made
 from tests.support.real.agents import Agent, living_agent
 

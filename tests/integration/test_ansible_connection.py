@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hermesops import assets
-from hermesops.channel import ToolboxChannel
-from hermesops.justavps import Client
+from hermesops.base import assets
 from hermesops.model.ids import CellName, MachineId
+from hermesops.vendor.channel import ToolboxChannel
+from hermesops.vendor.justavps import Client
 from tests.support.real.machines import opened_driver
 from tests.support.real.registries import placed, registry_at
 from tests.support.suite.prerequisites import require

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hermesops.converge import Host, HostResult
+from hermesops.machines.converge import Host, HostResult
 from hermesops.model.ids import MachineId
 from tests.support.worlds.converged import ConvergedWorld, converged_world
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from hermesops.agents.cells.stack.state import machines_in
+from hermesops.agents.cells.stack.state_repair import import_machines
 from hermesops.app import Container
-from hermesops.cells.stack.state import machines_in
-from hermesops.cells.stack.state_repair import import_machines
-from hermesops.engine import EngineConfig, make_engine
-from hermesops.engine.options import read_passphrase
 from hermesops.errors import RefusedError, UsageError
+from hermesops.infra.engine import EngineConfig, make_engine
+from hermesops.infra.engine.options import read_passphrase
 from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.instance import Instance
 from hermesops.settings import Environment

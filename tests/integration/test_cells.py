@@ -12,11 +12,11 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from hermesops.agents.cells.bulk import failure_of
+from hermesops.agents.cells.changes.guard import Overrides
+from hermesops.agents.cells.scheduling import choose_cell
+from hermesops.agents.cells.stack.state import stack_of
 from hermesops.app import Container
-from hermesops.cells.bulk import failure_of
-from hermesops.cells.changes.guard import Overrides
-from hermesops.cells.scheduling import choose_cell
-from hermesops.cells.stack.state import stack_of
 from hermesops.errors import PartlyDoneError, RefusedError, UsageError
 from hermesops.model.ids import CellName
 from hermesops.model.instance import Instance

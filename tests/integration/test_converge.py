@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from hermesops import assets
-from hermesops.converge import Access, Converged, Converger, Host
+from hermesops.base import assets
+from hermesops.base.waiting import Pending, until
 from hermesops.errors import BrokenInvariantError, PartlyDoneError, UnknownOutcomeError, UsageError
-from hermesops.waiting import Pending, until
+from hermesops.machines.converge import Access, Converged, Converger, Host
 from tests.support.vendor.toolbox_server import API_KEY, MACHINE, ToolboxServer, serving
 
 pytestmark = pytest.mark.turns(30)
@@ -141,8 +141,8 @@ async def test_a_cancelled_run_leaves_no_ansible_and_no_folder(
 DIES = """
 import asyncio, sys
 from pathlib import Path
-from hermesops import assets
-from hermesops.converge import Access, Converger, Host
+from hermesops.base import assets
+from hermesops.machines.converge import Access, Converger, Host
 
 url, key, playbook, machine = sys.argv[1:]
 converger = Converger(assets.folder("ansible"), Access(url, Path(key)))

@@ -17,12 +17,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from hermesops.node import build
-from hermesops.node.protocol import GB, PROGRAM, VARIABLES, Credential
-from hermesops.node.system import openssl
-from hermesops.node.system.data_volume import with_gb
-from hermesops.pki.authority import Authority, OwnedCertificate
-from hermesops.waiting import Pending, until
+from hermesops.access.pki.authority import Authority, OwnedCertificate
+from hermesops.base.waiting import Pending, until
+from hermesops.programs.node import build
+from hermesops.programs.node.system import openssl
+from hermesops.programs.node.system.data_volume import with_gb
+from hermesops.wire.protocol import GB, PROGRAM, VARIABLES, Credential
 from tests.support.crash import death, volume_deaths
 from tests.support.fakes.credentials import authority_in, credential_of
 from tests.support.real.command import local_world

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from hermesops.channel import (
+from hermesops.base.waiting import Pending, until
+from hermesops.vendor.channel import (
     AnswerLostError,
     CommandExpiredError,
     Completed,
@@ -15,9 +16,8 @@ from hermesops.channel import (
     Pace,
     ToolboxChannel,
 )
-from hermesops.channel import detached_scripts as scripts
-from hermesops.justavps import Client
-from hermesops.waiting import Pending, until
+from hermesops.vendor.channel import detached_scripts as scripts
+from hermesops.vendor.justavps import Client
 from tests.support.real.machines import opened_driver
 from tests.support.suite.prerequisites import require
 from tests.support.worlds.local_server import LocalCloud

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from hermesops.base.waiting import Pending, until
 from hermesops.errors import HermesError
 from hermesops.localcloud.drivers.interface import DAEMON_PORT
-from hermesops.waiting import Pending, until
 from tests.support.images.builds import Made
 from tests.support.real.agents import Agent, living_agent
 

@@ -8,15 +8,15 @@ import pulumi
 import pytest
 from pulumi import ResourceOptions
 
-from hermesops.engine import EngineConfig, make_engine
-from hermesops.engine.interface import Engine
-from hermesops.engine.options import Program, read_passphrase
 from hermesops.errors import RefusedError
+from hermesops.infra.engine import EngineConfig, make_engine
+from hermesops.infra.engine.interface import Engine
+from hermesops.infra.engine.options import Program, read_passphrase
+from hermesops.infra.stacks.fleet import FleetProgram
+from hermesops.infra.stacks.resources import Image, ImageArgs, Machine, MachineArgs
 from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.stack import ChangeKind, StackRef
-from hermesops.stacks.fleet import FleetProgram
-from hermesops.stacks.resources import Image, ImageArgs, Machine, MachineArgs
 from tests.support.vendor.fake_justavps import PRIVATE_KEY, FakeJustAvps, served
 
 CELL = CellName("cell1")

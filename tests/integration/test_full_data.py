@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.node.errors import NotReadyError, RefusedError
-from hermesops.node.state import backup
-from hermesops.node.state.contents import OURS
+from hermesops.programs.node.state import backup
+from hermesops.wire.errors import NotReadyError, RefusedError
+from hermesops.wire.state.contents import OURS
 from tests.support.fakes.node_home import PASSWORD, NodeHome, make
 from tests.support.suite.prerequisites import require
 

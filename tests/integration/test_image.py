@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from hermesops.errors import HaltedError
-from hermesops.image.definition import load
-from hermesops.image.machines import is_build_machine
+from hermesops.machines.image.definition import load
+from hermesops.machines.image.machines import is_build_machine
 from hermesops.model.ids import MachineId
 from tests.support.images.builds import CANARY, Made, Workshop
 from tests.support.real.agents import role_variables
@@ -45,9 +45,7 @@ async def test_a_build_ends_with_an_image_a_manifest_and_no_machine(made: Made) 
     assert made.workshop.releases.verify(manifest.versions["release"]) == ()
     assert "nftables" in manifest.packages["debian"]
     assert manifest.inputs["roles/hermes_base/tasks/main.yml"]
-    assert set(manifest.seconds) == {
-        *("release", "machine", "roles", "slot", "prepare", "clean", "save", "boot", "prove")
-    }
+    assert set(manifest.seconds) == {"machine", "roles", "slot", "prepare", "clean", "save", "boot", "prove"}
 
 
 async def test_an_unchanged_build_does_nothing(made: Made) -> None:

@@ -18,8 +18,8 @@ import httpx
 import pytest
 from websockets.asyncio.client import connect
 
+from hermesops.base.waiting import Pending, until
 from hermesops.localcloud.drivers.nspawn.world_lock import tag_of
-from hermesops.waiting import Pending, until
 from tests.support.suite.kept import cached_bases, shared_cache
 from tests.support.worlds.left_worlds import remember_folder, remember_world
 

@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from hermesops.base.waiting import Pending, until
 from hermesops.localcloud.fleet.catalog import SERVER_TYPES
-from hermesops.verify.backend import ChannelBackend
-from hermesops.verify.checks.promise import Expected
-from hermesops.verify.verification import PROMISES
-from hermesops.waiting import Pending, until
+from hermesops.machines.verify.backend import ChannelBackend
+from hermesops.machines.verify.checks.promise import Expected
+from hermesops.machines.verify.verification import PROMISES
 from tests.support.fakes import stand_in_gateway
 from tests.support.real.qemu_guest import Guest, booted_guest
 from tests.support.releases.role_files import rendered, verbatim

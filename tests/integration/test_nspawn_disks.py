@@ -12,12 +12,12 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from hermesops.base.waiting import Pending, until
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.localcloud.drivers.interface import MachinePower, MachineSize
 from hermesops.localcloud.drivers.nspawn.disks.disk import Disk
 from hermesops.localcloud.drivers.nspawn.driver import NspawnDriver
 from hermesops.model.ids import ImageId
-from hermesops.waiting import Pending, until
 from tests.support.real.machines import TestMachine, opened_driver, plan, started
 from tests.support.suite.prerequisites import require
 

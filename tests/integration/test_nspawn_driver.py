@@ -18,6 +18,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from hermesops.base.waiting import Pending, until
 from hermesops.errors import BrokenInvariantError, RefusedError
 from hermesops.localcloud.drivers.interface import MachinePower
 from hermesops.localcloud.drivers.nspawn.computer import resources
@@ -25,7 +26,6 @@ from hermesops.localcloud.drivers.nspawn.computer.cgroup import MachineGroup
 from hermesops.localcloud.drivers.nspawn.driver import NspawnDriver
 from hermesops.localcloud.drivers.nspawn.world_lock import tag_of
 from hermesops.model.ids import ImageId, MachineId
-from hermesops.waiting import Pending, until
 from tests.support.real.machines import TestMachine, new_driver, opened_driver, plan, started
 from tests.support.suite.prerequisites import require
 from tests.support.worlds.left_worlds import remember_folder, remember_world
@@ -202,19 +202,19 @@ async def test_a_machine_reaches_the_service_port_and_nothing_else(driver: Nspaw
     with (
         listener(str(driver.gateway), 18080),
         listener(str(driver.gateway), 18081),
-        listener("0.0.0.0", 18083),  # noqa: S104 - what a careless service on this computer does
+        listener("0.0.0.0", 0) as careless,  # noqa: S104 - a service that listens at all addresses; at a free port
         listener(own, 18080),
     ):
         async with started(driver, plan(6)) as other:
-            neighbour = driver.daemon_address(other.id)[0]
+            neighbour, careless_port = driver.daemon_address(other.id)[0], careless.getsockname()[1]
             assert await reaches(machine, driver.gateway, 18080)
             # Even as root on the machine, with a route of its own making.
             await machine.execute(f"ip route add default via {driver.gateway} dev eth0 onlink")
             for address, port in (
                 (driver.gateway, 18081),
-                (driver.gateway, 18083),
+                (driver.gateway, careless_port),
                 (own, 18080),
-                (own, 18083),
+                (own, careless_port),
                 (neighbour, 7070),
                 (neighbour, 22),
             ):

@@ -12,8 +12,8 @@ from hermesops.errors import RefusedError
 from hermesops.localcloud.drivers.interface import MachineSize
 from hermesops.localcloud.drivers.nspawn.disks.disk import Disk
 from hermesops.model.ids import ImageId
-from hermesops.node.protocol import GB
-from hermesops.node.system.data_volume import with_gb
+from hermesops.programs.node.system.data_volume import with_gb
+from hermesops.wire.protocol import GB
 from tests.support.real.machines import TestMachine, opened_driver, plan, started
 from tests.support.suite.prerequisites import require
 

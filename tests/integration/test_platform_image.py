@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from hermesops import assets
 from hermesops.app.container_parts.platform_bundles import control_bundle_of, router_wheels
 from hermesops.app.services.platform_host import OPEN_PORTS
 from hermesops.app.services.platform_image import PlatformPrograms
-from hermesops.channel import Channel
-from hermesops.converge import Host
-from hermesops.image.build import Built, Recipe
-from hermesops.image.definition import inputs_of, load
-from hermesops.ingest import build as ingest
+from hermesops.base import assets
+from hermesops.machines.converge import Host
+from hermesops.machines.image.build import Built, Recipe
+from hermesops.machines.image.definition import inputs_of, load
 from hermesops.model.ids import ImageId, MachineId
 from hermesops.model.image import PLATFORM_IMAGE
-from hermesops.router import build as router
+from hermesops.programs.ingest import build as ingest
+from hermesops.programs.model_router import build as router
 from hermesops.settings import Environment
+from hermesops.vendor.channel import Channel
 from tests.support.images.builds import CANARY, Workshop
 from tests.support.real.bases import tested_base
 from tests.support.real.go_programs import VERSITYGW

@@ -18,11 +18,11 @@ import psycopg
 import pytest
 
 from hermesops.app import Container
+from hermesops.base.waiting import pause
 from hermesops.model.ids import InstanceId, instance_subject
-from hermesops.node import build
-from hermesops.node.protocol import FencingToken
+from hermesops.programs.node import build
 from hermesops.settings import Environment
-from hermesops.waiting import pause
+from hermesops.wire.protocol import FencingToken
 from tests.support.real.command import Command, local_world
 from tests.support.real.counted_link import counted_link
 from tests.support.real.platform_stores import OBJECT_STORE, PORTS, POSTGRESQL, TLS, StoresHost, stores_host

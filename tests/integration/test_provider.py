@@ -19,8 +19,8 @@ from google.protobuf.empty_pb2 import Empty
 from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc, provider_pb2_grpc, status_pb2
 from pulumi.runtime.proto import provider_pb2 as proto
 
-from hermesops.provider import values
-from hermesops.provider.resource_types import IMAGE, MACHINE
+from hermesops.infra.provider import values
+from hermesops.infra.provider.resource_types import IMAGE, MACHINE
 from tests.support.vendor.fake_justavps import PRIVATE_KEY, FakeJustAvps, served
 
 pytestmark = pytest.mark.turns(30)
@@ -396,7 +396,7 @@ def test_nothing_heavy_is_loaded_before_the_port_is_told() -> None:
     heavy = ["pulumi.resource", "httpx", "pydantic", "structlog"]
     program = (
         "import sys; from hermesops.cli import provider; provider.stubs.load_only_stubs();"
-        f"import hermesops.provider.server; print([name for name in {heavy} if name in sys.modules])"
+        f"import hermesops.infra.provider.server; print([name for name in {heavy} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from hermesops.instances.remote.releases import ReleaseClient
-from hermesops.instances.rollback import roll_back_release
-from hermesops.node.protocol import PROGRAM
-from hermesops.node.release.activation import History
-from hermesops.waiting import Pending, until
+from hermesops.agents.instances.remote.releases import ReleaseClient
+from hermesops.agents.instances.rollback import roll_back_release
+from hermesops.base.waiting import Pending, until
+from hermesops.programs.node.release.activation import History
+from hermesops.wire.protocol import PROGRAM
 from tests.support.images.builds import Made
 from tests.support.real.agents import Agent, living_agent, role_variables
 from tests.support.real.machines import base_python

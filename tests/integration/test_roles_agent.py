@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from hermesops.channel import Channel
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import ROUTES, issue_token
-from hermesops.node.instance.settings import Settings
-from hermesops.node.protocol import PROGRAM, Identity, Payload, Secrets
+from hermesops.vendor.channel import Channel
+from hermesops.wire.protocol import PROGRAM, Identity, Payload, Secrets
+from hermesops.wire.settings import Settings
 from tests.support.images.builds import Made, Workshop
 from tests.support.real.agents import ROLES, role_variables
 from tests.support.worlds.converged import ConvergedWorld

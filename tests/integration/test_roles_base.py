@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from hermesops.converge import HostResult
+from hermesops.base.waiting import Pending, until
 from hermesops.errors import HermesError
+from hermesops.machines.converge import HostResult
 from hermesops.model.ids import MachineId
-from hermesops.waiting import Pending, until
 from tests.support.suite.prerequisites import require
 from tests.support.worlds.converged import ConvergedWorld, converged_world
 

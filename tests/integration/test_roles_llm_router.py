@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from hermesops import assets
-from hermesops.converge import HostResult
-from hermesops.image import router_bundle
-from hermesops.image.download import Pip
+from hermesops.base import assets
+from hermesops.machines.converge import HostResult
+from hermesops.machines.image import router_bundle
+from hermesops.machines.image.download import Pip
 from hermesops.model.ids import MachineId
-from hermesops.router import build
+from hermesops.programs.model_router import build
 from tests.support.fakes.credentials import LIFE, authority_in
 from tests.support.suite.kept import shared_cache
 from tests.support.worlds.converged import ConvergedWorld, converged_world

@@ -19,12 +19,12 @@ from typing import Any
 
 import pytest
 
-from hermesops.channel import Channel
-from hermesops.converge import HostResult
+from hermesops.base.waiting import Pending, pause, until
 from hermesops.errors import HermesError
+from hermesops.machines.converge import HostResult
 from hermesops.model.ids import MachineId
-from hermesops.node.system import openssl
-from hermesops.waiting import Pending, pause, until
+from hermesops.programs.node.system import openssl
+from hermesops.vendor.channel import Channel
 from tests.support.fakes.credentials import authority_in, credential_of
 from tests.support.real.ingest import LOGS, WRITE, Ingest, ingest_at
 from tests.support.real.loki import loki, source_of

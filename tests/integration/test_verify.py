@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from hermesops.base.waiting import Pending, until
+from hermesops.machines.verify.checks.machine import DROP_INS
+from hermesops.machines.verify.checks.promise import Expected
+from hermesops.machines.verify.failure_catalog import Failure, Finding
+from hermesops.machines.verify.verification import Verification, verify
 from hermesops.model.check import Verdict
-from hermesops.verify.checks.machine import DROP_INS
-from hermesops.verify.checks.promise import Expected
-from hermesops.verify.failure_catalog import Failure, Finding
-from hermesops.verify.verification import Verification, verify
-from hermesops.waiting import Pending, until
 from tests.support.images.builds import Made
 from tests.support.real.agents import Agent, living_agent
 from tests.support.real.one_by_one import QUICK, verify_one_by_one

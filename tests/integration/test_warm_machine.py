@@ -10,9 +10,9 @@ import pytest
 
 from hermesops.model.ids import InstanceId
 from hermesops.model.route import issue_token
-from hermesops.node.instance.settings import Settings
-from hermesops.node.layout import Layout
-from hermesops.node.protocol import PROGRAM, Identity, Payload, Secrets
+from hermesops.wire.layout import Layout
+from hermesops.wire.protocol import PROGRAM, Identity, Payload, Secrets
+from hermesops.wire.settings import Settings
 from tests.support.images.builds import Made
 from tests.support.real.agents import Agent
 

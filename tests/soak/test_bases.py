@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from hermesops import assets
+from hermesops.base import assets
 from hermesops.localcloud.drivers.nspawn.disks.base_image import find_definition, read_definition
 from hermesops.settings import FIELDS
 from tests.support.real.command import Command, local_world

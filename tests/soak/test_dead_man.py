@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from hermesops.node.protocol import PROGRAM
+from hermesops.wire.protocol import PROGRAM
 from tests.support.crash.unconfirmed_release import BLOWS, Survived, suffer, timestamps
 from tests.support.images.builds import Made, Workshop, make
 from tests.support.real.agents import Agent, agents_world, living_agent

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from hermesops.app import Container
-from hermesops.channel import Channel, ToolboxChannel
+from hermesops.base.waiting import Pending, pause, until
 from hermesops.model.ids import MachineId
 from hermesops.settings import Environment
-from hermesops.waiting import Pending, pause, until
+from hermesops.vendor.channel import Channel, ToolboxChannel
 from tests.support.real.command import Command, local_world
 from tests.support.real.operators import two_operators
 from tests.support.vendor.outside_changes import stop_behind_its_back

@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from hermesops.registry.audit.anchor import Anchor
-from hermesops.waiting import pause_blocking
+from hermesops.base.waiting import pause_blocking
+from hermesops.store.registry.audit.anchor import Anchor
 from tests.support.crash.registry_hammer import contradictions
 from tests.support.real import postgresql
 from tests.support.real.registries import registry_at

@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from hermesops.node.release.documents.lock import Lock
+from hermesops.wire.documents.lock import Lock
 from tests.support.real.command import Command
 from tests.support.releases.newer_agent import newer_agent
 

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from hermesops import waiting
+from hermesops.base import waiting
 from tests.support.real import postgresql
 from tests.support.real.command import Command, local_world
 from tests.support.releases.simulated import built

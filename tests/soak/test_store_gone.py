@@ -16,7 +16,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from hermesops import waiting
+from hermesops.base import waiting
 from tests.support.real.command import Command, local_world
 
 pytestmark = [pytest.mark.machines, pytest.mark.timeout(3600)]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from hermesops import assets
+from hermesops.base import assets
 from tests.support.suite.built import Part, Reporter, build, parts
 
 

@@ -7,7 +7,8 @@ import ansible
 import pulumi
 import pytest
 
-from hermesops import __version__, assets
+from hermesops import __version__
+from hermesops.base import assets
 from tests.support.suite.cases import each_case
 
 TOP = Path(__file__).parents[2]

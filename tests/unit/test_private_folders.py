@@ -9,12 +9,12 @@ import pytest
 
 import hermesops
 from hermesops.app.container_parts.registry import _folder_of
-from hermesops.private_file import close_to_others, make_private_folder, make_secret
+from hermesops.base.private_file import close_to_others, make_private_folder, make_secret
 from hermesops.settings import Environment
 
 TOP = Path(hermesops.__file__).parent
-ELSEWHERE = {"ingest", "node", "router"}
-"""Programs that run where a folder's parents are the system's; they hold nothing of an operator's home."""
+ELSEWHERE = {"programs", "wire"}
+"""Programs and the wire, which hermes-node carries: nothing of an operator's home is where they run."""
 
 
 def modes(*paths: Path) -> list[str]:

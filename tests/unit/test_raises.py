@@ -11,7 +11,8 @@ TESTS = Path(__file__).parents[1]
 
 HEAD = """
 import pytest
-from hermesops import errors, waiting
+from hermesops import errors
+from hermesops.base import waiting
 from hermesops.errors import RefusedError as Refused, UsageError
 
 def test_it(kind: type[Refused], other: type[ValueError]):
@@ -39,9 +40,9 @@ def test_every_error_of_ours_is_expected_with_what_it_says() -> None:
     ],
 )
 def test_an_error_of_ours_alone_is_found(expected: str) -> None:
-    assert unread_errors(HEAD.format(expected, "True")) == [(7, expected)]
-    assert unread_errors(HEAD.format(f"{expected} as raised", "True")) == [(7, expected)]
-    assert unread_errors(HEAD.format(f"{expected} as raised", "others.value.message")) == [(7, expected)]
+    assert unread_errors(HEAD.format(expected, "True")) == [(8, expected)]
+    assert unread_errors(HEAD.format(f"{expected} as raised", "True")) == [(8, expected)]
+    assert unread_errors(HEAD.format(f"{expected} as raised", "others.value.message")) == [(8, expected)]
     assert unread_errors(HEAD.format(f"{expected} as raised", "raised.value.hint")) == []
     assert unread_errors(HEAD.format(f"{expected.removesuffix(')')}, match='no')", "True")) == []
 

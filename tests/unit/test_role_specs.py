@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from hermesops import assets
+from hermesops.base import assets
 from tests.support.suite.cases import each_case
 
 ROLES = sorted(path for path in assets.folder("roles").iterdir() if (path / "tasks").is_dir())

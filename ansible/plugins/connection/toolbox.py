@@ -14,11 +14,11 @@ from ansible.module_utils.common.text.converters import to_bytes, to_text
 from ansible.plugins.connection import ConnectionBase, ensure_connect
 from ansible.utils.display import Display
 
-from hermesops import channel
+from hermesops.base.private_file import read_secret
+from hermesops.base.waiting import pause
 from hermesops.errors import HermesError
-from hermesops.justavps import Client
-from hermesops.private_file import read_secret
-from hermesops.waiting import pause
+from hermesops.vendor import channel
+from hermesops.vendor.justavps import Client
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine

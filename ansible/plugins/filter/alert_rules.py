@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hermesops.alerts.rules import deployed
+from hermesops.observability.alerts.rules import deployed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

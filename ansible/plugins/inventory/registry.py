@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from ansible.errors import AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin
 
-from hermesops.converge.inventory import INSTANCES, Host, hosts_of
 from hermesops.errors import HermesError
+from hermesops.machines.converge.inventory import INSTANCES, Host, hosts_of
 
 if TYPE_CHECKING:
     from ansible.inventory.data import InventoryData
@@ -81,11 +81,11 @@ class InventoryModule(BaseInventoryPlugin):
 
 def _registered(url: str) -> tuple[Host, ...]:
     # A third of a second to import, and a list of machines needs none of it.
-    from hermesops.registry.audit.log import AuditLog  # noqa: PLC0415 - as above
-    from hermesops.registry.database import Database  # noqa: PLC0415 - as above
-    from hermesops.registry.repositories.base import WriteContext  # noqa: PLC0415 - as above
-    from hermesops.registry.repositories.instances.instance import InstanceRepository  # noqa: PLC0415 - as above
-    from hermesops.registry.schema import schema_version  # noqa: PLC0415 - as above
+    from hermesops.store.registry.audit.log import AuditLog  # noqa: PLC0415 - as above
+    from hermesops.store.registry.database import Database  # noqa: PLC0415 - as above
+    from hermesops.store.registry.repositories.base import WriteContext  # noqa: PLC0415 - as above
+    from hermesops.store.registry.repositories.instances.instance import InstanceRepository  # noqa: PLC0415 - as above
+    from hermesops.store.registry.schema import schema_version  # noqa: PLC0415 - as above
 
     database = Database(url)
     try:

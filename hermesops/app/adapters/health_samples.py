@@ -4,15 +4,15 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from hermesops.health.samples import HealthSample
+from hermesops.agents.health.samples import HealthSample
 from hermesops.model.ids import InstanceId
-from hermesops.operations.db_thread import in_db_thread
-from hermesops.registry import Registry
+from hermesops.store.operations.db_thread import in_db_thread
+from hermesops.store.registry import Registry
 
 
 @dataclass(frozen=True)
 class StoredHealthSamples:
-    """``hermesops.health.canary_watch.SampleStore`` in the registry."""
+    """``hermesops.agents.health.canary_watch.SampleStore`` in the registry."""
 
     registry: Registry
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from hermesops.telemetry.client import MonitoringClient, Question
-from hermesops.telemetry.prometheus_answer import WRONG, unreadable, whole
+from hermesops.observability.telemetry.client import MonitoringClient, Question
+from hermesops.observability.telemetry.prometheus_answer import WRONG, unreadable, whole
 
 _ANSWER_S = 15.0
 _LARGEST = 64 << 20
@@ -17,7 +17,7 @@ INGEST = "/ingest/import"
 
 
 class PlatformMetrics:
-    """``hermesops.monitor.ports.Metrics`` over HTTP.
+    """``hermesops.automation.monitor.ports.Metrics`` over HTTP.
 
     Args:
         prometheus: Has Prometheus's API below its address.

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+from hermesops.agents.instances.remote.releases import ReleaseClient
 from hermesops.errors import Hint, RefusedError, UnavailableError
-from hermesops.instances.remote.releases import ReleaseClient
+from hermesops.machines.release import Releases
+from hermesops.machines.release.releases import HandedOut
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.release import ReleaseId
-from hermesops.operations.db_thread import in_db_thread
-from hermesops.registry import Registry
-from hermesops.release import Releases
-from hermesops.release.releases import HandedOut
+from hermesops.store.operations.db_thread import in_db_thread
+from hermesops.store.registry import Registry
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from hermesops.agents.rollout.plan.open_alerts import held_by_alerts, holding
+from hermesops.agents.rollout.ports import AlertState
 from hermesops.errors import HermesError
 from hermesops.model.alert import Alert
 from hermesops.model.rollout import RolloutTarget
 from hermesops.model.rollout_spec import Spec
-from hermesops.rollout.plan.open_alerts import held_by_alerts, holding
-from hermesops.rollout.ports import AlertState
-from hermesops.telemetry.alertmanager import Alertmanager
-from hermesops.telemetry.client import MonitoringClient
+from hermesops.observability.telemetry.alertmanager import Alertmanager
+from hermesops.observability.telemetry.client import MonitoringClient
 
 COUNTS = timedelta(seconds=90)
 """How long an answer counts while none comes: three heartbeats, as for everything else that falls silent."""
@@ -25,7 +25,7 @@ _WITHIN_S = 3.0
 
 @dataclass
 class RolloutAlerts:
-    """``hermesops.rollout.ports.CheckAlerts``.
+    """``hermesops.agents.rollout.ports.CheckAlerts``.
 
     Attributes:
         client: ``None`` where the environment has no monitoring: then no alert holds a rollout.

@@ -3,23 +3,23 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
+from hermesops.agents.health.canary_watch import CanaryWatch
+from hermesops.agents.health.prometheus import Prometheus
+from hermesops.agents.health.sampler import Sampler
+from hermesops.agents.health.samples import figures_of
+from hermesops.agents.instances.remote.power_control import PowerControl
+from hermesops.agents.rollout.ports import Comparison, HealthObservation
 from hermesops.app.adapters.health_samples import StoredHealthSamples
 from hermesops.app.adapters.rollout_in_place import machine_of
-from hermesops.channel import Channel
-from hermesops.health.canary_watch import CanaryWatch
-from hermesops.health.prometheus import Prometheus
-from hermesops.health.sampler import Sampler
-from hermesops.health.samples import figures_of
-from hermesops.instances.remote.power_control import PowerControl
 from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import ChangeSpan, Vital
-from hermesops.operations.db_thread import in_db_thread
-from hermesops.registry import Registry
-from hermesops.rollout.ports import Comparison, HealthObservation
+from hermesops.store.operations.db_thread import in_db_thread
+from hermesops.store.registry import Registry
+from hermesops.vendor.channel import Channel
 
 
 class RolloutHealth:
-    """``hermesops.rollout.ports.HealthWatch``.
+    """``hermesops.agents.rollout.ports.HealthWatch``.
 
     Args:
         prometheus: ``None`` for none.

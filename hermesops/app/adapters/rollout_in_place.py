@@ -4,12 +4,15 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 
+from hermesops.agents.instances.remote.power_control import PowerControl
+from hermesops.agents.instances.remote.releases import ReleaseClient
+from hermesops.agents.instances.upgrade_rehearsal import NoRollbackError, walk
 from hermesops.app.services.backups import Backups
 from hermesops.app.services.pools import Pools
+from hermesops.base.waiting import WaitExpiredError
 from hermesops.errors import Hint, RefusedError, UnavailableError
-from hermesops.instances.remote.power_control import PowerControl
-from hermesops.instances.remote.releases import ReleaseClient
-from hermesops.instances.upgrade_rehearsal import NoRollbackError, walk
+from hermesops.machines.release import Releases
+from hermesops.machines.release.releases import HandedOut
 from hermesops.model.ids import InstanceId, MachineId, instance_subject
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Lease, LeaseHeldError, LeaseLostError, Operation
@@ -19,12 +22,9 @@ from hermesops.model.rollout import GateResult, ReleaseStatus, Target
 from hermesops.model.rollout_spec import Spec
 from hermesops.model.slot import SlotsState
 from hermesops.model.unassigned_machine import UnassignedMachine, machine_subject
-from hermesops.operations.db_thread import in_db_thread
-from hermesops.operations.lease import LeaseKeeper
-from hermesops.registry import Registry
-from hermesops.release import Releases
-from hermesops.release.releases import HandedOut
-from hermesops.waiting import WaitExpiredError
+from hermesops.store.operations.db_thread import in_db_thread
+from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.registry import Registry
 
 _AGENT_S = 8.0
 """Seconds in which an agent has to answer before anything is changed."""
@@ -35,7 +35,7 @@ _PROXY_S = 20.0
 
 @dataclass(frozen=True)
 class SlotMachines:
-    """``hermesops.rollout.ports.Machines`` for releases in slots.
+    """``hermesops.agents.rollout.ports.Machines`` for releases in slots.
 
     Attributes:
         purpose: The reason of the backups before a change, as ``rollout ID``; a backup is made once for it.

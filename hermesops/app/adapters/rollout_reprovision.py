@@ -8,14 +8,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hermesops.agents.instances.remote import node_commands
+from hermesops.agents.instances.remote.power_control import PowerControl
+from hermesops.agents.instances.requests.changes import InstanceRequests
 from hermesops.app.adapters.rollout_in_place import held_is_unavailable, machine_of, unwell
 from hermesops.app.services.pools import Pools
 from hermesops.app.services.restore_drills import Drills
-from hermesops.channel import understood
 from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError, UnavailableError, UsageError
-from hermesops.instances.remote import node_commands
-from hermesops.instances.remote.power_control import PowerControl
-from hermesops.instances.requests.changes import InstanceRequests
 from hermesops.model.ids import ImageId, InstanceId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
@@ -23,10 +22,11 @@ from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import GateResult, ReleaseStatus, Target
 from hermesops.model.rollout_spec import Spec
 from hermesops.model.slot import SlotsState
-from hermesops.operations.db_thread import in_db_thread
-from hermesops.operations.kinds import RelocateIntent
-from hermesops.operations.runner import abandon
-from hermesops.registry import Registry
+from hermesops.store.operations.db_thread import in_db_thread
+from hermesops.store.operations.kinds import RelocateIntent
+from hermesops.store.operations.runner import abandon
+from hermesops.store.registry import Registry
+from hermesops.vendor.channel import understood
 
 _STATUS_S = 20.0
 _GIVEN_UP = frozenset({OperationStatus.FAILED, OperationStatus.ABANDONED})
@@ -54,7 +54,7 @@ class RelocationState:
 
 @dataclass(frozen=True)
 class RelocatedMachines:
-    """``hermesops.rollout.ports.Machines`` for images; the release that an agent runs is relocated with it.
+    """``hermesops.agents.rollout.ports.Machines`` for images; the release that an agent runs is relocated with it.
 
     Attributes:
         run: Runs an operation to its end, without narration: a rollout runs many at once.

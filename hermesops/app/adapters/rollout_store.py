@@ -2,22 +2,22 @@
 
 from dataclasses import dataclass, replace
 
+from hermesops.agents.rollout.events import Event, Recorded, RolloutStarted, from_row, to_row
+from hermesops.agents.rollout.plan.requests import Fleet
+from hermesops.agents.rollout.ports import Records
 from hermesops.model.cell import parse_cell
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Lease
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, RolloutId, RolloutState, RolloutTarget
 from hermesops.model.selector import Selector
-from hermesops.operations.db_thread import in_db_thread
-from hermesops.registry import Registry
-from hermesops.rollout.events import Event, Recorded, RolloutStarted, from_row, to_row
-from hermesops.rollout.plan.requests import Fleet
-from hermesops.rollout.ports import Records
+from hermesops.store.operations.db_thread import in_db_thread
+from hermesops.store.registry import Registry
 
 
 @dataclass(frozen=True)
 class RolloutRows:
-    """``hermesops.rollout.ports.Rows`` in the registry's thread, under the runner's lease."""
+    """``hermesops.agents.rollout.ports.Rows`` in the registry's thread, under the runner's lease."""
 
     registry: Registry
     rollout_id: RolloutId

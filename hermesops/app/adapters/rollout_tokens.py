@@ -7,18 +7,18 @@ leaves behind goes on with the token that it has.
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from hermesops.agents.instances.remote import node_commands
+from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.app.adapters.rollout_in_place import held_is_unavailable, machine_of, refuse_if_worked_on, unwell
 from hermesops.errors import UnavailableError
-from hermesops.instances.remote import node_commands
-from hermesops.instances.remote.power_control import PowerControl
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import GateResult, ReleaseStatus, Target
 from hermesops.model.rollout_spec import Spec
 from hermesops.model.route import TokenRotation
-from hermesops.operations.db_thread import in_db_thread
-from hermesops.registry import Registry
+from hermesops.store.operations.db_thread import in_db_thread
+from hermesops.store.registry import Registry
 
 _STATUS_S = 20.0
 _PROXY_S = 20.0
@@ -27,7 +27,7 @@ _PROXY_S = 20.0
 
 @dataclass(frozen=True)
 class TokenMachines:
-    """``hermesops.rollout.ports.Machines`` for tokens.
+    """``hermesops.agents.rollout.ports.Machines`` for tokens.
 
     Attributes:
         hand: Gives a running agent its present token, under its instance's lease; the agent takes a turn with it.

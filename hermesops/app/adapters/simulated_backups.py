@@ -5,13 +5,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from hermesops.backup.restore_check import NotProvedError, Proof
-from hermesops.backup.store.repository_keys import Keys
-from hermesops.backup.store.restic import Restic
+from hermesops.agents.backup.restore_check import NotProvedError, Proof
+from hermesops.agents.backup.store.repository_keys import Keys
+from hermesops.agents.backup.store.restic import Restic
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId
 from hermesops.model.state import State
-from hermesops.registry import Registry
+from hermesops.store.registry import Registry
 
 
 class SimulatedProof(Proof):

@@ -3,13 +3,13 @@
 Nothing is downloaded, applied or proved here; an image of such a world boots nothing but simulated machines.
 """
 
-from hermesops import justavps
 from hermesops.errors import HaltedError, Hint
-from hermesops.image.build import Builder, Recipe, Stopwatch
-from hermesops.image.machine_facts import Survey
-from hermesops.image.machines import borrowed
-from hermesops.node.layout import Layout
-from hermesops.node.protocol import PROGRAM
+from hermesops.machines.image.build import Builder, Recipe, Stopwatch
+from hermesops.machines.image.machine_facts import Survey
+from hermesops.machines.image.machines import borrowed
+from hermesops.vendor import justavps
+from hermesops.wire.layout import Layout
+from hermesops.wire.protocol import PROGRAM
 
 _OF_ONE_MACHINE = " ".join(
     map(str, (Layout().machine_key, Layout().machine_request, Layout().machine_certificate, Layout().authority))

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hermesops.errors import Hint, UsageError
-from hermesops.node.release.documents.lock import Lock
-from hermesops.release.blobs import BlobStore
-from hermesops.release.builder.build import SKILLS, Builder, BuildRequest
-from hermesops.release.builder.parts import Agent
+from hermesops.machines.release.blobs import BlobStore
+from hermesops.machines.release.builder.build import SKILLS, Builder, BuildRequest
+from hermesops.machines.release.builder.parts import Agent
+from hermesops.wire.documents.lock import Lock
 
 CONFIG_SCHEMA = 33
 _NOTHING = b"simulated\n"

@@ -8,13 +8,13 @@ import secrets
 from pathlib import Path
 from shutil import rmtree
 
-from hermesops.aws_client import AbsentError
-from hermesops.backup.repository import Bucket, Repository
-from hermesops.backup.store.object_store import ObjectStore
+from hermesops.agents.backup.repository import Bucket, Repository
+from hermesops.agents.backup.store.object_store import ObjectStore
+from hermesops.base.aws_client import AbsentError
+from hermesops.base.private_file import make_private_folder, replace_secret
 from hermesops.errors import Hint, UnavailableError
 from hermesops.localcloud.world.files import WorldFiles
 from hermesops.model.backup import Credential
-from hermesops.private_file import make_private_folder, replace_secret
 
 _NOWHERE = "http://object-store.invalid"
 """An address that never is one (RFC 2606), should anything ask."""

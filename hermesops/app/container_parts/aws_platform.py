@@ -7,8 +7,8 @@ from hermesops.settings import Environment
 
 if TYPE_CHECKING:
     from hermesops.app.container_parts.unconnected import Unconnected
-    from hermesops.engine.foreign import ForeignPlugin
-    from hermesops.image.platform_bundle import Bundle
+    from hermesops.infra.engine.foreign import ForeignPlugin
+    from hermesops.machines.image.platform_bundle import Bundle
 
 
 def require_pulumi(env: Environment, verb: str) -> None:
@@ -20,7 +20,7 @@ def require_pulumi(env: Environment, verb: str) -> None:
     Raises:
         UsageError: It is for AWS, and the pulumi CLI or its plugin of AWS is missing.
     """
-    from hermesops.engine.foreign import require_cli
+    from hermesops.infra.engine.foreign import require_cli
 
     if not env.is_local:
         command = f"stack {verb} platform"
@@ -31,7 +31,7 @@ def aws_plugin() -> "ForeignPlugin":
     """The plugin that the program's resources need."""
     from importlib import metadata
 
-    from hermesops.engine.foreign import ForeignPlugin
+    from hermesops.infra.engine.foreign import ForeignPlugin
 
     return ForeignPlugin("aws", metadata.version("pulumi-aws"))
 
@@ -54,10 +54,10 @@ async def write_bundle(app: "Unconnected", target: Path, *, has_logs: bool) -> "
     from hermesops.app.container_parts.local_world import loki_of
     from hermesops.app.container_parts.platform_bundles import control_bundle_of, router_wheels
     from hermesops.app.services.platform_control import host_proof
-    from hermesops.image import platform_bundle
-    from hermesops.ingest import build as ingest
-    from hermesops.router import build as router
-    from hermesops.stacks.platform.aws.user_data import FOLDER, SIGNATURE_NAMESPACE
+    from hermesops.infra.stacks.platform.aws.user_data import FOLDER, SIGNATURE_NAMESPACE
+    from hermesops.machines.image import platform_bundle
+    from hermesops.programs.ingest import build as ingest
+    from hermesops.programs.model_router import build as router
 
     sign = partial(app.release_key.sign, namespace=SIGNATURE_NAMESPACE)
     await asyncio.to_thread(app.release_key.find)  # refuses before anything is fetched

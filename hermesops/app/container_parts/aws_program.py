@@ -8,7 +8,7 @@ from hermesops.errors import Hint, UsageError
 from hermesops.settings import Environment
 
 if TYPE_CHECKING:
-    from hermesops.stacks.platform.spec import Place, PlatformSpec
+    from hermesops.infra.stacks.platform.spec import Place, PlatformSpec
 
 
 def aws_program(env: Environment, backend: str) -> Callable[[], Any]:
@@ -20,18 +20,18 @@ def aws_program(env: Environment, backend: str) -> Callable[[], Any]:
     Raises:
         UsageError: The settings say too little, or the stack's file is missing or wrong.
     """
-    from hermesops.stacks.platform.aws.functions import read_sources
-    from hermesops.stacks.platform.aws.program import AwsPlatformProgram
+    from hermesops.infra.stacks.platform.aws.functions import read_sources
+    from hermesops.infra.stacks.platform.aws.program import AwsPlatformProgram
 
     return AwsPlatformProgram(platform_spec(env, backend), read_sources())
 
 
 def platform_spec(env: Environment, backend: str) -> "PlatformSpec":
     """What the platform of an environment is; raises as ``aws_program``."""
-    from hermesops import assets
     from hermesops.app.services.platform_control import handed_settings
-    from hermesops.converge.variables import literal
-    from hermesops.stacks.platform.spec import PROJECT, PlatformSpec, read_sizes
+    from hermesops.base import assets
+    from hermesops.infra.stacks.platform.spec import PROJECT, PlatformSpec, read_sizes
+    from hermesops.machines.converge.variables import literal
 
     file = assets.folder("pulumi") / PROJECT / f"Pulumi.{env.name}.yaml"
     place = _place(env, backend)
@@ -43,7 +43,7 @@ def platform_spec(env: Environment, backend: str) -> "PlatformSpec":
 
 
 def _place(env: Environment, backend: str) -> "Place":
-    from hermesops.stacks.platform.spec import Place
+    from hermesops.infra.stacks.platform.spec import Place
 
     platform, state = env.settings.platform, urlsplit(backend)
     if not platform.account or not platform.region:

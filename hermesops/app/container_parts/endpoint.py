@@ -7,8 +7,8 @@ from hermesops.errors import Hint, UsageError
 from hermesops.settings import SECRET_PREFIX, Environment, value_of
 
 if TYPE_CHECKING:
-    from hermesops.secrets.endpoint import Endpoint
-    from hermesops.secrets.store import Secrets
+    from hermesops.access.secrets.endpoint import Endpoint
+    from hermesops.access.secrets.store import Secrets
 
 
 def api_url_of(env: Environment) -> str:
@@ -18,7 +18,7 @@ def api_url_of(env: Environment) -> str:
         UnavailableError: It is the local world, which is not up.
         UsageError: It is not set.
     """
-    from hermesops.secrets.endpoint import local_endpoint
+    from hermesops.access.secrets.endpoint import local_endpoint
 
     if env.is_local:
         return local_endpoint(env.world / "world.json").api_url
@@ -33,7 +33,7 @@ def platform_url_of(env: Environment) -> str:
     Raises:
         UnavailableError: It is the local world's, which is not up.
     """
-    from hermesops.secrets.endpoint import local_endpoint
+    from hermesops.access.secrets.endpoint import local_endpoint
 
     given = env.settings.platform_url
     return local_endpoint(env.world / "world.json").platform_url if env.is_local and not given else given
@@ -47,8 +47,8 @@ def endpoint_of(env: Environment) -> "Endpoint":
         UsageError: Something that it takes is not set.
         RefusedError: The API key's file cannot be read, or may be read by others.
     """
-    from hermesops.secrets.catalog import API_KEY
-    from hermesops.secrets.endpoint import Endpoint, local_endpoint
+    from hermesops.access.secrets.catalog import API_KEY
+    from hermesops.access.secrets.endpoint import Endpoint, local_endpoint
 
     settings = env.settings
     if env.is_local:
@@ -99,9 +99,9 @@ def secrets_of(env: Environment) -> "Secrets":
     Raises:
         RefusedError: The setting ``secrets.home`` names no home.
     """
-    from hermesops.secrets.backends.folder import EnvironmentBackend
-    from hermesops.secrets.catalog import CATALOG
-    from hermesops.secrets.store import Secrets, home_of
+    from hermesops.access.secrets.backends.folder import EnvironmentBackend
+    from hermesops.access.secrets.catalog import CATALOG
+    from hermesops.access.secrets.store import Secrets, home_of
 
     settings = env.settings
     given = {one.name: value_of(settings, one.setting) for one in CATALOG}
@@ -122,8 +122,8 @@ def router_keys_of(env: Environment, endpoint: "Endpoint", secrets: "Secrets") -
         UsageError: There is none.
         RefusedError: One is too short, or others may read them.
     """
-    from hermesops.secrets.catalog import ROUTER_KEY
-    from hermesops.secrets.instance_keys import parse_router_keys, read_router_keys
+    from hermesops.access.secrets.catalog import ROUTER_KEY
+    from hermesops.access.secrets.instance_keys import parse_router_keys, read_router_keys
 
     if endpoint.router_key_file is not None:
         return read_router_keys(endpoint.router_key_file)

@@ -4,11 +4,11 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hermesops import child_environment
 from hermesops.app.container_parts.narration import Reporter
+from hermesops.base import child_environment
+from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError, RefusedError
 from hermesops.settings import Environment
-from hermesops.waiting import cancel, pause
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from hermesops.localcloud.world.go_tools import GoTools
     from hermesops.localcloud.world.local_world import World
     from hermesops.model.ids import InstanceId
-    from hermesops.registry.repositories.credentials.model_usage import RouterLedger
-    from hermesops.router.account import Account
-    from hermesops.router.usage import Usage
+    from hermesops.model.model_usage import Account, Usage
+    from hermesops.store.registry.repositories.credentials.model_usage import RouterLedger
 
 _OF_PLATFORM = frozenset({"HERMESOPS_REGISTRY_URL", "HERMESOPS_SECRET_REGISTRY_KEY", "HERMESOPS_SECRET_AUTHORITY_KEY"})
 """Secrets that the service which machines prove themselves to cannot work without."""
@@ -41,7 +40,7 @@ def world_of(env: Environment, driver: str = "") -> "World":
     Raises:
         RefusedError: The environment's machines are rented.
     """
-    from hermesops.assets import folder
+    from hermesops.base.assets import folder
     from hermesops.localcloud.drivers.nspawn.disks.base_image import find_definition
     from hermesops.localcloud.world.local_world import World
 
@@ -121,7 +120,7 @@ class _Ledger:
 
     def _registry(self) -> "RouterLedger":
         from hermesops.app.container_parts.registry import registry_url
-        from hermesops.registry.repositories.credentials.model_usage import RouterLedger
+        from hermesops.store.registry.repositories.credentials.model_usage import RouterLedger
 
         return RouterLedger(registry_url(self._env))
 
@@ -174,7 +173,7 @@ async def loki_of(env: Environment, report: Reporter) -> Path:
 
 
 def _tools(env: Environment, report: Reporter, *, module: str = "tools", is_polite: bool = False) -> "GoTools":
-    from hermesops.assets import folder
+    from hermesops.base.assets import folder
     from hermesops.localcloud.world.go_tools import GoTools
 
     return GoTools(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 from hermesops.model.ids import CellName
 
 if TYPE_CHECKING:
-    from hermesops.engine.options import Progress
+    from hermesops.infra.engine.options import Progress
 
 Reporter = Callable[[str], None]
 """Takes a line of narration."""
@@ -28,7 +28,7 @@ def warn(event: str, **fields: object) -> None:
 
 def report_progress(report: Reporter, cell: CellName, progress: "Progress") -> None:
     """Report which machine of a cell is changed, and problems."""
-    from hermesops.cells.stack.state import MACHINE_TYPE
+    from hermesops.agents.cells.stack.state import MACHINE_TYPE
 
     if progress.kind == "begun" and progress.type == MACHINE_TYPE and progress.change != "same":
         report(f"{cell}: {progress.change} {progress.name}")

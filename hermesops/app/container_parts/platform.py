@@ -18,6 +18,7 @@ UP = Hint(("stack", "up", "platform"))
 if TYPE_CHECKING:
     import ssl
 
+    from hermesops.access.pki.authority import Authority
     from hermesops.app.container_parts.unconnected import Unconnected
     from hermesops.app.services.local_monitoring import LocalMonitoring, MonitoringPart
     from hermesops.app.services.platform import LocalPlatforms, PlatformStack
@@ -30,12 +31,11 @@ if TYPE_CHECKING:
     from hermesops.app.services.platform_services import PlatformServices
     from hermesops.app.services.platform_state import HostState
     from hermesops.app.services.saved_previews import SavedPreviews
-    from hermesops.converge import Converger
-    from hermesops.justavps import Client
     from hermesops.localcloud.world.files import WorldFiles
+    from hermesops.machines.converge import Converger
     from hermesops.model.ids import MachineId
-    from hermesops.operations.lease import LeaseKeeper
-    from hermesops.pki.authority import Authority
+    from hermesops.store.operations.lease import LeaseKeeper
+    from hermesops.vendor.justavps import Client
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ class PlatformParts:
     def host(self) -> "PlatformHost":
         """Applies the platform's roles to its host."""
         from hermesops.app.services.platform_host import PlatformHost
-        from hermesops.channel import ToolboxChannel
+        from hermesops.vendor.channel import ToolboxChannel
 
         return PlatformHost(
             environment=self.app.env.name,
@@ -269,7 +269,7 @@ class PlatformParts:
 
     async def _newest_image(self) -> str:
         """The image of the platform that was built last, if the vendor still has it; else empty."""
-        from hermesops.image.build import SavedImages
+        from hermesops.machines.image.build import SavedImages
 
         app = self.app
         try:
@@ -280,13 +280,13 @@ class PlatformParts:
         return image.id if image and await SavedImages(self.client, app.report).is_bootable(image.id) else ""
 
     async def _parts(self) -> "Sequence[Part]":
+        from hermesops.access.secrets.catalog import DATABASE_KEY
         from hermesops.app.container_parts.local_world import loki_of, versitygw_of
         from hermesops.app.services.local_monitoring import found_loki
         from hermesops.app.services.platform import DATABASE_BUCKET
         from hermesops.app.services.platform_control import DATABASE_CLIENTS
         from hermesops.app.services.platform_database import DatabasePart
         from hermesops.app.services.platform_host import PlainPart, TlsPart
-        from hermesops.secrets.catalog import DATABASE_KEY
 
         app = self.app
         loki = await found_loki(partial(loki_of, app.env, app.report), app.report)
@@ -369,8 +369,8 @@ def _restoring(part: "Part", target: str) -> "Part":
 
 def _folder_copies(app: "Unconnected", wanted: Mapping[str, str]) -> "list[FolderCopy]":
     from hermesops.app.services.platform_connect import FolderCopy, PlatformFiles
-    from hermesops.engine.embedded.state.bucket import BucketAccess
-    from hermesops.engine.embedded.state.storage import open_storage
+    from hermesops.infra.engine.embedded.state.bucket import BucketAccess
+    from hermesops.infra.engine.embedded.state.storage import open_storage
 
     env = app.env
     files = PlatformFiles(env)
@@ -385,9 +385,9 @@ def _folder_copies(app: "Unconnected", wanted: Mapping[str, str]) -> "list[Folde
 
 def _provider_keys(app: "Unconnected", world: "WorldFiles") -> tuple[dict[str, str], dict[str, str]]:
     """Keys of model providers, and URLs in the place of their own; without any, the world's model is one."""
+    from hermesops.access.secrets.catalog import PROVIDERS_KEY
     from hermesops.app.services.platform_router import parse_provider_keys
     from hermesops.localcloud.world.files import PROVIDER_KEY, key_of, read_object
-    from hermesops.secrets.catalog import PROVIDERS_KEY
 
     model = app.env.settings.model
     text = app.secrets.find(PROVIDERS_KEY)
@@ -401,8 +401,8 @@ def _provider_keys(app: "Unconnected", world: "WorldFiles") -> tuple[dict[str, s
 
 def _keys(app: "Unconnected") -> dict[str, str]:
     """What the platform's processes open with; those that are not there are left out."""
+    from hermesops.access.secrets.catalog import API_KEY, PULUMI_PASSPHRASE, ROUTER_KEY
     from hermesops.app.services.platform_control import HANDED_OVER
-    from hermesops.secrets.catalog import API_KEY, PULUMI_PASSPHRASE, ROUTER_KEY
 
     given = {
         API_KEY.name: app.endpoint.api_key,
@@ -477,8 +477,8 @@ def trusted_authorities(app: "Unconnected") -> str:
 
 def platform_authority(app: "Unconnected") -> "Authority":
     """The environment's authority, also where its registry does not answer; raises as ``trusted_authorities``."""
-    from hermesops.pki.authority import Authority
-    from hermesops.secrets.catalog import AUTHORITY_KEY
+    from hermesops.access.pki.authority import Authority
+    from hermesops.access.secrets.catalog import AUTHORITY_KEY
 
     try:
         return app.authority.load()
@@ -489,9 +489,9 @@ def platform_authority(app: "Unconnected") -> "Authority":
 
 def platform_context(app: "Unconnected") -> "ssl.SSLContext":
     """TLS of this process with the platform's monitoring; raises as ``trusted_authorities``."""
+    from hermesops.access.pki.client import client_context
     from hermesops.model.certificate import OURS, CallerName
-    from hermesops.pki.client import client_context
-    from hermesops.telemetry.endpoint import CERTIFICATE_S
+    from hermesops.observability.telemetry.endpoint import CERTIFICATE_S
 
     authority, life = platform_authority(app), timedelta(seconds=CERTIFICATE_S)
     return client_context(authority, CallerName(app.env.name, OURS), roots=trusted_authorities(app), life=life)

@@ -13,9 +13,9 @@ from hermesops.settings import Environment
 if TYPE_CHECKING:
     from hermesops.app.container_parts.unconnected import Unconnected
     from hermesops.app.services.platform_image import PlatformPrograms
-    from hermesops.image.build import Recipe
-    from hermesops.image.control_bundle import ControlBundle
-    from hermesops.image.definition import Definition
+    from hermesops.machines.image.build import Recipe
+    from hermesops.machines.image.control_bundle import ControlBundle
+    from hermesops.machines.image.definition import Definition
 
 ANEW = Hint(("local", "down", "--purge"), ", then", ("local", "up", "--driver", "nspawn"))
 """Begins a local world of real machines."""
@@ -31,9 +31,9 @@ def control_bundle_of(env: Environment, report: Callable[[str], None]) -> "Contr
     from typing import get_args
 
     import hermesops
-    from hermesops import assets, child_environment
-    from hermesops.image import control_bundle
-    from hermesops.image.download import Pip
+    from hermesops.base import assets, child_environment
+    from hermesops.machines.image import control_bundle
+    from hermesops.machines.image.download import Pip
 
     return control_bundle.make(
         assets.folder("images") / "hermes-platform" / "locks" / "hermesops.txt",
@@ -46,10 +46,10 @@ def control_bundle_of(env: Environment, report: Callable[[str], None]) -> "Contr
 
 
 def router_wheels(env: Environment, report: Callable[[str], None]) -> Path:
-    """What a platform's host installs LiteLLM from; blocks, raises as ``hermesops.image.router_bundle.make``."""
-    from hermesops import assets, child_environment
-    from hermesops.image import router_bundle
-    from hermesops.image.download import Pip
+    """Gather the wheels that a platform's host installs LiteLLM from; blocks, raises as ``router_bundle.make``."""
+    from hermesops.base import assets, child_environment
+    from hermesops.machines.image import router_bundle
+    from hermesops.machines.image.download import Pip
 
     return router_bundle.make(
         assets.folder("roles") / "hermes_platform_llm_router" / "files" / "requirements.txt",
@@ -79,8 +79,8 @@ async def platform_programs(env: Environment, report: Callable[[str], None]) -> 
     from hermesops.app.container_parts.local_world import loki_of, versitygw_of
     from hermesops.app.services.local_monitoring import found_loki
     from hermesops.app.services.platform_image import PlatformPrograms
-    from hermesops.ingest import build as ingest
-    from hermesops.router import build as router
+    from hermesops.programs.ingest import build as ingest
+    from hermesops.programs.model_router import build as router
 
     programs = PlatformPrograms(
         object_store=await versitygw_of(env, report),
@@ -102,11 +102,12 @@ async def platform_recipe(app: "Unconnected", made: "Definition") -> "Recipe":
     Raises:
         RefusedError: No machine of this environment boots it.
     """
-    from hermesops import __version__, assets
+    from hermesops import __version__
     from hermesops.app.services.local_monitoring import refuse_simulated
     from hermesops.app.services.platform_host import OPEN_PORTS
-    from hermesops.image import definition
-    from hermesops.image.build import Recipe
+    from hermesops.base import assets
+    from hermesops.machines.image import definition
+    from hermesops.machines.image.build import Recipe
 
     env, settings = app.env, app.env.settings
     if not env.is_local:

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from hermesops.access.secrets.keyring.key_ring import KeyRing
+from hermesops.access.secrets.keyring.ring import Ring
 from hermesops.app.container_parts.narration import Warn
-from hermesops.disk import is_refusal, not_written
+from hermesops.base.disk import is_refusal, not_written
+from hermesops.base.private_file import close_to_others, make_private_folder
+from hermesops.base.web_address import with_verified_tls
 from hermesops.errors import Hint, RefusedError, UsageError
-from hermesops.keyring.key_ring import KeyRing
-from hermesops.keyring.ring import Ring
 from hermesops.model.audit import ChainReport
-from hermesops.private_file import close_to_others, make_private_folder
-from hermesops.registry import Registry, open_registry
-from hermesops.registry.audit.anchor import Anchor
-from hermesops.registry.maintenance.backup import Copies
-from hermesops.registry.open import migrate_registry
 from hermesops.settings import Environment
-from hermesops.web_address import with_verified_tls
+from hermesops.store.registry import Registry, open_registry
+from hermesops.store.registry.audit.anchor import Anchor
+from hermesops.store.registry.maintenance.backup import Copies
+from hermesops.store.registry.open import migrate_registry
 
 if TYPE_CHECKING:
-    from hermesops.registry.maintenance.restore import Restored
+    from hermesops.store.registry.maintenance.restore import Restored
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class RegistryPlace:
             copy: ``None`` takes the newest.
             over: The environment's name, if a healthy registry may be overwritten.
         """
-        from hermesops.registry.maintenance.restore import restore
+        from hermesops.store.registry.maintenance.restore import restore
 
         if over and over != self._env.name:
             raise UsageError(f"--over {over} names another environment than this one, {self._env.name}")
@@ -178,8 +178,8 @@ class RegistryPlace:
 
     @property
     def _key_ring(self) -> Callable[[bool], KeyRing]:
+        from hermesops.access.secrets.catalog import REGISTRY_KEY
         from hermesops.app.container_parts.endpoint import secrets_of
-        from hermesops.secrets.catalog import REGISTRY_KEY
 
         secrets = secrets_of(self._env)
         file = self._env.settings.registry.key_file or secrets.home.path(REGISTRY_KEY.name)

@@ -7,36 +7,39 @@ from datetime import timedelta
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from hermesops import __version__, assets
+from hermesops import __version__
+from hermesops.access.identity.operators import AuditedAccess
+from hermesops.access.secrets.instance_keys import InstanceKeys
+from hermesops.agents.cells.scheduling import choose_cell
+from hermesops.agents.instances.expiry import Upkeep
+from hermesops.agents.instances.remote.certificates import Certifying
+from hermesops.agents.instances.remote.power_control import PowerControl
+from hermesops.agents.instances.remote.releases import ReleaseClient
+from hermesops.agents.instances.requests.bulk import BulkProvision
+from hermesops.agents.instances.requests.opening import OperationOpener
+from hermesops.agents.instances.requests.placement import MachinePlacement
+from hermesops.agents.instances.requests.provision import Policy, ProvisionAdmission, ProvisionPreflight
 from hermesops.app.container_parts.narration import Reporter
 from hermesops.app.container_parts.registry import queue_url
 from hermesops.app.services.model_usage import budgets_of
 from hermesops.app.services.snapshots import Snapshots
 from hermesops.app.services.tokens import ModelTokens, ProxyTokens
-from hermesops.cells.scheduling import choose_cell
-from hermesops.channel.agent import AgentApi
-from hermesops.identity.operators import AuditedAccess
-from hermesops.instances.expiry import Upkeep
-from hermesops.instances.remote.certificates import Certifying
-from hermesops.instances.remote.power_control import PowerControl
-from hermesops.instances.remote.releases import ReleaseClient
-from hermesops.instances.requests.bulk import BulkProvision
-from hermesops.instances.requests.opening import OperationOpener
-from hermesops.instances.requests.placement import MachinePlacement
-from hermesops.instances.requests.provision import Policy, ProvisionAdmission, ProvisionPreflight
-from hermesops.justavps import Client
+from hermesops.base import assets
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.plan import Plan
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout_spec import Action
-from hermesops.operations.holder import this_process
-from hermesops.operations.kinds import Keep
-from hermesops.operations.runner import Handler, Operations
-from hermesops.secrets.instance_keys import InstanceKeys
+from hermesops.store.operations.holder import this_process
+from hermesops.store.operations.kinds import Keep
+from hermesops.store.operations.runner import Handler, Operations
+from hermesops.vendor.channel.agent import AgentApi
+from hermesops.vendor.justavps import Client
 
 if TYPE_CHECKING:
+    from hermesops.agents.instances.requests.changes import InstanceRequests
+    from hermesops.agents.rollout.ports import Machines
     from hermesops.app.adapters.release_transfer import ReleaseTransfer
     from hermesops.app.container_parts.unconnected import Unconnected
     from hermesops.app.services.backups import Backups
@@ -47,14 +50,12 @@ if TYPE_CHECKING:
     from hermesops.app.services.pools import Pools
     from hermesops.app.services.restore_drills import Drills
     from hermesops.app.services.rollouts import Rollouts
-    from hermesops.image.build import Builder, Recipe
-    from hermesops.instances.requests.changes import InstanceRequests
+    from hermesops.automation.monitor.ports import Metrics
+    from hermesops.automation.monitor.runner import Monitor
+    from hermesops.machines.image.build import Builder, Recipe
+    from hermesops.machines.verify.verification import Verification
     from hermesops.model.rollout import Rollout
-    from hermesops.monitor.ports import Metrics
-    from hermesops.monitor.runner import Monitor
-    from hermesops.operations.worker import Worker
-    from hermesops.rollout.ports import Machines
-    from hermesops.verify.verification import Verification
+    from hermesops.store.operations.worker import Worker
 
 
 @dataclass(frozen=True)
@@ -307,8 +308,8 @@ class Runtime:
         )
 
     async def _install_release(self, machine_id: MachineId, release: ReleaseId, python: str) -> None:
-        from hermesops.instances.remote.releases import ReleaseClient
-        from hermesops.release.releases import HandedOut
+        from hermesops.agents.instances.remote.releases import ReleaseClient
+        from hermesops.machines.release.releases import HandedOut
 
         bundle = HandedOut(release, self.app.releases)
         await ReleaseClient(self.instance_client.channel).install(machine_id, bundle, python=python)
@@ -321,7 +322,7 @@ class Runtime:
             RefusedError: No machine of this environment boots it.
         """
         from hermesops.app.container_parts.platform_bundles import platform_recipe
-        from hermesops.image import definition
+        from hermesops.machines.image import definition
 
         made = definition.load(assets.folder("images") / image)
         return self.recipe(image) if made.agent else await platform_recipe(self.app, made)
@@ -329,10 +330,10 @@ class Runtime:
     def recipe(self, image: str) -> "Recipe":
         """What an image of agents' machines is made of, here and now."""
         from hermesops.app.container_parts.local_world import loki_program
-        from hermesops.image import definition
-        from hermesops.image.build import Recipe
-        from hermesops.image.monitoring import machine_monitoring
-        from hermesops.node import build as node
+        from hermesops.machines.image import definition
+        from hermesops.machines.image.build import Recipe
+        from hermesops.machines.image.monitoring import machine_monitoring
+        from hermesops.programs.node import build as node
 
         app, settings = self.app, self.app.env.settings
         made = definition.load(assets.folder("images") / image)
@@ -368,7 +369,7 @@ class Runtime:
     @cached_property
     def instance_requests(self) -> "InstanceRequests":
         """Opens operations that change an instance's state, size or machine."""
-        from hermesops.instances.requests.changes import InstanceRequests, Policy
+        from hermesops.agents.instances.requests.changes import InstanceRequests, Policy
 
         settings, client = self.app.env.settings, self.instance_client
         policy = Policy(
@@ -414,7 +415,7 @@ class Runtime:
         from hermesops.app.services.billing import Billing
         from hermesops.app.services.billing_secrets import rules_of, subscriptions_at_stripe
         from hermesops.app.services.paid_agents import PaidAgents
-        from hermesops.billing.decide import Policy
+        from hermesops.users.billing.decide import Policy
 
         app, settings = self.app, self.app.env.settings
         asked = settings.billing
@@ -439,16 +440,16 @@ class Runtime:
 
     async def verify(self, instance: Instance) -> "Verification":
         """Run all checks on an instance's machine."""
-        from hermesops.verify.checks.promise import Expected
-        from hermesops.verify.verification import verify
+        from hermesops.machines.verify.checks.promise import Expected
+        from hermesops.machines.verify.verification import verify
 
         key = self.app.registry.instance_secrets.api_server_key(instance.id)
         return await verify(await self.instance_client.channel_to(instance), Expected.of(instance, api_server_key=key))
 
     async def verify_nobodys(self, machine_id: MachineId, *, report: Reporter) -> tuple[str, ...]:
         """Run the checks of a machine without an instance; the failed ones."""
-        from hermesops.verify.checks.promise import Expected
-        from hermesops.verify.verification import WITHOUT_USER, verify
+        from hermesops.machines.verify.checks.promise import Expected
+        from hermesops.machines.verify.verification import WITHOUT_USER, verify
 
         verification = await verify(self.instance_client.channel(machine_id), Expected(""), WITHOUT_USER)
         report(f"made {len(verification.checks)} checks")
@@ -479,8 +480,8 @@ class Runtime:
         Args:
             grace_s: Seconds for running steps to end after a stop was requested.
         """
-        from hermesops.operations.queue import DbosQueue
-        from hermesops.operations.worker import Worker
+        from hermesops.store.operations.queue import DbosQueue
+        from hermesops.store.operations.worker import Worker
 
         env, name = self.app.env, this_process()
         queue = partial(DbosQueue, queue_url(env), environment=env.name, worker=name, concurrency=concurrency)
@@ -501,9 +502,9 @@ class Runtime:
             VendorMachines,
             policy_of,
         )
-        from hermesops.monitor.ports import Ports
-        from hermesops.monitor.runner import Monitor
-        from hermesops.monitor.service_manager import SystemdNotify
+        from hermesops.automation.monitor.ports import Ports
+        from hermesops.automation.monitor.runner import Monitor
+        from hermesops.automation.monitor.service_manager import SystemdNotify
 
         app, registry, settings = self.app, self.app.registry, self.app.env.settings.monitoring
         async with self._metrics() as metrics:
@@ -521,7 +522,7 @@ class Runtime:
     async def _metrics(self) -> "AsyncIterator[Metrics | None]":
         """The platform's monitoring; the setting ``prometheus_url`` wins for what is asked."""
         from hermesops.app.adapters.platform_metrics import PlatformMetrics
-        from hermesops.telemetry.client import MonitoringClient
+        from hermesops.observability.telemetry.client import MonitoringClient
 
         endpoint, own = self.app.monitoring("hermesops-monitor"), self.app.env.settings.prometheus_url.rstrip("/")
         if endpoint is None and not own:

@@ -8,9 +8,9 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hermesops import assets, child_environment
 from hermesops.app.container_parts.endpoint import endpoint_of, platform_url_of
 from hermesops.app.container_parts.narration import Reporter, Warn, report_problem, report_progress, warn
+from hermesops.base import assets, child_environment
 from hermesops.errors import Hint, UnavailableError, UsageError
 from hermesops.model.cell import PLATFORM
 from hermesops.model.certificate import OURS
@@ -19,6 +19,14 @@ from hermesops.settings import Environment
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from hermesops.access.pki.authority import Authority
+    from hermesops.access.pki.certificates import Certificates
+    from hermesops.access.secrets.endpoint import Endpoint
+    from hermesops.access.secrets.store import Secrets
+    from hermesops.agents.backup.recovery_records import RecoveryRecords, StoredRecords
+    from hermesops.agents.cells.ports import Program
+    from hermesops.agents.cells.stack.stacks import CellStacks
+    from hermesops.agents.cells.stack.state_repair import CellStates
     from hermesops.app.container_parts.registry import RegistryPlace
     from hermesops.app.container_parts.world_adapters import WorldAdapters
     from hermesops.app.services.alerts import Alerts
@@ -33,32 +41,24 @@ if TYPE_CHECKING:
     from hermesops.app.services.releases import ReleaseChanges
     from hermesops.app.services.rollout_requests import RolloutRequests
     from hermesops.app.services.saved_previews import SavedPreviews
-    from hermesops.backup.recovery_records import RecoveryRecords, StoredRecords
-    from hermesops.cells.ports import Program
-    from hermesops.cells.stack.stacks import CellStacks
-    from hermesops.cells.stack.state_repair import CellStates
-    from hermesops.converge import Converger
-    from hermesops.engine.embedded.state.bucket import BucketAccess
-    from hermesops.engine.interface import Engine
-    from hermesops.image.definition import AgentPins
-    from hermesops.justavps import Client
+    from hermesops.infra.engine.embedded.state.bucket import BucketAccess
+    from hermesops.infra.engine.interface import Engine
+    from hermesops.infra.stacks.fleet import CellPrograms
+    from hermesops.machines.converge import Converger
+    from hermesops.machines.image.definition import AgentPins
+    from hermesops.machines.release import Releases
+    from hermesops.machines.release.builder.build import Builder
     from hermesops.model.cell import CellSpec
     from hermesops.model.check import Contradiction
     from hermesops.model.operation import OperationKind
     from hermesops.model.stack import StackRef
-    from hermesops.operations.kinds import ApprovedList
-    from hermesops.operations.lease import LeaseKeeper
-    from hermesops.operations.runner import Handler, Operations
-    from hermesops.pki.authority import Authority
-    from hermesops.pki.certificates import Certificates
-    from hermesops.registry import Registry
-    from hermesops.release import Releases
-    from hermesops.release.builder.build import Builder
-    from hermesops.secrets.endpoint import Endpoint
-    from hermesops.secrets.store import Secrets
-    from hermesops.stacks.fleet import CellPrograms
-    from hermesops.telemetry.client import MonitoringClient
-    from hermesops.telemetry.endpoint import MonitoringEndpoint
+    from hermesops.observability.telemetry.client import MonitoringClient
+    from hermesops.observability.telemetry.endpoint import MonitoringEndpoint
+    from hermesops.store.operations.kinds import ApprovedList
+    from hermesops.store.operations.lease import LeaseKeeper
+    from hermesops.store.operations.runner import Handler, Operations
+    from hermesops.store.registry import Registry
+    from hermesops.vendor.justavps import Client
 
 _TURN_S = 900.0
 """Seconds to wait for another run of a cell's stack; a cell of new machines takes minutes."""
@@ -89,7 +89,7 @@ class Unconnected:
     @property
     def api_key_file(self) -> Path:
         """A file with the API key, for programs that take nothing else."""
-        from hermesops.secrets.catalog import API_KEY
+        from hermesops.access.secrets.catalog import API_KEY
 
         given = self.endpoint.api_key_file
         return given or self.secrets.lend(API_KEY, self.endpoint.api_key)
@@ -135,14 +135,14 @@ class Unconnected:
     @property
     def stored_records(self) -> "StoredRecords":
         """What of instances outlives the registry, in the object store; no registry is needed."""
-        from hermesops.backup.recovery_records import StoredRecords
+        from hermesops.agents.backup.recovery_records import StoredRecords
 
         return StoredRecords(self.backup_store.find, self.env.name)
 
     @property
     def recovery_records(self) -> "RecoveryRecords":
         """Keeps the same equal to the registry."""
-        from hermesops.backup.recovery_records import RecoveryRecords
+        from hermesops.agents.backup.recovery_records import RecoveryRecords
 
         return RecoveryRecords(self.registry, self.stored_records, self.registry_place.sealer)
 
@@ -150,8 +150,8 @@ class Unconnected:
     def releases(self) -> "Releases":
         """The store of releases."""
         from hermesops.app.services.release_signing import trust_of
-        from hermesops.engine.embedded.state.storage import open_storage
-        from hermesops.release import Releases
+        from hermesops.infra.engine.embedded.state.storage import open_storage
+        from hermesops.machines.release import Releases
 
         where = self.env.settings.releases or self.env.folder / "releases"
         store = open_storage(where, setting="releases", access=self.bucket_access)
@@ -173,8 +173,8 @@ class Unconnected:
 
     def _release_builder(self, pins: "AgentPins | None" = None) -> "Builder":
         from hermesops.app.services.releases import parts_of
-        from hermesops.image.download import NEWEST_GLIBC, Pip
-        from hermesops.release.builder.resolver import Resolver
+        from hermesops.machines.image.download import NEWEST_GLIBC, Pip
+        from hermesops.machines.release.builder.resolver import Resolver
 
         packages = self.env.for_child(child_environment.PACKAGES)
         downloads = Pip(packages, self.env.cache / "packages")
@@ -194,7 +194,7 @@ class Unconnected:
         Raises:
             UsageError: Setting ``image`` names one that is not there, or one without an agent.
         """
-        from hermesops.image import definition
+        from hermesops.machines.image import definition
 
         name = self.env.settings.image
         pins = definition.load(assets.folder("images") / name).agent
@@ -219,7 +219,7 @@ class Unconnected:
     @cached_property
     def certificates(self) -> "Certificates":
         """Issues machines' certificates; reads the authority's key when it first does."""
-        from hermesops.pki.certificates import Certificates
+        from hermesops.access.pki.certificates import Certificates
 
         return Certificates(
             self.registry,
@@ -239,7 +239,7 @@ class Unconnected:
             UnavailableError: It is the local world's, which is not up.
         """
         from hermesops.app.container_parts.monitoring import monitoring_url_of
-        from hermesops.telemetry.endpoint import MonitoringEndpoint
+        from hermesops.observability.telemetry.endpoint import MonitoringEndpoint
 
         url = monitoring_url_of(self.env)
         return MonitoringEndpoint(url, partial(self.authority.client_context, name)) if url else None
@@ -267,7 +267,7 @@ class Unconnected:
 
     def monitoring_client(self) -> "MonitoringClient | None":
         """Asks the platform's monitoring; ``None`` where there is none. Raises as ``monitoring``."""
-        from hermesops.telemetry.client import MonitoringClient
+        from hermesops.observability.telemetry.client import MonitoringClient
 
         endpoint = self.monitoring()
         return MonitoringClient(endpoint.url, endpoint.context) if endpoint else None
@@ -300,7 +300,7 @@ class Unconnected:
         """
         from hermesops.app.services.alerts import Alerts, Steps
         from hermesops.app.services.runbooks import is_about_instance
-        from hermesops.runbook.document import load, names
+        from hermesops.observability.runbook.document import load, names
 
         folder = assets.folder("runbooks")
 
@@ -327,13 +327,13 @@ class Unconnected:
     @property
     def bucket_access(self) -> "BucketAccess":
         """What opens the buckets of releases and of Pulumi's state."""
-        from hermesops.engine.embedded.state.bucket import BucketAccess
+        from hermesops.infra.engine.embedded.state.bucket import BucketAccess
 
         return BucketAccess(self.env.settings.platform.key_file, self.env.settings.platform.ca_file)
 
     def _engine_at(self, backend: str) -> "Engine":
-        from hermesops.engine import EngineConfig, make_engine
-        from hermesops.engine.embedded.state.storage import open_storage
+        from hermesops.infra.engine import EngineConfig, make_engine
+        from hermesops.infra.engine.embedded.state.storage import open_storage
 
         return make_engine(
             self.env.settings.pulumi.engine,
@@ -360,8 +360,8 @@ class Unconnected:
 
     def pulumi_passphrase(self) -> str:
         """What encrypts secrets in Pulumi's state; made on first use."""
-        from hermesops.engine.options import read_passphrase
-        from hermesops.secrets.catalog import PULUMI_PASSPHRASE
+        from hermesops.access.secrets.catalog import PULUMI_PASSPHRASE
+        from hermesops.infra.engine.options import read_passphrase
 
         file = self.env.settings.pulumi.passphrase_file
         if file is not None:
@@ -375,7 +375,7 @@ class Unconnected:
             RefusedError: It is another passphrase.
             BrokenInvariantError: The state is damaged.
         """
-        from hermesops.engine.embedded.state.secrets import PassphraseVault
+        from hermesops.infra.engine.embedded.state.secrets import PassphraseVault
 
         for cell in self.registry.cells.list():
             try:
@@ -403,15 +403,15 @@ class Unconnected:
     @cached_property
     def programs(self) -> "CellPrograms":
         """Cells' Pulumi programs."""
-        from hermesops.stacks.fleet import CellPrograms
+        from hermesops.infra.stacks.fleet import CellPrograms
 
         return CellPrograms(self.env.settings.data_gb)
 
     @cached_property
     def cell_stacks(self) -> "CellStacks":
         """Cells' Pulumi stacks."""
-        from hermesops.cells.stack.stacks import CellStacks
-        from hermesops.operations.lease import LeaseKeeper
+        from hermesops.agents.cells.stack.stacks import CellStacks
+        from hermesops.store.operations.lease import LeaseKeeper
 
         return CellStacks(
             self.registry,
@@ -478,7 +478,7 @@ class Unconnected:
     @cached_property
     def converger(self) -> "Converger":
         """Applies roles to machines."""
-        from hermesops.converge import Access, Converger
+        from hermesops.machines.converge import Access, Converger
 
         return Converger(assets.folder("ansible"), Access(self.endpoint.api_url, self.api_key_file))
 
@@ -486,7 +486,7 @@ class Unconnected:
         self, handlers: "Mapping[OperationKind, Handler]", *, report: Reporter | None = None
     ) -> "Operations":
         """Runs operations."""
-        from hermesops.operations.runner import Operations
+        from hermesops.store.operations.runner import Operations
 
         return Operations(self.registry, handlers, report or self.report)
 
@@ -500,7 +500,7 @@ class Unconnected:
     @cached_property
     def cell_states(self) -> "CellStates":
         """Repairs states of cells' stacks."""
-        from hermesops.cells.stack.state_repair import CellStates
+        from hermesops.agents.cells.stack.state_repair import CellStates
 
         return CellStates(self.engine, self.registry, self.cell_stacks.hold_lease)
 
@@ -514,14 +514,14 @@ class Unconnected:
 
     def hold_lease(self, subject: str) -> "LeaseKeeper":
         """Hold the lease of a subject while the context lasts; refused at once if another process holds it."""
-        from hermesops.operations.lease import LeaseKeeper
+        from hermesops.store.operations.lease import LeaseKeeper
 
         return LeaseKeeper(self.registry, subject)
 
     @asynccontextmanager
     async def vendor(self) -> AsyncIterator["Client"]:
         """Connect to the vendor's API alone; no registry is needed."""
-        from hermesops.justavps import Client
+        from hermesops.vendor.justavps import Client
 
         async with Client(self.endpoint.api_url, self.endpoint.api_key) as client:
             yield client

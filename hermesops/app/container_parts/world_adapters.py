@@ -13,15 +13,15 @@ from hermesops.model.ids import MachineId
 from hermesops.settings import Environment
 
 if TYPE_CHECKING:
-    from hermesops.backup.repository import Repository
-    from hermesops.backup.restore_check import Proof
-    from hermesops.backup.store.object_store import ObjectStore
-    from hermesops.backup.store.repository_contents import RepositoryContents
-    from hermesops.backup.store.repository_keys import Keys
-    from hermesops.backup.store.restic import Restic
-    from hermesops.image.build import Builder as ImageBuilder
-    from hermesops.registry import Registry
-    from hermesops.release.builder.build import Builder as ReleaseBuilder
+    from hermesops.agents.backup.repository import Repository
+    from hermesops.agents.backup.restore_check import Proof
+    from hermesops.agents.backup.store.object_store import ObjectStore
+    from hermesops.agents.backup.store.repository_contents import RepositoryContents
+    from hermesops.agents.backup.store.repository_keys import Keys
+    from hermesops.agents.backup.store.restic import Restic
+    from hermesops.machines.image.build import Builder as ImageBuilder
+    from hermesops.machines.release.builder.build import Builder as ReleaseBuilder
+    from hermesops.store.registry import Registry
 
 _LOCAL_BUCKET = "backups"
 
@@ -46,14 +46,14 @@ class WorldAdapters:
     @property
     def image_builder(self) -> "type[ImageBuilder]":
         """Builds images."""
-        from hermesops.image.build import Builder
+        from hermesops.machines.image.build import Builder
 
         return Builder
 
     @property
     def release_builder(self) -> "type[ReleaseBuilder]":
         """Builds releases."""
-        from hermesops.release.builder.build import Builder
+        from hermesops.machines.release.builder.build import Builder
 
         return Builder
 
@@ -63,7 +63,7 @@ class WorldAdapters:
 
     def proof(self, registry: "Registry", keys: "Keys", restic: "Restic", report: Callable[[str], None]) -> "Proof":
         """Restores backups here, to compare."""
-        from hermesops.backup.restore_check import Proof
+        from hermesops.agents.backup.restore_check import Proof
 
         return Proof(registry, keys, restic, report)
 
@@ -76,8 +76,8 @@ class WorldAdapters:
         Raises:
             UnavailableError: The local world is down, or its object store could not be built.
         """
-        from hermesops.backup.repository import Bucket
-        from hermesops.backup.store.object_store import ObjectStore
+        from hermesops.agents.backup.repository import Bucket
+        from hermesops.agents.backup.store.object_store import ObjectStore
 
         where = await start()
         bucket = Bucket(_LOCAL_BUCKET, where["region"], where["endpoint"], where["iam_endpoint"])
@@ -88,7 +88,7 @@ class WorldAdapters:
     ) -> "RepositoryContents":
         """Contents of repositories."""
         del registry
-        from hermesops.backup.store.repository_contents import ResticContents
+        from hermesops.agents.backup.store.repository_contents import ResticContents
 
         return ResticContents(keys, restic, store)
 

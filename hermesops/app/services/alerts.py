@@ -11,14 +11,14 @@ from hermesops.model.alert import WATCHDOG, Alert, Matcher, Severity, Silence
 from hermesops.model.cell import parse_cell
 from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.model.unknown_name import find_by_id, unknown_name
-from hermesops.telemetry import silencing
-from hermesops.telemetry.alertmanager import Alertmanager
-from hermesops.telemetry.metrics import Metrics
+from hermesops.observability.telemetry import silencing
+from hermesops.observability.telemetry.alertmanager import Alertmanager
+from hermesops.observability.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from hermesops.model.instance import Instance
-    from hermesops.registry import Registry
-    from hermesops.telemetry.client import MonitoringClient
+    from hermesops.observability.telemetry.client import MonitoringClient
+    from hermesops.store.registry import Registry
 
 
 _HOLDS_WITHIN_S = 3.0

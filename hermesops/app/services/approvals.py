@@ -3,10 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from hermesops.app.services.operators import signers_of
-from hermesops.cells.changes.preview import SavedPreview
-from hermesops.errors import Hint, RefusedError
-from hermesops.identity.approval import (
+from hermesops.access.identity.approval import (
     FILE,
     Approval,
     Asked,
@@ -16,6 +13,9 @@ from hermesops.identity.approval import (
     refuse_other,
     refuse_own,
 )
+from hermesops.agents.cells.changes.preview import SavedPreview
+from hermesops.app.services.operators import signers_of
+from hermesops.errors import Hint, RefusedError
 from hermesops.settings import Environment
 
 

@@ -7,36 +7,36 @@ from datetime import timedelta
 from functools import cached_property, partial
 from pathlib import Path
 
-from hermesops import child_environment
+from hermesops.access.secrets.catalog import BACKUP_KEY
+from hermesops.access.secrets.store import Secrets
+from hermesops.agents.backup.copies import Copies, Nodes
+from hermesops.agents.backup.nightly import Nightly
+from hermesops.agents.backup.pruning import EndedBackups, Pruning
+from hermesops.agents.backup.recovery_records import RecoveryRecords
+from hermesops.agents.backup.repository import Bucket, Repository
+from hermesops.agents.backup.restore_check import Proof
+from hermesops.agents.backup.retention import Keep
+from hermesops.agents.backup.store.object_store import ObjectStore
+from hermesops.agents.backup.store.repository_contents import RepositoryContents
+from hermesops.agents.backup.store.repository_keys import Keys
+from hermesops.agents.backup.store.restic import Restic
+from hermesops.agents.instances.eligibility import refuse_ineligible
+from hermesops.agents.instances.remote.data_volume import refuse_without_room
+from hermesops.agents.instances.remote.power_control import PowerControl
+from hermesops.agents.instances.requests.opening import OperationOpener
+from hermesops.agents.instances.workflows.backup import BackUp
+from hermesops.agents.instances.workflows.restore import Restore
 from hermesops.app.container_parts.world_adapters import WorldAdapters
-from hermesops.backup.copies import Copies, Nodes
-from hermesops.backup.nightly import Nightly
-from hermesops.backup.pruning import EndedBackups, Pruning
-from hermesops.backup.recovery_records import RecoveryRecords
-from hermesops.backup.repository import Bucket, Repository
-from hermesops.backup.restore_check import Proof
-from hermesops.backup.retention import Keep
-from hermesops.backup.store.object_store import ObjectStore
-from hermesops.backup.store.repository_contents import RepositoryContents
-from hermesops.backup.store.repository_keys import Keys
-from hermesops.backup.store.restic import Restic
+from hermesops.base import child_environment
 from hermesops.errors import Hint, UsageError
-from hermesops.instances.eligibility import refuse_ineligible
-from hermesops.instances.remote.data_volume import refuse_without_room
-from hermesops.instances.remote.power_control import PowerControl
-from hermesops.instances.requests.opening import OperationOpener
-from hermesops.instances.workflows.backup import BackUp
-from hermesops.instances.workflows.restore import Restore
 from hermesops.localcloud.world.files import WorldFiles
 from hermesops.model.backup import Backup, Credential
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease, Operation
-from hermesops.operations.kinds import BackupIntent, RestoreIntent, instance_of
-from hermesops.operations.lease import LeaseKeeper
-from hermesops.registry import Registry
-from hermesops.secrets.catalog import BACKUP_KEY
-from hermesops.secrets.store import Secrets
 from hermesops.settings import Environment
+from hermesops.store.operations.kinds import BackupIntent, RestoreIntent, instance_of
+from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.registry import Registry
 
 
 @dataclass

@@ -4,15 +4,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from hermesops.cells.ports import Program, Programs
-from hermesops.cells.stack.state import stack_of
+from hermesops.agents.cells.ports import Program, Programs
+from hermesops.agents.cells.stack.state import stack_of
+from hermesops.infra.provider.resource_types import IMAGE, MACHINE
+from hermesops.infra.stacks.baseline import Baseline, CellBaseline, kinds_of
+from hermesops.infra.stacks.dry_run import Answers, registered_by
+from hermesops.infra.stacks.platform.spec import PROJECT
+from hermesops.infra.stacks.registered import Difference, Effect, Registered, differences
 from hermesops.model.cell import PLATFORM, CellSpec
 from hermesops.model.stack import StackRef
-from hermesops.provider.resource_types import IMAGE, MACHINE
-from hermesops.stacks.baseline import Baseline, CellBaseline, kinds_of
-from hermesops.stacks.dry_run import Answers, registered_by
-from hermesops.stacks.platform.spec import PROJECT
-from hermesops.stacks.registered import Difference, Effect, Registered, differences
 
 _OURS = {kind.token: kind for kind in (MACHINE, IMAGE)}
 
@@ -74,7 +74,7 @@ class Baselines:
         program = self.platform()
         if program is None:
             return None
-        from hermesops.stacks.platform.aws.answers import AwsAnswers  # noqa: PLC0415 - only platforms on AWS need it
+        from hermesops.infra.stacks.platform.aws.answers import AwsAnswers  # noqa: PLC0415 - only platforms on AWS need it
 
         return registered_by(program, StackRef(PROJECT, self.environment), AwsAnswers())
 

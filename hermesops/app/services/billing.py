@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from hermesops.app.services.paid_agents import PaidAgents
-from hermesops.billing.events import ReadEvent, Rules, read_event
+from hermesops.base.fan_out import Limits, fan_out
 from hermesops.errors import Hint, RefusedError
-from hermesops.fan_out import Limits, fan_out
 from hermesops.model.billing import BillingEvent, BillingState, Delivery
-from hermesops.registry import Registry
-from hermesops.registry.repositories.billing import MOST_BYTES, MOST_SIGNATURE, Outcome
+from hermesops.store.registry import Registry
+from hermesops.store.registry.repositories.billing import MOST_BYTES, MOST_SIGNATURE, Outcome
+from hermesops.users.billing.events import ReadEvent, Rules, read_event
 
 NAMED_WITHIN = timedelta(days=4)
 """For how long an event waits for one that names its user: Stripe repeats deliveries for three days."""

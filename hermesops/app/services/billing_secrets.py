@@ -1,11 +1,11 @@
 """The secrets that Stripe's events are verified with, and that Stripe is asked with."""
 
-from hermesops.billing.current import StripeSubscriptions
-from hermesops.billing.events import Rules
+from hermesops.access.secrets.catalog import BILLING_KEY, BILLING_SECRET
+from hermesops.access.secrets.store import Secrets
 from hermesops.errors import RefusedError
-from hermesops.secrets.catalog import BILLING_KEY, BILLING_SECRET
-from hermesops.secrets.store import Secrets
 from hermesops.settings import BillingSettings
+from hermesops.users.billing.current import StripeSubscriptions
+from hermesops.users.billing.events import Rules
 
 
 def rules_of(settings: BillingSettings, secrets: Secrets, *, is_production: bool) -> Rules:

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+from hermesops.access.identity.signatures import Signers, as_file, fresh_key
+from hermesops.base.private_file import make_secret
+from hermesops.base.waiting import pause_blocking
 from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
-from hermesops.identity.signatures import Signers, as_file, fresh_key
 from hermesops.model.break_glass import BreakGlass
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance
-from hermesops.node.errors import NodeError
-from hermesops.node.orders.documents import LONGEST_S, BreakGlassOrder, SshHost
-from hermesops.node.release.documents.signers import Kind
-from hermesops.node.system.sshd import own_address
-from hermesops.private_file import make_secret
-from hermesops.registry import Registry
 from hermesops.settings import Environment
-from hermesops.waiting import pause_blocking
+from hermesops.store.registry import Registry
+from hermesops.wire.addresses import own_address
+from hermesops.wire.documents.orders import LONGEST_S, BreakGlassOrder, SshHost
+from hermesops.wire.documents.signers import Kind
+from hermesops.wire.errors import NodeError
 
 WAIT_S = 120.0
 """Seconds that a machine has to fetch an order: it asks about twice a minute."""

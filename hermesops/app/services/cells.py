@@ -4,22 +4,22 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from hermesops.agents.cells.bulk import CellRun, run_cells
+from hermesops.agents.cells.changes.guard import NO_OVERRIDES, Cost, Overrides
+from hermesops.agents.cells.changes.preview import ChangePreview, refuse_moved
+from hermesops.agents.cells.stack.stacks import CellStacks
+from hermesops.agents.cells.workflow import StackUp, UpRequest
 from hermesops.app.services.change_guard import Guards
 from hermesops.app.services.saved_previews import SavedPreviews
-from hermesops.cells.bulk import CellRun, run_cells
-from hermesops.cells.changes.guard import NO_OVERRIDES, Cost, Overrides
-from hermesops.cells.changes.preview import ChangePreview, refuse_moved
-from hermesops.cells.stack.stacks import CellStacks
-from hermesops.cells.workflow import StackUp, UpRequest
 from hermesops.errors import BrokenInvariantError, Hint, UsageError
 from hermesops.model.cell import Cell
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.stack import Preview, UpResult
-from hermesops.operations.kinds import StackUpIntent
-from hermesops.operations.runner import QUEUED, Handler, Operations, abandon
-from hermesops.registry import Registry
 from hermesops.settings import Environment
+from hermesops.store.operations.kinds import StackUpIntent
+from hermesops.store.operations.runner import QUEUED, Handler, Operations, abandon
+from hermesops.store.registry import Registry
 
 
 @dataclass(frozen=True)

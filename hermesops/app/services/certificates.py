@@ -10,27 +10,27 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from hermesops.access.pki.authority import Authority, fresh_key, make_root, read_key
+from hermesops.access.pki.certificates import Certificates
+from hermesops.access.pki.client import client_context
+from hermesops.access.pki.server import MutualTlsServer, OwnCertificate
+from hermesops.access.pki.service import DataKeys, PlatformService
+from hermesops.access.secrets.catalog import AUTHORITY_KEY
+from hermesops.access.secrets.store import Secrets
+from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.app.container_parts.monitoring import ingest_url_of
+from hermesops.base.fan_out import Limits, problems
+from hermesops.base.private_file import make_secret, read_secret
 from hermesops.errors import Hint, RefusedError, UsageError
-from hermesops.fan_out import Limits, problems
-from hermesops.instances.remote.power_control import PowerControl
 from hermesops.model.certificate import CallerName, Certificate
 from hermesops.model.ids import MachineId, instance_subject
 from hermesops.model.instance import Instance
 from hermesops.model.unassigned_machine import MachineRole, machine_subject
-from hermesops.node.protocol import Credential
-from hermesops.operations.lease import LeaseKeeper
-from hermesops.pki.authority import Authority, fresh_key, make_root, read_key
-from hermesops.pki.certificates import Certificates
-from hermesops.pki.client import client_context
-from hermesops.pki.server import MutualTlsServer, OwnCertificate
-from hermesops.pki.service import DataKeys, PlatformService
-from hermesops.private_file import make_secret, read_secret
-from hermesops.registry import Registry
-from hermesops.secrets.catalog import AUTHORITY_KEY
-from hermesops.secrets.store import Secrets
+from hermesops.observability.telemetry.endpoint import CERTIFICATE_S
 from hermesops.settings import Environment
-from hermesops.telemetry.endpoint import CERTIFICATE_S
+from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.registry import Registry
+from hermesops.wire.protocol import Credential
 
 NO_URL = "nobody takes machines' certificates here: neither a platform_url is set nor a local world's"
 

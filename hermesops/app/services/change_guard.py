@@ -4,16 +4,16 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
-from hermesops.cells.bill import PriceList, Rentable, bill_of
-from hermesops.cells.changes.guard import NO_OVERRIDES, Cost, Limits, Overrides, judge, refuse_over_budget
-from hermesops.cells.changes.preview import ChangePreview
-from hermesops.cells.prices import prices_of
+from hermesops.agents.cells.bill import PriceList, Rentable, bill_of
+from hermesops.agents.cells.changes.guard import NO_OVERRIDES, Cost, Limits, Overrides, judge, refuse_over_budget
+from hermesops.agents.cells.changes.preview import ChangePreview
+from hermesops.agents.cells.prices import prices_of
 from hermesops.errors import UnavailableError
-from hermesops.justavps import Client
 from hermesops.model.cell import CellMachine
 from hermesops.model.ids import CellName, MachineName
-from hermesops.registry import Registry
 from hermesops.settings import Environment
+from hermesops.store.registry import Registry
+from hermesops.vendor.justavps import Client
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from hermesops.cells.bill import Bill, PriceList, Rentable, bill_of
-from hermesops.cells.prices import prices_of
-from hermesops.drift.fleet_snapshot import Rented
-from hermesops.justavps import Client
-from hermesops.justavps.wire import Machine
+from hermesops.agents.cells.bill import Bill, PriceList, Rentable, bill_of
+from hermesops.agents.cells.prices import prices_of
+from hermesops.agents.drift.fleet_snapshot import Rented
 from hermesops.model.ids import platform_machine_name
-from hermesops.registry import Registry
+from hermesops.store.registry import Registry
+from hermesops.vendor.justavps import Client
+from hermesops.vendor.justavps.wire import Machine
 
 
 @dataclass(frozen=True)

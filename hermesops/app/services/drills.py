@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from hermesops.base.waiting import Pending, until
 from hermesops.errors import Hint, RefusedError, UsageError
-from hermesops.justavps.wire import MachineStatus
 from hermesops.model.plan import Plan
 from hermesops.model.user import DRILLS
-from hermesops.runbook.faults import AtVendor, Fault
-from hermesops.waiting import Pending, until
+from hermesops.observability.runbook.faults import AtVendor, Fault
+from hermesops.vendor.justavps.wire import MachineStatus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from hermesops.app.container_parts.runtime import Runtime
     from hermesops.model.audit import AuditEntry
     from hermesops.model.instance import Instance
-    from hermesops.registry import Registry
-    from hermesops.runbook.drill import Drilled
+    from hermesops.observability.runbook.drill import Drilled
+    from hermesops.store.registry import Registry
 
 _STOPPED_S = 300.0
 

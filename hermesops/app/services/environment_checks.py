@@ -9,23 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import gettempdir
 
-from hermesops import disk
-from hermesops.app.container_parts.registry import RegistryPlace
-from hermesops.app.services.billing_secrets import rules_of, subscriptions_at_stripe
-from hermesops.app.services.certificates import CertificateAuthority
-from hermesops.app.services.platform_router import parse_provider_keys
-from hermesops.app.services.release_signing import ReleaseKey
-from hermesops.doctor.computer import check_computer
-from hermesops.doctor.environment import Probe, check_all
-from hermesops.doctor.network import check_network
-from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError, UnavailableError
-from hermesops.justavps import Client
-from hermesops.keyring.key_ring import parse_ring
-from hermesops.model.check import Check
-from hermesops.model.ids import platform_machine_name
-from hermesops.network.variables import NetworkVariables
-from hermesops.registry import Registry
-from hermesops.secrets.catalog import (
+from hermesops.access.secrets.catalog import (
     API_KEY,
     AUTHORITY_KEY,
     BACKUP_KEY,
@@ -40,9 +24,25 @@ from hermesops.secrets.catalog import (
     ROUTER_KEY,
     SecretSpec,
 )
-from hermesops.secrets.endpoint import Endpoint
-from hermesops.secrets.store import Secrets, SecretState
+from hermesops.access.secrets.endpoint import Endpoint
+from hermesops.access.secrets.keyring.key_ring import parse_ring
+from hermesops.access.secrets.store import Secrets, SecretState
+from hermesops.app.container_parts.registry import RegistryPlace
+from hermesops.app.services.billing_secrets import rules_of, subscriptions_at_stripe
+from hermesops.app.services.certificates import CertificateAuthority
+from hermesops.app.services.platform_router import parse_provider_keys
+from hermesops.app.services.release_signing import ReleaseKey
+from hermesops.automation.doctor.computer import check_computer
+from hermesops.automation.doctor.environment import Probe, check_all
+from hermesops.automation.doctor.network import check_network
+from hermesops.base import disk
+from hermesops.base.network.variables import NetworkVariables
+from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError, UnavailableError
+from hermesops.model.check import Check
+from hermesops.model.ids import platform_machine_name
 from hermesops.settings import Environment
+from hermesops.store.registry import Registry
+from hermesops.vendor.justavps import Client
 
 LOCAL_WORLD = "the local world"
 

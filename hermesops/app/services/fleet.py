@@ -5,33 +5,33 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from hermesops.agents.cells.stack.stacks import CellStacks
+from hermesops.agents.cells.stack.state import PROJECT, machines_in, stack_of
+from hermesops.agents.drift import changes
+from hermesops.agents.drift.collect import Survey
+from hermesops.agents.drift.compare import compare, machines_asked, narrowed
+from hermesops.agents.drift.finding import Finding
+from hermesops.agents.drift.inspection import Asked, RolesReport, inspect
+from hermesops.agents.instances import refusals
+from hermesops.agents.instances.observation import Observation
+from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.app.adapters.rollout_store import refuse_unknown
-from hermesops.cells.stack.stacks import CellStacks
-from hermesops.cells.stack.state import PROJECT, machines_in, stack_of
-from hermesops.converge import Converged, Converger, hosts_of
-from hermesops.drift import changes
-from hermesops.drift.collect import Survey
-from hermesops.drift.compare import compare, machines_asked, narrowed
-from hermesops.drift.finding import Finding
-from hermesops.drift.inspection import Asked, RolesReport, inspect
-from hermesops.engine.interface import Engine
 from hermesops.errors import HermesError, RefusedError, UnavailableError
-from hermesops.image.machines import is_build_under_way
-from hermesops.instances import refusals
-from hermesops.instances.observation import Observation
-from hermesops.instances.remote.power_control import PowerControl
-from hermesops.justavps import Client
+from hermesops.infra.engine.interface import Engine
+from hermesops.machines.converge import Converged, Converger, hosts_of
+from hermesops.machines.image.machines import is_build_under_way
 from hermesops.model.check import Check
 from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.model.instance import Instance
 from hermesops.model.selector import Selector
-from hermesops.operations.lease import LeaseKeeper
-from hermesops.registry import Registry
 from hermesops.settings import Environment
+from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.registry import Registry
+from hermesops.vendor.justavps import Client
 
 if TYPE_CHECKING:  # what --deep alone needs, and the container makes
-    from hermesops.image.build import Recipe
-    from hermesops.verify.verification import Verification
+    from hermesops.machines.image.build import Recipe
+    from hermesops.machines.verify.verification import Verification
 
 _ENTRIES = 10_000
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import TYPE_CHECKING
 
-from hermesops.health.judgement import (
+from hermesops.agents.health.judgement import (
     ANSWER_S,
     AgentFact,
     HealthFacts,
@@ -24,9 +24,9 @@ from hermesops.model.instance import InstanceStatus
 from hermesops.model.selector import Selector
 
 if TYPE_CHECKING:
-    from hermesops.instances.observation import Observation
+    from hermesops.agents.instances.observation import Observation
     from hermesops.model.instance import Instance
-    from hermesops.registry import Registry
+    from hermesops.store.registry import Registry
 
 
 SELECTABLE = frozenset({"cell", "plan", "status", "user"})

@@ -4,21 +4,21 @@ import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
+from hermesops.agents.drift.collect import listing
+from hermesops.agents.health.sampler import Sampler
+from hermesops.agents.health.samples import Question
+from hermesops.agents.instances.remote.both_ways import ask_both_ways
+from hermesops.agents.instances.remote.instance_client import InstanceClient
 from hermesops.app.adapters.health_samples import StoredHealthSamples
-from hermesops.channel import Channel, ToolboxChannel
-from hermesops.drift.collect import listing
+from hermesops.automation.monitor.controls import draw, ways_that_answer
+from hermesops.automation.monitor.sources import Source
 from hermesops.errors import Hint, RefusedError, UnavailableError
-from hermesops.health.sampler import Sampler
-from hermesops.health.samples import Question
-from hermesops.instances.remote.both_ways import ask_both_ways
-from hermesops.instances.remote.instance_client import InstanceClient
-from hermesops.justavps import Client
 from hermesops.model.health import GatewayHealth
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import InstanceStatus
-from hermesops.monitor.controls import draw, ways_that_answer
-from hermesops.monitor.sources import Source
-from hermesops.registry import Registry
+from hermesops.store.registry import Registry
+from hermesops.vendor.channel import Channel, ToolboxChannel
+from hermesops.vendor.justavps import Client
 
 _VENDOR_DOWN = Hint(("runbook", "show", "vendor-down"))
 

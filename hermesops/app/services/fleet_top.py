@@ -10,12 +10,12 @@ from hermesops.model.fleet import RecordedInstance
 from hermesops.model.ids import CellName, InstanceId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.selector import Selector
-from hermesops.telemetry.figures import LABEL, TOP, Figure, now
-from hermesops.telemetry.metrics import Metrics
+from hermesops.observability.telemetry.figures import LABEL, TOP, Figure, now
+from hermesops.observability.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
-    from hermesops.registry import Registry
-    from hermesops.telemetry.client import MonitoringClient
+    from hermesops.observability.telemetry.client import MonitoringClient
+    from hermesops.store.registry import Registry
 
 
 @dataclass(frozen=True)

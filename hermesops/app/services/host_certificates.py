@@ -13,11 +13,11 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
+from hermesops.access.pki.authority import Authority, OwnedCertificate
+from hermesops.base.private_file import make_private_folder, replace_secret
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.certificate import CallerName
-from hermesops.pki.authority import Authority, OwnedCertificate
-from hermesops.private_file import make_private_folder, replace_secret
-from hermesops.registry import Registry
+from hermesops.store.registry import Registry
 
 PLATFORM = "hermesops-platform"
 """Name of the host itself in the certificate with which it is a client of others."""

@@ -12,8 +12,8 @@ from typing import Protocol
 
 from hermesops.errors import HermesError, UnavailableError, UsageError
 from hermesops.model.instance import Instance
-from hermesops.telemetry.client import MonitoringClient, WrongQuestionError
-from hermesops.telemetry.loki import MOST_LINES, LogLine, Loki
+from hermesops.observability.telemetry.client import MonitoringClient, WrongQuestionError
+from hermesops.observability.telemetry.loki import MOST_LINES, LogLine, Loki
 
 ALL_UNITS = "all"
 

@@ -4,6 +4,9 @@ from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
+from hermesops.agents.instances.expiry import Upkeep
+from hermesops.agents.rollout.plan.backlog import requests_for
+from hermesops.agents.rollout.plan.requests import RolloutRequest
 from hermesops.app.services.backups import Backups
 from hermesops.app.services.billing import Billing
 from hermesops.app.services.pools import Pools
@@ -11,18 +14,15 @@ from hermesops.app.services.restore_drills import Drills
 from hermesops.app.services.rollout_requests import updatable, usual_spec
 from hermesops.app.services.rollouts import Rollouts
 from hermesops.app.services.tokens import ModelTokens, ProxyTokens
+from hermesops.automation.jobs.runner import Job, JobScheduler, Report
+from hermesops.base.fan_out import Limits, problems
 from hermesops.errors import problem_of
-from hermesops.fan_out import Limits, problems
-from hermesops.instances.expiry import Upkeep
-from hermesops.jobs.runner import Job, JobScheduler, Report
 from hermesops.model.ids import CellName
 from hermesops.model.unknown_name import unknown_name
-from hermesops.operations.db_thread import in_db_thread
-from hermesops.operations.runner import Operations
-from hermesops.registry import Registry
-from hermesops.rollout.plan.backlog import requests_for
-from hermesops.rollout.plan.requests import RolloutRequest
 from hermesops.settings import Settings
+from hermesops.store.operations.db_thread import in_db_thread
+from hermesops.store.operations.runner import Operations
+from hermesops.store.registry import Registry
 
 ALL = "all"
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import httpx
 
-from hermesops import justavps
 from hermesops.app.services.host_certificates import PLATFORM
 from hermesops.app.services.platform_host import (
     TLS,
@@ -18,11 +17,12 @@ from hermesops.app.services.platform_host import (
     TlsPart,
 )
 from hermesops.errors import Hint, RefusedError, UnavailableError
-from hermesops.image.machines import Reporter, rented
-from hermesops.ingest import build
 from hermesops.localcloud.drivers.interface import PLATFORM_SERVICES, PlatformService
 from hermesops.localcloud.world.files import WorldFiles, write_private
+from hermesops.machines.image.machines import Reporter, rented
 from hermesops.model.ids import platform_machine_name
+from hermesops.programs.ingest import build
+from hermesops.vendor import justavps
 
 _MONITORED = Hint(("local", "down", "--purge"), ", then", ("local", "up", "--driver", "nspawn", "--monitoring"))
 

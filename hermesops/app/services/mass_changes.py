@@ -9,11 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from hermesops.app.services.approvals import Approvals
-from hermesops.app.services.operators import signers_of
-from hermesops.errors import HermesError, RefusedError
-from hermesops.identity.approval import refuse_old, refuse_other
-from hermesops.identity.mass_change import (
+from hermesops.access.identity.approval import refuse_old, refuse_other
+from hermesops.access.identity.mass_change import (
     APPROVED,
     FILE,
     HINT,
@@ -22,11 +19,14 @@ from hermesops.identity.mass_change import (
     asked_by,
     refuse_many,
 )
+from hermesops.app.services.approvals import Approvals
+from hermesops.app.services.operators import signers_of
+from hermesops.errors import HermesError, RefusedError
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Operation, OperationKind
-from hermesops.operations.kinds import ApprovedList
-from hermesops.registry import Registry
 from hermesops.settings import Environment
+from hermesops.store.operations.kinds import ApprovedList
+from hermesops.store.registry import Registry
 
 
 @dataclass(frozen=True)

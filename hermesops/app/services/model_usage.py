@@ -6,11 +6,11 @@ from datetime import date
 from enum import StrEnum
 
 from hermesops.model.instance import Instance
+from hermesops.model.model_usage import Usage
 from hermesops.model.plan import Plan
-from hermesops.registry import Registry
-from hermesops.registry.repositories.credentials.model_usage import Budget
-from hermesops.router.usage import Usage
 from hermesops.settings import ModelSettings
+from hermesops.store.registry import Registry
+from hermesops.store.registry.repositories.credentials.model_usage import Budget
 
 PER_DOLLAR = 1_000_000
 

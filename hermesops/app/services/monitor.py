@@ -5,16 +5,18 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
 
+from hermesops.agents.instances import refusals
+from hermesops.agents.instances.remote.both_ways import ask_both_ways
+from hermesops.agents.instances.remote.instance_client import InstanceClient
+from hermesops.agents.instances.requests.changes import InstanceRequests
 from hermesops.app.services.costs import costs_of
 from hermesops.app.services.fleet_health import fleet_health
 from hermesops.app.services.fleet_observation import list_machines
 from hermesops.app.services.rollout_requests import outdated
+from hermesops.automation.monitor.decide import Actions, Policy, Repairing, Replace
+from hermesops.automation.monitor.exposition import Series, series
+from hermesops.automation.monitor.ports import Figures
 from hermesops.errors import RefusedError
-from hermesops.instances import refusals
-from hermesops.instances.remote.both_ways import ask_both_ways
-from hermesops.instances.remote.instance_client import InstanceClient
-from hermesops.instances.requests.changes import InstanceRequests
-from hermesops.justavps import Client
 from hermesops.model.backup import newest_to_restore
 from hermesops.model.billing import BillingState
 from hermesops.model.fleet import ExpectedFleet
@@ -23,12 +25,10 @@ from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import MONITOR_SUBJECT, Lease, Operation, OperationKind, OperationStatus
 from hermesops.model.rollout import RolloutState
-from hermesops.monitor.decide import Actions, Policy, Repairing, Replace
-from hermesops.monitor.exposition import Series, series
-from hermesops.monitor.ports import Figures
-from hermesops.operations.runner import Operations
-from hermesops.registry import Registry
 from hermesops.settings import MonitoringSettings
+from hermesops.store.operations.runner import Operations
+from hermesops.store.registry import Registry
+from hermesops.vendor.justavps import Client
 
 REASON = "monitor: "
 """What the reasons of operations begin with that the monitor opens."""
@@ -74,7 +74,7 @@ def waits(provisions: Iterable[Operation]) -> Iterator[tuple[Operation, float]]:
 
 @dataclass(frozen=True)
 class MonitorRecords:
-    """``hermesops.monitor.ports.Records`` in the registry.
+    """``hermesops.automation.monitor.ports.Records`` in the registry.
 
     Attributes:
         provisions_s: See ``PROVISIONS_S``.
@@ -166,7 +166,7 @@ class MonitorRecords:
 
 @dataclass(frozen=True)
 class VendorMachines:
-    """``hermesops.monitor.ports.Machines`` at the vendor."""
+    """``hermesops.automation.monitor.ports.Machines`` at the vendor."""
 
     environment: str
     registry: Registry
@@ -190,7 +190,7 @@ class VendorMachines:
 
 @dataclass(frozen=True)
 class InstanceRepairs:
-    """``hermesops.monitor.ports.Repairs`` by the operations that commands open too."""
+    """``hermesops.automation.monitor.ports.Repairs`` by the operations that commands open too."""
 
     registry: Registry
     requests: InstanceRequests

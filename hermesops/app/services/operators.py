@@ -7,14 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hermesops.access.identity import operators
+from hermesops.access.identity.signatures import Signers
+from hermesops.base.private_file import read_secret
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.identity import operators
-from hermesops.identity.signatures import Signers
-from hermesops.private_file import read_secret
 from hermesops.settings import Environment
 
 if TYPE_CHECKING:
-    from hermesops.identity.oidc import KeySet, Pipelines
+    from hermesops.access.identity.oidc import KeySet, Pipelines
 
 _TOKEN_URL = "ACTIONS_ID_TOKEN_REQUEST_URL"  # noqa: S105 - a variable's name
 _TOKEN_BEARER = "ACTIONS_ID_TOKEN_REQUEST_TOKEN"  # noqa: S105 - as above
@@ -51,13 +51,13 @@ def who_acts(env: Environment) -> str:
 
 
 def _issued(env: Environment, url: str) -> str:
-    from hermesops.identity.oidc import issued_token  # noqa: PLC0415  only pipelines need it
+    from hermesops.access.identity.oidc import issued_token  # noqa: PLC0415  only pipelines need it
 
     return issued_token(url, env.variables.get(_TOKEN_BEARER, ""), env.settings.oidc.audience)
 
 
 def _pipelines(env: Environment) -> "Pipelines":
-    from hermesops.identity.oidc import Pipelines, published_keys  # noqa: PLC0415  only pipelines need it
+    from hermesops.access.identity.oidc import Pipelines, published_keys  # noqa: PLC0415  only pipelines need it
 
     settings = env.settings
     subjects = [pattern.strip() for pattern in settings.oidc.subjects.split(",") if pattern.strip()]
@@ -67,7 +67,7 @@ def _pipelines(env: Environment) -> "Pipelines":
 
 
 def _keys_in(file: Path) -> dict[str, Any]:
-    from hermesops.identity.oidc import keys_in  # noqa: PLC0415  as above
+    from hermesops.access.identity.oidc import keys_in  # noqa: PLC0415  as above
 
     try:
         return dict(keys_in(file.read_text()))

@@ -12,7 +12,17 @@ from typing import Protocol, assert_never
 
 import structlog
 
-from hermesops.billing.decide import (
+from hermesops.agents.instances.requests.changes import InstanceRequests
+from hermesops.agents.instances.requests.provision import ProvisionAdmission
+from hermesops.errors import HermesError
+from hermesops.model.billing import BillingEvent, BillingFact, BillingState, user_lease
+from hermesops.model.ids import UserId
+from hermesops.model.instance import Instance
+from hermesops.model.operation import LeaseHeldError, Operation, OperationKind, OperationStatus
+from hermesops.store.operations.kinds import KINDS
+from hermesops.store.registry import Registry
+from hermesops.store.registry.repositories.billing import Outcome
+from hermesops.users.billing.decide import (
     Agent,
     Bind,
     Decision,
@@ -28,17 +38,7 @@ from hermesops.billing.decide import (
     Wait,
     decide,
 )
-from hermesops.billing.subscription import owned_by, subscriptions_of
-from hermesops.errors import HermesError
-from hermesops.instances.requests.changes import InstanceRequests
-from hermesops.instances.requests.provision import ProvisionAdmission
-from hermesops.model.billing import BillingEvent, BillingFact, BillingState, user_lease
-from hermesops.model.ids import UserId
-from hermesops.model.instance import Instance
-from hermesops.model.operation import LeaseHeldError, Operation, OperationKind, OperationStatus
-from hermesops.operations.kinds import KINDS
-from hermesops.registry import Registry
-from hermesops.registry.repositories.billing import Outcome
+from hermesops.users.billing.subscription import owned_by, subscriptions_of
 
 _OURS = re.compile(r"billing sub_\w+: ")
 """What the reasons of operations begin with that are opened here."""

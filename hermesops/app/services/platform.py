@@ -8,24 +8,24 @@ from typing import Any, Protocol, TypeVar
 
 import httpx
 
-from hermesops import justavps
+from hermesops.agents.cells.changes.preview import SavedPreview, refuse_moved
+from hermesops.agents.cells.stack.state import machines_in
 from hermesops.app.services.platform_host import HostAddress, Part, PlatformHost
 from hermesops.app.services.platform_roles import RolesRecord
 from hermesops.app.services.saved_previews import SavedPreviews
-from hermesops.cells.changes.preview import SavedPreview, refuse_moved
-from hermesops.cells.stack.state import machines_in
-from hermesops.engine.interface import Engine
-from hermesops.engine.options import Progress
 from hermesops.errors import HermesError, Hint, RefusedError, UnavailableError
-from hermesops.image.machines import Reporter, started
+from hermesops.infra.engine.interface import Engine
+from hermesops.infra.engine.options import Progress
+from hermesops.infra.stacks.platform.local import LocalPlatformArgs, LocalPlatformProgram
+from hermesops.infra.stacks.platform.outputs import PlatformOutputs, platform_outputs
+from hermesops.infra.stacks.platform.spec import PROJECT
 from hermesops.localcloud.drivers.interface import PlatformService
 from hermesops.localcloud.world.files import WorldFiles, write_private
+from hermesops.machines.image.machines import Reporter, started
 from hermesops.model.ids import MachineId, MachineName, platform_machine_name
 from hermesops.model.image import PLATFORM_IMAGE
 from hermesops.model.stack import Preview, StackRef, UpResult
-from hermesops.stacks.platform.local import LocalPlatformArgs, LocalPlatformProgram
-from hermesops.stacks.platform.outputs import PlatformOutputs, platform_outputs
-from hermesops.stacks.platform.spec import PROJECT
+from hermesops.vendor import justavps
 
 T = TypeVar("T")
 

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
-from hermesops.aws_client import call
-from hermesops.bootstrap.account import AWS, Account
-from hermesops.bootstrap.runner import Bootstrap
-from hermesops.bootstrap.spec import BootstrapSpec, PipelineRole, bucket_of
-from hermesops.doctor.environment import Probe
-from hermesops.engine.embedded.state.bucket import parse_bucket
+from hermesops.automation.doctor.environment import Probe
+from hermesops.base.aws_client import call
 from hermesops.errors import Hint, RefusedError, UsageError
+from hermesops.infra.engine.embedded.state.bucket import parse_bucket
+from hermesops.platform.bootstrap.account import AWS, Account
+from hermesops.platform.bootstrap.runner import Bootstrap
+from hermesops.platform.bootstrap.spec import BootstrapSpec, PipelineRole, bucket_of
 from hermesops.settings import Environment
 
 

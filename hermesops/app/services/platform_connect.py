@@ -9,24 +9,24 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from hermesops.access.pki.authority import Authority
 from hermesops.app.services.host_certificates import client_pair, is_of_caller
 from hermesops.app.services.platform_control import DATABASE_USER, OPERATOR, STORE_KEYS
 from hermesops.app.services.platform_host import run_on_host
-from hermesops.channel import Channel
-from hermesops.engine.embedded.state.storage import Storage
+from hermesops.base.private_file import make_private_folder, replace_secret
 from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
+from hermesops.infra.engine.embedded.state.storage import Storage
+from hermesops.infra.stacks.platform.outputs import PlatformOutputs
 from hermesops.model.audit import ChainReport
 from hermesops.model.certificate import CallerName
-from hermesops.pki.authority import Authority
-from hermesops.private_file import make_private_folder, replace_secret
-from hermesops.registry import Registry
-from hermesops.registry.audit.anchor import Anchor
-from hermesops.registry.audit.entries import check_chain
-from hermesops.registry.database import Database
-from hermesops.registry.maintenance import transfer
-from hermesops.registry.schema import schema_version
 from hermesops.settings import Environment, value_of, variable_of
-from hermesops.stacks.platform.outputs import PlatformOutputs
+from hermesops.store.registry import Registry
+from hermesops.store.registry.audit.anchor import Anchor
+from hermesops.store.registry.audit.entries import check_chain
+from hermesops.store.registry.database import Database
+from hermesops.store.registry.maintenance import transfer
+from hermesops.store.registry.schema import schema_version
+from hermesops.vendor.channel import Channel
 
 UNITS = ("hermesops-worker.service", "hermesops-monitor.service", "hermesops-identity.service")
 """Of role ``hermes_platform_control``: they work with a registry that has this environment's rows, and no other."""

@@ -5,9 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from hermesops.app.services.platform_host import CertificatePairs, HostAddress
-from hermesops.image.control_bundle import ControlBundle
-from hermesops.secrets.catalog import (
+from hermesops.access.secrets.catalog import (
     API_KEY,
     AUTHORITY_KEY,
     BILLING_KEY,
@@ -16,9 +14,11 @@ from hermesops.secrets.catalog import (
     REGISTRY_KEY,
     ROUTER_KEY,
 )
-from hermesops.secrets.endpoint import Endpoint
+from hermesops.access.secrets.endpoint import Endpoint
+from hermesops.app.services.platform_host import CertificatePairs, HostAddress
+from hermesops.infra.stacks.platform.outputs import PlatformOutputs
+from hermesops.machines.image.control_bundle import ControlBundle
 from hermesops.settings import FIELDS, Environment, value_of
-from hermesops.stacks.platform.outputs import PlatformOutputs
 
 AUTHORITIES = "/etc/hermes-platform/tls/authorities.crt"
 """Where role ``hermes_platform_tls`` puts the authorities that certificates may be signed by."""

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import httpx
 
+from hermesops.access.pki.authority import Authority
 from hermesops.app.services.host_certificates import (
     certificate_names,
     client_pair,
@@ -17,16 +18,15 @@ from hermesops.app.services.host_certificates import (
     is_of_caller,
     server_pair,
 )
-from hermesops.channel import Channel, last_words
-from hermesops.converge import Converged, Converger, Host
-from hermesops.converge.results import REPEAT
+from hermesops.base.network.http import own_client
+from hermesops.base.waiting import Pending, cancel, until
 from hermesops.errors import Hint, PartlyDoneError, UnavailableError
-from hermesops.image.machines import Reporter
+from hermesops.machines.converge import Converged, Converger, Host
+from hermesops.machines.converge.results import REPEAT
+from hermesops.machines.image.machines import Reporter
 from hermesops.model.certificate import CallerName
 from hermesops.model.ids import MachineId
-from hermesops.network.http import own_client
-from hermesops.pki.authority import Authority
-from hermesops.waiting import Pending, cancel, until
+from hermesops.vendor.channel import Channel, last_words
 
 PLAYBOOK, GROUP = "platform", "platforms"
 

@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from hermesops.app.container_parts.registry import RestoredEpoch
 from hermesops.app.services.platform_connect import UNITS
 from hermesops.app.services.platform_host import run_on_host
-from hermesops.channel import Channel
 from hermesops.errors import UnavailableError
 from hermesops.model.audit import ChainReport
-from hermesops.node.untrusted.foreign_text import quoted
+from hermesops.vendor.channel import Channel
+from hermesops.wire.foreign_text import quoted
 
 LATEST = "latest"
 """The last change that reached the object store."""

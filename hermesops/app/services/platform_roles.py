@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hermesops.errors import HermesError
 from hermesops.localcloud.world.files import write_private
-from hermesops.node.untrusted.foreign_text import one_line
+from hermesops.wire.foreign_text import one_line
 
 _UNPREVIEWED = "its roles are not previewed"
 

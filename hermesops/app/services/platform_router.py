@@ -8,7 +8,7 @@ from pathlib import Path
 from hermesops.app.services.platform_host import CertificatePairs, HostAddress
 from hermesops.errors import RefusedError
 from hermesops.model.route import ROUTES
-from hermesops.router import build
+from hermesops.programs.model_router import build
 
 ROUTER = "hermesops-router"
 """Name in the certificate by which the router reaches the registry."""

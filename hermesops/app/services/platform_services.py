@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from hermesops.app.services.platform_host import run_on_host
 from hermesops.app.services.platform_state import HostState, ServiceState, observe_host
-from hermesops.channel import Channel
 from hermesops.errors import HermesError, Hint, PartlyDoneError, UnavailableError, UsageError
+from hermesops.vendor.channel import Channel
 
 _PREFIX = "hermes-platform-"
 _STABLE_S = 3

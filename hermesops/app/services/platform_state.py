@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from cryptography import x509
 
 from hermesops.app.services.platform_host import TLS
-from hermesops.channel import Channel
 from hermesops.errors import UnavailableError
-from hermesops.node.untrusted import strict_json
+from hermesops.vendor.channel import Channel
+from hermesops.wire import strict_json
 
 _ASK_S = 60.0
 _PACKAGES = ("postgresql-15", "pgbackrest", "redis-server", "nginx", "prometheus", "prometheus-alertmanager")

@@ -4,13 +4,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from hermesops.cells.scheduling import choose_cell
-from hermesops.cells.stack.stacks import CellStacks
-from hermesops.instances.remote.power_control import PowerControl
-from hermesops.justavps import Client, Machine
-from hermesops.justavps.errors import NotFoundError
-from hermesops.justavps.ordering import newest_named
-from hermesops.justavps.wire import MachineStatus
+from hermesops.agents.cells.scheduling import choose_cell
+from hermesops.agents.cells.stack.stacks import CellStacks
+from hermesops.agents.instances.remote.power_control import PowerControl
+from hermesops.agents.pool.claims import claim
+from hermesops.agents.pool.decide import PoolSizes, Target
+from hermesops.agents.pool.workflow import PoolFill
 from hermesops.model.cell import Cell, parse_cell
 from hermesops.model.health import NodeState
 from hermesops.model.ids import CellName, ImageId, MachineId, MachineName
@@ -25,14 +24,15 @@ from hermesops.model.unassigned_machine import (
     pool_subject,
 )
 from hermesops.model.user import User
-from hermesops.operations.kinds import PoolFillIntent
-from hermesops.operations.lease import LeaseKeeper
-from hermesops.operations.runner import QUEUED
-from hermesops.pool.claims import claim
-from hermesops.pool.decide import PoolSizes, Target
-from hermesops.pool.workflow import PoolFill
-from hermesops.registry import Registry
 from hermesops.settings import Settings
+from hermesops.store.operations.kinds import PoolFillIntent
+from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.operations.runner import QUEUED
+from hermesops.store.registry import Registry
+from hermesops.vendor.justavps import Client, Machine
+from hermesops.vendor.justavps.errors import NotFoundError
+from hermesops.vendor.justavps.ordering import newest_named
+from hermesops.vendor.justavps.wire import MachineStatus
 
 _SHORTLY_S = 20.0
 """Seconds to wait for a claim of a machine that a pool is about to delete."""

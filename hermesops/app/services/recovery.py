@@ -7,26 +7,26 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 
+from hermesops.agents.backup.recovery_records import StoredRecords
+from hermesops.agents.cells.stack.state import PROJECT, machines_in
+from hermesops.agents.drift.fleet_snapshot import Rented
+from hermesops.agents.drift.machine_identity import Forgotten, read_identity
+from hermesops.agents.drift.orphans import Holder, Recover, adoption, chosen, doubt_of, refuse_removal, rivals_of
+from hermesops.agents.drift.rebuild import Rebuild, Records, plan_rebuild
+from hermesops.agents.instances.remote import node_commands
 from hermesops.app.container_parts.registry import RegistryPlace
-from hermesops.backup.recovery_records import StoredRecords
-from hermesops.cells.stack.state import PROJECT, machines_in
-from hermesops.channel import ToolboxChannel
-from hermesops.drift.fleet_snapshot import Rented
-from hermesops.drift.machine_identity import Forgotten, read_identity
-from hermesops.drift.orphans import Holder, Recover, adoption, chosen, doubt_of, refuse_removal, rivals_of
-from hermesops.drift.rebuild import Rebuild, Records, plan_rebuild
-from hermesops.engine.interface import Engine
+from hermesops.base.fan_out import Limits, fan_out
 from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError, UsageError, problem_of
-from hermesops.fan_out import Limits, fan_out
-from hermesops.image.machines import is_build_machine
-from hermesops.instances.remote import node_commands
-from hermesops.justavps import Client, Machine
+from hermesops.infra.engine.interface import Engine
+from hermesops.machines.image.machines import is_build_machine
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, UserId, instance_subject, is_machine_name
 from hermesops.model.recovery import Recovered
 from hermesops.model.route import ModelToken, read_token
-from hermesops.operations.lease import LeaseKeeper
-from hermesops.registry import Registry
-from hermesops.registry.maintenance.restore import set_aside
+from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.registry import Registry
+from hermesops.store.registry.maintenance.restore import set_aside
+from hermesops.vendor.channel import ToolboxChannel
+from hermesops.vendor.justavps import Client, Machine
 
 _AT_ONCE, _SLOW_S, _LONGEST_S = 16, 10.0, 120.0
 """Machines that are asked at once, and the seconds for which one holds up others and for which it is asked."""

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from hermesops.app.container_parts.registry import RegistryPlace
 from hermesops.errors import BrokenInvariantError, HermesError
-from hermesops.image.machines import is_build_machine
-from hermesops.justavps import Client
-from hermesops.justavps.wire import Machine, MachineStatus
+from hermesops.machines.image.machines import is_build_machine
 from hermesops.model.ids import is_machine_name
-from hermesops.registry.maintenance.backup import BY_HAND, Copy, CopyContent, content_of, taken_at
+from hermesops.store.registry.maintenance.backup import BY_HAND, Copy, CopyContent, content_of, taken_at
+from hermesops.vendor.justavps import Client
+from hermesops.vendor.justavps.wire import Machine, MachineStatus
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,12 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hermesops.access.pki.callers import Callers
+from hermesops.access.pki.server import Bounds, MutualTlsListener
+from hermesops.agents.relay.service import Relay
 from hermesops.app.services.certificates import CertificateAuthority
-from hermesops.justavps.proxy import ProxyClient
-from hermesops.pki.callers import Callers
-from hermesops.pki.server import Bounds, MutualTlsListener
-from hermesops.registry import Registry
-from hermesops.relay.service import Relay
+from hermesops.store.registry import Registry
+from hermesops.vendor.justavps.proxy import ProxyClient
 
 _AT_ONCE, _PER_HOST = 400, 300
 _WHOLE_S = 3700.0

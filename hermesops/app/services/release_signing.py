@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from hermesops.access.identity.signatures import Signers, as_file, check, fresh_key
+from hermesops.access.secrets.catalog import RELEASE_KEY
+from hermesops.access.secrets.store import Secrets
 from hermesops.errors import Hint, RefusedError
-from hermesops.identity.signatures import Signers, as_file, check, fresh_key
-from hermesops.node.release.documents.signers import NAMESPACES
-from hermesops.release.ports import Store
-from hermesops.release.trust import StoreMemory, Trust
-from hermesops.secrets.catalog import RELEASE_KEY
-from hermesops.secrets.store import Secrets
+from hermesops.machines.release.ports import Store
+from hermesops.machines.release.trust import StoreMemory, Trust
 from hermesops.settings import Environment
+from hermesops.wire.documents.signers import NAMESPACES
 
 
 def trust_of(env: Environment, store: Store) -> Trust:

@@ -10,22 +10,22 @@ from pathlib import Path
 import yaml
 from packaging.requirements import Requirement
 
-from hermesops import assets, blocking
 from hermesops.app.services.release_signing import ReleaseKey
+from hermesops.base import assets, blocking
 from hermesops.errors import RefusedError, UsageError
-from hermesops.image import agent_files
-from hermesops.image.definition import AgentPins
-from hermesops.image.download import Pip
+from hermesops.machines.image import agent_files
+from hermesops.machines.image.definition import AgentPins
+from hermesops.machines.image.download import Pip
+from hermesops.machines.release import OF_IMAGE, Releases
+from hermesops.machines.release.builder.build import Builder, BuildRequest, Built, Rebuilder
+from hermesops.machines.release.builder.parts import Parts, Unit
 from hermesops.model.release import ReleaseId, release_subject
 from hermesops.model.unknown_name import unknown_name
-from hermesops.node.build import zipapp
-from hermesops.node.release.documents.lock import Lock
-from hermesops.node.release.documents.revocations import Revocations
-from hermesops.operations.lease import LeaseKeeper
-from hermesops.registry import Registry
-from hermesops.release import OF_IMAGE, Releases
-from hermesops.release.builder.build import Builder, BuildRequest, Built, Rebuilder
-from hermesops.release.builder.parts import Parts, Unit
+from hermesops.programs.node.build import zipapp
+from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.registry import Registry
+from hermesops.wire.documents.lock import Lock
+from hermesops.wire.documents.revocations import Revocations
 
 _SUBJECT = "releases"
 _ROLE = "hermes_gateway"

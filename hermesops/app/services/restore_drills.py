@@ -5,23 +5,23 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
+from hermesops.agents.backup.schedule import drill_is_due, drill_of
+from hermesops.agents.cells.stack.stacks import CellStacks
+from hermesops.agents.instances.remote.power_control import PowerControl
+from hermesops.agents.instances.requests.placement import MachinePlacement, refuse_unsold
+from hermesops.agents.instances.workflows.restore_drill import Drill
 from hermesops.app.services.backups import Backups
 from hermesops.app.services.change_guard import Guards
 from hermesops.app.services.pools import Pools
-from hermesops.backup.schedule import drill_is_due, drill_of
-from hermesops.cells.stack.stacks import CellStacks
 from hermesops.errors import Hint, RefusedError
-from hermesops.instances.remote.power_control import PowerControl
-from hermesops.instances.requests.placement import MachinePlacement, refuse_unsold
-from hermesops.instances.workflows.restore_drill import Drill
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease, LeaseHeldError, Operation, OperationKind
 from hermesops.model.unassigned_machine import MachineRole, drill_subject, machine_subject
-from hermesops.operations.kinds import DrillIntent
-from hermesops.operations.lease import LeaseKeeper
-from hermesops.operations.runner import QUEUED
-from hermesops.registry import Registry
 from hermesops.settings import Settings
+from hermesops.store.operations.kinds import DrillIntent
+from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.operations.runner import QUEUED
+from hermesops.store.registry import Registry
 
 
 @dataclass(frozen=True)

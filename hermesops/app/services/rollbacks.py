@@ -5,21 +5,21 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
 
+from hermesops.agents.instances.remote.releases import ReleaseClient
+from hermesops.agents.instances.rollback import find_machine, roll_back_release
 from hermesops.app.adapters.rollout_in_place import machine_of
-from hermesops.channel import ToolboxChannel
 from hermesops.errors import Hint
-from hermesops.instances.remote.releases import ReleaseClient
-from hermesops.instances.rollback import find_machine, roll_back_release
-from hermesops.justavps import Client
+from hermesops.machines.release import Releases
+from hermesops.machines.release.releases import HandedOut
 from hermesops.model.ids import MachineId, instance_subject
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease, LeaseHeldError
 from hermesops.model.release import ReleaseId
 from hermesops.model.slot import RollbackResult
-from hermesops.operations.lease import LeaseKeeper
-from hermesops.registry import Registry
-from hermesops.release import Releases
-from hermesops.release.releases import HandedOut
+from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.registry import Registry
+from hermesops.vendor.channel import ToolboxChannel
+from hermesops.vendor.justavps import Client
 
 
 @dataclass(frozen=True)

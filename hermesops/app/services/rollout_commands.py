@@ -9,26 +9,26 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import inf
 
-from hermesops import waiting
+from hermesops.access.identity.approval import Asked, digest_of, refuse_other
+from hermesops.access.identity.operators import proved_identity
+from hermesops.agents.rollout import commands
+from hermesops.agents.rollout.commands import OperatorCommand, Transition
+from hermesops.agents.rollout.events import RolloutStarted, to_row
+from hermesops.agents.rollout.ports import ApprovalState, Records
 from hermesops.app.adapters.rollout_store import records_of
 from hermesops.app.services.approvals import Approvals
+from hermesops.base import waiting
+from hermesops.base.waiting import cancel
 from hermesops.errors import RefusedError, UnavailableError, UsageError
-from hermesops.identity.approval import Asked, digest_of, refuse_other
-from hermesops.identity.operators import proved_identity
 from hermesops.model.rollout import Rollout, RolloutId
-from hermesops.operations.db_thread import in_db_thread
-from hermesops.operations.runner import Operations
-from hermesops.registry import Registry
-from hermesops.registry.repositories.rollouts.targets import to_json
-from hermesops.rollout import commands
-from hermesops.rollout.commands import OperatorCommand, Transition
-from hermesops.rollout.events import RolloutStarted, to_row
-from hermesops.rollout.ports import ApprovalState, Records
 from hermesops.settings import Environment
-from hermesops.waiting import cancel
+from hermesops.store.operations.db_thread import in_db_thread
+from hermesops.store.operations.runner import Operations
+from hermesops.store.registry import Registry
+from hermesops.store.registry.repositories.rollouts.targets import to_json
 
 Decide = Callable[[Records, OperatorCommand], Transition]
-"""Calls one of ``hermesops.rollout.commands``."""
+"""Calls one of ``hermesops.agents.rollout.commands``."""
 
 Show = Callable[[Records], None]
 """Shows a rollout."""

@@ -3,23 +3,23 @@
 import re
 from dataclasses import dataclass
 
+from hermesops.agents.rollout.plan import backlog
+from hermesops.agents.rollout.plan.admission import refuse_raised, refuse_spec
+from hermesops.agents.rollout.plan.backlog import OutdatedInstance
+from hermesops.agents.rollout.plan.preview import RolloutPreview, preview
+from hermesops.agents.rollout.plan.requests import RolloutRequest, find_overlapping, find_same, running_targets
+from hermesops.agents.rollout.plan.windows import closed_at
 from hermesops.app.adapters.rollout_store import fleet_of, refuse_unknown, start_of
 from hermesops.errors import Hint, RefusedError, UsageError
+from hermesops.machines.release import Releases
 from hermesops.model.image import PLATFORM_IMAGE
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, Target
 from hermesops.model.rollout_spec import Action, Spec
 from hermesops.model.unknown_name import unknown_name
-from hermesops.node import protocol
-from hermesops.registry import Registry
-from hermesops.release import Releases
-from hermesops.rollout.plan import backlog
-from hermesops.rollout.plan.admission import refuse_raised, refuse_spec
-from hermesops.rollout.plan.backlog import OutdatedInstance
-from hermesops.rollout.plan.preview import RolloutPreview, preview
-from hermesops.rollout.plan.requests import RolloutRequest, find_overlapping, find_same, running_targets
-from hermesops.rollout.plan.windows import closed_at
 from hermesops.settings import Settings
+from hermesops.store.registry import Registry
+from hermesops.wire import protocol
 
 _ROTATION = re.compile(r"tokens-[0-9]{8}T[0-9]{6}")
 

@@ -6,37 +6,37 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-from hermesops import waiting
+from hermesops.agents.health.prometheus import PlatformPrometheus, Prometheus
+from hermesops.agents.instances.remote.power_control import PowerControl
+from hermesops.agents.instances.remote.releases import ReleaseClient
+from hermesops.agents.rollout.events import Recorded, RolloutStarted, to_row
+from hermesops.agents.rollout.gates.hooks import AllowedHooks, ask_hook
+from hermesops.agents.rollout.plan.admission import refuse_spec
+from hermesops.agents.rollout.plan.batches import batches_of
+from hermesops.agents.rollout.plan.requests import RolloutRequest, continued
+from hermesops.agents.rollout.ports import Machines
+from hermesops.agents.rollout.runner import Runner
+from hermesops.agents.rollout.webhooks import WebHook
 from hermesops.app.adapters.rollout_alerts import RolloutAlerts
 from hermesops.app.adapters.rollout_health import RolloutHealth
 from hermesops.app.adapters.rollout_store import RolloutRows, start_of
 from hermesops.app.container_parts.narration import warn
 from hermesops.app.services.rollout_commands import check_approval
 from hermesops.app.services.rollout_requests import RolloutRequests
+from hermesops.base import waiting
+from hermesops.base.fan_out import Limits, fan_out
 from hermesops.errors import HermesError
-from hermesops.fan_out import Limits, fan_out
-from hermesops.health.prometheus import PlatformPrometheus, Prometheus
-from hermesops.instances.remote.power_control import PowerControl
-from hermesops.instances.remote.releases import ReleaseClient
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, RolloutId, RolloutState, Target
 from hermesops.model.rollout_spec import Action
-from hermesops.operations.db_thread import in_db_thread
-from hermesops.operations.kinds import RolloutIntent
-from hermesops.operations.runner import Operations
-from hermesops.registry import Registry
-from hermesops.rollout.events import Recorded, RolloutStarted, to_row
-from hermesops.rollout.gates.hooks import AllowedHooks, ask_hook
-from hermesops.rollout.plan.admission import refuse_spec
-from hermesops.rollout.plan.batches import batches_of
-from hermesops.rollout.plan.requests import RolloutRequest, continued
-from hermesops.rollout.ports import Machines
-from hermesops.rollout.runner import Runner
-from hermesops.rollout.webhooks import WebHook
+from hermesops.observability.telemetry.client import MonitoringClient
 from hermesops.settings import Environment
-from hermesops.telemetry.client import MonitoringClient
+from hermesops.store.operations.db_thread import in_db_thread
+from hermesops.store.operations.kinds import RolloutIntent
+from hermesops.store.operations.runner import Operations
+from hermesops.store.registry import Registry
 
 _ID_BYTES = 3
 """Of a rollout's id, which people type: one of sixteen million, and the database refuses one that is taken."""

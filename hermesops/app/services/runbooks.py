@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from hermesops.child_environment import BUCKET, GO, PACKAGES, PULUMI, SSH_AGENT
+from hermesops.base.child_environment import BUCKET, GO, PACKAGES, PULUMI, SSH_AGENT
 from hermesops.errors import Hint, UsageError
 from hermesops.model.ids import instance_subject
 from hermesops.settings import is_secret
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hermesops.model.instance import Instance
-    from hermesops.registry import Registry
-    from hermesops.runbook.document import Runbook
+    from hermesops.observability.runbook.document import Runbook
     from hermesops.settings import Environment
+    from hermesops.store.registry import Registry
 
 _OF_INSTANCE = frozenset({"USER", "INSTANCE", "PLAN", "CELL", "OPERATION"})
 

@@ -9,10 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import hermesops
+from hermesops.agents.cells.changes.guard import Cost
+from hermesops.agents.cells.changes.preview import (
+    FILE,
+    ChangePreview,
+    SavedPreview,
+    refuse_stale,
+    saved,
+    saved_platform,
+)
 from hermesops.app.services.approvals import Approvals, asked_by_preview
 from hermesops.app.services.operators import signers_of
-from hermesops.cells.changes.guard import Cost
-from hermesops.cells.changes.preview import FILE, ChangePreview, SavedPreview, refuse_stale, saved, saved_platform
 from hermesops.errors import Hint, RefusedError
 from hermesops.model.stack import Change, Preview
 from hermesops.settings import Environment

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
+from hermesops.access.secrets.catalog import REGISTRY_KEY, SecretSpec
+from hermesops.access.secrets.keyring.key_ring import parse_ring
+from hermesops.access.secrets.keyring.ring import Ring
+from hermesops.access.secrets.keyring.rotation import KeyRotation
+from hermesops.access.secrets.store import Secrets
 from hermesops.app.container_parts.registry import RegistryPlace
 from hermesops.errors import Hint, RefusedError, UsageError
-from hermesops.keyring.key_ring import parse_ring
-from hermesops.keyring.ring import Ring
-from hermesops.keyring.rotation import KeyRotation
-from hermesops.operations.lease import LeaseKeeper
-from hermesops.registry import Registry
-from hermesops.secrets.catalog import REGISTRY_KEY, SecretSpec
-from hermesops.secrets.store import Secrets
+from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.registry import Registry
 
 _SUBJECT = "registry/key"
 _FOREIGN_COPIES = timedelta(days=90)

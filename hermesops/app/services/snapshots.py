@@ -3,21 +3,21 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hermesops import waiting
+from hermesops.agents.instances.remote.power_control import PowerControl
+from hermesops.agents.instances.requests.opening import OperationOpener
+from hermesops.agents.instances.workflows.snapshot import Snapshot
+from hermesops.base import waiting
 from hermesops.errors import UnavailableError, UnknownOutcomeError
-from hermesops.instances.remote.power_control import PowerControl
-from hermesops.instances.requests.opening import OperationOpener
-from hermesops.instances.workflows.snapshot import Snapshot
-from hermesops.justavps import Client
-from hermesops.justavps.wire import Image, ImageStatus
 from hermesops.model.ids import InstanceId, MachineId, instance_subject
 from hermesops.model.image import owner_of, snapshot_name
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease, Operation
 from hermesops.model.unknown_name import find_by_id
-from hermesops.operations.kinds import SnapshotIntent, instance_of
-from hermesops.operations.lease import LeaseKeeper
-from hermesops.registry import Registry
+from hermesops.store.operations.kinds import SnapshotIntent, instance_of
+from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.registry import Registry
+from hermesops.vendor.justavps import Client
+from hermesops.vendor.justavps.wire import Image, ImageStatus
 
 _SAVED_S = 3600.0
 """Saving was seen to take tens of minutes at the vendor."""

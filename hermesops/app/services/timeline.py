@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from hermesops.drift.changes import Happening, alert_changes, counted_restarts, timeline
+from hermesops.agents.drift.changes import Happening, alert_changes, counted_restarts, timeline
+from hermesops.agents.health.samples import HealthSample
 from hermesops.errors import HermesError, UnavailableError
-from hermesops.health.samples import HealthSample
 from hermesops.model.ids import instance_subject
-from hermesops.telemetry.figures import matching
-from hermesops.telemetry.metrics import Metrics
+from hermesops.observability.telemetry.figures import matching
+from hermesops.observability.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hermesops.model.instance import Instance
-    from hermesops.registry import Registry
-    from hermesops.telemetry.client import MonitoringClient
+    from hermesops.observability.telemetry.client import MonitoringClient
+    from hermesops.store.registry import Registry
 
 _RESTARTS = "max by (instance_id) (hermes_gateway_restarts_total{$of})"
 _LONGEST = timedelta(days=7)

@@ -5,23 +5,23 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 
-from hermesops.channel.agent import AgentApi
+from hermesops.access.proxy_tokens.renewal import Due, TokenRenewal, due_of, machines_in_use, renew_each
+from hermesops.agents.instances import refusals
+from hermesops.agents.instances.eligibility import refuse_stopped
+from hermesops.agents.instances.remote.power_control import PowerControl
+from hermesops.base.fan_out import Limits, problems
 from hermesops.errors import Hint, RefusedError, UnavailableError, problem_of
-from hermesops.fan_out import Limits, problems
-from hermesops.instances import refusals
-from hermesops.instances.eligibility import refuse_stopped
-from hermesops.instances.remote.power_control import PowerControl
-from hermesops.justavps import Client
 from hermesops.model.ids import MachineId, instance_subject
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.model.route import PresentToken
 from hermesops.model.token import LONGEST_ADDRESS, PLATFORM, PURPOSES, KeptToken, purpose_of
 from hermesops.model.unknown_name import unknown_name
-from hermesops.operations.lease import LeaseKeeper
-from hermesops.proxy_tokens.renewal import Due, TokenRenewal, due_of, machines_in_use, renew_each
-from hermesops.registry import Registry
-from hermesops.registry.repositories.credentials.model_usage import Budget
+from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.registry import Registry
+from hermesops.store.registry.repositories.credentials.model_usage import Budget
+from hermesops.vendor.channel.agent import AgentApi
+from hermesops.vendor.justavps import Client
 
 _HANDOVERS = Limits(at_once=8, slow_after_s=30.0, within_s=240.0)
 """Each is an upload, a command of hermes-node, and a throw-away turn of the agent, by which it reads the token."""

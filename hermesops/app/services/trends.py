@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 from hermesops.errors import HermesError
 from hermesops.model.ids import InstanceId
-from hermesops.telemetry.client import MonitoringClient
-from hermesops.telemetry.figures import TRENDS, Figure, trend
-from hermesops.telemetry.metrics import Metrics
+from hermesops.observability.telemetry.client import MonitoringClient
+from hermesops.observability.telemetry.figures import TRENDS, Figure, trend
+from hermesops.observability.telemetry.metrics import Metrics
 
 SPAN = timedelta(hours=1)
 STEP_S = 120.0

@@ -10,8 +10,8 @@ from hermesops.app.container_parts.registry import RegistryPlace
 from hermesops.app.services.platform_connect import is_connected, take_back
 from hermesops.errors import HermesError, Hint, PartlyDoneError, RefusedError, UnavailableError
 from hermesops.localcloud.world.local_world import World
-from hermesops.registry.transactions.purge import Fleet
 from hermesops.settings import Environment
+from hermesops.store.registry.transactions.purge import Fleet
 
 _WHY = "the local world was purged"
 _PURGE = Hint(("local", "down", "--purge"))

@@ -15,15 +15,15 @@ from hermesops.errors import Hint, UsageError
 from hermesops.model.alert import Severity
 
 if TYPE_CHECKING:
-    from hermesops.alerts.check import Checked
+    from hermesops.observability.alerts.check import Checked
 
 app = Noun(no_args_is_help=True)
 
 
 def _begins(incomplete: str) -> list[str]:
     """Names of alerts that hermesops ships rules for."""
-    from hermesops import assets
-    from hermesops.alerts.rules import alert_rules
+    from hermesops.base import assets
+    from hermesops.observability.alerts.rules import alert_rules
 
     files = sorted((assets.folder("roles") / "hermes_platform_monitoring/files/rules").glob("*.yml"))
     named = (rule.name for file in files for rule in alert_rules(file.read_text(encoding="utf-8"), file.name))
@@ -128,10 +128,10 @@ def check(files: Files = None) -> int:
     Rules and queries also go through promtool, and Alertmanager's configuration through amtool, where these are
     installed. Exits with 2 if something is wrong.
     """
-    from hermesops import assets
-    from hermesops.alerts import rules
-    from hermesops.alerts.check import Checker, shipped
-    from hermesops.runbook.document import names
+    from hermesops.base import assets
+    from hermesops.observability.alerts import rules
+    from hermesops.observability.alerts.check import Checker, shipped
+    from hermesops.observability.runbook.document import names
 
     role, runbooks = assets.folder("roles") / "hermes_platform_monitoring", assets.folder("runbooks")
     ours = shipped(role, runbooks)
@@ -143,7 +143,7 @@ def check(files: Files = None) -> int:
 
 def _runbook_problem(path: Path) -> str:
     from hermesops.errors import UsageError
-    from hermesops.runbook.document import parse
+    from hermesops.observability.runbook.document import parse
 
     try:
         parse(path.stem, path.read_text(encoding="utf-8"), str(path))

@@ -12,8 +12,8 @@ from hermesops.cli.options.files import read_saved, write_saved
 from hermesops.cli.views import shapes
 
 if TYPE_CHECKING:
+    from hermesops.access.identity.approval import Asked
     from hermesops.app.container import Container
-    from hermesops.identity.approval import Asked
 
 app = Noun(no_args_is_help=True)
 
@@ -29,8 +29,8 @@ def sign(
     yes: Yes = False,
 ) -> None:
     """Review a saved preview or a list of agents, and approve it with your key; never your own."""
+    from hermesops.access.identity.mass_change import FILE
     from hermesops.app.services.approvals import asked_by_preview
-    from hermesops.identity.mass_change import FILE
 
     composed, text = context.compose(), read_saved(preview)
     if FILE.is_kind_of(text):
@@ -51,7 +51,7 @@ def sign(
 
 
 def _sign_list(composed: "Container", text: str, listed: Path, save: Path, *, yes: bool) -> None:
-    from hermesops.identity.mass_change import asked_by
+    from hermesops.access.identity.mass_change import asked_by
 
     change, signer = composed.mass_changes.open(text)
     asked = asked_by(change, signer)

@@ -38,7 +38,7 @@ def verify(
     ] = None,
 ) -> None:
     """Verify that no entry was edited, removed, moved or recomputed."""
-    from hermesops.registry.audit.anchor import Anchor
+    from hermesops.store.registry.audit.anchor import Anchor
 
     composed = context.compose()
     held = Anchor(anchor) if anchor else composed.registry_place.anchor

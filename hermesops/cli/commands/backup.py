@@ -102,7 +102,7 @@ def restore(
     """
     if onto_new_machine and damaged:
         raise UsageError("--damaged is about the machine it is on; --onto-new-machine takes another one")
-    from hermesops.instances.refusals import operation_unfinished
+    from hermesops.agents.instances.refusals import operation_unfinished
     from hermesops.model.backup import newest_to_restore
 
     composed, instance = find_instance(user)

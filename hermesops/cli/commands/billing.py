@@ -38,7 +38,7 @@ def apply(
     if not signature:
         raise UsageError("say how Stripe signed it", hint=Hint(("billing", "apply", source, "--signature", "HEADER")))
     from hermesops.cli.options.files import read_bytes
-    from hermesops.registry.repositories.billing import MOST_BYTES
+    from hermesops.store.registry.repositories.billing import MOST_BYTES
 
     body = read_bytes(source, most=MOST_BYTES)
 
@@ -57,7 +57,7 @@ def _work_off() -> None:
         from dataclasses import replace
         from functools import partial
 
-        from hermesops.jobs.runner import do_now
+        from hermesops.automation.jobs.runner import do_now
 
         job = replace(session.jobs.named("billing"), do=partial(session.jobs.bill, everybody=True))
         return (await do_now(job, composed.registry)).done

@@ -18,7 +18,7 @@ app = Noun(no_args_is_help=True)
 @app.command("list")
 def list_(where: Where = "") -> None:
     """List cells from the registry; no state is read."""
-    from hermesops.cells.selection import filter_cells
+    from hermesops.agents.cells.selection import filter_cells
 
     composed = context.compose()
     size = composed.env.settings.cell_size
@@ -34,7 +34,7 @@ def show(
     exit_code: ExitCode = False,
 ) -> int:
     """Show a cell: what it takes, how full it is, its machines, who works on it, what it waits for."""
-    from hermesops.cells.status import view
+    from hermesops.agents.cells.status import view
 
     composed = context.compose()
     seen = view(composed.registry, parse_cell(cell))

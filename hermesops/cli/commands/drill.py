@@ -16,8 +16,8 @@ from hermesops.errors import HermesError, Hint, RefusedError
 if TYPE_CHECKING:
     from hermesops.app import Container
     from hermesops.model.instance import Instance
-    from hermesops.runbook.drill import Drilled
-    from hermesops.runbook.faults import Action, Fault
+    from hermesops.observability.runbook.drill import Drilled
+    from hermesops.observability.runbook.faults import Action, Fault
 
 _RUN = "run"
 
@@ -35,7 +35,7 @@ app = Noun(no_args_is_help=True, cls=_Drills)
 
 
 def _begins(incomplete: str) -> list[str]:
-    from hermesops.runbook.faults import FAULTS
+    from hermesops.observability.runbook.faults import FAULTS
 
     return [one.name for one in FAULTS if one.is_drilled and one.name.startswith(incomplete)]
 
@@ -47,7 +47,7 @@ def list_() -> None:
     One that is not drilled is about more than one machine; tests bring it about.
     """
     from hermesops.app.services import drills
-    from hermesops.runbook.faults import FAULTS
+    from hermesops.observability.runbook.faults import FAULTS
 
     registry = context.compose().registry
     rows: list[dict[str, object]] = []
@@ -83,7 +83,7 @@ def run(
     same command.
     """
     from hermesops.app.services import drills
-    from hermesops.runbook import faults
+    from hermesops.observability.runbook import faults
 
     fault = faults.fault(name)
     if not fault.is_drilled:
@@ -149,11 +149,11 @@ def restore(
 
 def _break_and_mend(composed: "Container", fault: "Fault", instance: "Instance") -> "Drilled":
     from hermesops.app.services import drills, runbooks
+    from hermesops.base.waiting import pause_blocking
     from hermesops.cli.options.runbook import execute, folder, show
-    from hermesops.runbook import drill
-    from hermesops.runbook.document import load
-    from hermesops.runbook.faults import AtVendor, ByCommand, OnMachine
-    from hermesops.waiting import pause_blocking
+    from hermesops.observability.runbook import drill
+    from hermesops.observability.runbook.document import load
+    from hermesops.observability.runbook.faults import AtVendor, ByCommand, OnMachine
 
     user, why = instance.title, ("--reason", f"drill {fault.name}")
 

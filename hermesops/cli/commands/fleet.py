@@ -74,7 +74,7 @@ class _Status:
     def read(cls, composed: "Container", selector: "Selector", chosen: "Collection[Condition]") -> "_Status":
         from hermesops.app.services.fleet_health import fleet_health, narrowed, selected
         from hermesops.model.backup import RPO
-        from hermesops.operations.holder import is_gone
+        from hermesops.store.operations.holder import is_gone
 
         backups, health = composed.registry.backups, fleet_health(composed.registry)
         crowded = backups.list_low_on_disk({plan: gb * GB for plan, gb in composed.env.settings.data_gb.items()})
@@ -178,8 +178,8 @@ def outdated(
     detach: Detach = False,
 ) -> int:
     """List instances that a rollout could not reach, or that came after it, with the release that they shall get."""
+    from hermesops.agents.rollout.plan.backlog import requests_for
     from hermesops.app.services import rollout_requests
-    from hermesops.rollout.plan.backlog import requests_for
 
     composed = context.compose()
     found = rollout_requests.outdated(composed.registry)
@@ -331,7 +331,7 @@ def top(
     """
     from hermesops.app.services.fleet_health import fleet_selector
     from hermesops.app.services.fleet_top import fleet_top
-    from hermesops.telemetry.figures import TOP, Figure
+    from hermesops.observability.telemetry.figures import TOP, Figure
 
     figure = values.one_of(Figure, by, "--by")
     if figure not in TOP:
@@ -374,7 +374,7 @@ def drift(
 
     Changes nothing. Leaves out what an operation is working on.
     """
-    from hermesops.drift.compare import FIELDS
+    from hermesops.agents.drift.compare import FIELDS
     from hermesops.model.selector import Selector
 
     selector = Selector.parse(where, fields=FIELDS)

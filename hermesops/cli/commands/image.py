@@ -11,7 +11,7 @@ from hermesops.cli.views import shapes
 
 if TYPE_CHECKING:
     from hermesops.app.container_parts.runtime import Runtime
-    from hermesops.image.build import Built
+    from hermesops.machines.image.build import Built
 
 app = Noun(no_args_is_help=True)
 

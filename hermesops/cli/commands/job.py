@@ -15,7 +15,7 @@ from hermesops.model.operation import JobRun, job_subject
 
 if TYPE_CHECKING:
     from hermesops.app.container_parts.runtime import Runtime
-    from hermesops.jobs.runner import Job, Report
+    from hermesops.automation.jobs.runner import Job, Report
 
 app = Noun(no_args_is_help=True)
 
@@ -53,7 +53,7 @@ def run(
     composed = context.compose()
 
     async def work(session: "Runtime") -> "Report":
-        from hermesops.jobs.runner import do_now
+        from hermesops.automation.jobs.runner import do_now
 
         return await do_now(session.jobs.named(name), composed.registry)
 
@@ -76,7 +76,7 @@ def shape(
 
     ``due`` is what is pending, ``leases`` has holders by subject, ``is_chosen`` says whether workers run the job.
     """
-    from hermesops.jobs.runner import may_begin_at
+    from hermesops.automation.jobs.runner import may_begin_at
 
     holder = leases.get(job_subject(one.name))
     earliest = may_begin_at(last, one.rest)

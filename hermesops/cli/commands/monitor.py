@@ -12,7 +12,7 @@ from hermesops.errors import Hint, UsageError
 
 if TYPE_CHECKING:
     from hermesops.app.container_parts.runtime import Runtime
-    from hermesops.monitor.runner import Monitor, Pass
+    from hermesops.automation.monitor.runner import Monitor, Pass
 
 
 def monitor(
@@ -69,7 +69,7 @@ def _check() -> None:
 
 
 def _shape(last: "Pass") -> dict[str, object]:
-    from hermesops.monitor.decide import Continue
+    from hermesops.automation.monitor.decide import Continue
 
     return {
         "leads": True,
@@ -88,7 +88,7 @@ def _shape(last: "Pass") -> dict[str, object]:
 
 
 def _lines(made: "Monitor") -> list[str]:
-    from hermesops.monitor.decide import Continue
+    from hermesops.automation.monitor.decide import Continue
 
     if made.last is None:
         leader = made.tally.follows

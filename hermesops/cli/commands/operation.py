@@ -65,7 +65,7 @@ def abandon(
     yes: Yes = False,
 ) -> None:
     """Abandon an operation that no process works on; says what is left behind."""
-    from hermesops.operations import runner as abandoning
+    from hermesops.store.operations import runner as abandoning
 
     composed = context.compose()
     row = composed.registry.operations.get(operation_id)
@@ -78,7 +78,7 @@ def abandon(
 
 
 def _hint(row: "Operation", lease: "Lease | None") -> Hint:
-    from hermesops.operations.runner import abandon_note
+    from hermesops.store.operations.runner import abandon_note
 
     if row.status.has_ended:
         return Hint() if row.status == "done" else abandon_note(row).next

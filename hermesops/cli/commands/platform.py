@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from hermesops.app.services.platform_restore import Restored
     from hermesops.app.services.platform_services import ServiceLog
     from hermesops.app.services.platform_state import HostState, ServiceState
-    from hermesops.bootstrap.decide import Step
-    from hermesops.bootstrap.runner import Bootstrap, Preview
-    from hermesops.stacks.platform.outputs import PlatformOutputs
+    from hermesops.infra.stacks.platform.outputs import PlatformOutputs
+    from hermesops.platform.bootstrap.decide import Step
+    from hermesops.platform.bootstrap.runner import Bootstrap, Preview
 
 app = Noun(no_args_is_help=True)
 
@@ -381,7 +381,7 @@ def _report(made: "Bootstrap", seen: "Preview", done: "Sequence[Step]") -> None:
 
 
 def _names(made: "Bootstrap") -> dict[str, str]:
-    from hermesops.bootstrap.spec import PipelineRole
+    from hermesops.platform.bootstrap.spec import PipelineRole
 
     spec = made.spec
     return {

@@ -12,8 +12,8 @@ from hermesops.cli.views import shapes
 from hermesops.errors import Hint, PartlyDoneError, UsageError
 
 if TYPE_CHECKING:
+    from hermesops.agents.instances.requests.bulk import ProvisionResult
     from hermesops.app.container_parts.runtime import Runtime
-    from hermesops.instances.requests.bulk import ProvisionResult
     from hermesops.model.instance import Instance
     from hermesops.model.operation import Operation
 
@@ -51,7 +51,7 @@ def provision(
 
 
 def _one(user: str, plan: str, region: str, *, no_wait: bool) -> None:
-    from hermesops.instances.requests.provision import parse_plan
+    from hermesops.agents.instances.requests.provision import parse_plan
     from hermesops.model.user import parse_user
 
     bought = parse_plan(plan)
@@ -68,7 +68,7 @@ def _one(user: str, plan: str, region: str, *, no_wait: bool) -> None:
 
 
 def _many(source: str, plan: str, region: str, *, no_wait: bool) -> int:
-    from hermesops.instances.requests.bulk import parse_requests
+    from hermesops.agents.instances.requests.bulk import parse_requests
 
     requests = parse_requests(read(source), plan=plan, region=region)
     composed = context.compose()

@@ -14,7 +14,7 @@ from hermesops.cli.views import release as release_view
 from hermesops.errors import Hint, RefusedError, UsageError
 
 if TYPE_CHECKING:
-    from hermesops.node.release.documents.lock import Lock, Managed
+    from hermesops.wire.documents.lock import Lock, Managed
 
 app = Noun(no_args_is_help=True)
 signers = Noun(no_args_is_help=True)
@@ -90,7 +90,7 @@ def show(
     against: Annotated[str, typer.Option(help="What differs from this release to the shown one.")] = "",
 ) -> None:
     """Show what is in a release, or how it differs from another."""
-    from hermesops.release.diff import compare
+    from hermesops.machines.release.diff import compare
 
     releases = context.compose().releases
     shown = releases.find(release)
@@ -207,8 +207,8 @@ def restore_signers(reason: Why, yes: Yes = False) -> None:
 
 
 def _lock_in(file: Path) -> "Lock":
-    from hermesops.node.errors import NodeError
-    from hermesops.node.release.documents.lock import Lock
+    from hermesops.wire.documents.lock import Lock
+    from hermesops.wire.errors import NodeError
 
     try:
         return Lock.from_json(file.read_bytes())
@@ -221,8 +221,8 @@ def _lock_in(file: Path) -> "Lock":
 def _managed(source: str) -> "Managed":
     import json
 
-    from hermesops.node.errors import NodeError
-    from hermesops.node.release.documents.lock import Managed, managed_from
+    from hermesops.wire.documents.lock import Managed, managed_from
+    from hermesops.wire.errors import NodeError
 
     if not source:
         return Managed()

@@ -77,8 +77,8 @@ def rollback(
 
 
 def _everybody(composed: "Container", to: str, *, why: str, yes: bool, detach: bool) -> int:
+    from hermesops.agents.rollout.plan.requests import RolloutRequest
     from hermesops.model.rollout_spec import Action
-    from hermesops.rollout.plan.requests import RolloutRequest
 
     release = composed.rollout_requests.check_release(to)
     agree(

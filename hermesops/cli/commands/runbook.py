@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
     from hermesops.app import Container
     from hermesops.model.instance import Instance
-    from hermesops.runbook.document import Runbook, Step
-    from hermesops.runbook.run import RunbookRun
+    from hermesops.observability.runbook.document import Runbook, Step
+    from hermesops.observability.runbook.run import RunbookRun
 
 app = Noun(no_args_is_help=True)
 
 
 def _begins(incomplete: str) -> list[str]:
-    from hermesops.runbook.document import names
+    from hermesops.observability.runbook.document import names
 
     return [name for name in names(folder()) if name.startswith(incomplete)]
 
@@ -44,7 +44,7 @@ Name = Annotated[str, typer.Argument(help="Of runbook list, or of an alert.", au
 @app.command("list")
 def list_() -> None:
     """List runbooks, with the alerts that lead to each; one without steps is to be followed by hand."""
-    from hermesops.runbook.document import load, names
+    from hermesops.observability.runbook.document import load, names
 
     found = (load(folder(), name) for name in names(folder()))
     rows = [
@@ -56,7 +56,7 @@ def list_() -> None:
 @app.command()
 def show(name: Name) -> None:
     """Show a runbook: what it is about, how to tell, what to do and what not."""
-    from hermesops.runbook.document import load
+    from hermesops.observability.runbook.document import load
 
     runbook = load(folder(), name)
     shown = {
@@ -86,8 +86,8 @@ def run(
     are told before anything is changed. A transcript goes into the audit.
     """
     from hermesops.app.services import runbooks
-    from hermesops.runbook.document import load
-    from hermesops.runbook.run import RunbookRun
+    from hermesops.observability.runbook.document import load
+    from hermesops.observability.runbook.run import RunbookRun
 
     runbook = load(folder(), name)
     first = runbook.begin_at(begin)
@@ -166,7 +166,7 @@ def _note(composed: "Container", made: "RunbookRun", runbook: "Runbook", instanc
 
 def _ask(step: "Step", *, yes: bool, picked: str) -> bool | None:
     """Whether a step may run; ``None`` where nobody is there to answer."""
-    from hermesops.runbook.document import Kind
+    from hermesops.observability.runbook.document import Kind
 
     spared = f"step {step.name} did not run"
     if yes and (step.kind is Kind.CHANGE or step.name == picked):
@@ -196,7 +196,7 @@ def _shape(step: "Step") -> dict[str, object]:
 
 def _unfilled(runbook: "Runbook") -> dict[str, str]:
     """Words in capitals that nothing stands for now, with what would."""
-    from hermesops.runbook.document import VALUES
+    from hermesops.observability.runbook.document import VALUES
 
     return {name: f"{VALUES[name]}; there is none now" for name in sorted(runbook.values)}
 

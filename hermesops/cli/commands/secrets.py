@@ -34,7 +34,7 @@ def set_(
     yes: Yes = False,
 ) -> None:
     """Store a secret; it is read from a file or standard input, never from an argument."""
-    from hermesops.secrets.catalog import needed
+    from hermesops.access.secrets.catalog import needed
 
     which, composed = needed(name), context.compose()
     if composed.secrets.held(which).is_there:
@@ -57,7 +57,7 @@ def rotate(
     ] = False,
 ) -> int:
     """Rotate a secret; where only a person can, print the steps (exit 7). After a kill, run it again."""
-    from hermesops.secrets.catalog import REGISTRY_KEY, needed
+    from hermesops.access.secrets.catalog import REGISTRY_KEY, needed
 
     which, composed = needed(name), context.compose()
     if which != REGISTRY_KEY:
@@ -87,7 +87,7 @@ def rotate(
 @app.command()
 def check(names: Annotated[list[str] | None, typer.Argument(help="Only these.", show_default=False)] = None) -> int:
     """Use each secret for something harmless: is it there, may only we read it, does it open what it should."""
-    from hermesops.secrets.catalog import needed
+    from hermesops.access.secrets.catalog import needed
 
     for name in names or ():
         needed(name)

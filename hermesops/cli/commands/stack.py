@@ -244,7 +244,7 @@ def baseline(
 
     It reads settings and the registry's rows, no state and no vendor. Main's pipeline makes one for pull requests.
     """
-    from hermesops.stacks.baseline import to_text
+    from hermesops.infra.stacks.baseline import to_text
 
     made = context.compose().baselines.take()
     if save is None:
@@ -264,7 +264,7 @@ def compare(
     It says what it cannot know, such as drift: `stack preview` shows that before anything is applied.
     """
     from hermesops.cli.views import baselines
-    from hermesops.stacks.baseline import LARGEST, of_text
+    from hermesops.infra.stacks.baseline import LARGEST, of_text
 
     composed = context.compose()
     text = read_bytes(str(file), most=LARGEST)
@@ -283,7 +283,7 @@ def outputs(cell: Named) -> None:
 
 
 def _take_in(cell: CellName, machines: list[str], reason: str) -> None:
-    from hermesops.cells.stack.state_repair import import_machines, parse_imports
+    from hermesops.agents.cells.stack.state_repair import import_machines, parse_imports
 
     composed = context.compose()
     wanted = parse_imports(machines, composed.env.name)

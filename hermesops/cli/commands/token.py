@@ -81,9 +81,9 @@ def rotate(
     `pause`, `resume`, `abort` and `explain` are for this rollout too. Exit 8: a gate halted it; tokens not yet replaced
     are good until they run out.
     """
+    from hermesops.agents.rollout.plan.requests import RolloutRequest
     from hermesops.cli.commands.rollout import follow
     from hermesops.model.rollout_spec import Action
-    from hermesops.rollout.plan.requests import RolloutRequest
 
     request = RolloutRequest("", where, everybody, spec, Action.TOKENS, reason or "tokens are rotated")
     return follow.start(request, queue=queue, detach=detach)

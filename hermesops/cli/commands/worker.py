@@ -13,7 +13,7 @@ from hermesops.errors import CHANGES_REMAIN
 
 if TYPE_CHECKING:
     from hermesops.app.container_parts.runtime import Runtime
-    from hermesops.operations.worker import Tally
+    from hermesops.store.operations.worker import Tally
 
 
 def worker(

@@ -9,9 +9,9 @@ import typer
 from hermesops.errors import Hint, UsageError
 
 if TYPE_CHECKING:
+    from hermesops.agents.cells.changes.guard import Overrides
     from hermesops.app import Container
     from hermesops.app.services.cells import ChosenCells
-    from hermesops.cells.changes.guard import Overrides
 
 Cells = Annotated[list[str] | None, typer.Argument(help="Names of cells.", show_default=False)]
 Stacks = Annotated[
@@ -71,7 +71,7 @@ def parse_overrides(destroy: list[str] | None, share: str, budget: str) -> "Over
     Raises:
         UsageError: A share or a budget is not one.
     """
-    from hermesops.cells.changes.guard import Overrides
+    from hermesops.agents.cells.changes.guard import Overrides
     from hermesops.model.ids import MachineName
 
     return Overrides(

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from hermesops.app.container_parts.runtime import Runtime
     from hermesops.model.instance import Instance
     from hermesops.model.operation import Operation
-    from hermesops.operations.kinds import ApprovedList
-    from hermesops.operations.runner import Operations
+    from hermesops.store.operations.kinds import ApprovedList
+    from hermesops.store.operations.runner import Operations
 
     Begin = Callable[[Runtime], Awaitable[Operation]]
 
@@ -68,7 +68,7 @@ def approved_list(listed: Path | None, approved_by: Path | None) -> "ApprovedLis
         return None
     if listed is None or approved_by is None:
         raise UsageError("--from LIST and --approved-by APPROVAL go together")
-    from hermesops.operations.kinds import ApprovedList
+    from hermesops.store.operations.kinds import ApprovedList
 
     return ApprovedList(read_saved(listed), read_saved(approved_by))
 
@@ -124,7 +124,7 @@ async def begun(session: "Runtime", begin: "Begin", wait_s: float) -> "Operation
     Raises:
         LeaseHeldError: One still does after ``wait_s``.
     """
-    from hermesops import waiting
+    from hermesops.base import waiting
     from hermesops.model.operation import LeaseHeldError
 
     ends, told = time.monotonic() + wait_s, ""

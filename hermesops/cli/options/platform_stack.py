@@ -14,10 +14,10 @@ from hermesops.model.cell import PLATFORM
 from hermesops.model.image import PLATFORM_IMAGE
 
 if TYPE_CHECKING:
+    from hermesops.agents.cells.changes.preview import SavedPreview
     from hermesops.app.container_parts.platform import PlatformParts
     from hermesops.app.services.platform import PlatformStack
     from hermesops.app.services.platform_roles import RolesState
-    from hermesops.cells.changes.preview import SavedPreview
     from hermesops.model.stack import Change
 
 T = TypeVar("T")

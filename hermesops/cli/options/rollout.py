@@ -102,10 +102,10 @@ def spec_of(
     Raises:
         UsageError: A value cannot be read, or no rollout can go so.
     """
+    from hermesops.agents.rollout.gates.hooks import parse_hook
+    from hermesops.agents.rollout.plan.admission import refuse_spec
     from hermesops.cli.context import environment
     from hermesops.model.rollout_spec import DrillPolicy, Gates, HaltRollback, HealthGate, Spec
-    from hermesops.rollout.gates.hooks import parse_hook
-    from hermesops.rollout.plan.admission import refuse_spec
 
     usual = Spec()
     health = HealthGate(vitals=_vitals(vitals)) if vitals else usual.gates.health
@@ -159,7 +159,7 @@ def other_gates(spec: "Spec", *, vitals: str, early_failures: int, **rates: floa
     """
     from dataclasses import replace
 
-    from hermesops.rollout.plan.admission import refuse_spec
+    from hermesops.agents.rollout.plan.admission import refuse_spec
 
     failures = spec.gates.failures
     chosen: dict[str, Any] = {name: value for name, value in rates.items() if value >= 0}

@@ -8,12 +8,12 @@ from hermesops.cli.console import is_json, write
 
 if TYPE_CHECKING:
     from hermesops.app import Container
-    from hermesops.runbook.command import Ended
+    from hermesops.observability.runbook.command import Ended
 
 
 def folder() -> Path:
     """Where runbooks are."""
-    from hermesops import assets
+    from hermesops.base import assets
 
     return assets.folder("runbooks")
 
@@ -27,8 +27,8 @@ def show(text: str) -> None:
 def execute(composed: "Container", words: tuple[str, ...], *, shown: bool = True) -> "Ended":
     """Run a command of hermesops in the chosen environment; one that changes something shows its output, if wanted."""
     from hermesops.app.services import runbooks
-    from hermesops.runbook.command import run_command
-    from hermesops.runbook.reading import is_reading
+    from hermesops.observability.runbook.command import run_command
+    from hermesops.observability.runbook.reading import is_reading
 
     def unseen(_: str) -> None:
         """Leave it to the caller, who has all of it at its end."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hermesops.cli.views.shapes import timestamp
 from hermesops.errors import Hint
 from hermesops.model.alert import ACKNOWLEDGED, INSTANCE
-from hermesops.node.untrusted.foreign_text import one_line
+from hermesops.wire.foreign_text import one_line
 
 if TYPE_CHECKING:
     from hermesops.app.services.alerts import OpenAlert

@@ -7,10 +7,10 @@ from hermesops.cli.views.shapes import timestamp
 from hermesops.model.instance import InstanceStatus
 
 if TYPE_CHECKING:
-    from hermesops.justavps.wire import Image
     from hermesops.model.backup import Backup
     from hermesops.model.instance import Instance
     from hermesops.model.state import State
+    from hermesops.vendor.justavps.wire import Image
 
 
 def backup(row: "Backup", user: str) -> dict[str, object]:

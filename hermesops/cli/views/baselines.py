@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 from hermesops.cli.console import is_json, result, table_lines
 from hermesops.cli.views import shapes
 from hermesops.errors import CHANGES_REMAIN
-from hermesops.node.untrusted.foreign_text import one_line
+from hermesops.wire.foreign_text import one_line
 
 if TYPE_CHECKING:
     from hermesops.app.services.baselines import StackDifferences
-    from hermesops.stacks.baseline import Baseline
-    from hermesops.stacks.registered import Difference
+    from hermesops.infra.stacks.baseline import Baseline
+    from hermesops.infra.stacks.registered import Difference
 
 _LONGEST = 60
 """Characters of a value that people see; programs get all of it."""
@@ -25,7 +25,7 @@ def report(before: "Baseline", compared: "Sequence[StackDifferences]", *, remain
     Returns:
         The exit code: 7 for changes with ``remaining``, else 0.
     """
-    from hermesops.stacks.baseline import CANNOT_KNOW
+    from hermesops.infra.stacks.baseline import CANNOT_KNOW
 
     changes = [_shape(one.stack, change) for one in compared for change in one.differences]
     made_at = shapes.timestamp(before.made_at)

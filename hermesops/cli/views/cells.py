@@ -12,9 +12,9 @@ from hermesops.model.plan import Plan
 from hermesops.model.stack import Change, ChangeKind
 
 if TYPE_CHECKING:
-    from hermesops.cells.bulk import CellRun
-    from hermesops.cells.changes.guard import Cost
-    from hermesops.cells.status import CellView
+    from hermesops.agents.cells.bulk import CellRun
+    from hermesops.agents.cells.changes.guard import Cost
+    from hermesops.agents.cells.status import CellView
     from hermesops.model.fleet import Ordered
     from hermesops.model.unassigned_machine import UnassignedMachine
 
@@ -97,7 +97,7 @@ def report(kind: str, runs: "Sequence[CellRun]", *, remaining: bool = False, cos
     Raises:
         HermesError: It is about one cell, and that failed.
     """
-    from hermesops.cells.bulk import failure_of
+    from hermesops.agents.cells.bulk import failure_of
 
     failure = failure_of(runs)
     if failure and len(runs) == 1:

@@ -14,19 +14,19 @@ from hermesops.model.fleet import CellTally, LowOnDisk
 from hermesops.model.health import Condition
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.plan import GB
-from hermesops.node.untrusted.foreign_text import one_line, quoted, unbroken
+from hermesops.wire.foreign_text import one_line, quoted, unbroken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hermesops.agents.drift.changes import Happening
+    from hermesops.agents.drift.finding import Finding
+    from hermesops.agents.drift.rebuild import Rebuild
     from hermesops.app.services.costs import Costs
     from hermesops.app.services.fleet_health import FleetHealth, JudgedInstance
     from hermesops.app.services.fleet_top import Top
     from hermesops.app.services.model_usage import UsageSum
-    from hermesops.converge import Converged
-    from hermesops.drift.changes import Happening
-    from hermesops.drift.finding import Finding
-    from hermesops.drift.rebuild import Rebuild
+    from hermesops.machines.converge import Converged
     from hermesops.model.backup import Loss
     from hermesops.model.fleet import RecordedInstance
     from hermesops.model.instance import Instance
@@ -169,7 +169,7 @@ def at_once_lines(health: "FleetHealth", silent_share: float) -> list[str]:
     silent, down = (counts.get(condition, 0) for condition in (Condition.SILENT, Condition.DOWN))
     if not silent and not down:
         return []
-    from hermesops.monitor.decide import most_silent
+    from hermesops.automation.monitor.decide import most_silent
 
     most, lines = most_silent(silent_share, sum(counts.values())), list[str]()
     if silent > most:
@@ -187,7 +187,7 @@ TOP_COLUMNS = ("user", "cell", "plan", "memory", "restarts", "errors", "turn", "
 
 def top_rows(top: "Top") -> list[dict[str, object]]:
     """The worst or busiest instances: bytes, counts of the last hour, seconds, share of the disk; ``null`` unknown."""
-    from hermesops.telemetry.figures import TOP
+    from hermesops.observability.telemetry.figures import TOP
 
     return [
         {
@@ -203,7 +203,7 @@ def top_rows(top: "Top") -> list[dict[str, object]]:
 
 def top_table(top: "Top") -> list[dict[str, object]]:
     """The same for people."""
-    from hermesops.telemetry.figures import TOP, text
+    from hermesops.observability.telemetry.figures import TOP, text
 
     return [
         {**row, **{figure.value: text(figure, one.figures.get(figure)) for figure in TOP}}

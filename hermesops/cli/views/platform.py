@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from hermesops.app.services.platform_connect import SettingChange
     from hermesops.app.services.platform_services import ServiceLog
     from hermesops.app.services.platform_state import HostState, ServiceState
-    from hermesops.stacks.platform.outputs import PlatformOutputs
+    from hermesops.infra.stacks.platform.outputs import PlatformOutputs
 
 
 NONE_DOWN = "no service is down"

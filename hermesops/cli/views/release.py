@@ -7,10 +7,10 @@ from hermesops.cli.views import shapes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hermesops.node.release.documents.lock import Lock
-    from hermesops.node.release.documents.revocations import Revocations
-    from hermesops.release import Kept
-    from hermesops.release.diff import Difference
+    from hermesops.machines.release import Kept
+    from hermesops.machines.release.diff import Difference
+    from hermesops.wire.documents.lock import Lock
+    from hermesops.wire.documents.revocations import Revocations
 
 
 def kept(one: "Kept") -> dict[str, object]:
@@ -85,7 +85,7 @@ def revocations(one: "Revocations") -> dict[str, object]:
 
 
 def _packages(one: "Lock", python: str) -> dict[str, str]:
-    from hermesops.release.requirements import pin_of
+    from hermesops.machines.release.requirements import pin_of
 
     pins = sorted((pin_of(wheel) for wheel in one.pythons[python].wheels), key=lambda pin: pin.name)
     return {pin.name: pin.version for pin in pins}

@@ -11,17 +11,17 @@ from hermesops.cli.console import advice
 from hermesops.errors import Hint
 
 if TYPE_CHECKING:
-    from hermesops.cells.bill import Bill
-    from hermesops.instances.observation import Observation
-    from hermesops.instances.requests.bulk import ProvisionResult
-    from hermesops.instances.suspension import Suspension
+    from hermesops.access.secrets.store import SecretState
+    from hermesops.agents.cells.bill import Bill
+    from hermesops.agents.instances.observation import Observation
+    from hermesops.agents.instances.requests.bulk import ProvisionResult
+    from hermesops.agents.instances.suspension import Suspension
     from hermesops.model.certificate import Caller, Certificate
     from hermesops.model.check import Check
     from hermesops.model.health import Judgement
     from hermesops.model.instance import Instance
     from hermesops.model.operation import Operation
     from hermesops.model.stack import Change, StateVersion
-    from hermesops.secrets.store import SecretState
 
 
 def timestamp(when: datetime | None) -> str | None:

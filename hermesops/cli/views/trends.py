@@ -7,7 +7,7 @@ from hermesops.cli.views.shapes import timestamp
 
 if TYPE_CHECKING:
     from hermesops.app.services.trends import Trends
-    from hermesops.telemetry.figures import Figure
+    from hermesops.observability.telemetry.figures import Figure
 
 _TITLES = {"up": "agent up", "memory": "memory", "turn": "turn", "errors": "errors"}
 
@@ -39,6 +39,6 @@ def lines(trends: "Trends") -> list[str]:
 
 
 def _line(figure: "Figure", values: tuple[float | None, ...]) -> str:
-    from hermesops.telemetry.figures import sparkline, text
+    from hermesops.observability.telemetry.figures import sparkline, text
 
     return f"  {_TITLES[figure]:<11}  {sparkline(values)}  {text(figure, values[-1])}"

@@ -6,10 +6,10 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from hermesops.base.waiting import pause_blocking
 from hermesops.cli import console
 from hermesops.errors import HermesError, UsageError
-from hermesops.node.untrusted.foreign_text import unbroken
-from hermesops.waiting import pause_blocking
+from hermesops.wire.foreign_text import unbroken
 
 if TYPE_CHECKING:
     from rich.live import Live

@@ -19,6 +19,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from hermesops.base.waiting import pause
 from hermesops.localcloud.api import wire
 from hermesops.localcloud.api.keys import new_key_pair
 from hermesops.localcloud.api.problem import (
@@ -50,7 +51,6 @@ from hermesops.localcloud.store.rows import (
     Wanted,
     now,
 )
-from hermesops.waiting import pause
 
 _EVENTS_EVERY_S = 0.05
 _PING_EVERY_S = 15.0

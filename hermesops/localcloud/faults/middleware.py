@@ -11,13 +11,13 @@ from typing import Any, TypedDict
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from hermesops.base.waiting import pause
 from hermesops.localcloud.api.problem import Problem, locked, unauthorised
 from hermesops.localcloud.faults.kinds import FaultKind
 from hermesops.localcloud.faults.rules import Faults
 from hermesops.localcloud.proxy.vendor_proxy import target_of
 from hermesops.localcloud.server.listener import hang_up
 from hermesops.localcloud.store.rows import FaultRow
-from hermesops.waiting import pause
 
 _ACCEPTED = 202
 _TITLES = {502: "Bad gateway", 503: "Service unavailable", 504: "Gateway time-out", 524: "A timeout occurred"}

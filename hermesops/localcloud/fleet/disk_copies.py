@@ -5,6 +5,7 @@ from uuid import uuid4
 
 import structlog
 
+from hermesops.base.waiting import pause
 from hermesops.errors import HermesError
 from hermesops.localcloud.drivers.interface import Driver
 from hermesops.localcloud.faults.kinds import FaultKind
@@ -14,7 +15,6 @@ from hermesops.localcloud.server.background import Background
 from hermesops.localcloud.store.database import Store
 from hermesops.localcloud.store.rows import BackupRow, BackupStatus, ImageRow, ImageStatus, MachineRow, now
 from hermesops.model.ids import ImageId, MachineId
-from hermesops.waiting import pause
 
 _KEPT_BACKUPS = 7
 

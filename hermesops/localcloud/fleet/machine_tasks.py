@@ -11,6 +11,7 @@ from ipaddress import IPv4Address
 
 import structlog
 
+from hermesops.base.waiting import pause
 from hermesops.errors import HermesError, RefusedError
 from hermesops.localcloud.drivers.interface import Capacity, Driver, MachinePower
 from hermesops.localcloud.fleet.steps import Step, next_step, plan_of, size_of
@@ -19,7 +20,6 @@ from hermesops.localcloud.store.database import Store
 from hermesops.localcloud.store.rows import BackupRow, MachineRow, MachineStatus, Wanted, now
 from hermesops.localcloud.webhooks import Webhooks
 from hermesops.model.ids import ImageId, MachineId
-from hermesops.waiting import pause
 
 _BOOT_POLL_S = 0.05
 _LATE_POLL_S = 1.0

@@ -17,19 +17,19 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from hermesops.base.network.http import client
+from hermesops.base.waiting import pause
 from hermesops.errors import HermesError
 from hermesops.localcloud.model_router import scripted_model
 from hermesops.localcloud.model_router.scripted_model import Answer, answer_to
 from hermesops.localcloud.store.database import Store
 from hermesops.localcloud.store.rows import ModelRequestRow, now
 from hermesops.model.ids import InstanceId
+from hermesops.model.model_usage import Usage
 from hermesops.model.route import ROUTES
-from hermesops.network.http import client
-from hermesops.router.admission import Admission, Refused, bad_request, parsed, unknown_model
-from hermesops.router.books import Books
-from hermesops.router.gate import models
-from hermesops.router.usage import Usage
-from hermesops.waiting import pause
+from hermesops.programs.model_router.admission import Admission, Refused, bad_request, parsed, unknown_model
+from hermesops.programs.model_router.books import Books
+from hermesops.programs.model_router.gate import models
 
 _KEPT = 10_000
 

@@ -13,7 +13,7 @@ from typing import Any
 import httpcore
 from uvicorn.server import ServerState
 
-from hermesops.waiting import pause
+from hermesops.base.waiting import pause
 
 LARGEST_HEAD = 64 * 1024
 """Bytes of a request's or an answer's head; browsers keep 4 KiB in a cookie and servers take 8 to 32 KiB."""

@@ -97,7 +97,7 @@ class ControlClient:
     ) -> Any:  # noqa: ANN401 - JSON
         import httpx  # noqa: PLC0415 - slow to load; a question about a world that is down ends before this
 
-        from hermesops.network.http import own_client  # noqa: PLC0415 - as above
+        from hermesops.base.network.http import own_client  # noqa: PLC0415 - as above
 
         try:
             key = self._api_key_file.read_text().strip()

@@ -12,10 +12,10 @@ import uvicorn
 from starlette.types import ASGIApp, Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from hermesops.base.waiting import pause
 from hermesops.errors import UnavailableError
 from hermesops.localcloud.proxy.upgrade import LARGEST_HEAD, Serve, protocol_for
 from hermesops.localcloud.store.database import Store
-from hermesops.waiting import pause
 
 _BACKLOG = 1024
 _KEEP_ALIVE_S = 30

@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from hermesops.disk import is_refusal, not_written
+from hermesops.base.disk import is_refusal, not_written
+from hermesops.base.private_file import make_private_folder
+from hermesops.base.waiting import Pending, until
 from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError, UnavailableError, UsageError
-from hermesops.private_file import make_private_folder
-from hermesops.waiting import Pending, until
 
 NARRATION = "» "
 """Begins the lines of the log that are narration for people who wait for the server."""

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hermesops.base.private_file import make_private_folder
 from hermesops.errors import BrokenInvariantError, Hint
-from hermesops.private_file import make_private_folder
 
 
 class WorldFiles:

@@ -16,10 +16,10 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
-from hermesops import child_environment
+from hermesops.base import child_environment
+from hermesops.base.waiting import pause
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.localcloud.server.process import try_lock
-from hermesops.waiting import pause
 
 LOKI = "github.com/grafana/loki/v3/cmd/loki"
 """Grafana Loki; its module is ``images/tools/loki``."""

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hermesops.base.waiting import Pending, WaitExpiredError, until
 from hermesops.errors import BrokenInvariantError, HermesError, Hint, PartlyDoneError, UnavailableError
 from hermesops.localcloud.drivers.interface import MODEL_PORT, Driver
 from hermesops.localcloud.faults.rules import FaultOrder
@@ -23,12 +24,11 @@ from hermesops.localcloud.store.rows import ImageRow, MachineRow, MachineStatus
 from hermesops.localcloud.world.driver_choice import DriverChoice
 from hermesops.localcloud.world.files import WorldFiles, read_object
 from hermesops.model.ids import MachineId
-from hermesops.waiting import Pending, WaitExpiredError, until
 
 if TYPE_CHECKING:
     from hermesops.localcloud.model_router.router import Upstream
     from hermesops.localcloud.world.platform_socket import Service
-    from hermesops.router.books import Ledger
+    from hermesops.programs.model_router.books import Ledger
 
 UP_TIMEOUT_S = 1800.0
 """A first start builds the base from Debian's packages, which takes as long as the mirror does."""

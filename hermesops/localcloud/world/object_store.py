@@ -13,14 +13,14 @@ from pathlib import Path
 import httpx
 import structlog
 
+from hermesops.base.network.http import own_client
+from hermesops.base.private_file import make_private_folder
+from hermesops.base.waiting import Pending, pause, until
 from hermesops.errors import HermesError, RefusedError
 from hermesops.localcloud.server.background import run_child
 from hermesops.localcloud.server.listener import listen_again, port_of
 from hermesops.localcloud.store.database import Store
 from hermesops.localcloud.world.files import WorldFiles, write_private
-from hermesops.network.http import own_client
-from hermesops.private_file import make_private_folder
-from hermesops.waiting import Pending, pause, until
 
 REGION = "us-east-1"
 """The region that versitygw's IAM signs with; a local store has no other."""

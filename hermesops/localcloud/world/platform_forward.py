@@ -16,6 +16,7 @@ from pathlib import Path
 
 import structlog
 
+from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError
 from hermesops.localcloud.drivers.interface import (
     PLATFORM_SERVICES,
@@ -27,7 +28,6 @@ from hermesops.localcloud.drivers.interface import (
 from hermesops.localcloud.server.listener import listen_again, port_of
 from hermesops.localcloud.store.database import Store
 from hermesops.model.ids import MachineId
-from hermesops.waiting import cancel, pause
 
 _LOOPBACK = IPv4Address("127.0.0.1")
 _PIECE = 1 << 16

@@ -13,10 +13,10 @@ from ipaddress import IPv4Address
 
 import structlog
 
+from hermesops.base.waiting import pause
 from hermesops.localcloud.server.background import run_child
 from hermesops.localcloud.server.listener import listen_again, port_of
 from hermesops.localcloud.store.database import Store
-from hermesops.waiting import pause
 
 _AGAIN_AFTER_S = 1.0
 

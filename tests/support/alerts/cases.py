@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from hermesops.ingest.heartbeats import PREFIX
+from hermesops.programs.ingest.heartbeats import PREFIX
 from tests.support.alerts.promtool import Case, Kind, Labels
 
 EVERY_S = 15

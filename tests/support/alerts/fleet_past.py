@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 
-from hermesops.ingest.heartbeats import PREFIX
+from hermesops.programs.ingest.heartbeats import PREFIX
 from tests.support.real.prometheus import Series
 
 END = datetime(2026, 1, 15, 14, tzinfo=UTC).timestamp()

@@ -17,8 +17,8 @@ from typing import Any
 
 import yaml
 
-from hermesops import assets
-from hermesops.alerts.rules import AlertRule, alert_rules
+from hermesops.base import assets
+from hermesops.observability.alerts.rules import AlertRule, alert_rules
 
 RULES = assets.folder("roles") / "hermes_platform_monitoring" / "files" / "rules"
 

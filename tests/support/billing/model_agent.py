@@ -3,8 +3,8 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from hermesops.billing.decide import Agent, Bind, Decision, Provision, Resize, Resume, Suspend, Terminate
 from hermesops.model.instance import InstanceStatus
+from hermesops.users.billing.decide import Agent, Bind, Decision, Provision, Resize, Resume, Suspend, Terminate
 
 
 def after(agent: Agent | None, decision: Decision) -> Agent | None:

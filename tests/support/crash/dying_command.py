@@ -54,10 +54,10 @@ class SharedDeath(Death):
 
 def make_mortal(death: Death) -> None:
     """Make every write of this process a step."""
-    from hermesops.engine.embedded.state.bucket import BucketStorage  # noqa: PLC0415 - what is not used is not loaded
-    from hermesops.engine.embedded.state.storage import FolderStorage  # noqa: PLC0415 - as above
-    from hermesops.justavps.transport import Transport  # noqa: PLC0415 - as above
-    from hermesops.registry.database import Database  # noqa: PLC0415 - as above
+    from hermesops.infra.engine.embedded.state.bucket import BucketStorage  # noqa: PLC0415 - what is not used is not loaded
+    from hermesops.infra.engine.embedded.state.storage import FolderStorage  # noqa: PLC0415 - as above
+    from hermesops.store.registry.database import Database  # noqa: PLC0415 - as above
+    from hermesops.vendor.justavps.transport import Transport  # noqa: PLC0415 - as above
 
     for place in (FolderStorage, BucketStorage):
         for name in ("write", "keep", "delete"):
@@ -108,8 +108,8 @@ def shorten_leases(lease_s: float) -> None:
     """Let leases of this process run out so soon after its death, so that a test need not wait for that."""
     from datetime import timedelta  # noqa: PLC0415 - as above
 
-    from hermesops.operations import lease  # noqa: PLC0415 - as above
-    from hermesops.registry.repositories import leases  # noqa: PLC0415 - as above
+    from hermesops.store.operations import lease  # noqa: PLC0415 - as above
+    from hermesops.store.registry.repositories import leases  # noqa: PLC0415 - as above
 
     leases.LEASE_LIFE = timedelta(seconds=lease_s)
     lease.RENEW_S = lease_s / 2

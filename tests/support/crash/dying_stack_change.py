@@ -11,8 +11,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from hermesops.engine.embedded.state import storage as folder_storage
-from hermesops.engine.options import Program
+from hermesops.infra.engine.embedded.state import storage as folder_storage
+from hermesops.infra.engine.options import Program
 from tests.support.crash.death import Death, Mortal, kill_this_process
 from tests.support.engine.fake_stack import STACK, FakeStack, machines
 

@@ -19,7 +19,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from hermesops import waiting
+from hermesops.base import waiting
 from hermesops.errors import PartlyDoneError, RefusedError, UnavailableError
 from tests.support.crash.expected_instance import Act, ExpectedInstance, Phase, acts_of
 from tests.support.real.command import Command, Ran

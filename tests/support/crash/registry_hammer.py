@@ -13,14 +13,14 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from hermesops.base.waiting import pause_blocking
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.model.instance import InstanceSettings, InstanceStatus
 from hermesops.model.operation import Lease, OperationKind, OperationStatus
 from hermesops.model.token import ProxyToken
-from hermesops.registry import Registry
-from hermesops.registry.audit.anchor import Anchor
-from hermesops.waiting import pause_blocking
+from hermesops.store.registry import Registry
+from hermesops.store.registry.audit.anchor import Anchor
 from tests.support.real.registries import placed, registry_at
 
 ALIASES = ("ada", "bob", "eve")

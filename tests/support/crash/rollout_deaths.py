@@ -4,9 +4,9 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable
 
-from hermesops.rollout import commands
-from hermesops.rollout.commands import OperatorCommand
-from hermesops.rollout.ports import Records
+from hermesops.agents.rollout import commands
+from hermesops.agents.rollout.commands import OperatorCommand
+from hermesops.agents.rollout.ports import Records
 from tests.support.crash.death import Death, KilledError
 from tests.support.rollouts.world import NEW, OLD, World, fleet
 

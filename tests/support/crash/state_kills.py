@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hermesops.engine.embedded.state.file_backend import FileBackend
+from hermesops.infra.engine.embedded.state.file_backend import FileBackend
 from tests.support.crash.dying_stack_change import CHANGES
 from tests.support.engine.fake_stack import ROOT, STACK, FakeStack
 

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hermesops import waiting
-from hermesops.channel import Channel
+from hermesops.base import waiting
 from hermesops.errors import HermesError
-from hermesops.node.protocol import PROGRAM
+from hermesops.vendor.channel import Channel
+from hermesops.wire.protocol import PROGRAM
 
 CONFIRM_S = 4
 _UNIT = "hermes-test-activation"

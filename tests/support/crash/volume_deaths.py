@@ -58,7 +58,8 @@ class Running:
 def open_volume(folder: Path, size: int, at: int) -> int:
     """Open and fill it, which dies at that moment; how many there were."""
     sys.path.insert(0, PROGRAM)
-    from hermesops.node.system import data_volume, files, processes  # noqa: PLC0415 - of the guest's program
+    from hermesops.programs.node.system import data_volume, files  # noqa: PLC0415 - of the guest's program
+    from hermesops.wire import processes  # noqa: PLC0415 - of the guest's program
 
     death = Death(at, kill=kill_this_process)
     data_volume._ROOM_LEFT = 0

@@ -17,16 +17,16 @@ from typing import Any
 
 import structlog
 
-from hermesops import waiting
+from hermesops.base import waiting
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import Done, Lease, Operation, OperationKind
-from hermesops.operations import lease as lease_module
-from hermesops.operations.holder import this_process
-from hermesops.operations.queue import DbosQueue, RunOperation
-from hermesops.operations.runner import QUEUED, Operations
-from hermesops.operations.worker import Worker
-from hermesops.registry import Registry
-from hermesops.registry.repositories import leases as registry_leases
+from hermesops.store.operations import lease as lease_module
+from hermesops.store.operations.holder import this_process
+from hermesops.store.operations.queue import DbosQueue, RunOperation
+from hermesops.store.operations.runner import QUEUED, Operations
+from hermesops.store.operations.worker import Worker
+from hermesops.store.registry import Registry
+from hermesops.store.registry.repositories import leases as registry_leases
 from tests.support.crash.death import Death, Mortal, kill_this_process
 from tests.support.real.registries import registry_at
 

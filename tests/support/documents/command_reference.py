@@ -10,7 +10,7 @@ from typing import Any
 
 from typer.main import get_group
 
-from hermesops import assets
+from hermesops.base import assets
 from hermesops.cli import lazy_groups, root
 from hermesops.cli.commands import SUMMARIES
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from hermesops.alerts.dashboards import Dashboard, Panel, Query, filled
+from hermesops.observability.alerts.dashboards import Dashboard, Panel, Query, filled
 
 _COLUMN, _ROW, _GAP, _TOP = 48, 26, 6, 44
 _COLOURS = (

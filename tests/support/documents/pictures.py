@@ -14,9 +14,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from hermesops import assets
-from hermesops.alerts import dashboards
-from hermesops.alerts.dashboards import Dashboard
+from hermesops.base import assets
+from hermesops.observability.alerts import dashboards
+from hermesops.observability.alerts.dashboards import Dashboard
 from tests.support.alerts import fleet_past
 from tests.support.documents import dashboard_picture, platform_picture
 from tests.support.documents.architecture_picture import ROOT, architecture

@@ -80,7 +80,7 @@ SCENARIOS: dict[str, Reproduced | Refused | Elsewhere] = {
     "no_handshake": Reproduced(),
     "no_preview_support": Reproduced(),
     "outputs_only": Reproduced(),
-    "passphrase": Elsewhere("the CLI's settings files are not ours: tests/unit/engine/embedded/state/test_secrets.py"),
+    "passphrase": Elsewhere("the CLI's settings files are not ours: unit/infra/engine/embedded/state/test_secrets.py"),
     "preview_unknowns": Reproduced(),
     "program_error": Reproduced(),
     "protect": races(5),

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hermesops.engine.embedded.engine import EmbeddedEngine
-from hermesops.engine.options import EngineConfig, Program
+from hermesops.infra.engine.embedded.engine import EmbeddedEngine
+from hermesops.infra.engine.options import EngineConfig, Program
 from hermesops.model.stack import StackRef
 
 PLUGIN = Path(__file__).with_name("fake_plugin.py")

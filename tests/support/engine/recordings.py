@@ -20,12 +20,12 @@ from google.protobuf.empty_pb2 import Empty
 from google.protobuf.json_format import MessageToDict, ParseDict
 from pulumi.runtime.proto import plugin_pb2, provider_pb2
 
-from hermesops.engine.embedded.plugins.process import PluginProcess, ProcessHost
-from hermesops.engine.embedded.protocol.plugin import HalfMade, ProviderFaultError
-from hermesops.engine.embedded.protocol.values import UNKNOWNS, Message, Property, from_wire, revealed
-from hermesops.engine.embedded.state.deployment import Deployment, Resource, deployment_from_doc
-from hermesops.engine.embedded.state.secrets import PassphraseVault
-from hermesops.engine.options import Program, StackConfig
+from hermesops.infra.engine.embedded.plugins.process import PluginProcess, ProcessHost
+from hermesops.infra.engine.embedded.protocol.plugin import HalfMade, ProviderFaultError
+from hermesops.infra.engine.embedded.protocol.values import UNKNOWNS, Message, Property, from_wire, revealed
+from hermesops.infra.engine.embedded.state.deployment import Deployment, Resource, deployment_from_doc
+from hermesops.infra.engine.embedded.state.secrets import PassphraseVault
+from hermesops.infra.engine.options import Program, StackConfig
 from hermesops.model.stack import Import, StackRef
 
 FOLDER = Path(__file__).parents[2] / "data" / "pulumi-recordings"

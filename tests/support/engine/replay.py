@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import MessageToDict
 
-from hermesops.engine.embedded.engine import EmbeddedEngine
-from hermesops.engine.embedded.protocol.values import Message
-from hermesops.engine.embedded.run import program as program_module
-from hermesops.engine.embedded.run.events import EventLog
-from hermesops.engine.embedded.run.program import Monitor
-from hermesops.engine.embedded.run.stack_run import Run
-from hermesops.engine.options import EngineConfig, RunKind, RunOptions
+from hermesops.infra.engine.embedded.engine import EmbeddedEngine
+from hermesops.infra.engine.embedded.protocol.values import Message
+from hermesops.infra.engine.embedded.run import program as program_module
+from hermesops.infra.engine.embedded.run.events import EventLog
+from hermesops.infra.engine.embedded.run.program import Monitor
+from hermesops.infra.engine.embedded.run.stack_run import Run
+from hermesops.infra.engine.options import EngineConfig, RunKind, RunOptions
 from tests.support.engine.recordings import FOLDER, PASSPHRASE, STACK, Replay, Scenario, state_of
 
 KINDS: dict[str, RunKind] = {"destroy": "destroy", "refresh": "refresh", "cli": "import"}

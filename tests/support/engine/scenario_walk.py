@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from itertools import zip_longest
 from typing import Any
 
-from hermesops.engine.interface import Engine
+from hermesops.infra.engine.interface import Engine
 from hermesops.model.stack import Change
 from tests.support.engine.conformance import SCENARIOS, VERSIONED, Reproduced, is_replayed
 from tests.support.engine.fake_stack import STACK, FakeStack

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from hermesops.access.pki.authority import Authority, fresh_key
 from hermesops.model.certificate import MachineNames
 from hermesops.model.ids import MachineId
-from hermesops.node.protocol import Credential
-from hermesops.pki.authority import Authority, fresh_key
+from hermesops.wire.protocol import Credential
 from tests.support.fakes.registry import FakeRegistry
 
 NAMES = MachineNames("local", MachineId("m-1"))

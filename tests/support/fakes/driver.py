@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from pathlib import Path
 
+from hermesops.base.waiting import Pending, until
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.localcloud.drivers.interface import Capacity, MachinePlan, MachinePower, MachineSize
 from hermesops.model.ids import ImageId, MachineId
-from hermesops.waiting import Pending, until
 
 LOOPBACK = IPv4Address("127.0.0.1")
 

@@ -6,9 +6,9 @@ import json
 import shlex
 from typing import Any
 
-from hermesops.channel import Completed
-from hermesops.verify.checks.machine import DROP_INS
-from hermesops.verify.on_machine import BATCH, PROBE, PYTHON
+from hermesops.machines.verify.checks.machine import DROP_INS
+from hermesops.machines.verify.on_machine import BATCH, PROBE, PYTHON
+from hermesops.vendor.channel import Completed
 
 KEY_DIGEST = "d" * 64
 INSTANCE = "0c4f4ab6-4ff9-4bb4-bd2c-9c9b2ac1a001"
@@ -177,7 +177,7 @@ HEALTHY: dict[str, tuple[int, str]] = {
 
 
 class PromisingMachine:
-    """Answers the commands of ``hermesops.verify`` by heart; a simulated machine runs none of them.
+    """Answers the commands of ``hermesops.machines.verify`` by heart; a simulated machine runs none of them.
 
     Attributes:
         answers: As ``HEALTHY``; a test changes its own copy.

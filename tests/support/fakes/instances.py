@@ -2,11 +2,11 @@
 
 from datetime import UTC, datetime
 
-from hermesops.instances.observation import MachineState
-from hermesops.justavps.wire import MachineStatus
+from hermesops.agents.instances.observation import MachineState
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, UserId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.plan import Plan
+from hermesops.vendor.justavps.wire import MachineStatus
 
 MACHINE = MachineId("aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee")
 ADA = Instance(

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
-from hermesops.waiting import pause
+from hermesops.base.waiting import pause
 
 
 @dataclass

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from hermesops.telemetry.client import MonitoringClient
-from hermesops.waiting import pause
+from hermesops.base.waiting import pause
+from hermesops.observability.telemetry.client import MonitoringClient
 
 BEGAN = "2026-01-02T03:04:05.123456789Z"
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hermesops.node import build
-from hermesops.node.instance.agent.api import Answer
-from hermesops.node.layout import Layout
-from hermesops.node.machine import Machine
-from hermesops.node.protocol import Identity, Payload, Secrets
-from hermesops.node.release.slots.disk import DiskSlots
-from hermesops.node.system.files import Access
+from hermesops.programs.node import build
+from hermesops.programs.node.instance.agent.api import Answer
+from hermesops.programs.node.machine import Machine
+from hermesops.programs.node.release.slots.disk import DiskSlots
+from hermesops.programs.node.system.files import Access
+from hermesops.wire.layout import Layout
+from hermesops.wire.protocol import Identity, Payload, Secrets
 
 PASSWORD = secrets.token_hex(16)
 KEY = "k" * 64

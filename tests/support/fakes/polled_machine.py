@@ -10,15 +10,15 @@ from typing import Any
 
 from hermesops.model.certificate import MachineNames
 from hermesops.model.ids import CellName, InstanceId, MachineId
-from hermesops.node.layout import Layout
-from hermesops.node.machine import Machine
-from hermesops.node.orders import poll
-from hermesops.node.orders.documents import BreakGlassOrder, Report
-from hermesops.node.protocol import Credential
-from hermesops.node.release.documents.handout import Signed
-from hermesops.node.release.documents.signers import Kind
-from hermesops.node.release.slots.disk import DiskSlots
-from hermesops.node.system.https import PlatformAnswer
+from hermesops.programs.node.machine import Machine
+from hermesops.programs.node.orders import poll
+from hermesops.programs.node.release.slots.disk import DiskSlots
+from hermesops.programs.node.system.https import PlatformAnswer
+from hermesops.wire.documents.handout import Signed
+from hermesops.wire.documents.orders import BreakGlassOrder, Report
+from hermesops.wire.documents.signers import Kind
+from hermesops.wire.layout import Layout
+from hermesops.wire.protocol import Credential
 from tests.support.fakes.credentials import authority_in, credential_of
 from tests.support.fakes.node_home import FakeSystem
 from tests.support.releases.signer import Operator

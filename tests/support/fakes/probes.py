@@ -2,7 +2,7 @@
 
 import json
 
-from hermesops.channel import Completed
+from hermesops.vendor.channel import Completed
 
 _TOLD = {
     "at": 0,

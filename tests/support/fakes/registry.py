@@ -7,7 +7,7 @@ from hermesops.errors import UsageError
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Operation, OperationStep
-from hermesops.registry import Registry
+from hermesops.store.registry import Registry
 
 
 class FakeRegistry(Registry):

@@ -16,8 +16,8 @@ from paramiko.common import (
     OPEN_SUCCEEDED,
 )
 
-from hermesops.identity.signatures import fresh_key
-from hermesops.waiting import pause_blocking
+from hermesops.access.identity.signatures import fresh_key
+from hermesops.base.waiting import pause_blocking
 
 
 def host_key() -> tuple[paramiko.PKey, str]:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.table import Table
 
+from hermesops.base.waiting import Pending, WaitExpiredError, cancel, pause, until
 from hermesops.errors import HermesError, fill
-from hermesops.runbook.faults import FAULTS, Action, AtVendor, ByCommand, Fault, OnMachine
-from hermesops.waiting import Pending, WaitExpiredError, cancel, pause, until
+from hermesops.observability.runbook.faults import FAULTS, Action, AtVendor, ByCommand, Fault, OnMachine
 from tests.support.faults.watched import REASON, USERS, About, Firing, WatchedFleet
 from tests.support.vendor.outside_changes import delete_behind_its_back, stop_behind_its_back
 
@@ -40,7 +40,7 @@ class Chain:
     """A fault, and what has to follow from it.
 
     Attributes:
-        fault: Its name in ``hermesops.runbook.faults``, or one of its own.
+        fault: Its name in ``hermesops.observability.runbook.faults``, or one of its own.
         alert: The one that has to fire; empty where nothing may.
         about: Whom it is about; empty for ``user``.
         meaning: Of a fault that has no entry there.

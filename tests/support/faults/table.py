@@ -10,9 +10,9 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from hermesops.registry.schema import tables
-from hermesops.runbook.faults import OWN_CAP, AtVendor
-from hermesops.waiting import Pending, pause, until
+from hermesops.base.waiting import Pending, pause, until
+from hermesops.observability.runbook.faults import OWN_CAP, AtVendor
+from hermesops.store.registry.schema import tables
 from tests.support.faults.chains import Act, Chain, NotHad, act, both, commands, each, on_machine, on_platform
 from tests.support.faults.watched import REASON, SCALE, USERS, WatchedFleet
 

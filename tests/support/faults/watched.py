@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.app import Container
-from hermesops.channel import Channel, ToolboxChannel
+from hermesops.base.waiting import Pending, cancel, pause, until
 from hermesops.errors import HermesError
 from hermesops.model.alert import WATCHDOG, Alert
 from hermesops.model.ids import MachineId
+from hermesops.observability.telemetry.alertmanager import Alertmanager
+from hermesops.observability.telemetry.metrics import Metrics
 from hermesops.settings import Environment
-from hermesops.telemetry.alertmanager import Alertmanager
-from hermesops.telemetry.metrics import Metrics
-from hermesops.waiting import Pending, cancel, pause, until
+from hermesops.vendor.channel import Channel, ToolboxChannel
 from tests.support.real.command import Command, local_world
 
 USERS = ("ada", "bob", "cyd")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hermesops import waiting
+from hermesops.base import waiting
 from hermesops.errors import UnavailableError
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import LEASE_S

@@ -1,9 +1,9 @@
 """A registry with thousands of running instances in it, written at once: no command would."""
 
 from hermesops.model.ids import CellName, machine_name
-from hermesops.registry import Registry
-from hermesops.registry.encryption.sealing import place
-from hermesops.registry.schema import tables
+from hermesops.store.registry import Registry
+from hermesops.store.registry.encryption.sealing import place
+from hermesops.store.registry.schema import tables
 from tests.support.fleets.in_memory import AT, IMAGE, PER_CELL, ordered
 
 

@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from hermesops.agents.drift.finding import Kind
 from hermesops.app import Container
 from hermesops.app.container_parts.runtime import Runtime
-from hermesops.drift.finding import Kind
+from hermesops.base.waiting import Pending, until
 from hermesops.errors import HermesError
-from hermesops.justavps.wire import MachineStatus
 from hermesops.localcloud.faults.kinds import FaultKind
 from hermesops.localcloud.faults.rules import FaultOrder
 from hermesops.localcloud.server.control_client import ControlClient
@@ -22,7 +22,7 @@ from hermesops.model.instance import InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.model.stack import ChangeKind
 from hermesops.settings import Environment
-from hermesops.waiting import Pending, until
+from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.fleets.planted_drift import Expected, Ground, plant
 from tests.support.fleets.repairs import Manner, Repairs, repair_all
 from tests.support.real.command import Command, Ran

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from hermesops.agents.drift.finding import Kind
 from hermesops.app.container_parts.runtime import Runtime
 from hermesops.app.container_parts.unconnected import Unconnected
-from hermesops.drift.finding import Kind
-from hermesops.justavps.wire import Machine, MachineOrder, MachineStatus
+from hermesops.base.waiting import Pending, until
 from hermesops.model.fleet import Ordered
 from hermesops.model.ids import CellName, InstanceId, MachineId, machine_name
 from hermesops.model.instance import InstanceStatus
-from hermesops.waiting import Pending, until
+from hermesops.vendor.justavps.wire import Machine, MachineOrder, MachineStatus
 
 LARGER = "basic"
 

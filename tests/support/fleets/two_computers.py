@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from hermesops import waiting
 from hermesops.app import Container
+from hermesops.base import waiting
 from hermesops.settings import Environment
 from tests.support.real import postgresql
 from tests.support.real.bucket import new_bucket, new_bucket_for_backups, s3_server, use_credentials

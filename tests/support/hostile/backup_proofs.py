@@ -10,15 +10,15 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hermesops.backup.repository import Bucket, Repository
-from hermesops.backup.restore_check import Allowance, Proof
-from hermesops.backup.store.repository_keys import Keys
-from hermesops.backup.store.restic import Restic
+from hermesops.agents.backup.repository import Bucket, Repository
+from hermesops.agents.backup.restore_check import Allowance, Proof
+from hermesops.agents.backup.store.repository_keys import Keys
+from hermesops.agents.backup.store.restic import Restic
 from hermesops.model.backup import Backup, Credential
 from hermesops.model.ids import InstanceId
 from hermesops.model.state import State
-from hermesops.node.state import tar_stream
-from hermesops.node.state.digest import Digest
+from hermesops.wire.state import tar_stream
+from hermesops.wire.state.digest import Digest
 from tests.support.fakes.registry import FakeRegistry
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

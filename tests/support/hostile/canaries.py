@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from hermesops.identity import signatures
-from hermesops.keyring.ring import Ring
-from hermesops.pki import authority
+from hermesops.access.identity import signatures
+from hermesops.access.pki import authority
+from hermesops.access.secrets.keyring.ring import Ring
 from tests.support.real.command import HERMESOPS, Ran
 
 _EVERY_S = 0.03

@@ -14,8 +14,8 @@ import sqlalchemy as sa
 
 from hermesops.app import Container
 from hermesops.localcloud.drivers.sim.agent import hostility
-from hermesops.registry.schema import tables
 from hermesops.settings import Environment
+from hermesops.store.registry.schema import tables
 from tests.support.hostile.hostile_moods import ESCAPES, MOODS
 from tests.support.hostile.http_service import hostile_service
 from tests.support.hostile.taken_over import check_text

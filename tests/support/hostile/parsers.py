@@ -28,55 +28,55 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from hermesops.backup.store.restic import snapshots_in
-from hermesops.cells.changes import preview
-from hermesops.cells.stack.state import machines_in
-from hermesops.channel import Completed, last_words, object_in, understood
-from hermesops.channel.agent import health_of, piece_of, refusal_of
-from hermesops.channel.detached import told_by
-from hermesops.engine.embedded.state.file_backend import FileBackend
-from hermesops.engine.embedded.state.stored_stacks import StoredStacks
+from hermesops.access.identity import approval, mass_change
+from hermesops.access.identity.oidc import Pipelines, keys_in
+from hermesops.access.pki.authority import fresh_key, read_key
+from hermesops.access.pki.service import PlatformService
+from hermesops.access.secrets.keyring.ring import Ring
+from hermesops.agents.backup.store.restic import snapshots_in
+from hermesops.agents.cells.changes import preview
+from hermesops.agents.cells.stack.state import machines_in
+from hermesops.agents.health.prometheus import by_instance
+from hermesops.agents.health.samples import HealthSample
+from hermesops.agents.instances.remote.data_export import Tally
+from hermesops.agents.instances.requests.bulk import parse_requests
+from hermesops.agents.instances.requests.settings_patch import replacing
 from hermesops.errors import HermesError
-from hermesops.health.prometheus import by_instance
-from hermesops.health.samples import HealthSample
-from hermesops.identity import approval, mass_change
-from hermesops.identity.oidc import Pipelines, keys_in
-from hermesops.instances.remote.data_export import Tally
-from hermesops.instances.requests.bulk import parse_requests
-from hermesops.instances.requests.settings_patch import replacing
-from hermesops.justavps import wire
-from hermesops.justavps.proxy import ProxyAnswer
-from hermesops.justavps.sse import events_of
-from hermesops.justavps.toolbox import told_in
-from hermesops.justavps.transport import Call, loaded, refusal, validated
-from hermesops.keyring.ring import Ring
+from hermesops.infra.engine.embedded.state.file_backend import FileBackend
+from hermesops.infra.engine.embedded.state.stored_stacks import StoredStacks
+from hermesops.machines.release.index import Documents
+from hermesops.machines.release.trust import Trust
+from hermesops.machines.verify.backend import answers_of
+from hermesops.machines.verify.observations import observations_in
 from hermesops.model.certificate import MachineNames
 from hermesops.model.ids import CellName, InstanceId
 from hermesops.model.route import issue_token, read_token
 from hermesops.model.slot import SlotsState
 from hermesops.model.stack import StackRef
 from hermesops.model.state import State
-from hermesops.node.errors import NodeError
-from hermesops.node.instance.agent import installation
-from hermesops.node.instance.settings import Settings
-from hermesops.node.orders.documents import BreakGlassOrder, Orders, Report, SshHost, SshReport
-from hermesops.node.protocol import Credential, Identity, Payload, Secrets, identity_from_json
-from hermesops.node.release.documents.handout import Handout, Signed
-from hermesops.node.release.documents.lock import Blob, Lock, Managed, Node, Wheels
-from hermesops.node.release.documents.revocations import Revocations
-from hermesops.node.release.documents.signers import NAMESPACES, AllowedSigners
-from hermesops.node.state.digest import jobs_in
-from hermesops.node.state.unpack import unpack
-from hermesops.node.system import as_user, openssl
-from hermesops.node.system.restic import Repository
-from hermesops.node.untrusted import strict_json
-from hermesops.pki.authority import fresh_key, read_key
-from hermesops.pki.service import PlatformService
-from hermesops.release.index import Documents
-from hermesops.release.trust import Trust
+from hermesops.programs.node.instance.agent import installation
+from hermesops.programs.node.system import as_user, openssl
+from hermesops.programs.node.system.restic import Repository
 from hermesops.settings import Environment
-from hermesops.verify.backend import answers_of
-from hermesops.verify.observations import observations_in
+from hermesops.vendor.channel import Completed, last_words, object_in, understood
+from hermesops.vendor.channel.agent import health_of, piece_of, refusal_of
+from hermesops.vendor.channel.detached import told_by
+from hermesops.vendor.justavps import wire
+from hermesops.vendor.justavps.proxy import ProxyAnswer
+from hermesops.vendor.justavps.sse import events_of
+from hermesops.vendor.justavps.toolbox import told_in
+from hermesops.vendor.justavps.transport import Call, loaded, refusal, validated
+from hermesops.wire import strict_json
+from hermesops.wire.documents.handout import Handout, Signed
+from hermesops.wire.documents.lock import Blob, Lock, Managed, Node, Wheels
+from hermesops.wire.documents.orders import BreakGlassOrder, Orders, Report, SshHost, SshReport
+from hermesops.wire.documents.revocations import Revocations
+from hermesops.wire.documents.signers import NAMESPACES, AllowedSigners
+from hermesops.wire.errors import NodeError
+from hermesops.wire.protocol import Credential, Identity, Payload, Secrets, identity_from_json
+from hermesops.wire.settings import Settings
+from hermesops.wire.state.digest import jobs_in
+from hermesops.wire.state.unpack import unpack
 from tests.support.engine.stack_states import state_of
 from tests.support.fakes.credentials import LIFE, NAMES, authority_in, credential_of
 from tests.support.fakes.registry import FakeRegistry
@@ -468,7 +468,7 @@ def _cron_jobs(data: bytes) -> object:
 
 @cache
 def _archive() -> bytes:
-    from hermesops.node.state import tar_stream  # noqa: PLC0415 - packs only here
+    from hermesops.wire.state import tar_stream  # noqa: PLC0415 - packs only here
     from tests.support.fakes.node_home import furnish  # noqa: PLC0415 - as above
 
     with tempfile.TemporaryDirectory() as folder:

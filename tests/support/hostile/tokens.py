@@ -2,8 +2,8 @@
 
 from collections.abc import Awaitable, Callable
 
-from hermesops.justavps import ProxyAnswer
 from hermesops.model.ids import MachineId
+from hermesops.vendor.justavps import ProxyAnswer
 
 
 class NoTokens:

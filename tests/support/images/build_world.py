@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
-from hermesops.channel import Channel, Completed
-from hermesops.image.build import Builder, Recipe
-from hermesops.image.definition import AgentPins, Definition, load
-from hermesops.image.machines import Reporter
-from hermesops.justavps import Client, Image, ImageStatus, Machine, MachineOrder, MachineStatus
-from hermesops.justavps.errors import LostChangeError, NotFoundError
+from hermesops.machines.image.build import Builder, Recipe
+from hermesops.machines.image.definition import AgentPins, Definition, load
+from hermesops.machines.image.machines import Reporter
 from hermesops.model.ids import MachineId
 from hermesops.model.release import ReleaseId
+from hermesops.vendor.channel import Channel, Completed
+from hermesops.vendor.justavps import Client, Image, ImageStatus, Machine, MachineOrder, MachineStatus
+from hermesops.vendor.justavps.errors import LostChangeError, NotFoundError
 from tests.support.crash.death import Death, KilledError
 
 SCRIPTS = ("prepare.sh", "clean.sh", "prove.sh")

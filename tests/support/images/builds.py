@@ -8,19 +8,19 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from hermesops import assets
+from hermesops.agents.instances.remote.releases import ReleaseClient
 from hermesops.app.services.releases import image_request, parts_of
-from hermesops.image.build import Builder, Built, Recipe
-from hermesops.image.definition import AgentPins, Definition, inputs_of, load
-from hermesops.image.download import NEWEST_GLIBC, Pip
-from hermesops.instances.remote.releases import ReleaseClient
+from hermesops.base import assets
+from hermesops.machines.image.build import Builder, Built, Recipe
+from hermesops.machines.image.definition import AgentPins, Definition, inputs_of, load
+from hermesops.machines.image.download import NEWEST_GLIBC, Pip
+from hermesops.machines.release.builder import build as releases
+from hermesops.machines.release.builder.resolver import Resolver
+from hermesops.machines.release.releases import HandedOut, Releases
 from hermesops.model.ids import ImageId, MachineId
 from hermesops.model.release import ReleaseId
-from hermesops.node import build as node
-from hermesops.node.release.documents.lock import Lock
-from hermesops.release.builder import build as releases
-from hermesops.release.builder.resolver import Resolver
-from hermesops.release.releases import HandedOut, Releases
+from hermesops.programs.node import build as node
+from hermesops.wire.documents.lock import Lock
 from tests.support.releases.signer import Operator
 from tests.support.suite.kept import shared_cache
 from tests.support.worlds.converged import ConvergedWorld

@@ -15,17 +15,17 @@ from pathlib import Path
 import grpc
 import httpx
 
-from hermesops.backup.repository import Bucket
-from hermesops.backup.store.object_store import ObjectStore
-from hermesops.billing.current import StripeSubscriptions
+from hermesops.agents.backup.repository import Bucket
+from hermesops.agents.backup.store.object_store import ObjectStore
+from hermesops.agents.health.prometheus import Prometheus
+from hermesops.agents.rollout.webhooks import ask_service
+from hermesops.base.network.channels import async_channel, channel, keep_pulumi_direct
+from hermesops.base.network.http import blocking_client
 from hermesops.errors import HermesError
-from hermesops.health.prometheus import Prometheus
-from hermesops.justavps.connections import http_client
 from hermesops.model.vitals import Vital
-from hermesops.network.channels import async_channel, channel, keep_pulumi_direct
-from hermesops.network.http import blocking_client
-from hermesops.rollout.webhooks import ask_service
-from hermesops.telemetry.client import MonitoringClient, Question
+from hermesops.observability.telemetry.client import MonitoringClient, Question
+from hermesops.users.billing.current import StripeSubscriptions
+from hermesops.vendor.justavps.connections import http_client
 
 ANSWERED = "answered"
 _CALL = "/echo/Echo"

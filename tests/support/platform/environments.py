@@ -9,13 +9,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hermesops import assets
-from hermesops.stacks.platform.spec import PROJECT, Place, PlatformSpec, read_sizes
-from hermesops.stacks.registered import Registered
+from hermesops.base import assets
+from hermesops.infra.stacks.platform.spec import PROJECT, Place, PlatformSpec, read_sizes
+from hermesops.infra.stacks.registered import Registered
 from tests.support.platform.mock_aws import Run, run
 
 if TYPE_CHECKING:
-    from hermesops.stacks.platform.aws.program import AwsPlatformProgram
+    from hermesops.infra.stacks.platform.aws.program import AwsPlatformProgram
 
 ENVIRONMENTS = ("staging", "production")
 GOLDEN = Path(__file__).parents[2] / "data" / "platform"
@@ -30,8 +30,8 @@ def spec_of(environment: str) -> PlatformSpec:
 
 def program_of(spec: PlatformSpec) -> "AwsPlatformProgram":
     """The program of a platform; imported here, as Amazon's modules take a second, whichever tests run."""
-    from hermesops.stacks.platform.aws.functions import read_sources  # noqa: PLC0415 - as said
-    from hermesops.stacks.platform.aws.program import AwsPlatformProgram  # noqa: PLC0415 - as said
+    from hermesops.infra.stacks.platform.aws.functions import read_sources  # noqa: PLC0415 - as said
+    from hermesops.infra.stacks.platform.aws.program import AwsPlatformProgram  # noqa: PLC0415 - as said
 
     return AwsPlatformProgram(spec, read_sources())
 

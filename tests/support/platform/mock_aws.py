@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 import pulumi
 
+from hermesops.infra.stacks.dry_run import Notes, noting
+from hermesops.infra.stacks.platform import policies
+from hermesops.infra.stacks.platform.aws.answers import AwsAnswers
+from hermesops.infra.stacks.platform.spec import PROJECT, Place
+from hermesops.infra.stacks.registered import Registered
 from hermesops.model.stack import StackRef
-from hermesops.stacks.dry_run import Notes, noting
-from hermesops.stacks.platform import policies
-from hermesops.stacks.platform.aws.answers import AwsAnswers
-from hermesops.stacks.platform.spec import PROJECT, Place
-from hermesops.stacks.registered import Registered
 
 PLACE = Place("staging", "111122223333", "eu-central-1", "hermesops-staging-state")
 

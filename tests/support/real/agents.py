@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from hermesops import justavps
-from hermesops.channel import Channel
 from hermesops.localcloud.drivers.interface import MODEL_PORT
 from hermesops.model.ids import ImageId, InstanceId, MachineId
 from hermesops.model.route import issue_token
-from hermesops.node import build as node
-from hermesops.node.instance.settings import Settings
-from hermesops.node.protocol import PROGRAM, Identity, Payload, Secrets
+from hermesops.programs.node import build as node
+from hermesops.vendor import justavps
+from hermesops.vendor.channel import Channel
+from hermesops.wire.protocol import PROGRAM, Identity, Payload, Secrets
+from hermesops.wire.settings import Settings
 from tests.support.real.machines import opened_driver
 from tests.support.worlds.converged import ConvergedWorld
 from tests.support.worlds.left_worlds import remember_folder

@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from hermesops import waiting
+from hermesops.base import waiting
 from tests.support.real import debian
 
 _STARTS_S = 60

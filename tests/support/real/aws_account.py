@@ -12,8 +12,8 @@ import boto3
 import httpx
 import pytest
 
-from hermesops.bootstrap.account import Account
-from hermesops.bootstrap.spec import BootstrapSpec, PipelineRole
+from hermesops.platform.bootstrap.account import Account
+from hermesops.platform.bootstrap.spec import BootstrapSpec, PipelineRole
 from tests.support.real.bucket import s3_server, use_credentials
 
 ACCOUNT = "123456789012"

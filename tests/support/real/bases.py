@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from hermesops import assets
+from hermesops.base import assets
 from hermesops.localcloud.drivers.nspawn.disks.base_image import find_definition, read_definition
 from hermesops.settings import FIELDS
 from tests.support.suite.kept import cached_bases

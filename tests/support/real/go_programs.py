@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hermesops.assets import folder
+from hermesops.base.assets import folder
 from hermesops.localcloud.world import go_tools
 from hermesops.localcloud.world.go_tools import GoTools
 from tests.support.suite.kept import shared_cache

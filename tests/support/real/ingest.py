@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hermesops.pki.authority import OwnedCertificate
+from hermesops.access.pki.authority import OwnedCertificate
 
 WRITE, LOGS = "/ingest/write", "/ingest/logs"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.registry.schema import schema_version
+from hermesops.store.registry.schema import schema_version
 
 EXPAND = """
 op.add_column("users", sa.Column("nickname", sa.String(31), nullable=True))

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hermesops import assets
+from hermesops.base import assets
 from tests.support.suite.kept import shared_cache
 
 ROLE = "hermes_platform_llm_router"

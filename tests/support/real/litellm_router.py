@@ -18,11 +18,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from hermesops import waiting
+from hermesops.base import waiting
+from hermesops.base.waiting import pause
 from hermesops.localcloud.server.listener import listen
-from hermesops.registry import Registry
-from hermesops.router import build
-from hermesops.waiting import pause
+from hermesops.programs.model_router import build
+from hermesops.store.registry import Registry
 from tests.support.real.postgresql import PostgreSql
 from tests.support.real.registries import registry_at
 

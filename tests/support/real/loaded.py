@@ -12,7 +12,7 @@ _LAZILY = (
     "grpc.aio",
     "pulumi.runtime.proto.provider_pb2_grpc",
     "_strptime",
-    "hermesops.stacks.fleet",
+    "hermesops.infra.stacks.fleet",
 )
 """What libraries load when it is first needed, or commands where they need it."""
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from hermesops.channel.interface import Channel
-from hermesops.verify import verification
-from hermesops.verify.checks.promise import Expected, Promise
-from hermesops.verify.verification import PROMISES, Verification
+from hermesops.machines.verify import verification
+from hermesops.machines.verify.checks.promise import Expected, Promise
+from hermesops.machines.verify.verification import PROMISES, Verification
+from hermesops.vendor.channel.interface import Channel
 
 QUICK = tuple(promise for promise in PROMISES if not promise.slow)
 """Without the turn that asks the model."""

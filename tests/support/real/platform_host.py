@@ -21,15 +21,15 @@ from uuid import uuid4
 
 import httpx
 
-from hermesops import assets, waiting
-from hermesops.alerts.rules import deployed
+from hermesops.access.pki.authority import Authority
+from hermesops.access.pki.client import client_context
 from hermesops.app.services.host_certificates import CERTIFICATE_LIFE
-from hermesops.ingest import build
+from hermesops.base import assets, waiting
 from hermesops.model.certificate import CallerName, MachineNames
 from hermesops.model.ids import CellName, InstanceId, MachineId
-from hermesops.node.system import openssl
-from hermesops.pki.authority import Authority
-from hermesops.pki.client import client_context
+from hermesops.observability.alerts.rules import deployed
+from hermesops.programs.ingest import build
+from hermesops.programs.node.system import openssl
 from tests.support.fakes.credentials import LIFE, authority_in
 from tests.support.real import host_figures
 from tests.support.real.debian import PLATFORM, unpacked

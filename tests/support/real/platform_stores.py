@@ -10,10 +10,10 @@ from datetime import timedelta
 from pathlib import Path
 from urllib.parse import quote
 
-from hermesops.converge import HostResult
+from hermesops.access.pki.authority import Authority
+from hermesops.machines.converge import HostResult
 from hermesops.model.certificate import CallerName
 from hermesops.model.ids import MachineId
-from hermesops.pki.authority import Authority
 from tests.support.fakes.credentials import authority_in
 from tests.support.real.go_programs import VERSITYGW
 from tests.support.worlds.converged import ConvergedWorld

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import psycopg
 
-from hermesops import waiting
-from hermesops.registry.open import migrate_registry
+from hermesops.base import waiting
+from hermesops.store.registry.open import migrate_registry
 
 _URL = "postgresql:///"
 _PLACES = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)

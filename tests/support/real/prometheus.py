@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 
-from hermesops import waiting
+from hermesops.base import waiting
 from tests.support.real import debian
 
 _STARTS_S = 60

@@ -18,8 +18,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from hermesops.channel import Completed
-from hermesops.waiting import Pending, until
+from hermesops.base.waiting import Pending, until
+from hermesops.vendor.channel import Completed
 from tests.support.real.qemu_image import BootFiles, boot_files
 from tests.support.suite.prerequisites import QEMU, has_kvm
 from tests.support.worlds.left_worlds import remember_folder

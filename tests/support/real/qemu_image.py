@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hermesops import assets
+from hermesops.base import assets
 from hermesops.localcloud.drivers.nspawn.disks.base_image import BaseDefinition, ensure_base, read_definition
 from tests.support.suite.kept import cached_bases
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Awaitable, Callable
 
-from hermesops.backup.recovery_records import RecoveryRecords, StoredRecords
-from hermesops.backup.store.object_store import ObjectStore
-from hermesops.keyring.key_ring import KeyRing
-from hermesops.registry import Registry
+from hermesops.access.secrets.keyring.key_ring import KeyRing
+from hermesops.agents.backup.recovery_records import RecoveryRecords, StoredRecords
+from hermesops.agents.backup.store.object_store import ObjectStore
+from hermesops.store.registry import Registry
 from tests.support.real.registries import KEYS
 
 

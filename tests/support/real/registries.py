@@ -2,15 +2,15 @@
 
 from datetime import UTC, datetime, timedelta
 
-from hermesops.keyring.key_ring import KeyRing
+from hermesops.access.secrets.keyring.key_ring import KeyRing
 from hermesops.model.cell import Placement
 from hermesops.model.ids import CellName
 from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
-from hermesops.registry import Registry, open_registry
-from hermesops.registry.audit.anchor import Anchor
-from hermesops.registry.maintenance.backup import Copies
-from hermesops.registry.open import migrate_registry
+from hermesops.store.registry import Registry, open_registry
+from hermesops.store.registry.audit.anchor import Anchor
+from hermesops.store.registry.maintenance.backup import Copies
+from hermesops.store.registry.open import migrate_registry
 
 CELL = CellName("cell1")
 KEYS = KeyRing("k1", {"k1": bytes(range(32))})

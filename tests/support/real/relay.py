@@ -13,18 +13,19 @@ from typing import Any
 
 import h11
 
+from hermesops.access.pki.authority import Authority, fresh_key
+from hermesops.access.pki.callers import Admitted, Callers
+from hermesops.access.pki.server import Bounds, MutualTlsListener, OwnCertificate
+from hermesops.agents.relay.places import Places
+from hermesops.agents.relay.service import Relay
 from hermesops.app.services.relay import bounds_of
-from hermesops.justavps.proxy import ProxyClient
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.token import PLATFORM, ProxyToken
-from hermesops.node.system import openssl
-from hermesops.pki.authority import Authority, fresh_key
-from hermesops.pki.callers import Admitted, Callers
-from hermesops.pki.server import Bounds, MutualTlsListener, OwnCertificate
-from hermesops.registry import Registry
-from hermesops.relay.places import Places
-from hermesops.relay.service import Relay
+from hermesops.programs.node.system import openssl
+from hermesops.store.registry import Registry
+from hermesops.vendor.justavps.proxy import ProxyClient
+from hermesops.wire.tls_key import present
 from tests.support.real.registries import TurnedClock, placed, registry_at
 
 HOST = "127.0.0.1"
@@ -187,7 +188,7 @@ class RelayWorld:
     def proving(self, key: bytes, certificate: str) -> ssl.SSLContext:
         """How somebody with this key and certificate connects."""
         context = ssl.create_default_context(cadata=self.authority.certificate)
-        openssl.present(context, key, certificate.encode())
+        present(context, key, certificate.encode())
         return context
 
     def agent(self, alias: str, url: str, *, status: InstanceStatus = InstanceStatus.RUNNING) -> Instance:

@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hermesops.node.errors import RefusedError
-from hermesops.node.instance.agent.api import Answer
-from hermesops.node.layout import UNIT, Layout
-from hermesops.node.machine import Machine
-from hermesops.node.ports import Trial, TrialResult
-from hermesops.node.protocol import Check
-from hermesops.node.release import config_migration
-from hermesops.node.release.documents.handout import Handout, Signed
-from hermesops.node.release.documents.lock import Blob, Lock, Managed, Node, Wheels
-from hermesops.node.release.documents.signers import AllowedSigners, Kind
-from hermesops.node.release.slots.disk import DiskSlots
-from hermesops.node.release.slots.slot import record_of_lock, schema_of
-from hermesops.node.state.snapshots import RestoreResult
-from hermesops.node.system import files as real_files
-from hermesops.node.system.as_user import AgentHome
+from hermesops.programs.node.instance.agent.api import Answer
+from hermesops.programs.node.machine import Machine
+from hermesops.programs.node.ports import Trial, TrialResult
+from hermesops.programs.node.release import config_migration
+from hermesops.programs.node.release.slots.disk import DiskSlots
+from hermesops.programs.node.release.slots.slot import record_of_lock, schema_of
+from hermesops.programs.node.state.snapshots import RestoreResult
+from hermesops.programs.node.system import files as real_files
+from hermesops.programs.node.system.as_user import AgentHome
+from hermesops.wire.documents.handout import Handout, Signed
+from hermesops.wire.documents.lock import Blob, Lock, Managed, Node, Wheels
+from hermesops.wire.documents.signers import AllowedSigners, Kind
+from hermesops.wire.errors import RefusedError
+from hermesops.wire.layout import UNIT, Layout
+from hermesops.wire.protocol import Check
 from tests.support.crash.death import Death, Mortal
 from tests.support.fakes import node_home
 from tests.support.fakes.node_home import KEY, FakeSystem, NodeHome

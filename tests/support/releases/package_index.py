@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.release import Releases, requirements
-from hermesops.release.blobs import blob_of
-from hermesops.release.builder.build import Builder, BuildRequest
-from hermesops.release.builder.parts import PACKAGE, Parts, Unit
-from hermesops.release.builder.resolver import Resolver
-from hermesops.release.ports import Store
-from hermesops.release.trust import StoreMemory, Trust
+from hermesops.machines.release import Releases, requirements
+from hermesops.machines.release.blobs import blob_of
+from hermesops.machines.release.builder.build import Builder, BuildRequest
+from hermesops.machines.release.builder.parts import PACKAGE, Parts, Unit
+from hermesops.machines.release.builder.resolver import Resolver
+from hermesops.machines.release.ports import Store
+from hermesops.machines.release.trust import StoreMemory, Trust
 from tests.support.releases.signer import Remembered
 from tests.support.releases.signer_lines import names_in
 

@@ -4,15 +4,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hermesops.channel import Channel
-from hermesops.instances.remote.releases import ReleaseClient
+from hermesops.agents.instances.remote.releases import ReleaseClient
+from hermesops.machines.release import Releases
+from hermesops.machines.release.blobs import BlobStore
+from hermesops.machines.release.releases import HandedOut
+from hermesops.machines.release.requirements import render
 from hermesops.model.ids import MachineId
 from hermesops.model.release import ReleaseId
-from hermesops.node.release.documents.lock import Blob, Lock, Managed, Wheels
-from hermesops.release import Releases
-from hermesops.release.blobs import BlobStore
-from hermesops.release.releases import HandedOut
-from hermesops.release.requirements import render
+from hermesops.vendor.channel import Channel
+from hermesops.wire.documents.lock import Blob, Lock, Managed, Wheels
 from tests.support.releases.newer_agent import newer_agent
 
 

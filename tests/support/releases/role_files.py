@@ -8,7 +8,7 @@ from typing import Any
 import jinja2
 import yaml
 
-from hermesops import assets
+from hermesops.base import assets
 
 
 def defaults_of(role: str) -> dict[str, Any]:

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hermesops.localcloud.drivers.sim.agent.release_faults import VARIABLE
-from hermesops.node.release.documents.handout import Handout
-from hermesops.node.release.documents.lock import Blob, Lock, Managed, Node
-from hermesops.node.release.documents.revocations import Revocations
-from hermesops.node.release.documents.signers import Kind
+from hermesops.wire.documents.handout import Handout
+from hermesops.wire.documents.lock import Blob, Lock, Managed, Node
+from hermesops.wire.documents.revocations import Revocations
+from hermesops.wire.documents.signers import Kind
 from tests.support.releases.signer import Operator
 
 

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from hermesops.engine.embedded.state.storage import open_storage
-from hermesops.identity.signatures import Signers, check, fresh_key
-from hermesops.node.release.documents.handout import Signed
-from hermesops.node.release.documents.signers import NAMESPACES, AllowedSigners, Kind
-from hermesops.release import Releases
-from hermesops.release.trust import StoreMemory, Trust
+from hermesops.access.identity.signatures import Signers, check, fresh_key
+from hermesops.infra.engine.embedded.state.storage import open_storage
+from hermesops.machines.release import Releases
+from hermesops.machines.release.trust import StoreMemory, Trust
+from hermesops.wire.documents.handout import Signed
+from hermesops.wire.documents.signers import NAMESPACES, AllowedSigners, Kind
 
 
 class Operator:

@@ -10,15 +10,15 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hermesops.node.instance.personalise import personalise
-from hermesops.node.ports import TrialResult
-from hermesops.node.protocol import Check
-from hermesops.node.release import activate, inventory, rollback
-from hermesops.node.release.activate import Options, confirm
-from hermesops.node.release.fetch import fetch
-from hermesops.node.state import snapshots
-from hermesops.node.state.snapshots import RestoreResult
-from hermesops.node.system.as_user import AgentHome
+from hermesops.programs.node.instance.personalise import personalise
+from hermesops.programs.node.ports import TrialResult
+from hermesops.programs.node.release import activate, inventory, rollback
+from hermesops.programs.node.release.activate import Options, confirm
+from hermesops.programs.node.release.fetch import fetch
+from hermesops.programs.node.state import snapshots
+from hermesops.programs.node.state.snapshots import RestoreResult
+from hermesops.programs.node.system.as_user import AgentHome
+from hermesops.wire.protocol import Check
 from tests.support.releases.machine_home import OLD, GatewaySystem, ReleaseHome, lock_of, make
 
 LOCK = lock_of("0.20.0")

@@ -4,12 +4,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hermesops.node.layout import Layout
-from hermesops.node.machine import Machine
-from hermesops.node.release.documents.handout import Handout
-from hermesops.node.release.documents.lock import Lock
-from hermesops.node.release.fetch import fetch
-from hermesops.node.release.slots.disk import DiskSlots
+from hermesops.programs.node.machine import Machine
+from hermesops.programs.node.release.fetch import fetch
+from hermesops.programs.node.release.slots.disk import DiskSlots
+from hermesops.wire.documents.handout import Handout
+from hermesops.wire.documents.lock import Lock
+from hermesops.wire.layout import Layout
 from tests.support.fakes.node_home import FakeSystem
 from tests.support.releases.package_index import AT, Index, builder_of, order
 from tests.support.releases.signer import Operator

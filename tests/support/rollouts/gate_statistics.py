@@ -5,15 +5,15 @@ from dataclasses import dataclass, replace
 from math import exp, sqrt
 from random import Random
 
+from hermesops.agents.rollout.gates.failure import Tally, weigh
+from hermesops.agents.rollout.gates.health import compare
+from hermesops.agents.rollout.gates.judgement import share_of_alpha
+from hermesops.agents.rollout.plan.batches import shape
+from hermesops.agents.rollout.ports import Comparison
 from hermesops.model.ids import InstanceId
 from hermesops.model.rollout import GateResult
 from hermesops.model.rollout_spec import FailureGate, HealthGate, Spec
 from hermesops.model.vitals import Vital
-from hermesops.rollout.gates.failure import Tally, weigh
-from hermesops.rollout.gates.health import compare
-from hermesops.rollout.gates.judgement import share_of_alpha
-from hermesops.rollout.plan.batches import shape
-from hermesops.rollout.ports import Comparison
 from tests.support.rollouts.world import NEW, QUICK, World, fleet
 
 USERS = 200

@@ -3,14 +3,14 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from hermesops.agents.rollout.events import Recorded, RolloutStarted, to_row
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, RolloutId, RolloutState, RolloutTarget, Target
 from hermesops.model.rollout_spec import Action, Spec
-from hermesops.registry import Registry
-from hermesops.rollout.events import Recorded, RolloutStarted, to_row
+from hermesops.store.registry import Registry
 from tests.support.real.registries import CELL
 
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)

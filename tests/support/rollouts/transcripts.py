@@ -8,14 +8,14 @@ from dataclasses import replace
 from datetime import time, timedelta
 from pathlib import Path
 
+from hermesops.agents.rollout import commands
+from hermesops.agents.rollout.commands import OperatorCommand
+from hermesops.agents.rollout.ports import Records
+from hermesops.agents.rollout.reports.explain import explain
 from hermesops.model.instance import QuietHours
 from hermesops.model.rollout import Freeze, GateResult, RolloutState, TargetState
 from hermesops.model.rollout_spec import HookGate
 from hermesops.model.vitals import Liveness
-from hermesops.rollout import commands
-from hermesops.rollout.commands import OperatorCommand
-from hermesops.rollout.ports import Records
-from hermesops.rollout.reports.explain import explain
 from tests.support.fakes.virtual_time import BEGAN
 from tests.support.rollouts.world import QUICK, World, fleet
 

@@ -9,6 +9,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from hermesops.agents.rollout.actions import Decision
+from hermesops.agents.rollout.commands import Transition
+from hermesops.agents.rollout.events import Event, Recorded, StateChanged, TargetsUpdated, WaitBegun, kind_of
+from hermesops.agents.rollout.plan.batches import batches_of
+from hermesops.agents.rollout.ports import AlertState, ApprovalState, Comparison, HealthObservation, Records
+from hermesops.agents.rollout.runner import Runner
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.ids import CellName, InstanceId
 from hermesops.model.operation import Done, LeaseHeldError
@@ -27,12 +33,6 @@ from hermesops.model.rollout import (
 )
 from hermesops.model.rollout_spec import Action, HookGate, Spec
 from hermesops.model.vitals import ChangeSpan, Liveness, Vital
-from hermesops.rollout.actions import Decision
-from hermesops.rollout.commands import Transition
-from hermesops.rollout.events import Event, Recorded, StateChanged, TargetsUpdated, WaitBegun, kind_of
-from hermesops.rollout.plan.batches import batches_of
-from hermesops.rollout.ports import AlertState, ApprovalState, Comparison, HealthObservation, Records
-from hermesops.rollout.runner import Runner
 from tests.support.crash.death import Death
 from tests.support.fakes.virtual_time import BEGAN, VirtualClock
 

@@ -16,14 +16,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from hermesops.app import Container
+from hermesops.base.waiting import Pending, pause, until
 from hermesops.model.billing import CREATED
 from hermesops.model.break_glass import BreakGlass
 from hermesops.model.ids import InstanceId, MachineId
+from hermesops.model.model_usage import Usage
 from hermesops.model.route import ROUTES
-from hermesops.registry.schema import tables
-from hermesops.router.usage import Usage
 from hermesops.settings import Environment
-from hermesops.waiting import Pending, pause, until
+from hermesops.store.registry.schema import tables
 from tests.support.billing.many_subscriptions import prepared
 from tests.support.billing.stripe_events import USER, event, subscription
 from tests.support.real import alertmanager
@@ -564,7 +564,8 @@ async def price_unknown(world: Command) -> None:
     body, signature = endpoint.signed(event(CREATED, subscription("sub_1"), at=datetime.now(UTC)))
     file = world.home / "event.json"
     file.write_bytes(body)
-    taken = await unknowing.ok("billing", "apply", str(file), "--signature", signature)
+    taken = await unknowing.run("billing", "apply", str(file), "--signature", signature)
+    assert taken.exit_code == 7, str(taken)
     assert "of no one plan" in taken.stdout
     came_before(world, timedelta(hours=2))
     async with watched(unknowing) as (seen, host), monitoring(seen):

@@ -10,17 +10,16 @@ from pathlib import Path
 
 from hermesops.app import Container
 from hermesops.app.services.host_certificates import CERTIFICATE_LIFE
+from hermesops.base.waiting import Pending, cancel, pause, until
 from hermesops.errors import UnavailableError
-from hermesops.ingest.remote_write import compress, encode_labels, encode_sample, encode_series
 from hermesops.model.ids import InstanceId
+from hermesops.model.model_usage import Account, Usage
 from hermesops.model.route import ROUTES
-from hermesops.router.account import Account
-from hermesops.router.books import Books, open_books
-from hermesops.router.metrics import Metrics
-from hermesops.router.server import metrics_of
-from hermesops.router.usage import Usage
+from hermesops.programs.ingest.remote_write import compress, encode_labels, encode_sample, encode_series
+from hermesops.programs.model_router.books import Books, open_books
+from hermesops.programs.model_router.metrics import Metrics
+from hermesops.programs.model_router.server import metrics_of
 from hermesops.settings import Environment
-from hermesops.waiting import Pending, cancel, pause, until
 from tests.support.real import platform_host
 from tests.support.real.alertmanager import Receiver
 from tests.support.real.command import Command

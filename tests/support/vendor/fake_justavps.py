@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from hermesops.waiting import pause_blocking
+from hermesops.base.waiting import pause_blocking
 
 PRIVATE_KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nplanted-canary\n-----END OPENSSH PRIVATE KEY-----\n"
 

@@ -7,14 +7,14 @@ from itertools import count
 from pathlib import Path
 
 from hermesops.errors import HermesError
-from hermesops.justavps import Client
+from hermesops.infra.provider.backoff import Timeouts
+from hermesops.infra.provider.images import Images
+from hermesops.infra.provider.machines import Machines
+from hermesops.infra.provider.observation import HalfMadeError, ImageSpec, MachineSpec
+from hermesops.infra.provider.vendor import JustAvps
 from hermesops.localcloud.drivers.sim.driver import SimDriver
 from hermesops.localcloud.faults.kinds import FaultKind
-from hermesops.provider.backoff import Timeouts
-from hermesops.provider.images import Images
-from hermesops.provider.machines import Machines
-from hermesops.provider.observation import HalfMadeError, ImageSpec, MachineSpec
-from hermesops.provider.vendor import JustAvps
+from hermesops.vendor.justavps import Client
 from tests.support.worlds.local_server import LocalCloud, serving
 
 TRIES = 6

@@ -6,7 +6,7 @@ Run ``python -m tests.support.vendor.impatient_plugin``.
 import sys
 
 from hermesops.cli import provider
-from hermesops.provider.backoff import Timeouts
+from hermesops.infra.provider.backoff import Timeouts
 
 
 def main() -> int:

@@ -9,8 +9,8 @@ import grpc.aio
 from pulumi.runtime.proto import provider_pb2 as proto
 from pulumi.runtime.proto import provider_pb2_grpc
 
-from hermesops.provider import values
-from hermesops.provider.resource_types import MACHINE
+from hermesops.infra.provider import values
+from hermesops.infra.provider.resource_types import MACHINE
 
 
 @dataclass

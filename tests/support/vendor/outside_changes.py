@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from hermesops.waiting import Pending, until
+from hermesops.base.waiting import Pending, until
 
 
 async def resize_behind_its_back(folder: Path, machine_id: str) -> None:

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from hermesops import assets, justavps
-from hermesops.channel import Channel, ToolboxChannel
-from hermesops.converge import Access, Converger, Host, HostResult
-from hermesops.image.machines import borrowed
+from hermesops.base import assets
 from hermesops.localcloud.drivers.interface import DAEMON_PORT
 from hermesops.localcloud.drivers.nspawn.driver import NspawnDriver
+from hermesops.machines.converge import Access, Converger, Host, HostResult
+from hermesops.machines.image.machines import borrowed
 from hermesops.model.ids import MachineId
+from hermesops.vendor import justavps
+from hermesops.vendor.channel import Channel, ToolboxChannel
 from tests.support.real.machines import opened_driver
 from tests.support.worlds.left_worlds import remember_folder
 from tests.support.worlds.local_server import LocalCloud, serving

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from hermesops import assets
+from hermesops.base import assets
 from hermesops.errors import HermesError
 
 _WORLD, _FOLDER = "world", "folder"

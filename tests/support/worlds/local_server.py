@@ -9,11 +9,11 @@ from typing import Any, cast
 
 import httpx
 
+from hermesops.base.waiting import Pending, until
 from hermesops.localcloud.drivers.interface import Driver
 from hermesops.localcloud.model_router.router import Upstream
 from hermesops.localcloud.server.wiring import Serving, serve
-from hermesops.router.books import Ledger
-from hermesops.waiting import Pending, until
+from hermesops.programs.model_router.books import Ledger
 
 Json = dict[str, Any]
 

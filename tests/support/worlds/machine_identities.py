@@ -5,12 +5,12 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from hermesops.channel import ToolboxChannel
-from hermesops.justavps import Client
 from hermesops.model.ids import MachineId
-from hermesops.node.layout import Layout
-from hermesops.node.protocol import Credential
-from hermesops.node.system import https
+from hermesops.programs.node.system import https
+from hermesops.vendor.channel import ToolboxChannel
+from hermesops.vendor.justavps import Client
+from hermesops.wire.layout import Layout
+from hermesops.wire.protocol import Credential
 from tests.support.real.command import Command
 
 SLOW_S = 60.0

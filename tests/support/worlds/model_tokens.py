@@ -6,12 +6,12 @@ from typing import Any
 
 import httpx
 
-from hermesops.channel import ToolboxChannel
-from hermesops.justavps import Client
+from hermesops.base.waiting import Pending, until
 from hermesops.model.ids import MachineId
 from hermesops.model.route import ROUTES
-from hermesops.node.instance.render import TOKEN_VARIABLE
-from hermesops.waiting import Pending, until
+from hermesops.programs.node.instance.render import TOKEN_VARIABLE
+from hermesops.vendor.channel import ToolboxChannel
+from hermesops.vendor.justavps import Client
 from tests.support.real.command import Command
 
 WITHIN_S = 10.0

@@ -5,9 +5,9 @@ from datetime import timedelta
 import sqlalchemy as sa
 
 from hermesops.app import Container
-from hermesops.registry.repositories.machines.observations import GONE_SEEN
-from hermesops.registry.schema import tables
 from hermesops.settings import Environment
+from hermesops.store.registry.repositories.machines.observations import GONE_SEEN
+from hermesops.store.registry.schema import tables
 from tests.support.real.command import Command
 
 DAY_OLD = timedelta(hours=25)

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from hermesops.agents.instances.observation import MachineState, Observation
+from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.instances.observation import MachineState, Observation
-from hermesops.instances.remote.power_control import PowerControl
-from hermesops.justavps.wire import MachineStatus
 from hermesops.model.backup import Backup
 from hermesops.model.cell import Cell, Placement
 from hermesops.model.certificate import MachineNames
@@ -24,6 +23,7 @@ from hermesops.model.plan import Plan
 from hermesops.model.release import ReleaseId
 from hermesops.model.state import Part, State
 from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus
+from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.fakes.instances import ADA
 from tests.support.fakes.registry import FakeRegistry
 

@@ -6,21 +6,21 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
-from hermesops import waiting
+from hermesops.agents.pool.claims import claim
+from hermesops.agents.pool.decide import Target
+from hermesops.agents.pool.workflow import PoolFill
+from hermesops.base import waiting
 from hermesops.errors import HermesError
-from hermesops.justavps.wire import Machine, MachineStatus
 from hermesops.model.cell import Placement
 from hermesops.model.health import NodeState
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.plan import Plan
 from hermesops.model.unassigned_machine import UnassignedMachine, UnassignedStatus, pool_subject
-from hermesops.operations.lease import LeaseKeeper
-from hermesops.operations.reconcile import Reconciler, drive
-from hermesops.pool.claims import claim
-from hermesops.pool.decide import Target
-from hermesops.pool.workflow import PoolFill
-from hermesops.registry import Registry
+from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.operations.reconcile import Reconciler, drive
+from hermesops.store.registry import Registry
+from hermesops.vendor.justavps.wire import Machine, MachineStatus
 from tests.support.crash.death import Death, Mortal
 
 CELL = CellName("cell1")

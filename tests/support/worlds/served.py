@@ -14,9 +14,9 @@ from pathlib import Path
 
 import httpx
 
+from hermesops.base.waiting import pause_blocking
 from hermesops.localcloud.drivers.sim.driver import SimDriver
 from hermesops.localcloud.server.wiring import Serving, serve
-from hermesops.waiting import pause_blocking
 
 _TIMEOUT_S = 20.0
 _ATTEMPT_EVERY_S = 0.05

@@ -9,17 +9,17 @@ from typing import Any, TypeVar
 
 import pytest
 
+from hermesops.automation.monitor import runner
+from hermesops.automation.monitor.decide import Actions, Policy, Repairing, Replace
+from hermesops.automation.monitor.heartbeats import METRIC
+from hermesops.automation.monitor.ports import Figures, Ports
+from hermesops.automation.monitor.runner import Monitor
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.fleet import ExpectedFleet, ExpectedInstance, Repair, RepairKind
 from hermesops.model.health import Answer, Answers, GatewayHealth
 from hermesops.model.ids import CellName, InstanceId, OperationId
 from hermesops.model.operation import LEASE_S, Lease, LeaseHeldError
-from hermesops.monitor import runner
-from hermesops.monitor.decide import Actions, Policy, Repairing, Replace
-from hermesops.monitor.heartbeats import METRIC
-from hermesops.monitor.ports import Figures, Ports
-from hermesops.monitor.runner import Monitor
-from hermesops.operations import lease as lease_module
+from hermesops.store.operations import lease as lease_module
 from tests.support.fakes.registry import FakeRegistry
 from tests.support.fakes.virtual_time import BEGAN, VirtualClock
 
@@ -273,7 +273,7 @@ def without_threads(patch: pytest.MonkeyPatch) -> None:
     def monotonic() -> float:
         return asyncio.get_running_loop().time()
 
-    patch.setattr("hermesops.operations.lease.time.monotonic", monotonic)
+    patch.setattr("hermesops.store.operations.lease.time.monotonic", monotonic)
 
 
 def flapping(

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from hermesops.agents.drift.repairs import REMEDIES
 from hermesops.cli import lazy_groups
 from hermesops.cli.commands import SUMMARIES
-from hermesops.drift.repairs import REMEDIES
 from hermesops.errors import Hint, RefusedError
 from hermesops.model.unknown_name import LISTED_BY
 from tests.support.hostile.hostile_moods import ESCAPES
@@ -25,12 +25,12 @@ _COMMAND = re.compile(rf"(?<![\w/.-])hermesops (?:--env \S+ )?(?:{'|'.join(SUMMA
 PROSE = {
     "cli/commands/job.py": ["job list"],
     "cli/commands/local.py": ["local fault kinds"],
-    "drift/rebuild.py": ["image build"],
+    "agents/drift/rebuild.py": ["image build"],
     "localcloud/world/local_world.py": ["local up"],
-    "node/instance/certificate.py": ["identity renew USER"],
-    "node/release/fetch.py": ["release signers restore --reason WHY"],
-    "rollout/decide.py": ["fleet outdated"],
-    "rollout/stage_entry.py": ["rollout promote ROLLOUT"],
+    "programs/node/instance/certificate.py": ["identity renew USER"],
+    "programs/node/release/fetch.py": ["release signers restore --reason WHY"],
+    "agents/rollout/decide.py": ["fleet outdated"],
+    "agents/rollout/stage_entry.py": ["rollout promote ROLLOUT"],
     "settings.py": ["identity serve"],
 }
 """Commands in help texts, narration, records and words of a machine: they follow from no error."""

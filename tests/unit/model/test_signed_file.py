@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from hermesops.cells.changes import preview
+from hermesops.access.identity import approval, mass_change
+from hermesops.agents.cells.changes import preview
 from hermesops.errors import UsageError
-from hermesops.identity import approval, mass_change
 from hermesops.model.ids import CellName, InstanceId
 from hermesops.model.signed_file import SignedFile, why_outdated
 from hermesops.model.stack import Change, ChangeKind

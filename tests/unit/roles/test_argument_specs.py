@@ -4,7 +4,7 @@ from typing import Any
 
 import yaml
 
-from hermesops import assets
+from hermesops.base import assets
 from tests.support.suite.cases import each_case
 
 _ROLES = sorted(path.name for path in assets.folder("roles").iterdir() if path.is_dir())

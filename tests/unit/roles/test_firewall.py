@@ -2,8 +2,8 @@
 
 import re
 
-from hermesops import assets
-from hermesops.stacks.platform.aws.user_data import ACT_AS_HOST
+from hermesops.base import assets
+from hermesops.infra.stacks.platform.aws.user_data import ACT_AS_HOST
 from tests.support.releases.role_files import rendered
 
 GIVEN = {

@@ -4,9 +4,9 @@ from typing import Any
 
 import yaml
 
-from hermesops import assets
+from hermesops.base import assets
 from hermesops.model.route import ROUTES
-from hermesops.node.instance.settings import ADAPTER_OF
+from hermesops.wire.settings import ADAPTER_OF
 
 
 def of_role(path: str) -> dict[str, Any]:

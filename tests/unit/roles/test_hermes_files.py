@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hermesops import assets
+from hermesops.base import assets
 
 SECRET = "hs1.canary-of-a-secret"  # noqa: S105 - a canary
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hermesops import assets
+from hermesops.base import assets
 
 _TICK_S = 0.02
 """By how much the kernel's times of files may be behind: one tick of its clock."""

@@ -5,7 +5,7 @@ import re
 import jinja2
 import yaml
 
-from hermesops import assets
+from hermesops.base import assets
 
 ROLE = assets.folder("roles") / "hermes_platform_monitoring"
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hermesops import assets
+from hermesops.base import assets
 from tests.support.suite.cases import each_case
 
 TEMPLATES = sorted((assets.folder("roles") / "hermes_node" / "templates").glob("*.service.j2"))

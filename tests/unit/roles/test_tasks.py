@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from hermesops import assets
+from hermesops.base import assets
 from tests.support.suite.cases import each_case
 
 FILES = sorted(assets.folder("roles").glob("*/tasks/*.yml")) + sorted(assets.folder("roles").glob("*/handlers/*.yml"))

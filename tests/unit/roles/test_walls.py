@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops import assets
+from hermesops.base import assets
 from tests.support.releases.role_files import rendered
 
 ROUTER, INGEST, STORE = (f"hermes_platform_{name}" for name in ("llm_router", "monitoring", "object_store"))

@@ -110,8 +110,8 @@ def _print(order: "BreakGlass", key: "Path", place: str) -> int:
 
 
 def _session(order: "BreakGlass", key: "Path", place: str, command: str) -> int:
-    from hermesops.channel.ssh import SshMachine, connected
-    from hermesops.identity.signatures import Signers
+    from hermesops.access.identity.signatures import Signers
+    from hermesops.vendor.channel.ssh import SshMachine, connected
 
     printed: list[tuple[bytes, bool]] = []
 

@@ -24,18 +24,18 @@ from hermesops.cli.views import backup, fleet, shapes
 from hermesops.cli.views import trends as trends_view
 from hermesops.errors import CHANGES_REMAIN, Hint, RefusedError, UnavailableError, UsageError
 from hermesops.model.instance import InstanceStatus
-from hermesops.node.untrusted.foreign_text import one_line
+from hermesops.wire.foreign_text import one_line
 
 if TYPE_CHECKING:
+    from hermesops.agents.instances.observation import Observation
     from hermesops.app import Container
     from hermesops.app.container_parts.runtime import Runtime
     from hermesops.app.services.instance_logs import InstanceLog, LogQuestion
     from hermesops.app.services.trends import Trends
-    from hermesops.channel import Completed
-    from hermesops.instances.observation import Observation
     from hermesops.model.instance import Instance
     from hermesops.model.plan import Plan
     from hermesops.model.state import State
+    from hermesops.vendor.channel import Completed
 
 _GATEWAY = "hermes-gateway.service"
 
@@ -91,7 +91,7 @@ def export(
     composed, instance = find_instance(user)
 
     def export_to(write: Callable[[bytes], object]) -> dict[str, int]:
-        from hermesops.instances.remote.data_export import export_data
+        from hermesops.agents.instances.remote.data_export import export_data
 
         async def work(session: "Runtime") -> dict[str, int]:
             session.audited_access.enter(instance, how="export", reason=reason)
@@ -151,9 +151,9 @@ def show(user: User) -> None:
 
     The last hour is what the platform's monitoring has within two seconds: agent up, memory, seconds of a turn, errors.
     """
+    from hermesops.agents.instances.suspension import suspension_of
     from hermesops.app.services.fleet_health import observed_health
     from hermesops.app.services.trends import trends_of
-    from hermesops.instances.suspension import suspension_of
 
     composed, instance = find_instance(user)
     asked_at = composed.registry.now()
@@ -335,7 +335,7 @@ def shell(user: User, reason: Reason = "") -> int:
     composed, instance = find_instance(user)
 
     async def work(session: "Runtime") -> int:
-        from hermesops.channel.shell import Shell
+        from hermesops.vendor.channel.shell import Shell
 
         session.audited_access.enter(instance, how="shell", reason=reason)
         remote = Shell(await session.instance_client.channel_to(instance))
@@ -409,6 +409,6 @@ def _whole_or_not_at_all(file: Path) -> Iterator[Callable[[bytes], object]]:
 
 
 def _plan(text: str) -> "Plan":
-    from hermesops.instances.requests.provision import parse_plan  # dear, and asked for by few
+    from hermesops.agents.instances.requests.provision import parse_plan  # dear, and asked for by few
 
     return parse_plan(text)

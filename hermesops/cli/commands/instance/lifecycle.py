@@ -21,7 +21,7 @@ def suspend(
     wait: Wait = "",
 ) -> None:
     """Suspend an agent: turns end, its state is backed up, its machine is switched off or given back."""
-    from hermesops.operations.kinds import Keep
+    from hermesops.store.operations.kinds import Keep
 
     chosen = one_of(Keep, keep, "--machine") if keep else None
     change_instance(
@@ -63,7 +63,7 @@ def resize(
     wait: Wait = "",
 ) -> None:
     """Change an agent's plan. Its data must fit; its gateway is stopped while the machine changes."""
-    from hermesops.instances.requests.provision import parse_plan
+    from hermesops.agents.instances.requests.provision import parse_plan
 
     wanted = parse_plan(plan)
     change_instance(

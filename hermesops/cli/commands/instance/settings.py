@@ -15,8 +15,8 @@ from hermesops.cli.views.rollout import status
 from hermesops.errors import UsageError
 
 if TYPE_CHECKING:
+    from hermesops.agents.instances.requests.settings_patch import SettingsPatch
     from hermesops.app.container_parts.runtime import Runtime
-    from hermesops.instances.requests.settings_patch import SettingsPatch
     from hermesops.model.instance import QuietHours
 
 _QUIET = "--quiet-hours reads BEGIN-END on the user's clock, as 22-07 or 22:30-07:00; none ends them"
@@ -44,7 +44,7 @@ def settings(
         raise UsageError("--from, --set and --back exclude each other")
     request: SettingsPatch | None = None  # read and checked before anything is asked or opened
     if source or assignments:
-        from hermesops.instances.requests.settings_patch import replacing, setting
+        from hermesops.agents.instances.requests.settings_patch import replacing, setting
 
         where = "standard input" if source == "-" else source
         request = replacing(read(source), where=where) if source else setting(assignments or [])

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 def pause(rollout_id: Id = "", reason: Why = "") -> None:
     """Pause a rollout: no further instance starts; those in progress finish, and gates still count."""
+    from hermesops.agents.rollout import commands
     from hermesops.app.services.rollout_commands import give_command
-    from hermesops.rollout import commands
 
     composed = context.compose()
     row = composed.registry.rollouts.find(rollout_id)
@@ -44,8 +44,8 @@ def resume(
     detach: Detach = False,
 ) -> int:
     """Continue a rollout that is paused, or whose runner died; follow it if another process runs it."""
+    from hermesops.agents.rollout import commands
     from hermesops.model.rollout import RolloutState
-    from hermesops.rollout import commands
 
     composed = context.compose()
     row = composed.registry.rollouts.find(rollout_id)
@@ -67,7 +67,7 @@ def promote(
 
     After a halt, failures so far no longer count: you have checked them and take responsibility.
     """
-    from hermesops.rollout import commands
+    from hermesops.agents.rollout import commands
 
     return _find_and_give(rollout_id, partial(commands.promote, full=full), why=reason or "promoted", detach=detach)
 
@@ -88,21 +88,21 @@ def approve(
 
 def abort(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
     """Abort a rollout: no further instance starts; those in progress finish or roll back, others keep the release."""
-    from hermesops.rollout import commands
+    from hermesops.agents.rollout import commands
 
     return _find_and_give(rollout_id, commands.abort, why=reason or "aborted", wanted="aborted", detach=detach)
 
 
 def retry(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
     """Retry failed instances first, through the same gates."""
-    from hermesops.rollout import commands
+    from hermesops.agents.rollout import commands
 
     return _find_and_give(rollout_id, commands.retry, why=reason or "retried", detach=detach)
 
 
 def roll_back(composed: "Container", row: "Rollout", *, lose: bool, even_revoked: bool, why: str, detach: bool) -> int:
     """Roll back all targets that run the release because of a rollout."""
-    from hermesops.rollout import commands
+    from hermesops.agents.rollout import commands
 
     return _give(
         composed,

@@ -11,13 +11,13 @@ from hermesops.errors import HaltedError, Hint, PartlyDoneError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from hermesops.agents.rollout.plan.requests import RolloutRequest
+    from hermesops.agents.rollout.reports.progress import RolloutProgress
     from hermesops.app.container import Container
     from hermesops.app.container_parts.runtime import Runtime
     from hermesops.cli.views.rollout.live import View
     from hermesops.errors import HermesError
     from hermesops.model.rollout import Rollout, RolloutId
-    from hermesops.rollout.plan.requests import RolloutRequest
-    from hermesops.rollout.reports.progress import RolloutProgress
 
 
 def start(request: "RolloutRequest", *, queue: bool, detach: bool) -> int:
@@ -116,8 +116,8 @@ async def _run_or_leave(session: "Runtime", rollout: "Rollout", seen: "View", *,
 
 
 def _print_end(composed: "Container", rollout: "Rollout", *, wanted: str, detach: bool) -> int:
+    from hermesops.agents.rollout.reports.progress import progress_of
     from hermesops.app.adapters.rollout_store import records
-    from hermesops.rollout.reports.progress import progress_of
 
     rollout_progress = progress_of(records(composed.registry, rollout.id), composed.registry.now())
     shown = {"rollout": status.rollout(rollout), "progress": status.rollout_progress(rollout_progress)}

@@ -37,8 +37,8 @@ def _as_recorded(what: str) -> Any:  # noqa: ANN401 - Typer's own type is not fo
 @app.command()
 def history(rollout_id: options.Id = "") -> None:
     """List each change of a rollout's state: when, by whom, why."""
+    from hermesops.agents.rollout.events import CommandGiven, RolloutStarted, StateChanged
     from hermesops.app.adapters.rollout_store import events_of
-    from hermesops.rollout.events import CommandGiven, RolloutStarted, StateChanged
 
     registry = context.compose().registry
     row = registry.rollouts.find(rollout_id)
@@ -57,9 +57,9 @@ def explain(
     user: Annotated[str, typer.Option(help="Only what is about this user's instance.")] = "",
 ) -> None:
     """Explain a rollout: each decision in order, with its reason and figures."""
+    from hermesops.agents.rollout.events import instances_of
+    from hermesops.agents.rollout.reports.explain import explain as explained
     from hermesops.app.adapters.rollout_store import events_of
-    from hermesops.rollout.events import instances_of
-    from hermesops.rollout.reports.explain import explain as explained
 
     registry = context.compose().registry
     row = registry.rollouts.find(rollout_id)
@@ -85,8 +85,8 @@ def replay(
     vitals: options.Vitals = "",
 ) -> None:
     """Replay a recorded rollout with other gates: would they have halted it, and when?"""
+    from hermesops.agents.rollout.reports.replay import replay as over
     from hermesops.app.adapters.rollout_store import events_of
-    from hermesops.rollout.reports.replay import replay as over
 
     registry = context.compose().registry
     row = registry.rollouts.find(rollout_id)
@@ -116,9 +116,9 @@ def preview(
     action: options.ActionOption = "slot",
 ) -> None:
     """Show what a rollout would do, who is first, what its gates would catch and the worst case. Nothing is touched."""
+    from hermesops.agents.rollout.plan.requests import RolloutRequest
     from hermesops.app.adapters.rollout_alerts import held_now
     from hermesops.model.rollout_spec import Action
-    from hermesops.rollout.plan.requests import RolloutRequest
 
     composed = context.compose()
     request = RolloutRequest(release, where, everybody, spec, one_of(Action, action, "--action"), "")
@@ -149,8 +149,8 @@ def start(
     With --action machine RELEASE is an image: each agent gets another machine that boots it, with its memory and the
     release that it runs; the machine before is kept for a while.
     """
+    from hermesops.agents.rollout.plan.requests import RolloutRequest
     from hermesops.model.rollout_spec import Action
-    from hermesops.rollout.plan.requests import RolloutRequest
 
     request = RolloutRequest(release, where, everybody, spec, one_of(Action, action, "--action"), reason)
     return follow.start(request, queue=queue, detach=detach)
@@ -181,8 +181,8 @@ def status(
     With --watch it ends when the rollout does: exit 0 when it is done, 8 when a gate halted it, 6 when it was ended
     otherwise.
     """
+    from hermesops.agents.rollout.reports.progress import progress_of
     from hermesops.app.adapters import rollout_store
-    from hermesops.rollout.reports.progress import progress_of
 
     composed = context.compose()
     found = rollout_store.records(composed.registry, rollout_id)

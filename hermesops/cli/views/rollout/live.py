@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from hermesops.agents.rollout.decide import NOTIFIES
 from hermesops.cli import console
 from hermesops.cli.views.rollout import progress as progress_view
-from hermesops.node.untrusted.foreign_text import quoted, unbroken
-from hermesops.rollout.decide import NOTIFIES
+from hermesops.wire.foreign_text import quoted, unbroken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from rich.live import Live
 
+    from hermesops.agents.rollout.ports import Records
     from hermesops.model.ids import InstanceId
     from hermesops.model.rollout import TargetState
-    from hermesops.rollout.ports import Records
 
 _LINES_KEPT = 5
 _HEARD = 50
@@ -45,7 +45,7 @@ class PlainView:
 
     def show(self, records: "Records") -> None:
         """Print what changed since the last time."""
-        from hermesops.rollout.reports.progress import change_lines, progress_line
+        from hermesops.agents.rollout.reports.progress import change_lines, progress_line
 
         rollout, targets = records.rollout, records.targets
         if not self._state:
@@ -92,7 +92,7 @@ class LiveView:
         self._live.update(Text("\n").join(rows))
 
     def _rows(self) -> list[str]:
-        from hermesops.rollout.reports.progress import progress_of
+        from hermesops.agents.rollout.reports.progress import progress_of
 
         if self._records is None:
             return [unbroken(line) for line in self._told]
@@ -111,8 +111,8 @@ def _without_place(line: str) -> str:
 
 def _state_line(records: "Records") -> str:
     """What the rollout does from now on, by whom and why."""
+    from hermesops.agents.rollout.events import StateChanged
     from hermesops.model.rollout import RolloutState
-    from hermesops.rollout.events import StateChanged
 
     rollout = records.rollout
     if rollout.state is RolloutState.PENDING:

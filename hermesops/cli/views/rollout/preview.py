@@ -7,8 +7,8 @@ from hermesops.cli.views.rollout.progress import span
 from hermesops.cli.views.shapes import timestamp
 
 if TYPE_CHECKING:
-    from hermesops.rollout.plan.preview import RolloutPreview
-    from hermesops.rollout.reports.replay import Replayed
+    from hermesops.agents.rollout.plan.preview import RolloutPreview
+    from hermesops.agents.rollout.reports.replay import Replayed
 
 
 def preview(ahead: "RolloutPreview") -> dict[str, object]:

@@ -8,12 +8,12 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from hermesops.cli.console import advice
-from hermesops.node.untrusted.foreign_text import unbroken
+from hermesops.wire.foreign_text import unbroken
 
 if TYPE_CHECKING:
+    from hermesops.agents.rollout.ports import Records
+    from hermesops.agents.rollout.reports.progress import RolloutProgress, StageProgress
     from hermesops.model.rollout import RolloutTarget, TargetState
-    from hermesops.rollout.ports import Records
-    from hermesops.rollout.reports.progress import RolloutProgress, StageProgress
 
 _BAR = 24
 _NAMED = 12
@@ -83,7 +83,7 @@ def _head(records: "Records", rollout_progress: "RolloutProgress") -> list[str]:
 
 
 def _wait_line(rollout_id: str, why: str) -> str:
-    from hermesops.rollout.plan.open_alerts import HELD, UNKNOWN
+    from hermesops.agents.rollout.plan.open_alerts import HELD, UNKNOWN
 
     if not why.startswith((HELD, UNKNOWN)):
         return f"waits: {why}"

@@ -8,14 +8,14 @@ from hermesops.cli.views.shapes import timestamp
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from hermesops.agents.rollout.events import CommandGiven, Event, Recorded, RolloutStarted, StateChanged
+    from hermesops.agents.rollout.plan.backlog import OutdatedInstance
+    from hermesops.agents.rollout.reports.explain import Explained
+    from hermesops.agents.rollout.reports.progress import RolloutProgress
     from hermesops.model.ids import InstanceId
     from hermesops.model.instance import InstancePolicy
     from hermesops.model.rollout import Freeze, Rollout, RolloutTarget
     from hermesops.model.slot import RollbackResult
-    from hermesops.rollout.events import CommandGiven, Event, Recorded, RolloutStarted, StateChanged
-    from hermesops.rollout.plan.backlog import OutdatedInstance
-    from hermesops.rollout.reports.explain import Explained
-    from hermesops.rollout.reports.progress import RolloutProgress
 
 
 def freeze(one: "Freeze", now: datetime) -> dict[str, object]:
@@ -100,7 +100,7 @@ def rollout_progress(seen: "RolloutProgress") -> dict[str, object]:
 
 def event(one: "Recorded[Event]") -> dict[str, object]:
     """An event of a rollout, by its stored name and keys."""
-    from hermesops.rollout.events import to_row
+    from hermesops.agents.rollout.events import to_row
 
     row = to_row(one)
     return {
@@ -154,7 +154,7 @@ def rollback_line(user: str, done: "RollbackResult") -> str:
 
 def change(at: "datetime", event: "RolloutStarted | StateChanged | CommandGiven") -> dict[str, object]:
     """A start, a change of state or a command of a rollout."""
-    from hermesops.rollout.events import CommandGiven, RolloutStarted
+    from hermesops.agents.rollout.events import CommandGiven, RolloutStarted
 
     match event:
         case RolloutStarted():

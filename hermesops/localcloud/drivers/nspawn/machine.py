@@ -7,13 +7,13 @@ import subprocess
 from pathlib import Path
 from shlex import quote
 
+from hermesops.base.waiting import pause_blocking
 from hermesops.errors import BrokenInvariantError, UnavailableError
 from hermesops.localcloud.drivers.nspawn.computer.cgroup import MachineGroup
 from hermesops.localcloud.drivers.nspawn.computer.command import holds_within
 from hermesops.localcloud.drivers.nspawn.computer.network import Network
 from hermesops.localcloud.drivers.nspawn.disks.disk import Disk
 from hermesops.localcloud.drivers.nspawn.store import MachineRecord
-from hermesops.waiting import pause_blocking
 
 REBOOT = 133
 """Exit code of systemd-nspawn when the machine asked for a reboot. Source: systemd-nspawn(1), --keep-unit."""

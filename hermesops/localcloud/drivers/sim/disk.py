@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping
 
 from hermesops.localcloud.drivers.sim.store import Entry, Store
 from hermesops.model.route import ROUTES
-from hermesops.node.instance.agent.installation import BACKUP_USER
-from hermesops.node.instance.settings import ADAPTER_OF
-from hermesops.node.layout import UNIT
-from hermesops.node.protocol import PROGRAM
-from hermesops.node.release.documents.lock import Blob, Lock, Managed, Node
-from hermesops.node.release.slots.slot import record_of_lock
+from hermesops.programs.node.instance.agent.installation import BACKUP_USER
+from hermesops.programs.node.release.slots.slot import record_of_lock
+from hermesops.wire.documents.lock import Blob, Lock, Managed, Node
+from hermesops.wire.layout import UNIT
+from hermesops.wire.protocol import PROGRAM
+from hermesops.wire.settings import ADAPTER_OF
 
 USER, UID = "hermes", 990
 HOME = "/var/lib/hermes"

@@ -10,6 +10,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import NamedTuple
 
+from hermesops.base.private_file import make_private_folder
 from hermesops.errors import Hint, RefusedError
 from hermesops.localcloud.drivers.interface import Capacity, MachinePlan, MachinePower, MachineSize
 from hermesops.localcloud.drivers.sim.daemon.server import Daemon
@@ -18,7 +19,6 @@ from hermesops.localcloud.drivers.sim.machines import LOOPBACK, SimMachines
 from hermesops.localcloud.drivers.sim.store import FILE, Entry, Record, Store
 from hermesops.localcloud.server.process import hold
 from hermesops.model.ids import ImageId, MachineId
-from hermesops.private_file import make_private_folder
 
 MOST_MACHINES = 100_000
 """The most machines of a simulated world."""

@@ -29,15 +29,15 @@ from hermesops.localcloud.drivers.sim.node.system import (
     no_platform,
 )
 from hermesops.localcloud.drivers.sim.store import Entry, Record, Store
-from hermesops.node import __main__ as node
-from hermesops.node.errors import NotReadyError
-from hermesops.node.instance import certificate
-from hermesops.node.instance.agent.api import Answer
-from hermesops.node.layout import UNIT, Layout
-from hermesops.node.machine import Machine
-from hermesops.node.release import activation
-from hermesops.node.release.activate import WATCH
-from hermesops.node.system.files import Access
+from hermesops.programs.node import __main__ as node
+from hermesops.programs.node.instance import certificate
+from hermesops.programs.node.instance.agent.api import Answer
+from hermesops.programs.node.machine import Machine
+from hermesops.programs.node.release import activation
+from hermesops.programs.node.release.activate import WATCH
+from hermesops.programs.node.system.files import Access
+from hermesops.wire.errors import NotReadyError
+from hermesops.wire.layout import UNIT, Layout
 
 _UNSEEN = frozenset({WATCH, "hermes-monitoring.target", "hermes-metrics.timer"})
 """Units of which nothing is to be seen on a simulated machine."""

@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from hermesops.agents.rollout.ports import AlertState
 from hermesops.app.adapters.rollout_alerts import COUNTS, RolloutAlerts, held_now
 from hermesops.errors import UnavailableError
 from hermesops.model.rollout_spec import Spec
-from hermesops.rollout.ports import AlertState
-from hermesops.telemetry.client import MonitoringClient
+from hermesops.observability.telemetry.client import MonitoringClient
 from tests.support.fakes.monitoring import Answer, alert, fake_monitoring, silence
 
 ALERTS, SILENCES = "GET /alertmanager/api/v2/alerts", "GET /alertmanager/api/v2/silences"

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 from hermesops.app.adapters.rollout_health import RolloutHealth
-from hermesops.channel import Completed
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance
 from hermesops.model.vitals import ChangeSpan, Vital
+from hermesops.vendor.channel import Completed
 from tests.support.fakes.instances import ADA
 from tests.support.fakes.probes import WELL
 from tests.support.fakes.registry import FakeRegistry

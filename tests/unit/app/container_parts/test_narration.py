@@ -1,5 +1,5 @@
 from hermesops.app.container_parts.narration import report_problem, report_progress
-from hermesops.engine.options import Progress
+from hermesops.infra.engine.options import Progress
 from hermesops.model.ids import CellName
 from tests.support.suite.cases import each_case
 

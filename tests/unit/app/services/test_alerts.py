@@ -9,7 +9,7 @@ from hermesops.app.services.alerts import Alerts, Steps
 from tests.support.fakes.monitoring import Answer, alert, fake_monitoring, silence
 
 if TYPE_CHECKING:
-    from hermesops.registry import Registry
+    from hermesops.store.registry import Registry
 
 LISTED, HOLD = "GET /alertmanager/api/v2/alerts", "GET /prometheus/api/v1/alerts"
 SILENCES = "GET /alertmanager/api/v2/silences"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from hermesops.agents.backup.store.object_store import ObjectStore
 from hermesops.app.container_parts.world_adapters import WorldAdapters
 from hermesops.app.services.backups import BackupStore
-from hermesops.backup.store.object_store import ObjectStore
 from hermesops.errors import UsageError
 from hermesops.settings import Environment
 from tests.support.fakes.parts import part

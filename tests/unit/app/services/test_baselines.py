@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from hermesops.app.services.baselines import Baselines, effect_of
+from hermesops.infra.stacks.fleet import CellPrograms
+from hermesops.infra.stacks.registered import Effect, Registered
 from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.plan import Plan
-from hermesops.stacks.fleet import CellPrograms
-from hermesops.stacks.registered import Effect, Registered
 
 SPEC = CellSpec(
     CellName("c1"),

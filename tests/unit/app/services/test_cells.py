@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
+from hermesops.agents.cells.changes.guard import Overrides
+from hermesops.agents.cells.stack.state import stack_of
+from hermesops.agents.cells.workflow import UpRequest
 from hermesops.app.services.cells import ChosenCells, StackUps
 from hermesops.app.services.saved_previews import SavedPreviews
-from hermesops.cells.changes.guard import Overrides
-from hermesops.cells.stack.state import stack_of
-from hermesops.cells.workflow import UpRequest
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.ids import CellName, MachineName, OperationId
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.stack import UpResult
-from hermesops.operations.runner import QUEUED
 from hermesops.settings import Environment
+from hermesops.store.operations.runner import QUEUED
 from tests.support.fakes.parts import part
 from tests.support.fleets.in_memory import AT
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from hermesops.agents.drift.compare import compare
 from hermesops.app.services.change_guard import Guards
 from hermesops.app.services.costs import costs_of
-from hermesops.drift.compare import compare
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.justavps.wire import Machine, ServerType
 from hermesops.settings import Environment
+from hermesops.vendor.justavps.wire import Machine, ServerType
 from tests.support.fakes.parts import part
 from tests.support.fleets.in_memory import Fleet, machine_for, machine_of_unassigned, ordered, pooled
 

@@ -8,7 +8,7 @@ import pytest
 from hermesops.app.services import drills
 from hermesops.errors import RefusedError
 from hermesops.model.plan import Plan
-from hermesops.runbook import faults
+from hermesops.observability.runbook import faults
 from tests.support.fakes.instances import ADA
 from tests.support.fakes.parts import part
 from tests.support.fleets.in_memory import pooled

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from hermesops.access.secrets.catalog import API_KEY, CATALOG, RELEASE_KEY
+from hermesops.access.secrets.store import SecretState
 from hermesops.app.services.environment_checks import EnvironmentChecks
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.audit import ChainFinding, ChainReport
 from hermesops.model.check import Verdict
-from hermesops.secrets.catalog import API_KEY, CATALOG, RELEASE_KEY
-from hermesops.secrets.store import SecretState
 from hermesops.settings import Environment
 from tests.support.fakes.parts import part
 

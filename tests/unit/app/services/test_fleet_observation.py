@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from hermesops.app.services.fleet_observation import reach_machines
-from hermesops.channel import Completed
-from hermesops.channel.errors import translated
-from hermesops.doctor.environment import check_all
+from hermesops.automation.doctor.environment import check_all
 from hermesops.errors import UnavailableError
-from hermesops.justavps import errors as vendor
-from hermesops.justavps.wire import MachineStatus
 from hermesops.model.check import Check, Verdict
 from hermesops.model.health import GatewayHealth
+from hermesops.vendor.channel import Completed
+from hermesops.vendor.channel.errors import translated
+from hermesops.vendor.justavps import errors as vendor
+from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.fakes.parts import part
 
 CALL = "POST /machines/m1/toolbox/process/execute"

@@ -10,7 +10,7 @@ from hermesops.app.services import instance_logs
 from hermesops.app.services.instance_logs import InstanceLogs, LogQuestion, LogSource
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.instance import Instance
-from hermesops.telemetry.client import MonitoringClient
+from hermesops.observability.telemetry.client import MonitoringClient
 from tests.support.fakes.instances import ADA
 from tests.support.fakes.monitoring import Answer, fake_monitoring, streams
 from tests.support.suite.cases import each_case

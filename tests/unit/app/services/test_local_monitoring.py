@@ -10,11 +10,11 @@ import pytest
 
 from hermesops.app.services.local_monitoring import LocalMonitoring, MonitoringPart, refuse_simulated
 from hermesops.app.services.platform_host import OPEN_PORTS, ROLES, PlatformHost
-from hermesops.channel import Completed
 from hermesops.errors import PartlyDoneError, RefusedError, UnavailableError
-from hermesops.justavps import MachineStatus
 from hermesops.localcloud.world.files import WorldFiles
 from hermesops.model.ids import is_machine_name, platform_machine_name
+from hermesops.vendor.channel import Completed
+from hermesops.vendor.justavps import MachineStatus
 from tests.support.fakes.credentials import authority_in
 from tests.support.fakes.parts import part
 

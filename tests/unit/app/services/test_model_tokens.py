@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from hermesops.agents.instances.observation import Observation
 from hermesops.app.services.tokens import ModelTokens, revoke_model_tokens
 from hermesops.errors import HermesError, RefusedError, UnavailableError
-from hermesops.instances.observation import Observation
 from hermesops.model.instance import Instance, InstanceStatus
 from tests.support.fakes.instances import ADA, READY
 from tests.support.fakes.parts import Leases, part

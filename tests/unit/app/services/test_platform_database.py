@@ -4,8 +4,8 @@ from typing import Any
 
 from hermesops.app.services.platform_database import DatabasePart
 from hermesops.app.services.platform_host import CertificatePairs, HostAddress
-from hermesops.channel import Completed
 from hermesops.model.ids import MachineId
+from hermesops.vendor.channel import Completed
 from tests.support.fakes.parts import part
 
 AT = HostAddress("hermes-local-platform", MachineId("m-1"), "10.213.0.1")

@@ -6,9 +6,9 @@ from typing import Any
 
 from hermesops.app.services.host_certificates import is_good, is_of_caller
 from hermesops.app.services.platform_host import ROLES, CertificatePairs, HostAddress, stages_of
-from hermesops.channel import Completed
 from hermesops.model.certificate import CallerName
 from hermesops.model.ids import MachineId
+from hermesops.vendor.channel import Completed
 from tests.support.fakes.credentials import authority_in
 from tests.support.fakes.parts import part
 

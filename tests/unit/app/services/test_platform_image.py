@@ -6,21 +6,21 @@ from typing import Any
 import pytest
 import yaml
 
-from hermesops import assets
+from hermesops.agents.cells.stack.state import MACHINE_TYPE
 from hermesops.app import Container
 from hermesops.app.container_parts.platform import PlatformParts
 from hermesops.app.container_parts.platform_bundles import platform_recipe
 from hermesops.app.services.platform import LocalPrograms, PlatformUp
 from hermesops.app.services.platform_image import PlatformPrograms
-from hermesops.cells.stack.state import MACHINE_TYPE
+from hermesops.base import assets
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.image.control_bundle import ControlBundle
-from hermesops.image.definition import load
-from hermesops.justavps.errors import NotFoundError
 from hermesops.localcloud.drivers.interface import PlatformService
+from hermesops.machines.image.control_bundle import ControlBundle
+from hermesops.machines.image.definition import load
 from hermesops.model.image import PLATFORM_IMAGE
 from hermesops.model.stack import Change, ChangeKind, StackRef, UpResult
 from hermesops.settings import Environment
+from hermesops.vendor.justavps.errors import NotFoundError
 from tests.support.fakes.parts import part
 
 MACHINE = "hermes-local-platform"

@@ -9,9 +9,9 @@ import pytest
 from hermesops.app.container_parts.registry import RestoredEpoch
 from hermesops.app.services.platform_connect import UNITS
 from hermesops.app.services.platform_restore import DatabaseRestore, target_of
-from hermesops.channel import Completed
 from hermesops.errors import PartlyDoneError, UnavailableError
 from hermesops.model.audit import ChainReport
+from hermesops.vendor.channel import Completed
 from tests.support.fakes.parts import part
 from tests.support.suite.cases import each_case
 

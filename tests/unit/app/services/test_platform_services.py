@@ -8,8 +8,8 @@ import pytest
 
 from hermesops.app.services.platform_services import PlatformServices, chosen, unread
 from hermesops.app.services.platform_state import parse_host
-from hermesops.channel import Completed
 from hermesops.errors import PartlyDoneError, UnavailableError, UsageError
+from hermesops.vendor.channel import Completed
 from tests.support.fakes.parts import part
 
 _PART = "--- hermesops ---"

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from hermesops import assets
 from hermesops.app.services.platform_services import chosen
 from hermesops.app.services.platform_state import UNITS, parse_host
+from hermesops.base import assets
 from hermesops.errors import UsageError
 
 EMPTY = {"packages": "", "hermesops": "", "backups": "", "certificate": ""}

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from hermesops.agents.drift.machine_identity import Forgotten
 from hermesops.app.services.recovery import Orphans
-from hermesops.drift.machine_identity import Forgotten
 from hermesops.errors import RefusedError, UnavailableError, UsageError
-from hermesops.justavps.wire import Machine
 from hermesops.model.ids import InstanceId, MachineId, MachineName, instance_subject
 from hermesops.model.recovery import Recovered
+from hermesops.vendor.justavps.wire import Machine
 from tests.support.fakes.parts import Leases, part
 from tests.support.fleets.in_memory import machine_for, ordered, recovered
 

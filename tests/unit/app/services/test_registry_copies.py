@@ -5,8 +5,8 @@ from contextlib import closing
 from pathlib import Path
 
 from hermesops.app.services.registry_copies import unknown_to
-from hermesops.justavps.wire import MachineStatus
-from hermesops.registry.maintenance.backup import CopyContent, content_of
+from hermesops.store.registry.maintenance.backup import CopyContent, content_of
+from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.fleets.in_memory import machine_for, ordered, recovered
 from tests.support.real.registries import registry_at
 

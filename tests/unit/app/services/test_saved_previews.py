@@ -3,9 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
+from hermesops.agents.cells.changes.preview import SavedPreview
 from hermesops.app.container_parts.aws_program import aws_program
 from hermesops.app.services.saved_previews import SavedPreviews
-from hermesops.cells.changes.preview import SavedPreview
 from hermesops.model.cell import PLATFORM
 from hermesops.model.stack import Preview, StackRef
 from hermesops.settings import Environment

@@ -7,9 +7,9 @@ import pytest
 
 from hermesops.app.services.snapshots import Snapshots, chosen
 from hermesops.errors import UnknownOutcomeError, UsageError
-from hermesops.justavps.wire import Image, ImageStatus
 from hermesops.model.ids import MachineId, OperationId, instance_subject
 from hermesops.model.image import snapshot_name
+from hermesops.vendor.justavps.wire import Image, ImageStatus
 from tests.support.fakes.instances import ADA
 from tests.support.fakes.parts import Leases, part
 

@@ -9,7 +9,7 @@ from hermesops.app.services import trends
 from hermesops.app.services.trends import trends_of
 from hermesops.cli.views import trends as view
 from hermesops.model.ids import InstanceId
-from hermesops.telemetry.figures import Figure
+from hermesops.observability.telemetry.figures import Figure
 from tests.support.fakes.monitoring import Answer, Asked, fake_monitoring, matrix
 
 NOW = datetime(2026, 1, 2, 4, tzinfo=UTC)

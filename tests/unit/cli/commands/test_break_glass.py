@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from hermesops.access.identity.signatures import fresh_key
 from hermesops.cli.commands.instance import break_glass
 from hermesops.errors import UnavailableError
-from hermesops.identity.signatures import fresh_key
 
 ORDER: Any = SimpleNamespace(id="o", host_key="ssh-ed25519 AAAA")
 
@@ -32,7 +32,7 @@ def test_a_command_that_prints_without_end_is_given_up_where_its_output_is_kept(
     key = tmp_path / "key"
     key.write_text(fresh_key())
     key.chmod(0o600)
-    monkeypatch.setattr("hermesops.channel.ssh.connected", connected)
+    monkeypatch.setattr("hermesops.vendor.channel.ssh.connected", connected)
     monkeypatch.setattr(break_glass, "is_json", lambda: True)
     monkeypatch.setattr(break_glass, "_LARGEST", 1_000)
     with pytest.raises(UnavailableError, match="more than 1000 bytes"):

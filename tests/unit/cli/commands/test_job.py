@@ -3,8 +3,8 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from hermesops.automation.jobs.runner import Job, Report
 from hermesops.cli.commands import job, token
-from hermesops.jobs.runner import Job, Report
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import JobRun
 from hermesops.model.token import KeptToken

@@ -13,8 +13,8 @@ from hermesops.cli.commands import runbook
 from hermesops.cli.options import runbook as options
 from hermesops.errors import Hint, RefusedError
 from hermesops.model.plan import Plan
-from hermesops.runbook.command import Ended
-from hermesops.runbook.document import Guard, Kind, Step, parse
+from hermesops.observability.runbook.command import Ended
+from hermesops.observability.runbook.document import Guard, Kind, Step, parse
 from hermesops.settings import Environment
 from tests.support.fakes.terminal import Terminal, begin_anew
 
@@ -127,7 +127,7 @@ def test_what_a_reading_step_prints_is_not_shown_as_it_comes(
         show("restarted\n")
         return Ended(0, "restarted\n")
 
-    monkeypatch.setattr("hermesops.runbook.command.run_command", run_command)
+    monkeypatch.setattr("hermesops.observability.runbook.command.run_command", run_command)
     monkeypatch.setattr(options, "write", written.append)
     monkeypatch.setattr("hermesops.cli.context.run", asyncio.run)
     composed = SimpleNamespace(env=Environment.load("local", {"HOME": "/h"}))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hermesops import waiting
+from hermesops.base import waiting
 from hermesops.cli import console, context
 from hermesops.cli.options import instance
 from hermesops.errors import AlreadySoError, RefusedError

@@ -7,7 +7,7 @@ from pathlib import Path
 from hermesops.app.services.registry_copies import CopyPreview, Listed
 from hermesops.cli.views import audit
 from hermesops.model.audit import AuditEntry, AuditHead, ChainFinding, ChainReport
-from hermesops.registry.maintenance.backup import Copy
+from hermesops.store.registry.maintenance.backup import Copy
 
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

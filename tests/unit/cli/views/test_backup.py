@@ -4,11 +4,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hermesops.cli.views import backup as backup_view
-from hermesops.justavps.wire import Image, ImageStatus
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.state import Part, State
+from hermesops.vendor.justavps.wire import Image, ImageStatus
 from tests.support.fakes.instances import ADA
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

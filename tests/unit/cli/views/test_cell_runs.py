@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hermesops.cells.bulk import CellRun
+from hermesops.agents.cells.bulk import CellRun
 from hermesops.cli import console
 from hermesops.cli.views.cells import report
 from hermesops.errors import UnavailableError

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from hermesops.cells.status import CellView
+from hermesops.agents.cells.status import CellView
 from hermesops.cli.views import cells
 from hermesops.model.cell import Cell
 from hermesops.model.fleet import Ordered

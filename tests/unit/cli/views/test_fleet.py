@@ -5,14 +5,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from hermesops.agents.drift.changes import happenings
+from hermesops.agents.drift.finding import Kind
+from hermesops.agents.drift.rebuild import plan_rebuild
+from hermesops.agents.drift.repairs import write_finding
 from hermesops.app.services.fleet_health import FleetHealth, selected
+from hermesops.automation.monitor.decide import Actions
 from hermesops.cli.views import fleet as fleet_view
-from hermesops.converge.results import Converged, HostResult, TaskFailure
-from hermesops.drift.changes import happenings
-from hermesops.drift.finding import Kind
-from hermesops.drift.rebuild import plan_rebuild
-from hermesops.drift.repairs import write_finding
 from hermesops.errors import Hint
+from hermesops.machines.converge.results import Converged, HostResult, TaskFailure
 from hermesops.model.audit import AuditEntry
 from hermesops.model.backup import Loss
 from hermesops.model.fleet import CellTally, RecordedInstance
@@ -24,7 +25,6 @@ from hermesops.model.plan import Plan
 from hermesops.model.rollout import Freeze
 from hermesops.model.stack import StackHistoryEntry
 from hermesops.model.unassigned_machine import MachineRole, UnassignedStatus
-from hermesops.monitor.decide import Actions
 from tests.support.fleets.in_memory import recovered
 from tests.support.suite.cases import each_case
 

@@ -3,10 +3,10 @@
 from datetime import UTC, datetime
 
 from hermesops.cli.views import release
-from hermesops.node.release.documents.revocations import Revocations
-from hermesops.release import Kept
-from hermesops.release.index import About
-from tests.unit.node.release.documents.test_lock import LOCK
+from hermesops.machines.release import Kept
+from hermesops.machines.release.index import About
+from hermesops.wire.documents.revocations import Revocations
+from tests.unit.wire.documents.test_lock import LOCK
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -6,13 +6,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import yaml
 
+from hermesops.access.secrets.catalog import API_KEY
+from hermesops.access.secrets.store import SecretState
+from hermesops.agents.instances.observation import MachineState, Observation
+from hermesops.agents.instances.requests.bulk import ProvisionRequest, ProvisionResult
+from hermesops.agents.instances.suspension import Suspension
 from hermesops.cli import console
 from hermesops.cli.views import shapes
 from hermesops.errors import Hint, RefusedError
-from hermesops.instances.observation import MachineState, Observation
-from hermesops.instances.requests.bulk import ProvisionRequest, ProvisionResult
-from hermesops.instances.suspension import Suspension
-from hermesops.justavps.wire import MachineStatus
 from hermesops.model.check import Check, Verdict
 from hermesops.model.health import Condition, GatewayHealth, Judgement, NodeState
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, OperationId, UserId
@@ -21,8 +22,7 @@ from hermesops.model.masking import masked
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.stack import Change, ChangeKind, StateVersion
-from hermesops.secrets.catalog import API_KEY
-from hermesops.secrets.store import SecretState
+from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.fakes.instances import ADA
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from hermesops.base.waiting import pause_blocking
 from hermesops.localcloud.faults.date_shift import shifted_time, write
 from hermesops.localcloud.faults.rules import FaultOrder
-from hermesops.waiting import pause_blocking
 
 SHIFTED = FaultOrder("date-shifted")
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.assets import folder
+from hermesops.base.assets import folder
+from hermesops.base.waiting import Pending, until
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.localcloud.world import go_tools
 from hermesops.localcloud.world.go_tools import GoTools
-from hermesops.waiting import Pending, until
 
 PACKAGE = "example.org/tools/cmd/thing"
 GO = """#!/bin/sh

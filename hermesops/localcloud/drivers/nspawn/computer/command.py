@@ -4,9 +4,9 @@ import subprocess
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-from hermesops import child_environment
+from hermesops.base import child_environment
+from hermesops.base.waiting import pause_blocking
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.waiting import pause_blocking
 
 
 def run(

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hermesops import child_environment
+from hermesops.base import child_environment
 from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError, UsageError
 from hermesops.localcloud.drivers.nspawn.computer.command import holds_within, run
 from hermesops.localcloud.server.process import try_lock

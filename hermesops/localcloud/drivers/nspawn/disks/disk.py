@@ -13,10 +13,10 @@ from hermesops.errors import RefusedError
 from hermesops.localcloud.drivers.nspawn.computer.command import holds_within, run
 from hermesops.localcloud.drivers.nspawn.disks import guest_files
 from hermesops.localcloud.drivers.nspawn.disks.guest_files import remove_tree
-from hermesops.node.protocol import DATA_PATH, GB, VARIABLES
-from hermesops.node.system import data_volume
-from hermesops.node.system.data_volume import wanted_gb
-from hermesops.node.system.files import is_mounted
+from hermesops.programs.node.system import data_volume
+from hermesops.programs.node.system.data_volume import wanted_gb
+from hermesops.programs.node.system.files import is_mounted
+from hermesops.wire.protocol import DATA_PATH, GB, VARIABLES
 
 _GIB = 1024**3
 _DETACH_S = 2.0

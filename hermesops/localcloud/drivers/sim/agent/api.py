@@ -13,8 +13,8 @@ from uuid import uuid4
 
 from hermesops.localcloud.drivers.sim.agent.gateway import Gateway
 from hermesops.localcloud.drivers.sim.agent.release_faults import ReleaseFault
-from hermesops.node.errors import BadRequestError
-from hermesops.node.instance.settings import platforms_of
+from hermesops.wire.errors import BadRequestError
+from hermesops.wire.settings import platforms_of
 
 Reply = tuple[int, dict[str, Any]]
 

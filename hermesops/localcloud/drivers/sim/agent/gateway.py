@@ -17,8 +17,8 @@ from hermesops.localcloud.drivers.sim.agent.release_faults import VARIABLE, Rele
 from hermesops.localcloud.drivers.sim.disk import AGENT_VERSION, HOME, PORT, UID, Disk
 from hermesops.localcloud.drivers.sim.node.system import SimGate
 from hermesops.localcloud.drivers.sim.store import Entry, Record, Store
-from hermesops.node.instance.render import PROVIDER, TOKEN_VARIABLE
-from hermesops.node.layout import DRAIN_MARKER, UNIT
+from hermesops.programs.node.instance.render import PROVIDER, TOKEN_VARIABLE
+from hermesops.wire.layout import DRAIN_MARKER, UNIT
 
 _CONDITIONS = ("/etc/hermes-node/identity.json", "/etc/hermes-node/warm.json")
 """Conditions of the real unit: it starts only where one of these exists."""

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hermesops.localcloud.drivers.sim.disk import HOME, Disk
-from hermesops.node.instance.agent import api
-from hermesops.node.instance.agent.api import Answer
+from hermesops.programs.node.instance.agent import api
+from hermesops.programs.node.instance.agent.api import Answer
 
 AGENT = f"{HOME}/hooks/hostile/simulated.json"
 """``{"proxy": port, "node": port}``; either may be missing, and the agent answers those as it should."""

@@ -16,6 +16,8 @@ from typing import Any
 
 import httpx
 
+from hermesops.base.network.http import own_client
+from hermesops.base.waiting import pause
 from hermesops.localcloud.drivers.sim.agent.hostility import agent_port
 from hermesops.localcloud.drivers.sim.daemon import toolbox
 from hermesops.localcloud.drivers.sim.daemon.http_peer import HangupError, Peer, Request
@@ -25,8 +27,6 @@ from hermesops.localcloud.drivers.sim.machines import LOOPBACK, SimMachines
 from hermesops.localcloud.proxy.broker import DaemonStream
 from hermesops.localcloud.proxy.upgrade import splice
 from hermesops.localcloud.vendor_daemon.http import HttpError
-from hermesops.network.http import own_client
-from hermesops.waiting import pause
 
 _TIMEOUT = httpx.Timeout(connect=5, read=600, write=60, pool=None)
 

@@ -10,12 +10,12 @@ import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from hermesops.channel import detached_scripts
-from hermesops.channel.toolbox import BINARY
 from hermesops.localcloud.drivers.sim.disk import ACCOUNTS, names_in, normal
 from hermesops.localcloud.drivers.sim.guest import Guest
 from hermesops.localcloud.drivers.sim.store import Entry
-from hermesops.node.protocol import PROGRAM
+from hermesops.vendor.channel import detached_scripts
+from hermesops.vendor.channel.toolbox import BINARY
+from hermesops.wire.protocol import PROGRAM
 
 NOT_FOUND = 127
 _JOINTS = {";", "&&", "||"}

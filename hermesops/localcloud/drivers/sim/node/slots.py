@@ -16,15 +16,15 @@ from pathlib import Path
 from hermesops.localcloud.drivers.sim.agent.release_faults import VARIABLE, ReleaseFault, release_faults_of
 from hermesops.localcloud.drivers.sim.disk import PYTHON, Disk
 from hermesops.localcloud.drivers.sim.store import Entry, Store
-from hermesops.node.errors import NotReadyError, RefusedError
-from hermesops.node.layout import UNIT, Layout
-from hermesops.node.ports import Trial, TrialResult
-from hermesops.node.protocol import Check
-from hermesops.node.release.documents.lock import SIMULATED, Blob, Lock
-from hermesops.node.release.documents.signers import Kind
-from hermesops.node.release.slots import disk as real
-from hermesops.node.release.slots.slot import schema_of
-from hermesops.node.system.as_user import AgentHome
+from hermesops.programs.node.ports import Trial, TrialResult
+from hermesops.programs.node.release.slots import disk as real
+from hermesops.programs.node.release.slots.slot import schema_of
+from hermesops.programs.node.system.as_user import AgentHome
+from hermesops.wire.documents.lock import SIMULATED, Blob, Lock
+from hermesops.wire.documents.signers import Kind
+from hermesops.wire.errors import NotReadyError, RefusedError
+from hermesops.wire.layout import UNIT, Layout
+from hermesops.wire.protocol import Check
 
 _LAYOUT = Layout()
 _MEMORY_OF_SIGNATURES = 4096

@@ -18,16 +18,16 @@ from uuid import uuid4
 from hermesops.localcloud.drivers.sim.agent.gateway import Gateway
 from hermesops.localcloud.drivers.sim.disk import Disk
 from hermesops.localcloud.drivers.sim.store import FILE, Entry, Store
-from hermesops.node.errors import RefusedError
-from hermesops.node.layout import DRAIN_MARKER
-from hermesops.node.state import export as rows
-from hermesops.node.state.adapter import Copied
-from hermesops.node.state.contents import OURS
-from hermesops.node.state.digest import Digest, is_document, is_hashed
-from hermesops.node.state.snapshots import RestoreResult
-from hermesops.node.system.as_user import AgentHome
-from hermesops.node.system.files import Access
-from hermesops.node.system.restic import Repository
+from hermesops.programs.node.state import export as rows
+from hermesops.programs.node.state.adapter import Copied
+from hermesops.programs.node.state.snapshots import RestoreResult
+from hermesops.programs.node.system.as_user import AgentHome
+from hermesops.programs.node.system.files import Access
+from hermesops.programs.node.system.restic import Repository
+from hermesops.wire.errors import RefusedError
+from hermesops.wire.layout import DRAIN_MARKER
+from hermesops.wire.state.contents import OURS
+from hermesops.wire.state.digest import Digest, is_document, is_hashed
 
 _JOBS = "cron/jobs.json"
 

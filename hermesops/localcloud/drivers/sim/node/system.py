@@ -15,11 +15,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from hermesops.localcloud.drivers.sim.disk import Disk
 from hermesops.localcloud.drivers.sim.store import Entry
-from hermesops.node.errors import BadRequestError, NotReadyError
-from hermesops.node.protocol import GB, VARIABLES, Credential
-from hermesops.node.system import parallel
-from hermesops.node.system.data_volume import VolumeState, wanted_gb
-from hermesops.node.system.files import Access, LogPiece
+from hermesops.programs.node.system import parallel
+from hermesops.programs.node.system.data_volume import VolumeState, wanted_gb
+from hermesops.programs.node.system.files import Access, LogPiece
+from hermesops.wire.errors import BadRequestError, NotReadyError
+from hermesops.wire.protocol import GB, VARIABLES, Credential
 
 _LIMIT = 1024 * 1024
 

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from hermesops.agents.rollout.ports import Records
+from hermesops.agents.rollout.reports.progress import progress_of
 from hermesops.cli.commands.rollout.follow import problem_of
 from hermesops.errors import HaltedError, HermesError, PartlyDoneError
 from hermesops.model.ids import InstanceId
 from hermesops.model.rollout import RolloutState, RolloutTarget, TargetState
-from hermesops.rollout.ports import Records
-from hermesops.rollout.reports.progress import progress_of
 from tests.support.rollouts.rows import AT, ROLLOUT, target_of
 
 

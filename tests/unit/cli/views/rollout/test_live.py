@@ -9,13 +9,13 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
+from hermesops.agents.rollout.decide import NOTIFIES
+from hermesops.agents.rollout.events import BatchBegun, Recorded, StateChanged
+from hermesops.agents.rollout.ports import Records
 from hermesops.cli import console as terminal
 from hermesops.cli.views.rollout.live import LiveView, PlainView, view
 from hermesops.model.ids import InstanceId
 from hermesops.model.rollout import Progress, RolloutState, RolloutTarget, TargetState
-from hermesops.rollout.decide import NOTIFIES
-from hermesops.rollout.events import BatchBegun, Recorded, StateChanged
-from hermesops.rollout.ports import Records
 from tests.support.fakes.terminal import Terminal
 from tests.support.rollouts.rows import AT, NEW, ROLLOUT, target_of
 

@@ -3,14 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from hermesops.cli.views.rollout import preview as preview_view
-from hermesops.cli.views.rollout import progress, status
-from hermesops.model.ids import InstanceId
-from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import GateResult, Progress, RolloutId, RolloutState, TargetState
-from hermesops.model.rollout_spec import Action, Spec
-from hermesops.model.slot import RollbackResult
-from hermesops.rollout.events import (
+from hermesops.agents.rollout.events import (
     BatchBegun,
     BatchEnded,
     Recorded,
@@ -19,12 +12,19 @@ from hermesops.rollout.events import (
     WaitBegun,
     instances_of,
 )
-from hermesops.rollout.plan.backlog import OutdatedInstance
-from hermesops.rollout.plan.preview import preview
-from hermesops.rollout.ports import Records
-from hermesops.rollout.reports.explain import explain
-from hermesops.rollout.reports.progress import progress_of
-from hermesops.rollout.reports.replay import Replayed, Verdict
+from hermesops.agents.rollout.plan.backlog import OutdatedInstance
+from hermesops.agents.rollout.plan.preview import preview
+from hermesops.agents.rollout.ports import Records
+from hermesops.agents.rollout.reports.explain import explain
+from hermesops.agents.rollout.reports.progress import progress_of
+from hermesops.agents.rollout.reports.replay import Replayed, Verdict
+from hermesops.cli.views.rollout import preview as preview_view
+from hermesops.cli.views.rollout import progress, status
+from hermesops.model.ids import InstanceId
+from hermesops.model.release import ReleaseId
+from hermesops.model.rollout import GateResult, Progress, RolloutId, RolloutState, TargetState
+from hermesops.model.rollout_spec import Action, Spec
+from hermesops.model.slot import RollbackResult
 from tests.support.rollouts.rows import AT, NEW, OLD, ROLLOUT, target_of
 
 ADA, BOB, EVE = (InstanceId(f"0000000{number}-0000-0000-0000-000000000000") for number in range(3))

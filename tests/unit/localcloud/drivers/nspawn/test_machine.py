@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from hermesops.base.waiting import Pending, until
 from hermesops.localcloud.drivers.nspawn.computer.cgroup import MachineGroup
 from hermesops.localcloud.drivers.nspawn.machine import launch
-from hermesops.waiting import Pending, until
 
 
 @pytest.mark.parametrize("folder", ["two words", "$(touch ran)", "`touch ran`", "a;touch ran", "it's", 'a "quote'])

@@ -13,10 +13,10 @@ from hermesops.localcloud.drivers.sim.disk import PORT
 from hermesops.localcloud.drivers.sim.disk import RELEASE as BASE
 from hermesops.localcloud.drivers.sim.guest import Guest
 from hermesops.localcloud.drivers.sim.store import Entry, Record, Store
-from hermesops.node.protocol import Identity, Payload, Secrets
-from hermesops.node.release.documents.handout import Handout, Signed
-from hermesops.node.release.documents.lock import Lock
-from hermesops.node.release.documents.revocations import Revocations
+from hermesops.wire.documents.handout import Handout, Signed
+from hermesops.wire.documents.lock import Lock
+from hermesops.wire.documents.revocations import Revocations
+from hermesops.wire.protocol import Identity, Payload, Secrets
 from tests.support.releases.signed import SignedReleases
 
 HANDOUT = "/run/hermes-node/handout.json"

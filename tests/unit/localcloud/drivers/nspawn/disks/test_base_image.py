@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops import assets
+from hermesops.base import assets
 from hermesops.errors import BrokenInvariantError, RefusedError, UsageError
 from hermesops.localcloud.drivers.nspawn.disks.base_image import ensure_base, find_definition, read_definition
 

@@ -11,8 +11,8 @@ from hermesops.localcloud.drivers.sim.agent.gateway import MOOD
 from hermesops.localcloud.drivers.sim.disk import HOME, UID
 from hermesops.localcloud.drivers.sim.guest import Guest
 from hermesops.localcloud.drivers.sim.store import Entry, Record, Store
-from hermesops.node.layout import Layout
-from hermesops.node.protocol import Identity, Payload, Secrets
+from hermesops.wire.layout import Layout
+from hermesops.wire.protocol import Identity, Payload, Secrets
 
 _PAYLOAD = "/run/hermes-node/payload.json"
 

@@ -10,8 +10,8 @@ import pytest
 from hermesops.localcloud.drivers.sim.disk import HOME, UID
 from hermesops.localcloud.drivers.sim.guest import Guest
 from hermesops.localcloud.drivers.sim.store import Entry, Record, Store
-from hermesops.node.instance.settings import Settings
-from hermesops.node.protocol import Identity, Payload, Secrets
+from hermesops.wire.protocol import Identity, Payload, Secrets
+from hermesops.wire.settings import Settings
 
 _PAYLOAD = "/run/hermes-node/payload.json"
 

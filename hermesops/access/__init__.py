@@ -1,0 +1,1 @@
+"""Identities, secrets, certificates and tokens."""

@@ -1,0 +1,75 @@
+"""Who acts: a name that the computer gives, or an identity that a key or a pipeline's token proves.
+
+A proved one reads ``ada@example.org@ssh:HOST`` or ``repo:…@oidc:HOST`` in the audit log; in a mere name all colons are
+replaced, so it cannot look like that.
+"""
+
+import secrets
+
+from hermesops.access.identity.oidc import Pipelines
+from hermesops.access.identity.signatures import Signers
+from hermesops.errors import UsageError
+from hermesops.model.ids import instance_subject
+from hermesops.model.instance import Instance
+from hermesops.store.registry import Registry
+
+NAMESPACE = "hermesops-operator"
+"""Namespace of the signature by which an operator's key proves that it is there."""
+
+
+PROOFS = ("@ssh:", "@oidc:")
+"""Between a proved identity and the computer on which it was proved."""
+
+
+def proved_identity(who: str) -> str:
+    """The proved identity in the audit log's "who"; empty for a mere name."""
+    at = max(who.rfind(proof) for proof in PROOFS)
+    return who[:at] if at > 0 else ""
+
+
+def named(user: str, host: str) -> str:
+    """An unproved name, as the audit log has it."""
+    return f"{user.replace(':', '_').replace('@', '_')}@{host.replace(':', '_')}"
+
+
+def by_key(signers: Signers, host: str) -> str:
+    """The identity of the operator's key, proved by signing a fresh challenge.
+
+    Raises:
+        RefusedError: It does not sign, or is not of an allowed signer for this namespace.
+    """
+    challenge = secrets.token_bytes(32)
+    identity = signers.verify(challenge, signers.sign(challenge, namespace=NAMESPACE), namespace=NAMESPACE)
+    return f"{identity}@ssh:{host}"
+
+
+def by_token(pipelines: Pipelines, token: str, host: str) -> str:
+    """The identity of the pipeline that a token names.
+
+    Raises:
+        RefusedError: The token is not valid, or names a pipeline that may not act here.
+        UnavailableError: Its issuer does not publish its keys.
+    """
+    return f"{pipelines.subject_of(token)}@oidc:{host}"
+
+
+class AuditedAccess:
+    """Lets operators access users' agents, with a reason that is recorded before anything is sent."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def enter(self, instance: Instance, *, how: str, reason: str) -> None:
+        """Record that an operator is about to ``chat`` with, ``exec`` on or open a ``shell`` on a user's machine.
+
+        What is said or run is private to the user and not recorded.
+
+        Raises:
+            UsageError: No reason was given; nothing was recorded or sent.
+        """
+        if not reason.strip():
+            raise UsageError(
+                f"{how} touches what belongs to {instance.title}; say why",
+                hint="--reason WHY",
+            )
+        self._registry.audit.append(f"{how}_opened", instance_subject(instance.id), why=reason.strip())

@@ -1,0 +1,106 @@
+"""Services of the platform that may call the relay: admitted by an operator, identified by certificate.
+
+It must not know what they ask for.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from hermesops.access.pki.authority import Authority, read_peer
+from hermesops.errors import RefusedError, UsageError
+from hermesops.model.certificate import Caller, CallerName, is_ours
+from hermesops.store.registry import Registry
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """What an admitted service gets; nothing of it is secret.
+
+    Attributes:
+        certificate: PEM.
+        authorities: Those that the service has to trust, PEM of each.
+    """
+
+    name: str
+    serial: str
+    certificate: str
+    authorities: str
+    not_after: datetime
+
+    def to_json(self) -> bytes:
+        """As the relay answers it."""
+        return json.dumps(
+            {
+                "certificate": self.certificate,
+                "authorities": self.authorities,
+                "serial": self.serial,
+                "not_after": int(self.not_after.timestamp()),
+            }
+        ).encode()
+
+
+class Callers:
+    """Issues callers' certificates, and identifies callers by them.
+
+    ``authority`` signs, and is called when it is first needed; ``life`` is of a certificate.
+    """
+
+    def __init__(
+        self, registry: Registry, authority: Callable[[], Authority], *, environment: str, life: timedelta
+    ) -> None:
+        self._registry = registry
+        self._authority = authority
+        self._environment = environment
+        self._life = life
+
+    def admit(self, name: str, request: str, *, why: str) -> Admitted:
+        """Let a service call the relay.
+
+        ``request`` is a certificate signing request, PEM.
+
+        Raises:
+            UsageError: It is no name of a service, or one of hermesops' own processes.
+            RefusedError: The request is malformed.
+        """
+        if is_ours(name):
+            raise UsageError(f"{name} is a name of hermesops' own processes")
+        return self._issue(name, request, why=why)
+
+    def renew(self, held: Caller, request: str) -> Admitted:
+        """Give a service another certificate.
+
+        ``held`` is its present certificate, which must still be valid; ``request`` as in ``admit``.
+
+        Raises:
+            RefusedError: The request is malformed, or the present certificate is not valid any more.
+            UnavailableError: The service renews too often.
+        """
+        return self._issue(held.name, request, why=held.why, renews=held.serial)
+
+    def caller_of(self, peer: bytes) -> Caller:
+        """The service of a certificate.
+
+        ``peer`` is DER; the caller has verified that an authority of ours signed it.
+
+        Raises:
+            RefusedError: It is a machine's, another environment's, revoked, expired, or was never issued.
+            UnavailableError: The registry does not answer.
+        """
+        serial, uris = read_peer(peer)
+        name = CallerName.parse(uris)
+        if name is None or name.environment != self._environment:
+            raise RefusedError("this certificate is of no service of this environment")
+        held = self._registry.relay_callers.find_valid(serial)
+        if held is None or held.name != name.name:
+            raise RefusedError(f"certificate {serial} of service {name.name} counts no more")
+        return held
+
+    def _issue(self, name: str, request: str, *, why: str, renews: str = "") -> Admitted:
+        names = CallerName(self._environment, name)
+        issued = self._authority().issue(request, names, now=self._registry.now(), life=self._life)
+        made = Caller(issued.serial, name, issued.key, issued_at=issued.not_before, not_after=issued.not_after, why=why)
+        self._registry.relay_callers.add(made, renews=renews)
+        trusted = "".join(self._registry.certificates.list_authorities())
+        return Admitted(name, issued.serial, issued.pem, trusted, issued.not_after)

@@ -1,0 +1,72 @@
+"""Where JustAVPS's API and the model router are, and the keys that open them: from settings, or of the local world.
+
+The local world writes its addresses to ``world.json``.
+"""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hermesops.base.private_file import read_secret
+from hermesops.errors import Hint, UnavailableError, UsageError
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Addresses and keys of the vendor and of the model router.
+
+    Attributes:
+        api_url: Base URL of the API, with ``/api/v1``.
+        api_key: Its bearer.
+        api_key_file: The file it came from, for other programs; ``None`` when it came from a variable.
+        router_url: The model router as machines reach it, with ``/v1``.
+        broker_addresses: Of the vendor's broker, which machines' firewalls accept.
+        daemon_port: Port of machines to which the broker connects.
+        platform_url: The platform's service for machines; empty where there is none.
+    """
+
+    api_url: str
+    api_key: str = field(repr=False)
+    api_key_file: Path | None
+    router_url: str
+    router_key_file: Path | None
+    broker_addresses: tuple[str, ...]
+    daemon_port: int
+    platform_url: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a key that no request could carry.
+
+        Raises:
+            UsageError: It is not one word.
+        """
+        if not self.api_key or any(c.isspace() for c in self.api_key):
+            where = self.api_key_file or "the setting api_key"
+            raise UsageError(f"{where} does not hold one API key", hint=Hint(("settings", "show")))
+
+
+def local_endpoint(world_file: Path) -> Endpoint:
+    """The endpoint of the local world that wrote ``world_file``.
+
+    Raises:
+        UnavailableError: No world is up.
+        UsageError: The file is damaged.
+        RefusedError: Its key cannot be read, or may be read by others.
+    """
+    try:
+        world = json.loads(world_file.read_text())
+        key_file = Path(world["api_key_file"])
+        return Endpoint(
+            api_url=f"{world['api_url']}/api/v1",
+            api_key=read_secret(key_file, what="API key"),
+            api_key_file=key_file,
+            router_url=world["model_base_url"],
+            router_key_file=Path(world["model_secret_file"]),
+            broker_addresses=(world["broker_address"],),
+            daemon_port=int(world["daemon_port"]),
+            platform_url=str(world.get("platform_url", "")),
+        )
+    except FileNotFoundError:
+        raise UnavailableError("the local world is not up", hint=Hint(("local", "up"))) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"cannot read {world_file}: {error}", hint=Hint(("local", "up"), "writes it anew")) from error

@@ -1,0 +1,1 @@
+"""Agents on their machines: provisioning, pools, cells, health, backups, rollouts, drift and the relay."""

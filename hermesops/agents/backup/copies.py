@@ -1,0 +1,144 @@
+"""Backups of instances: hermes-node makes and restores them, the registry has a row of each."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+from hermesops.agents.backup.repository import payload_of
+from hermesops.agents.backup.restore_check import Proof
+from hermesops.agents.backup.store.repository_keys import Keys
+from hermesops.errors import BrokenInvariantError, Hint, RefusedError
+from hermesops.model.backup import Backup
+from hermesops.model.ids import InstanceId, MachineId
+from hermesops.model.instance import Instance
+from hermesops.model.state import State
+from hermesops.store.registry import Registry
+from hermesops.wire.state.restic_reason import KEY_REFUSED
+
+_COPY_S = 3600.0
+"""Seconds that a first backup of a large state may take."""
+
+
+class Nodes(Protocol):
+    """hermes-node on machines, under a lease."""
+
+    async def hand(self, machine_id: MachineId, verb: str, payload: bytes, *, timeout_s: float) -> Mapping[str, Any]:
+        """Run a command that reads a file of secrets; its answer."""
+
+
+class Copies:
+    """Makes, restores and proves backups."""
+
+    def __init__(self, registry: Registry, keys: Keys, nodes: Nodes, now: Callable[[], datetime], proof: Proof) -> None:
+        self._registry = registry
+        self._keys = keys
+        self._nodes = nodes
+        self._now = now
+        self._proof = proof
+
+    async def reach(self) -> None:
+        """Make sure that the object store answers, and takes backups.
+
+        Raises:
+            UnavailableError: It does not answer.
+            RefusedError: It would lose what is overwritten.
+        """
+        await self._keys.reach()
+
+    def made(self, instance_id: InstanceId, why: str) -> Backup | None:
+        """The backup that was made for that reason."""
+        return next((backup for backup in self._registry.backups.list(instance_id) if backup.why == why), None)
+
+    def newest(self, instance_id: InstanceId) -> Backup | None:
+        """The newest backup."""
+        return next(iter(self._registry.backups.list(instance_id)), None)
+
+    def get(self, instance_id: InstanceId, snapshot: str) -> Backup:
+        """The one whose id begins so; the newest for an empty text.
+
+        Raises:
+            UsageError: There is none, or several.
+        """
+        return self._registry.backups.get(instance_id, snapshot)
+
+    async def make(self, instance: Instance, machine_id: MachineId, *, why: str) -> Backup:
+        """Back up the state on a machine, unless ``why`` has a backup already.
+
+        ``why`` names the operation, so that a repeated one makes no second backup.
+
+        Raises:
+            UnavailableError: Object store or machine do not answer, or lack room; the agent goes on.
+            LeaseLostError: A newer lease was used on the machine.
+        """
+        if done := self.made(instance.id, why):
+            await self._keys.save_record(instance.id)  # killed before it was
+            return done
+        said = await self._hand(instance, machine_id, "backup", tags=(f"why={why}",))
+        try:
+            backup = Backup(
+                str(said["snapshot"]),
+                instance.id,
+                self._now(),
+                why,
+                int(said["bytes"]),
+                int(said["added"]),
+                State.from_json(said["state"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise BrokenInvariantError(f"hermes-node's answer to backup is not understood: {error}") from error
+        self._registry.backups.record(backup)
+        await self._keys.save_record(instance.id)
+        return backup
+
+    async def restore(self, instance: Instance, machine_id: MachineId, backup: Backup) -> State:
+        """Restore a backup on a machine whose gateway is fenced; the state that is there now.
+
+        Raises:
+            RefusedError: The gateway runs, or the backup is damaged.
+            UnavailableError: Object store or machine do not answer, or lack room; what was there is still there.
+            BrokenInvariantError: It is not the state that was backed up.
+            LeaseLostError: A newer lease was used on the machine.
+        """
+        said = await self._hand(instance, machine_id, "restore", snapshot=backup.id)
+        state = State.from_json(said.get("state"))
+        if differs := backup.state.differences(state):
+            raise BrokenInvariantError(
+                f"backup {backup.id[:8]} of {instance.title} is not what was copied: {'; '.join(differs)}",
+                hint=Hint(
+                    ("backup", "list", instance.title), "; what was there before is kept beside it on the machine"
+                ),
+            )
+        return state
+
+    async def _hand(
+        self, instance: Instance, machine_id: MachineId, verb: str, *, tags: Sequence[str] = (), snapshot: str = ""
+    ) -> Mapping[str, Any]:
+        """Let hermes-node work with the repository.
+
+        A key that the object store refuses is replaced once: a registry that was restored knows an older one.
+        """
+
+        async def handed() -> Mapping[str, Any]:
+            opened = await self._keys.open(instance.id)
+            payload = payload_of(opened.repository, opened.password, opened.credential, tags=tags, snapshot=snapshot)
+            return await self._nodes.hand(machine_id, verb, payload, timeout_s=_COPY_S)
+
+        try:
+            return await handed()
+        except RefusedError as error:
+            if KEY_REFUSED not in error.message:
+                raise
+        await self._keys.rotate(instance.id, why="the object store refused the key before")
+        try:
+            return await handed()
+        except RefusedError as error:
+            hint = Hint("a new key did not help:", ("env", "check"), "looks at the object store")
+            raise RefusedError(error.message, hint=hint) from error
+
+    async def prove(self, instance: Instance, backup: Backup) -> Backup:  # noqa: ARG002 - a backup knows whose it is
+        """Restore a backup on this computer and compare; its row says what came of it."""
+        return await self._proof.prove(backup)
+
+    async def revoke(self, instance_id: InstanceId) -> None:
+        """End what an instance's machine could open its repository with; the backups stay. Safe to call twice."""
+        await self._keys.revoke(instance_id)

@@ -1,0 +1,23 @@
+"""Asks the vendor what machines cost, once for each region."""
+
+from collections.abc import Iterable
+from decimal import Decimal
+
+from hermesops.agents.cells.bill import PriceList, Rentable
+from hermesops.errors import UnavailableError
+from hermesops.vendor.justavps.client import Client
+
+
+async def prices_of(vendor: Client, machines: Iterable[Rentable]) -> PriceList:
+    """The prices in the regions of some machines; none for a region of which the vendor does not answer."""
+    monthly: dict[tuple[str, str], Decimal] = {}
+    for region in sorted({machine.region for machine in machines}):
+        try:
+            sold = await vendor.list_server_types(region=region)
+        except UnavailableError:
+            continue
+        # Through text: a float of 17.1 is not quite $17.10.
+        monthly |= {
+            (region, one.name): Decimal(str(one.price_monthly)) for one in sold if one.price_monthly is not None
+        }
+    return PriceList(monthly)

@@ -1,0 +1,162 @@
+"""Repairs cells' stacks by hand: restores a copy of the state, imports a state, imports machines by their ids.
+
+Each holds the cell's lease, so that no run goes on meanwhile, and is recorded in the audit log.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from hermesops.agents.cells.ports import StateCopies
+from hermesops.agents.cells.stack.stacks import CellStacks
+from hermesops.agents.cells.stack.state import lease_of, machines_in, stack_of
+from hermesops.errors import Hint, RefusedError, UsageError
+from hermesops.model.cell import CellMachine, CellSpec
+from hermesops.model.fleet import Ordered
+from hermesops.model.ids import CellName, MachineId, MachineName, is_machine_name
+from hermesops.model.stack import StateVersion
+from hermesops.model.unknown_name import unknown_name
+from hermesops.store.registry import Registry
+from hermesops.vendor.justavps.client import Client
+from hermesops.vendor.justavps.errors import NotFoundError
+from hermesops.vendor.justavps.wire import Machine, MachineStatus
+
+
+@dataclass(frozen=True)
+class CellStates:
+    """Repairs the states of cells."""
+
+    states: StateCopies
+    registry: Registry
+    hold_lease: Callable[[str], AbstractAsyncContextManager[object]]
+
+    async def versions(self, cell: CellName, *, limit: int) -> Sequence[StateVersion]:
+        """The newest copies of a cell's state, newest first."""
+        return await self.states.state_versions(stack_of(cell), limit=limit)
+
+    async def restore(self, cell: CellName, version: str, *, why: str) -> StateVersion:
+        """Replace a cell's state by a copy; machines stay as they are.
+
+        Raises:
+            UsageError: There is no such copy.
+            RefusedError: It is damaged, or there is no undamaged one.
+        """
+        async with self.hold_lease(lease_of(cell)):
+            put = await self.states.rollback_state(stack_of(cell), version)
+            after = {"version": put.version, "resources": put.resources}
+            self.registry.audit.append("state_rolled_back", f"cell/{cell}", why=why, after=after)
+            return put
+
+    async def take(self, cell: CellName, document: Mapping[str, Any], *, why: str) -> None:
+        """Replace a cell's state by an exported one; machines stay as they are.
+
+        Raises:
+            UsageError: It is no exported state.
+            RefusedError: It is another cell's, or contradicts itself.
+        """
+        async with self.hold_lease(lease_of(cell)):
+            await self.states.import_state(stack_of(cell), document)
+            self.registry.audit.append("state_imported", f"cell/{cell}", why=why)
+
+
+def parse_imports(texts: Sequence[str], environment: str) -> dict[MachineName, MachineId]:
+    """Machines as typed, ``NAME=ID`` each.
+
+    Raises:
+        UsageError: One is typed otherwise, or twice.
+        RefusedError: A name is not of our scheme in this environment.
+    """
+    wanted: dict[MachineName, MachineId] = {}
+    for text in texts:
+        name, _, id_ = text.partition("=")
+        if not _is_uuid(id_) or name in wanted:
+            raise UsageError(f"{text!r} does not name one machine: NAME=ID, each once", hint=Hint(("fleet", "drift")))
+        if not is_machine_name(name, environment):
+            raise RefusedError(
+                f"{name!r} is no name of a machine of environment {environment}", hint=Hint(("cell", "show", "CELL"))
+            )
+        wanted[MachineName(name)] = MachineId(id_)
+    return wanted
+
+
+def refuse_unfit(cell: CellName, ordered: CellMachine | None, row: Ordered | None, found: Machine) -> None:
+    """Refuse a machine that is not exactly what a row of the cell orders: an import must change no machine. Pure.
+
+    Args:
+        ordered: What the rows of the cell order by that name; ``None`` for nothing.
+        row: The instance whose machine it is; ``None`` for a machine without an instance.
+
+    Raises:
+        RefusedError: It is another machine, of another instance, or not as ordered.
+    """
+    drift = Hint(("fleet", "drift"))
+    if ordered is None:
+        raise RefusedError(
+            f"no row of {cell} orders a machine {found.name}: the next up would destroy it",
+            hint=Hint(("fleet", "adopt", found.name), "gives it to its instance;", ("fleet", "drift"), "shows more"),
+        )
+    if found.name != ordered.name:
+        raise RefusedError(f"machine {found.id} is called {found.name or 'nothing'}, not {ordered.name}", hint=drift)
+    if row is not None and row.instance.machine_id not in {None, found.id}:
+        raise RefusedError(f"{row.instance.title} is on machine {row.instance.machine_id}, not {found.id}", hint=drift)
+    has = (found.server_type, found.region, found.image_id or "")
+    wanted = (ordered.server_type, ordered.region, ordered.image_id or "")
+    for what, is_so, should in zip(("server type", "region", "image"), has, wanted, strict=True):
+        if is_so and is_so != should:
+            raise RefusedError(f"{found.name} has {what} {is_so}, its row orders {should or 'none'}", hint=drift)
+
+
+async def import_machines(
+    stacks: CellStacks, vendor: Client, cell: CellName, wanted: Mapping[MachineName, MachineId], *, why: str
+) -> tuple[MachineName, ...]:
+    """Import machines into a cell's stack; returns those that were not in it. Changes no machine; safe to repeat.
+
+    For machines that a stack lost or never had. The cell's own program does it: with its URNs, parent and protection.
+    The rows say whose a machine is; ``fleet adopt`` changes them.
+
+    Raises:
+        UsageError: There is no such cell, or no such machine at JustAVPS.
+        RefusedError: A machine is not what a row of the cell orders, or the stack holds another one of its name.
+    """
+    async with stacks.hold_lease(lease_of(cell)) as turn:
+        spec = stacks.registry.cells.spec(cell)
+        held = {name: one.get("id") for name, one in machines_in(await stacks.state(cell)).items()}
+        for name, id_ in wanted.items():
+            await _refuse(stacks.registry, vendor, spec, name, id_, held=held.get(name) or id_)
+        missing = {name: id_ for name, id_ in wanted.items() if name not in held}
+        if missing:
+            programs, stack = stacks.programs(), stack_of(cell)
+            targets, program = programs.urns(stack, missing.keys()), programs.importing(spec, missing)
+            await turn.guard(stacks.engine().up(stack, program, targets=targets, may_destroy=lambda _: False))
+            after = {str(name): id_ for name, id_ in missing.items()}
+            stacks.registry.audit.append("machines_imported", f"cell/{cell}", why=why, after=after)
+    return tuple(missing)
+
+
+async def _refuse(
+    registry: Registry, vendor: Client, spec: CellSpec, name: MachineName, id_: MachineId, *, held: str
+) -> None:
+    ordered = next((machine for machine in spec.machines if machine.name == name), None)
+    row = next((row for row in registry.fleet.list_ordered(spec.name) if row.instance.machine_name == name), None)
+    try:
+        found = await vendor.get_machine(id_)
+    except NotFoundError:
+        found = None
+    if found is None or found.status is MachineStatus.DELETED:
+        raise unknown_name("machine", id_, of=spec.name, where=" at JustAVPS")
+    refuse_unfit(spec.name, ordered, row, found)
+    if held != id_:
+        raise RefusedError(
+            f"the stack of {spec.name} holds machine {held} by the name {name}",
+            hint=Hint(("stack", "refresh", spec.name), "forgets it if it is gone; then the same command again"),
+        )
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,91 @@
+"""Applies a cell's stack, as the workflow of an operation.
+
+It does not observe whether that is done: the engine does, and a run too many changes nothing.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from hermesops.agents.cells.changes.guard import NO_OVERRIDES, Overrides
+from hermesops.model.ids import CellName, MachineName
+from hermesops.model.operation import Done
+from hermesops.model.stack import ChangeKind, UpResult
+from hermesops.store.operations.kinds import StackUpIntent
+
+
+def subject_of(cell: CellName) -> str:
+    """The subject of a cell's operations; its stack has a lease of its own."""
+    return f"cell/{cell}"
+
+
+@dataclass(frozen=True)
+class UpRequest:
+    """What was asked of a cell; the intent of the operation's row.
+
+    Attributes:
+        only: The machines it is about; none means all.
+        named: What is allowed beyond the limits.
+        saved: The file of a signed preview, which is applied exactly; empty for none.
+        approval: The file with which another operator approved that preview; empty for none.
+    """
+
+    cell: CellName
+    only: frozenset[MachineName] = frozenset()
+    named: Overrides = NO_OVERRIDES
+    saved: str = ""
+    approval: str = ""
+
+    def to_intent(self) -> StackUpIntent:
+        """As its operation's row keeps it."""
+        return StackUpIntent(
+            cell=self.cell,
+            only=self.only,
+            named=self.named.machines,
+            share=self.named.share,
+            budget=self.named.budget,
+            saved=self.saved,
+            approval=self.approval,
+        )
+
+    @classmethod
+    def of(cls, intent: StackUpIntent) -> "UpRequest":
+        """As it was asked."""
+        named = Overrides(intent.named, intent.share, intent.budget)
+        return cls(intent.cell, intent.only, named, intent.saved, intent.approval)
+
+
+@dataclass(frozen=True)
+class Apply:
+    """Run the cell's program."""
+
+
+@dataclass
+class StackUp:
+    """The workflow of one ``up``."""
+
+    cell: CellName
+    up: Callable[[], Awaitable[UpResult]]
+    result: UpResult | None = field(default=None, init=False)
+
+    async def observe(self) -> UpResult | None:
+        """What this run has done so far."""
+        return self.result
+
+    def decide(self, seen: UpResult | None) -> Apply | Done:
+        """Run it once."""
+        return Apply() if seen is None else Done(f"{self.cell} is what its rows say: {summary(seen)}")
+
+    def describe(self, step: Apply, seen: UpResult | None) -> str:  # noqa: ARG002 - the loop's signature
+        """The step in a few words."""
+        return f"applying {self.cell}"
+
+    async def do(self, step: Apply, seen: UpResult | None) -> None:  # noqa: ARG002 - as above
+        """Run it; it changes only what differs."""
+        self.result = await self.up()
+
+
+def summary(result: UpResult) -> str:
+    """How many resources were created, updated … in words. Pure."""
+    kinds = [change.kind for change in result.changes if change.kind is not ChangeKind.SAME]
+    counts = [f"{kinds.count(kind)} {kind.value}" for kind in dict.fromkeys(kinds)]
+    return ", ".join(counts) or "nothing changed"

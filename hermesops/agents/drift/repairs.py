@@ -1,0 +1,106 @@
+"""How bad each kind of difference is, and the commands that repair it. A table; a test executes what it says. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hermesops.agents.drift.finding import Finding, Kind, Severity
+from hermesops.errors import Hint
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """How bad a kind of difference is, and what repairs it.
+
+    Attributes:
+        repair: Commands, in order; USER, PLAN, CELL, MACHINE, MACHINE_ID, IMAGE and OPERATION are filled in; none where
+            a person has to decide outside hermesops.
+        otherwise: The same, for what may be done instead.
+    """
+
+    severity: Severity
+    repair: tuple[tuple[str, ...], ...]
+    otherwise: tuple[tuple[str, ...], ...] = ()
+
+
+_PROVISION = ("provision", "USER", "--plan", "PLAN")
+_END = ("instance", "terminate", "USER", "--now")
+_ANEW = ((*_END, "--without-backup"), _PROVISION)
+"""Start with an empty agent: what its machine held is lost, or is not the user's."""
+
+_RESTORE = ("backup", "restore", "USER", "--onto-new-machine")
+
+_REFRESH = ("stack", "refresh", "CELL")
+_UP = ("stack", "up", "CELL")
+_VERIFY = ("instance", "verify", "USER")
+
+REMEDIES: Mapping[Kind, Remedy] = {
+    Kind.MACHINE_MISSING: Remedy(Severity.CRITICAL, _ANEW),
+    # No alternative: an agent that can be restored is not terminated.
+    Kind.MACHINE_RESTORABLE: Remedy(Severity.CRITICAL, (_RESTORE,)),
+    Kind.MACHINE_REPLACED: Remedy(Severity.CRITICAL, (_PROVISION, _REFRESH, _UP)),
+    Kind.UNFINISHED: Remedy(Severity.WARNING, (_PROVISION,), (_END,)),
+    Kind.LEAVING: Remedy(Severity.WARNING, (_END,)),
+    # Only ever larger: a disk that has grown cannot shrink, so the ordered size is out of reach.
+    Kind.RESIZED: Remedy(Severity.WARNING, (("fleet", "accept-size", "USER"), _REFRESH)),
+    Kind.WRONG_IMAGE: Remedy(Severity.WARNING, (("backup", "create", "USER"), _RESTORE)),
+    Kind.STOPPED: Remedy(Severity.CRITICAL, (_PROVISION,)),
+    Kind.IN_ERROR: Remedy(Severity.CRITICAL, (_PROVISION,), _ANEW),
+    Kind.NOT_READY: Remedy(Severity.UNKNOWN, (_PROVISION,)),
+    Kind.ORPHAN: Remedy(
+        Severity.WARNING, (("fleet", "adopt", "MACHINE"), _UP), (("fleet", "remove-orphan", "MACHINE"),)
+    ),
+    Kind.ORPHAN_ENDED: Remedy(Severity.WARNING, (("fleet", "remove-orphan", "MACHINE"),)),
+    Kind.DUPLICATE: Remedy(Severity.WARNING, (("fleet", "remove-orphan", "MACHINE", "--id", "MACHINE_ID"),)),
+    # hermesops deletes no machine whose name it did not give.
+    Kind.UNKNOWN_MACHINE: Remedy(Severity.INFO, ()),
+    Kind.OPERATION_OPEN: Remedy(
+        Severity.WARNING,
+        (("operation", "continue", "OPERATION"),),
+        (("operation", "abandon", "OPERATION", "--reason", "WHY"),),
+    ),
+    Kind.WARM_UNFINISHED: Remedy(Severity.WARNING, (("pool", "refill", "CELL"),)),
+    Kind.MACHINE_LEFT: Remedy(Severity.WARNING, (("lifecycle", "apply"),)),
+    # By its name, or where two bear that name by its id.
+    Kind.NOT_IN_STACK: Remedy(
+        Severity.WARNING, (_UP,), (("stack", "import", "CELL", "--machine", "MACHINE=MACHINE_ID"),)
+    ),
+    Kind.STACK_DIFFERS: Remedy(Severity.WARNING, (_REFRESH, _UP)),
+    Kind.STACK_BEHIND: Remedy(Severity.WARNING, (_UP,)),
+    Kind.ONLY_IN_STACK: Remedy(Severity.WARNING, (_REFRESH,)),
+    Kind.STACK_INTERRUPTED: Remedy(Severity.WARNING, (_UP,)),
+    Kind.STACK_UNSEEN: Remedy(Severity.UNKNOWN, (("stack", "export", "CELL"),)),
+    Kind.IMAGE_GONE: Remedy(Severity.WARNING, (("image", "build", "IMAGE"),)),
+    Kind.SNAPSHOT_LEFT: Remedy(Severity.WARNING, (("snapshot", "delete", "USER", "IMAGE"),)),
+    Kind.REBOOTED: Remedy(Severity.INFO, (_VERIFY,)),
+    Kind.SILENT: Remedy(Severity.UNKNOWN, (("instance", "show", "USER"),), (_PROVISION,)),
+    Kind.FOREIGN_IDENTITY: Remedy(Severity.CRITICAL, _ANEW),
+    Kind.NOT_PERSONALISED: Remedy(Severity.CRITICAL, (_PROVISION,)),
+    Kind.PAYLOAD_DIFFERS: Remedy(Severity.WARNING, (_PROVISION,)),
+    Kind.FILES_CHANGED: Remedy(Severity.WARNING, (("fleet", "converge", "USER"),)),
+    Kind.ROLES_UNSEEN: Remedy(Severity.UNKNOWN, (_VERIFY,)),
+    Kind.CHECK_FAILED: Remedy(Severity.WARNING, (("fleet", "converge", "USER"), ("instance", "restart", "USER"))),
+    Kind.CHECK_UNSEEN: Remedy(Severity.UNKNOWN, (_VERIFY,)),
+}
+
+
+def write_finding(
+    kind: Kind, seen: str, *, subject: str = "", cell: str = "", machine: str = "", **names: str
+) -> Finding:
+    """A finding of a kind with its remedy filled in.
+
+    Args:
+        subject: Whom or what it is about; by default the user, else the machine, else the cell.
+        names: What else the kind's commands name: ``user``, ``plan``, ``machine_id``, ``image``, ``operation``.
+    """
+    remedy = REMEDIES[kind]
+    known = {name.upper(): value for name, value in {"cell": cell, "machine": machine, **names}.items()}
+    return Finding(
+        kind=kind,
+        severity=remedy.severity,
+        subject=subject or names.get("user", "") or machine or cell,
+        cell=cell,
+        machine=machine,
+        seen=seen,
+        repair=tuple(Hint(command).put(**known) for command in remedy.repair),
+        otherwise=tuple(Hint(command).put(**known) for command in remedy.otherwise),
+    )

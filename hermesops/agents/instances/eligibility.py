@@ -1,0 +1,60 @@
+"""Whether an instance may have an operation: the check that everything passes that opens one. Pure."""
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+
+from hermesops.agents.instances import refusals
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.operation import Operation, OperationKind
+from hermesops.store.operations.kinds import STOPS_GATEWAY, BlockedBy, InstanceIntent
+
+
+def refuse_ineligible(
+    wanted: type[InstanceIntent],
+    instance: Instance,
+    unfinished: Iterable[Operation],
+    *,
+    cancels: AbstractSet[OperationKind] = frozenset(),
+    while_running: bool = False,
+) -> None:
+    """Let an operation be opened only where the instance's status and its unfinished operations allow it.
+
+    Args:
+        cancels: Kinds that the request cancels, so that they do not block it.
+        while_running: Whether this request, unlike others of its kind, needs a running agent.
+
+    Raises:
+        RefusedError: The instance was terminated, is suspended or has never started, or another operation of it has
+            not ended.
+    """
+    if instance.status is InstanceStatus.TERMINATED and instance.status not in wanted.statuses:
+        raise refusals.terminated(instance)
+    for operation in unfinished:
+        if blocks(wanted, operation.kind) and operation.kind not in cancels:
+            raise refusals.operation_unfinished(instance, operation)
+    if instance.status not in wanted.statuses or (while_running and instance.status is not InstanceStatus.RUNNING):
+        is_suspended = instance.status is InstanceStatus.SUSPENDED
+        raise refusals.suspended(instance) if is_suspended else refusals.never_started(instance)
+
+
+def blocks(wanted: type[InstanceIntent], unfinished: OperationKind) -> bool:
+    """Whether an unfinished operation of a kind refuses a new one of the wanted kind."""
+    if unfinished is wanted.kind or unfinished in wanted.continues:
+        return False
+    match wanted.blocked_by:
+        case BlockedBy.NOTHING:
+            return False
+        case BlockedBy.STOPPED_GATEWAY:
+            return unfinished in STOPS_GATEWAY
+        case BlockedBy.ANYTHING:
+            return True
+
+
+def refuse_stopped(instance: Instance, unfinished: Iterable[Operation]) -> None:
+    """Let nothing start a gateway that an unfinished operation has stopped: its state may be copied already.
+
+    Raises:
+        RefusedError: Such an operation has not ended.
+    """
+    if operation := next((one for one in unfinished if one.kind in STOPS_GATEWAY), None):
+        raise refusals.operation_unfinished(instance, operation)

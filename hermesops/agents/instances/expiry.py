@@ -1,0 +1,93 @@
+"""Terminates agents after their days of grace, and returns machines that were kept for some days."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from hermesops.agents.instances.ports import Cells
+from hermesops.agents.instances.steps import return_machine
+from hermesops.agents.instances.steps.return_machine import Forget, Retire, ShrinkCell
+from hermesops.base.fan_out import Limits, problems
+from hermesops.model.ids import InstanceId
+from hermesops.model.instance import Instance
+from hermesops.model.operation import OperationKind
+from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine, drill_subject
+from hermesops.store.registry import Registry
+
+_LIMITS = Limits(at_once=1, slow_after_s=600.0, within_s=3 * 3600.0)
+"""One after the other; the last backup of a full data volume is proved within that."""
+
+
+@dataclass(frozen=True)
+class Due:
+    """What is to be done.
+
+    Attributes:
+        leaves: Machines to return: an instance left them, or they were ordered for a change that was abandoned.
+    """
+
+    ends: tuple[Instance, ...]
+    leaves: tuple[UnassignedMachine, ...]
+
+
+def due_of(
+    ends: Sequence[Instance],
+    unassigned: Sequence[UnassignedMachine],
+    busy: frozenset[InstanceId],
+    *,
+    now: datetime,
+    kept: timedelta,
+    drilled: frozenset[InstanceId] = frozenset(),
+    rolls_out: bool = False,
+) -> Due:
+    """What is due. Pure.
+
+    Args:
+        unassigned: Machines that instances were on before, or were to be on next.
+        drilled: Instances with a restore drill under way; the machine lent to it stays.
+        rolls_out: Whether a rollout is under way; machines that are lent to no instance are its drill's.
+    """
+    held = {MachineRole.DRILL: drilled}
+    idle = [
+        one
+        for one in unassigned
+        if (one.instance_id and one.instance_id not in held.get(one.role, busy))
+        or (one.instance_id is None and one.role is MachineRole.DRILL and not rolls_out)
+    ]
+    goes = {MachineRole.REPLACEMENT, MachineRole.DRILL}
+    leaves = tuple(one for one in idle if one.role in goes or not one.wanted or one.created_at <= now - kept)
+    return Due(tuple(instance for instance in ends if instance.id not in busy), leaves)
+
+
+@dataclass
+class Upkeep:
+    """Does what is due; may be repeated, and killed at any moment."""
+
+    registry: Registry
+    cells: Cells
+    end: Callable[[Instance], Awaitable[object]]
+    kept: timedelta
+
+    def due(self) -> Due:
+        """What is due now."""
+        unfinished = self.registry.operations.list(unfinished=True)
+        busy = frozenset(operation.instance_id for operation in unfinished if operation.instance_id)
+        drills = frozenset(one.subject for one in unfinished if one.kind is OperationKind.DRILL)
+        unassigned = self.registry.unassigned.list()
+        lent = {row.instance_id for row in unassigned if row.role is MachineRole.DRILL and row.instance_id}
+        drilled = frozenset(id_ for id_ in lent if drill_subject(id_) in drills)
+        ends = self.registry.instances.past_grace()
+        rolls_out = any(one.kind is OperationKind.ROLLOUT for one in unfinished)
+        return due_of(
+            ends, unassigned, busy, now=self.registry.now(), kept=self.kept, drilled=drilled, rolls_out=rolls_out
+        )
+
+    async def apply(self, due: Due) -> dict[str, str]:
+        """Do it, one after the other; by user or machine why it was not done, empty where it was."""
+        ended = await problems({instance.title: instance for instance in due.ends}, self.end, _LIMITS)
+        return ended | await problems({row.name: row for row in due.leaves}, self._leave, _LIMITS)
+
+    async def _leave(self, row: UnassignedMachine) -> None:
+        why = "kept long enough"
+        for step in (Retire(row.name), ShrinkCell(row.name), Forget(row.name)):
+            await return_machine.do(step, row, registry=self.registry, cells=self.cells, why=why)

@@ -1,0 +1,53 @@
+"""An instance as it is observed: its row, its machine, the node on it, the gateway behind the proxy.
+
+Plain data: ``decide`` stays pure, and a test can state any situation.
+"""
+
+from dataclasses import dataclass
+
+from hermesops.model.health import GatewayHealth, NodeState
+from hermesops.model.ids import MachineId
+from hermesops.model.instance import Instance
+from hermesops.vendor.justavps.wire import MachineStatus
+
+
+@dataclass(frozen=True)
+class MachineState:
+    """A machine as the vendor lists it."""
+
+    id: MachineId
+    status: MachineStatus
+    server_type: str = ""
+
+    @property
+    def is_up(self) -> bool:
+        """Whether hermes-node on it can be asked."""
+        return self.status is MachineStatus.READY
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Everything known about one instance at one moment.
+
+    Attributes:
+        machine: ``None`` when the vendor lists none of that name.
+        node: ``None`` when the toolbox or the node did not answer.
+        gateway: ``None`` when there was no reason to ask.
+        is_backed_up: Whether there is a backup of it; asked for only where the vendor lists no machine.
+    """
+
+    instance: Instance
+    machine: MachineState | None
+    node: NodeState | None = None
+    gateway: GatewayHealth | None = None
+    is_backed_up: bool = False
+
+    @property
+    def existing_machine(self) -> MachineState | None:
+        """The machine; ``None`` when the vendor lists none, or says that it was deleted."""
+        return None if self.machine is None or self.machine.status is MachineStatus.DELETED else self.machine
+
+    @property
+    def own_node(self) -> NodeState | None:
+        """What hermes-node says of a machine that is this instance's; ``None`` for somebody else's, or silence."""
+        return self.node if self.node and self.node.instance_id == self.instance.id else None

@@ -1,0 +1,172 @@
+"""The errors for instances and machines that refuse a request, each declared once."""
+
+from collections.abc import Iterable
+
+from hermesops.agents.instances.observation import Observation
+from hermesops.agents.instances.suspension import Suspension
+from hermesops.errors import BrokenInvariantError, Hint, RefusedError, UnavailableError
+from hermesops.model.ids import environment_in_name
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.operation import Operation
+from hermesops.store.operations.kinds import KINDS, STOPS_GATEWAY
+from hermesops.vendor.justavps.wire import MachineStatus
+from hermesops.wire.foreign_text import one_line
+
+
+def terminated(instance: Instance) -> RefusedError:
+    """The instance has ended."""
+    return RefusedError(
+        f"instance {instance.id} was terminated", hint=Hint(("provision", "USER"), "gives the user a new one")
+    )
+
+
+def suspended(instance: Instance, suspension: Suspension | None = None) -> RefusedError:
+    """The agent is suspended; it may be in its days of grace."""
+    known = f" {one_line(str(suspension))}" if suspension else ""
+    if instance.grace_until is None:
+        return RefusedError(
+            f"the agent of {instance.title} is suspended{known}",
+            hint=Hint(("instance", "resume", instance.title, "--reason", "WHY")),
+        )
+    ends = f"the agent of {instance.title} ends at {instance.grace_until:%Y-%m-%d %H:%M} UTC"
+    return RefusedError(
+        f"{ends}; it is suspended{known}" if known else ends,
+        hint=Hint(("instance", "terminate", instance.title, "--undo"), "cancels that"),
+    )
+
+
+def never_started(instance: Instance) -> RefusedError:
+    """The instance's first gateway has not started."""
+    return RefusedError(
+        f"the agent of {instance.title} has not started yet",
+        hint=Hint(("provision", instance.title), "finishes what was begun"),
+    )
+
+
+def operation_unfinished(instance: Instance, operation: Operation) -> RefusedError:
+    """Another operation of the instance has not ended."""
+    one = operation.id
+    return RefusedError(
+        f"operation {one} ({KINDS[operation.kind].title}) of {instance.title} has not ended",
+        hint=Hint(("operation", "continue", one), "ends it,", ("operation", "abandon", one), "gives it up"),
+    )
+
+
+def no_backup(instance: Instance) -> RefusedError:
+    """There is nothing that could be restored."""
+    return RefusedError(f"{instance.title} has no backup", hint=Hint(("backup", "create", instance.title)))
+
+
+def machine_silent(instance: Instance) -> UnavailableError:
+    """A machine that has to answer does not."""
+    return UnavailableError(
+        f"machine {instance.machine_name} of {instance.title} does not answer",
+        hint=Hint(("instance", "show", instance.title)),
+    )
+
+
+def unreachable(seen: Observation) -> RefusedError | UnavailableError:
+    """The machine cannot be used now: it may answer later, but not while the agent is suspended, nor once it is gone.
+
+    An operation opened before the suspension must not wait for its end: resuming waits for that operation.
+    """
+    if seen.instance.status is InstanceStatus.SUSPENDED:
+        return suspended(seen.instance)
+    is_gone = seen.existing_machine is None and seen.instance.machine_id is not None
+    return machine_gone(seen) if is_gone else machine_silent(seen.instance)
+
+
+def not_running(
+    seen: Observation, unfinished: Iterable[Operation], suspension: Suspension | None
+) -> RefusedError | UnavailableError:
+    """A command that needs the machine finds none that runs; only what may pass by itself is worth a repetition."""
+    instance, machine = seen.instance, seen.existing_machine
+    if instance.status is InstanceStatus.TERMINATED:
+        return terminated(instance)
+    if busy := next((one for one in unfinished if one.kind in STOPS_GATEWAY), None):
+        return UnavailableError(
+            f"machine {instance.machine_name} of {instance.title} does not run: {KINDS[busy.kind].title} of "
+            f"{busy.created_at:%Y-%m-%d %H:%M} UTC has not ended",
+            hint=Hint(("operation", "continue", busy.id), "; then the same command again"),
+        )
+    if instance.status is InstanceStatus.SUSPENDED:
+        return suspended(instance, suspension)
+    if machine is None:
+        return machine_gone(seen) if instance.machine_id else never_started(instance)
+    if machine.status is MachineStatus.STOPPED:
+        return RefusedError(
+            f"machine {instance.machine_name} of {instance.title} is stopped, and its agent should run",
+            hint=Hint(("instance", "reboot", instance.title, "--reason", "WHY"), "starts it"),
+        )
+    return UnavailableError(
+        f"machine {instance.machine_name} of {instance.title} is {machine.status.value}",
+        hint=Hint(("instance", "show", instance.title)),
+    )
+
+
+def machine_in_error(name: str, *, hint: Hint | str) -> UnavailableError:
+    """The vendor says that a machine is in error."""
+    of_local = Hint(hint, ";", ("local", "status"), "says why")
+    return UnavailableError(
+        f"JustAVPS says that machine {name} is in error; it may recover by itself",
+        hint=of_local if environment_in_name(name) == "local" else hint,
+    )
+
+
+def machine_gone(seen: Observation) -> RefusedError:
+    """The machine does not exist any more. Never advises to end what can be restored."""
+    instance = seen.instance
+    told = f"machine {instance.machine_name} of {instance.title} is gone at JustAVPS"
+    if seen.is_backed_up:
+        return RefusedError(told, hint=Hint(("backup", "restore", instance.title, "--onto-new-machine")))
+    return RefusedError(
+        f"{told}, and there is no backup of it: what the agent knew was on that machine only",
+        hint=Hint(
+            f"ask JustAVPS for machine {instance.machine_id} first; to begin anew without memory:",
+            ("instance", "terminate", instance.title, "--now", "--without-backup"),
+            ", then",
+            ("provision", instance.title, "--plan", instance.plan),
+        ),
+    )
+
+
+def other_instance(instance: Instance, holder: str | None) -> BrokenInvariantError:
+    """The machine reports that it belongs to another instance.
+
+    Args:
+        instance: Its owner according to the registry.
+        holder: Its owner according to the machine; ``None`` for no owner.
+    """
+    return BrokenInvariantError(
+        f"machine {instance.machine_name} belongs to instance {holder or 'nobody'} by its own account, "
+        f"to {instance.id} by the registry's",
+        hint=Hint("touch neither before a person has looked:", ("instance", "show", instance.title)),
+    )
+
+
+def state_changed(instance: Instance, changes: tuple[str, ...]) -> BrokenInvariantError:
+    """The state is not what it was, although nothing could write to it."""
+    return BrokenInvariantError(
+        f"the state of {instance.title} is not what it was: {'; '.join(changes)}",
+        hint=Hint(
+            "its gateway stays stopped;",
+            ("operation", "list"),
+            "shows the ID; once you know why:",
+            ("operation", "abandon", "ID", "--reason", "WHY"),
+            ", then",
+            ("backup", "restore", instance.title, "--onto-new-machine"),
+        ),
+    )
+
+
+def no_image(name: str) -> RefusedError:
+    """No image was built that new machines could boot from."""
+    return RefusedError(f"no image {name} has been built", hint=Hint(("image", "build", name)))
+
+
+def not_sold(server_type: str, region: str) -> RefusedError:
+    """The vendor has no such machine for rent in that region now."""
+    return RefusedError(
+        f"JustAVPS sells no {server_type} in {region} now",
+        hint=Hint(("settings", "show"), "lists region, plan_regions and server_types; --region names another"),
+    )

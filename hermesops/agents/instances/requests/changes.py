@@ -1,0 +1,392 @@
+"""Accepts requests to change an instance: suspend, resume, resize, move, restore, restart, configure, terminate.
+
+Everything that can be checked is checked first, under the instance's lease. Then one row with the
+intent is written, and a workflow carries it out.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import timedelta
+
+from hermesops.agents.instances import refusals
+from hermesops.agents.instances.observation import Observation
+from hermesops.agents.instances.ports import Backups
+from hermesops.agents.instances.remote.power_control import PowerControl
+from hermesops.agents.instances.requests.opening import OperationOpener
+from hermesops.agents.instances.requests.placement import MachinePlacement, refuse_unsold
+from hermesops.agents.instances.requests.settings_patch import SettingsPatch
+from hermesops.errors import AlreadySoError, Hint, RefusedError, UsageError
+from hermesops.model.cell import Placement
+from hermesops.model.ids import ImageId, InstanceId, MachineId, instance_subject
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.masking import changed, outline
+from hermesops.model.operation import Operation, OperationKind, OperationStatus
+from hermesops.model.plan import GB, Plan
+from hermesops.model.unassigned_machine import MachineRole
+from hermesops.store.operations.kinds import (
+    ApprovedList,
+    ConfigureIntent,
+    InstanceIntent,
+    Keep,
+    PlanSize,
+    RebootIntent,
+    RelocateIntent,
+    ResizeIntent,
+    RestartIntent,
+    ResumeIntent,
+    ScheduleTerminationIntent,
+    SuspendIntent,
+    TerminateIntent,
+)
+from hermesops.store.registry import Registry
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What the environment's settings say about changes of instances.
+
+    Attributes:
+        grace: For how long a termination can be cancelled.
+    """
+
+    server_types: Mapping[Plan, str]
+    data_gb: Mapping[Plan, int]
+    grace: timedelta
+    keep: Keep
+    keeps_previous: bool
+
+
+Admit = Callable[[OperationKind, InstanceId], ApprovedList | None]
+"""Refuses to end, or to change the plan of, one agent of too many; else the list that it is approved by, if any."""
+
+
+@dataclass(frozen=True)
+class InstanceRequests:
+    """Turns requests into rows.
+
+    A request without a reason, where one is asked for, raises ``UsageError``; where another process works on the
+    instance, any raises ``LeaseHeldError``. Nothing is changed by a request that raises.
+    """
+
+    registry: Registry
+    client: PowerControl
+    backups: Backups
+    machine_placement: MachinePlacement
+    policy: Policy
+    opener: OperationOpener
+    admit: Admit = lambda _kind, _id: None
+
+    async def terminate(self, user_text: str, *, keeps_backup: bool, reason: str) -> Operation:
+        """Record that an instance shall end now.
+
+        Args:
+            keeps_backup: Whether its last backup has to be made and proved first; else from here on every run of its
+                cell may destroy its machine.
+
+        Raises:
+            RefusedError: Somebody is working on the instance, or too many end; nothing was changed.
+        """
+        async with self.opener.eligible(user_text, TerminateIntent) as instance:
+            wanted = TerminateIntent(
+                user=user_text,
+                machine_name=instance.machine_name,
+                reason=reason,
+                keeps_backup=keeps_backup,
+                approved=self.admit(OperationKind.TERMINATE, instance.id),
+            )
+            operation = self.opener.open(instance, wanted)
+            # The one that is under way may say otherwise: then that is ended first.
+            if not TerminateIntent.of(operation).keeps_backup:
+                self.registry.instances.mark_for_deletion(instance.id, why=reason or f"terminate {operation.id}")
+        return operation
+
+    async def schedule_termination(self, user_text: str, *, reason: str) -> Operation:
+        """Record that an agent shall end after its days of grace.
+
+        Raises:
+            RefusedError: It has ended, has never started, or has another unfinished operation.
+        """
+        async with self._asked(user_text, ScheduleTerminationIntent, reason) as instance:
+            wanted = ScheduleTerminationIntent(
+                user=user_text,
+                reason=reason.strip(),
+                until=self.registry.now() + self.policy.grace,
+                approved=self.admit(OperationKind.SCHEDULE_TERMINATION, instance.id),
+            )
+            return self.opener.open(instance, wanted)
+
+    async def restart(self, user_text: str, *, reason: str = "") -> Operation:
+        """Record that a gateway shall be restarted, with the id of its present start and the reason, if any.
+
+        Raises:
+            UnavailableError: Its machine does not answer.
+            RefusedError: It is suspended, its machine is gone, or another operation works on it. In all these cases
+                nothing was changed.
+        """
+        async with self.opener.eligible(user_text, RestartIntent) as instance:
+            machine = await self.client.machine(instance)
+            if machine is None:
+                is_backed_up = self.registry.backups.is_backed_up(instance.id)
+                raise refusals.unreachable(Observation(instance, None, is_backed_up=is_backed_up))
+            before = await self.client.gateways.invocation(MachineId(machine.id))
+            return self.opener.open(instance, RestartIntent(user=user_text, before=before, reason=reason.strip()))
+
+    async def reboot(self, user_text: str, *, reason: str) -> Operation:
+        """Record that a machine shall be brought up that does not answer; one that answers is left alone.
+
+        Raises:
+            RefusedError: The agent is suspended, has ended or has never started, or another operation works on it.
+        """
+        async with self._asked(user_text, RebootIntent, reason) as instance:
+            return self.opener.open(instance, RebootIntent(user=user_text, reason=reason.strip()))
+
+    async def configure(self, user_text: str, patch: SettingsPatch | None, *, reason: str) -> Operation:
+        """Record an instance's new settings and that its machine shall have them.
+
+        Args:
+            patch: What the settings become; ``None`` means those before.
+
+        Raises:
+            RefusedError: It is suspended or has ended, something is under way for it, or there is nothing to go back
+                to.
+            UnavailableError: Its machine does not answer. In all these cases nothing was changed.
+        """
+        if not reason.strip():
+            raise UsageError(
+                f"settings are a user's own; say why you change those of {user_text}",
+                hint=Hint(("instance", "settings", user_text, "--reason", "WHY")),
+            )
+        async with self.opener.eligible(user_text, ConfigureIntent) as instance:
+            observation = await self.client.observe(instance.id)
+            if observation.machine is None or observation.node is None:
+                raise refusals.unreachable(observation)
+            held = self.registry.instance_secrets.settings(instance.id)
+            wanted = patch(held) if patch else self.registry.instance_secrets.settings_before(instance.id)
+            if wanted is None:
+                raise RefusedError(
+                    f"the settings of {instance.title} were never changed: there is nothing to go back to"
+                )
+            intent = ConfigureIntent(
+                user=user_text,
+                reason=reason.strip(),
+                changed=tuple(changed(held, wanted)),
+                settings=outline(wanted),
+            )
+            subject = instance_subject(instance.id)
+            return self.registry.settings_changes.change(
+                instance.id, wanted, subject=subject, intent=intent.to_json(), why=intent.reason
+            )
+
+    async def suspend(self, user_text: str, *, keep: Keep | None, reason: str) -> Operation:
+        """Record that an agent shall be suspended.
+
+        Args:
+            keep: What becomes of the machine; ``None``: as the settings say.
+
+        Raises:
+            RefusedError: It has ended, has never started, or has another unfinished operation.
+        """
+        async with self._asked(user_text, SuspendIntent, reason) as instance:
+            wanted = SuspendIntent(user=user_text, reason=reason.strip(), keep=keep or self.policy.keep)
+            return self.opener.open(instance, wanted, lambda begun: keep in {None, begun.keep})
+
+    async def resume(self, user_text: str, *, undo: bool = False, reason: str) -> Operation:
+        """Record that a suspended agent shall be resumed, on its machine or with its newest backup on another.
+
+        This also starts a gateway that an abandoned operation left stopped.
+
+        Args:
+            undo: Whether to cancel a scheduled termination.
+
+        Raises:
+            AlreadySoError: It is running.
+            RefusedError: It has another unfinished operation.
+        """
+        ends = {OperationKind.SCHEDULE_TERMINATION, OperationKind.TERMINATE} if undo else set()
+        async with self._asked(user_text, ResumeIntent, reason, cancels=ends) as instance:
+            self._cancel(ends, instance, reason)
+            moves = bool(self.opener.unfinished(instance, OperationKind.RELOCATE))
+            if instance.status is InstanceStatus.RUNNING and not moves:
+                await self._refuse_running(instance)
+            # During a relocation the row has a machine again; the unfinished operation completes it.
+            if self.registry.instances.is_machine_wanted(instance.id) and not moves:
+                return self.opener.open(instance, ResumeIntent(user=user_text, reason=reason.strip()))
+            snapshot = self._chosen(instance, "")
+            here = self.machine_placement.here(instance)
+            return self._relocation(instance, user_text, reason, here, snapshot=snapshot, said=None)
+
+    def _cancel(self, ends: AbstractSet[OperationKind], instance: Instance, reason: str) -> None:
+        """Close terminations that have not marked the machine for deletion yet."""
+        for operation in self.opener.unfinished(instance, *ends) if ends else ():
+            if operation.kind is OperationKind.TERMINATE and not self.registry.instances.is_machine_wanted(instance.id):
+                raise refusals.operation_unfinished(instance, operation)
+            self.registry.operations.finish(operation.id, OperationStatus.ABANDONED, f"cancelled: {reason}")
+
+    async def _refuse_running(self, instance: Instance) -> None:
+        if self.opener.unfinished(instance, OperationKind.RESUME):
+            return
+        node = (await self.client.observe(instance.id)).node
+        if node is None or not node.fenced:
+            raise AlreadySoError(
+                f"the agent of {instance.title} is running", hint=Hint(("instance", "show", instance.title))
+            )
+
+    async def resize(self, user_text: str, plan: Plan, *, onto_new_machine: bool, reason: str) -> Operation:
+        """Record that an agent shall have another plan.
+
+        Raises:
+            AlreadySoError: It has that plan.
+            RefusedError: It is suspended or has ended, its data does not fit, JustAVPS does not sell it there, or has
+                another unfinished operation.
+            UnavailableError: Its machine does not say how much data it holds.
+        """
+        kind: type[InstanceIntent] = RelocateIntent if onto_new_machine else ResizeIntent
+        async with self._asked(user_text, kind, reason, while_running=True) as instance:
+            if instance.plan is plan and not self.opener.unfinished(instance, kind.kind):
+                raise AlreadySoError(f"{instance.title} has plan {plan} already")
+            await self._refuse_too_small(instance, plan)
+            place, size = self.machine_placement.here(instance, plan), self.policy.server_types[plan]
+            await refuse_unsold(self.client, size, place.region)
+            if onto_new_machine:
+                return self._relocation(instance, user_text, reason, place, plan=plan)
+            wanted = ResizeIntent(
+                user=user_text,
+                reason=reason.strip(),
+                before=PlanSize(instance.plan, self.policy.server_types[instance.plan]),
+                after=PlanSize(plan, size),
+                approved=self.admit(OperationKind.RESIZE, instance.id),
+            )
+            return self.opener.open(instance, wanted, lambda begun: begun.after.plan is plan)
+
+    def shrinks(self, instance: Instance, plan: Plan) -> bool:
+        """Whether a plan has room for less data than an instance's own."""
+        return self.policy.data_gb[plan] < self.policy.data_gb[instance.plan]
+
+    async def _refuse_too_small(self, instance: Instance, plan: Plan) -> None:
+        room, observation = self.policy.data_gb[plan], await self.client.observe(instance.id)
+        if not self.shrinks(instance, plan):
+            return
+        answers = observation.machine is not None and observation.node is not None
+        held = await self.client.bytes_in_use(observation.machine.id) if answers and observation.machine else None
+        if held is None:
+            raise refusals.unreachable(observation)
+        if held > room * GB:
+            raise RefusedError(
+                f"{instance.title} has {held / GB:.1f} GB of data; plan {plan} has room for {room} GB",
+                hint="the user has to delete some first",
+            )
+
+    async def move(self, user_text: str, *, cell: str, region: str, reason: str) -> Operation:
+        """Record that an instance shall be on a machine of another cell or region.
+
+        Raises:
+            UsageError: Neither cell nor region, or there is no such cell.
+            AlreadySoError: It is there.
+            RefusedError: It is suspended or has ended, JustAVPS sells no machine of its plan there, or has another
+                unfinished operation.
+        """
+        if bool(cell) == bool(region):
+            raise UsageError("say where to: either --cell or --region")
+        async with self._asked(user_text, RelocateIntent, reason, while_running=True) as instance:
+            here = self.machine_placement.cell(instance.cell)
+            moves = self.opener.unfinished(instance, OperationKind.RELOCATE)
+            if (cell or region) in {here.cell, here.region} and not moves:
+                raise AlreadySoError(
+                    f"{instance.title} is in {cell or region} already", hint=Hint(("cell", "list"), "shows others")
+                )
+            place = self.machine_placement.cell(cell) if cell else self.machine_placement.region(region, instance)
+            await refuse_unsold(self.client, self.policy.server_types[instance.plan], place.region)
+            return self._relocation(instance, user_text, reason, place, said=("cell",) if cell else ())
+
+    async def renew(self, user_text: str, image_id: ImageId, *, reason: str) -> Operation:
+        """Record that an instance shall be on a new machine of an image, in the region where it is.
+
+        Raises:
+            RefusedError: It is suspended or has ended, JustAVPS sells no machine of its plan there, or something else
+                is under way for it.
+        """
+        async with self._asked(user_text, RelocateIntent, reason, while_running=True) as instance:
+            place = self.machine_placement.here(instance)
+            await refuse_unsold(self.client, self.policy.server_types[instance.plan], place.region)
+            return self._relocation(instance, user_text, reason, place, image_id=image_id, said=("image_id",))
+
+    async def restore(self, user_text: str, *, snapshot: str, reason: str) -> Operation:
+        """Record that an instance shall run on a new machine, from a backup instead of its present state.
+
+        Args:
+            snapshot: The backup's id; empty for the newest.
+
+        Raises:
+            UsageError: There is no such backup.
+            RefusedError: It has ended, has no backup, or has another unfinished operation.
+        """
+        async with self._asked(user_text, RelocateIntent, reason) as instance:
+            chosen, place = self._chosen(instance, snapshot), self.machine_placement.here(instance)
+            return self._relocation(instance, user_text, reason, place, snapshot=chosen)
+
+    def _chosen(self, instance: Instance, snapshot: str) -> str:
+        if snapshot:
+            return self.backups.get(instance.id, snapshot).id
+        newest = self.backups.newest(instance.id)
+        if newest is None:
+            raise refusals.no_backup(instance)
+        return newest.id
+
+    def _relocation(
+        self,
+        instance: Instance,
+        user_text: str,
+        reason: str,
+        place: Placement,
+        *,
+        plan: Plan | None = None,
+        snapshot: str = "",
+        image_id: ImageId | None = None,
+        said: Sequence[str] | None = (),
+    ) -> Operation:
+        """Open a relocation, or find the one that is under way; ``said`` is as in ``RelocateIntent.asks_the_same``.
+
+        With ``None`` for it whatever is under way is continued.
+        """
+        size = plan or instance.plan
+        wanted = RelocateIntent(
+            user=user_text,
+            reason=reason.strip(),
+            origin=instance.machine_name,
+            cell=place.cell,
+            region=place.region,
+            plan=size,
+            server_type=self.policy.server_types[size],
+            image_id=image_id or self.machine_placement.image(),
+            only_plan=place.only_plan,
+            snapshot=snapshot,
+            keeps_previous=self.policy.keeps_previous,
+            changes_plan=plan is not None,
+            approved=self.admit(OperationKind.RELOCATE, instance.id) if plan else None,
+        )
+        if not self.opener.unfinished(instance, OperationKind.RELOCATE):
+            self._drop_leftovers(instance, wanted)
+        is_the_same = None if said is None else (lambda begun: wanted.asks_the_same(begun, *said))
+        return self.opener.open(instance, wanted, is_the_same)
+
+    def _drop_leftovers(self, instance: Instance, wanted: RelocateIntent) -> None:
+        """The machine that an abandoned relocation ordered may be of another size or region."""
+        for row in self.registry.unassigned.list(role=MachineRole.REPLACEMENT, instance_id=instance.id):
+            if not wanted.fits(row):
+                self.registry.unassigned.retire(row.name, why="its relocation was given up")
+
+    def _asked(
+        self,
+        user_text: str,
+        wanted: type[InstanceIntent],
+        reason: str,
+        *,
+        cancels: AbstractSet[OperationKind] = frozenset(),
+        while_running: bool = False,
+    ) -> AbstractAsyncContextManager[Instance]:
+        """As ``OperationOpener.eligible``, for requests that need a reason."""
+        if not reason.strip():
+            raise UsageError(f"say why you do that to {user_text}", hint='--reason "…"')
+        return self.opener.eligible(user_text, wanted, cancels=cancels, while_running=while_running)

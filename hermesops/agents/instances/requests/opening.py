@@ -1,0 +1,107 @@
+"""Opens operations of instances, under the instance's lease and past the eligibility check."""
+
+from collections.abc import AsyncGenerator, Callable
+from collections.abc import Set as AbstractSet
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TypeVar
+
+from hermesops.agents.instances import refusals
+from hermesops.agents.instances.eligibility import refuse_ineligible
+from hermesops.model.ids import instance_subject
+from hermesops.model.instance import Instance
+from hermesops.model.operation import LeaseHeldError, Operation, OperationKind
+from hermesops.store.operations.kinds import InstanceIntent
+from hermesops.store.registry import Registry
+
+WantedT = TypeVar("WantedT", bound=InstanceIntent)
+
+_held_elsewhere: ContextVar[LeaseHeldError | None] = ContextVar("_held_elsewhere", default=None)
+"""Why a request holds no lease: another process works on the operation that it asks for, so that it opens none."""
+
+
+@dataclass(frozen=True)
+class OperationOpener:
+    """Opens operations of instances."""
+
+    registry: Registry
+    hold_lease: Callable[[str], AbstractAsyncContextManager[object]]
+
+    @asynccontextmanager
+    async def eligible(
+        self,
+        user_text: str,
+        wanted: type[InstanceIntent],
+        *,
+        cancels: AbstractSet[OperationKind] = frozenset(),
+        while_running: bool = False,
+    ) -> AsyncGenerator[Instance, None]:
+        """Hold the lease of an instance that may have such an operation; a refusal changes nothing.
+
+        Where another process has the same kind of operation under way, nothing is held, and ``open`` finds that one.
+
+        Raises:
+            LeaseHeldError: Another process works on the instance, and not on such an operation.
+            RefusedError: It may not have such an operation now.
+        """
+        async with self._lease_unless_begun(user_text, wanted, may_follow=not cancels):
+            instance = self.registry.instances.find(user_text)
+            unfinished = self.unfinished(instance)
+            refuse_ineligible(wanted, instance, unfinished, cancels=cancels, while_running=while_running)
+            yield instance
+
+    @asynccontextmanager
+    async def _lease_unless_begun(
+        self, user_text: str, wanted: type[InstanceIntent], *, may_follow: bool
+    ) -> AsyncGenerator[None, None]:
+        """Hold the instance's lease; where a process holds it for such an operation, ``open`` only finds that one."""
+        instance = self.registry.instances.find(user_text)
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(self.hold_lease(instance_subject(instance.id)))
+            except LeaseHeldError as held:
+                is_begun = self.unfinished(instance, wanted.kind, *wanted.continues)
+                if not (may_follow and wanted.repeatable and is_begun):
+                    raise
+                before = _held_elsewhere.set(held)
+                stack.callback(_held_elsewhere.reset, before)
+            yield
+
+    def unfinished(self, instance: Instance, *kinds: OperationKind) -> list[Operation]:
+        """Its operations that have not ended, of these kinds or of all."""
+        found = self.registry.operations.list(unfinished=True, instance_id=instance.id)
+        return [one for one in found if not kinds or one.kind in kinds]
+
+    def open(
+        self, instance: Instance, wanted: WantedT, is_the_same: Callable[[WantedT], bool] | None = None
+    ) -> Operation:
+        """Write an operation's row, or find the unfinished one of that kind; within ``eligible``.
+
+        Args:
+            is_the_same: Whether an unfinished one has the same intent; ``None`` accepts any of that kind.
+
+        Raises:
+            RefusedError: An unfinished one of that kind has another intent.
+            LeaseHeldError: Another process worked on one, which has ended meanwhile.
+        """
+        begun = self.unfinished(instance, wanted.kind)
+        for operation in begun if is_the_same else ():
+            if is_the_same and not is_the_same(type(wanted).of(operation)):
+                raise refusals.operation_unfinished(instance, operation)
+        if held := _held_elsewhere.get():
+            if not begun:
+                raise held
+            return begun[0]
+        subject, intent = instance_subject(instance.id), wanted.to_json()
+        return self.registry.operations.open(wanted.kind, subject, intent=intent, instance_id=instance.id)
+
+    async def open_eligible(self, instance: Instance, wanted: InstanceIntent) -> Operation:
+        """Open an operation without further checks, or find the unfinished one.
+
+        Raises:
+            LeaseHeldError: Another process works on the instance.
+            RefusedError: It may not have such an operation now.
+        """
+        async with self.eligible(instance.id, type(wanted)) as found:
+            return self.open(found, wanted)

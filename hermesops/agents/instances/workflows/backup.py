@@ -1,0 +1,71 @@
+"""Back up one instance while its agent runs."""
+
+from dataclasses import dataclass
+
+from hermesops.agents.instances import refusals
+from hermesops.agents.instances.machine_table import own_machine
+from hermesops.agents.instances.observation import Observation
+from hermesops.agents.instances.ports import Backups
+from hermesops.agents.instances.remote.power_control import PowerControl
+from hermesops.agents.instances.steps import OnMachine
+from hermesops.model.backup import Backup
+from hermesops.model.ids import InstanceId
+from hermesops.model.instance import InstanceStatus
+from hermesops.model.operation import Done, Refused
+
+
+class MakeBackup(OnMachine):
+    """Have hermes-node back the state up, consistent at one moment, whether the agent runs or not."""
+
+
+@dataclass(frozen=True)
+class BackupState:
+    """What making a backup observes."""
+
+    observation: Observation
+    backup: Backup | None
+
+
+def decide(seen: BackupState) -> MakeBackup | Done | Refused:
+    """The next step."""
+    instance = seen.observation.instance
+    if seen.backup is not None:
+        made = seen.backup
+        return Done(f"backup {made.id[:8]} of {instance.title}: {made.state}; {made.added} bytes were new")
+    if instance.status is InstanceStatus.TERMINATED:
+        return Refused(refusals.terminated(instance))
+    if instance.status is InstanceStatus.PROVISIONING:
+        return Refused(refusals.never_started(instance))
+    found = own_machine(seen.observation)
+    return found if isinstance(found, Refused) else MakeBackup(found[0].id)
+
+
+@dataclass
+class BackUp:
+    """The work of making one backup, for the operations' loop.
+
+    Attributes:
+        why: What for; no other backup has the same.
+    """
+
+    instance_id: InstanceId
+    why: str
+    client: PowerControl
+    backups: Backups
+
+    async def observe(self) -> BackupState:
+        """Look at the machine, and for the backup."""
+        observation = await self.client.observe(self.instance_id)
+        return BackupState(observation, self.backups.made(self.instance_id, self.why))
+
+    def decide(self, seen: BackupState) -> MakeBackup | Done | Refused:
+        """The next step for what was seen."""
+        return decide(seen)
+
+    def describe(self, step: MakeBackup, seen: BackupState) -> str:  # noqa: ARG002 - there is one step
+        """The step in a few words."""
+        return f"backing up {seen.observation.instance.title}"
+
+    async def do(self, step: MakeBackup, seen: BackupState) -> None:
+        """Make it, unless it was made before."""
+        await self.backups.make(seen.observation.instance, step.machine_id, why=self.why)

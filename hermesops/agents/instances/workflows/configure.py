@@ -1,0 +1,78 @@
+"""Apply changed settings to a running agent: send them to its machine, and wait until its gateway is healthy.
+
+The settings are in the registry before the first step; the payload's digest shows whether a machine has them.
+hermes-node restarts the gateway only if files that the gateway reads changed.
+"""
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from hermesops.agents.instances import refusals
+from hermesops.agents.instances.observation import Observation
+from hermesops.agents.instances.remote.power_control import PowerControl
+from hermesops.agents.instances.steps.personalise import AwaitGateway, Personalise, next_step
+from hermesops.errors import Hint, RefusedError, UnavailableError
+from hermesops.model.ids import InstanceId
+from hermesops.model.instance import InstanceStatus
+from hermesops.model.operation import Done, Refused
+
+Step = Personalise | AwaitGateway
+
+
+def decide(seen: Observation, *, payload_digest: str) -> Step | Done | Refused:
+    """The next step."""
+    instance = seen.instance
+    if instance.status is InstanceStatus.TERMINATED:
+        return Refused(refusals.terminated(instance))
+    if seen.machine is None or seen.node is None:
+        return Refused(refusals.unreachable(seen))
+    step = next_step(seen, seen.machine, seen.node, payload_digest=payload_digest)
+    return step or Done(f"the agent of {instance.title} has these settings and is healthy")
+
+
+@dataclass
+class Configure:
+    """The work of one change of settings, for the operations' loop."""
+
+    instance_id: InstanceId
+    client: PowerControl
+
+    async def observe(self) -> Observation:
+        """Look at row, machine, node and gateway."""
+        return await self.client.observe(self.instance_id)
+
+    def decide(self, seen: Observation) -> Step | Done | Refused:
+        """The next step for what was seen."""
+        return decide(seen, payload_digest=self.client.payload_digest(seen.instance))
+
+    def describe(self, step: Step, seen: Observation) -> str:
+        """The step in a few words."""
+        match step:
+            case Personalise():
+                return f"handing {seen.instance.title}'s machine the new settings"
+            case AwaitGateway():
+                return "waiting for the gateway"
+
+    async def do(self, step: Step, seen: Observation) -> None:
+        """Do one step; harmless when it was done before.
+
+        Raises:
+            UnavailableError: The gateway is not well with these settings, or the machine fell silent.
+            RefusedError: The machine does not take them.
+        """
+        instance = seen.instance
+        back = Hint(("instance", "settings", instance.title, "--back", "--reason", "WHY"), "goes back")
+        try:
+            match step:
+                case Personalise(machine_id=machine_id, request=request):
+                    await self.client.personalise(instance, machine_id, request)
+                case AwaitGateway(machine_id=machine_id):
+                    await self.client.await_gateway(instance, machine_id)
+                case _ as never:
+                    assert_never(never)
+        except UnavailableError as error:
+            raise UnavailableError(
+                f"with the new settings: {error.message}", hint=Hint(error.hint, ";", back)
+            ) from error
+        except RefusedError as error:
+            raise RefusedError(f"with the new settings: {error.message}", hint=back) from error

@@ -1,0 +1,151 @@
+"""Suspend an agent: stop its gateway, back it up, then stop its machine or return it.
+
+The row says ``suspended`` last. A machine that is kept has ``machine_wanted``; if it was returned, the
+newest backup is the state.
+"""
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from hermesops.agents.instances import refusals
+from hermesops.agents.instances.machine_table import AwaitMachine, StartMachine
+from hermesops.agents.instances.observation import Observation
+from hermesops.agents.instances.ports import Backups, Cells
+from hermesops.agents.instances.remote.power_control import PowerControl
+from hermesops.agents.instances.steps import OnMachine, stop_and_backup
+from hermesops.model.backup import Backup
+from hermesops.model.ids import InstanceId
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.operation import Done, Refused
+from hermesops.store.operations.kinds import Keep
+from hermesops.store.registry import Registry
+from hermesops.vendor.justavps.wire import MachineStatus
+
+
+class StopMachine(OnMachine):
+    """Switch the machine off; its disk stays."""
+
+
+@dataclass(frozen=True)
+class MarkForDeletion:
+    """Take the machine out of what its cell should have."""
+
+
+@dataclass(frozen=True)
+class ShrinkCell:
+    """Run the cell's stack without the machine."""
+
+
+@dataclass(frozen=True)
+class MarkSuspended:
+    """Write ``suspended`` into the registry."""
+
+
+Step = stop_and_backup.Step | StopMachine | MarkForDeletion | ShrinkCell | MarkSuspended
+
+
+@dataclass(frozen=True)
+class SuspendState:
+    """What suspending observes.
+
+    Attributes:
+        backup: The one made for this very operation.
+        in_stack: Whether the cell's state still holds it.
+    """
+
+    observation: Observation
+    backup: Backup | None
+    wanted: bool
+    in_stack: bool
+
+
+def decide(seen: SuspendState, *, keep: Keep) -> Step | Done | Refused:
+    """The next step towards a suspended agent."""
+    instance, machine = seen.observation.instance, seen.observation.machine
+    if instance.status is InstanceStatus.TERMINATED:
+        return Refused(refusals.terminated(instance))
+    gone = seen.observation.existing_machine is None
+    if instance.status is InstanceStatus.SUSPENDED and _is_kept(seen, keep, gone=gone):
+        return _done(instance, keep)  # another backup would need a resume first
+    if not (gone and seen.backup) and (step := stop_and_backup.next_step(seen.observation, seen.backup)) is not None:
+        return step
+    if keep is Keep.STOPPED and machine is not None and machine.status is not MachineStatus.STOPPED:
+        return StopMachine(machine.id)
+    if keep is Keep.REMOVED and seen.wanted:
+        return MarkForDeletion()
+    if keep is Keep.REMOVED and (not gone or seen.in_stack):
+        return ShrinkCell()
+    if instance.status is not InstanceStatus.SUSPENDED:
+        return MarkSuspended()
+    return _done(instance, keep)
+
+
+def _is_kept(seen: SuspendState, keep: Keep, *, gone: bool) -> bool:
+    if keep is Keep.REMOVED:
+        return gone and not seen.wanted and not seen.in_stack
+    machine = seen.observation.machine
+    return machine is not None and machine.status is MachineStatus.STOPPED
+
+
+def _done(instance: Instance, keep: Keep) -> Done:
+    return Done(f"the agent of {instance.title} is suspended, its machine is {keep}")
+
+
+@dataclass
+class Suspend:
+    """The work of suspending one agent, for the operations' loop."""
+
+    instance_id: InstanceId
+    why: str
+    keep: Keep
+    registry: Registry
+    client: PowerControl
+    backups: Backups
+    cells: Cells
+
+    async def observe(self) -> SuspendState:
+        """Look at row, machine, node, backups and the cell's state."""
+        observation = await self.client.observe(self.instance_id)
+        return SuspendState(
+            observation,
+            self.backups.made(self.instance_id, self.why),
+            wanted=self.registry.instances.is_machine_wanted(self.instance_id),
+            in_stack=await self._holds(observation.instance),
+        )
+
+    def decide(self, seen: SuspendState) -> Step | Done | Refused:
+        """The next step for what was seen."""
+        return decide(seen, keep=self.keep)
+
+    def describe(self, step: Step, seen: SuspendState) -> str:
+        """The step in a few words."""
+        instance = seen.observation.instance
+        match step:
+            case StopMachine():
+                return f"switching machine {instance.machine_name} off"
+            case MarkForDeletion() | ShrinkCell():
+                return f"giving machine {instance.machine_name} back"
+            case MarkSuspended():
+                return "the agent is suspended"
+            case _:
+                return stop_and_backup.describe(step, instance)
+
+    async def do(self, step: Step, seen: SuspendState) -> None:
+        """Do one step; harmless when it was done before."""
+        instance = seen.observation.instance
+        match step:
+            case StopMachine(machine_id=machine_id):
+                await self.client.stop_machine(instance, machine_id)
+            case MarkForDeletion():
+                self.registry.instances.leave_machine(instance.id, why=self.why)
+            case ShrinkCell():
+                await self.cells.apply(instance.cell, still_wanted=lambda: self._holds(instance))
+            case MarkSuspended():
+                self.registry.instances.set_status(instance.id, InstanceStatus.SUSPENDED)
+            case StartMachine() | AwaitMachine() | stop_and_backup.Fence() | stop_and_backup.BackUp():
+                await stop_and_backup.do(step, instance, client=self.client, backups=self.backups, why=self.why)
+            case _ as never:
+                assert_never(never)
+
+    async def _holds(self, instance: Instance) -> bool:
+        return await self.cells.holds(instance.cell, instance.machine_name)

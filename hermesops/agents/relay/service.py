@@ -1,0 +1,296 @@
+"""Relays requests of the platform's services to the API of one agent each, and the answers back.
+
+The token that opens the machine is read for each request and sent only to the vendor's proxy. No content is kept or
+logged. Whatever an agent answers affects that request alone.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+import structlog
+
+from hermesops.agents.relay.exchange import Exchange, Head
+from hermesops.agents.relay.places import Places, Tally
+from hermesops.agents.relay.routes import (
+    NotRelayedError,
+    Wanted,
+    headers_from_agent,
+    headers_to_agent,
+    unavailable,
+    wanted,
+)
+from hermesops.base.waiting import cancel, pause
+from hermesops.errors import HermesError, RefusedError, UnknownOutcomeError, UsageError
+from hermesops.model.certificate import Caller
+from hermesops.model.ids import InstanceId
+from hermesops.model.instance import InstanceStatus
+from hermesops.model.token import PLATFORM
+from hermesops.store.registry import Registry
+from hermesops.vendor.channel.agent import AGENT_PORT
+from hermesops.vendor.justavps.proxy import Port, ProxyClient, ProxyStream
+
+T = TypeVar("T")
+
+FROM = "x-relay-from"
+"""Header of every answer: ``agent``, or ``relay`` where the relay itself answers."""
+
+_ROWS_S = 10.0
+"""Seconds that the registry may take for one request."""
+
+_MOST_PIECES = 250_000
+"""Pieces of an answer: an hour of seventy words a second, each sent alone."""
+
+_IN_A_ROW, _REST_S = 8, 0.005
+"""Pieces after which an answer pauses, and seconds of that: many small pieces cost much processor time."""
+
+_SUCCESS_OR_FAULT = (*range(200, 300), *range(400, 600))
+_REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.PROXY_AUTHENTICATION_REQUIRED})
+_AWAY = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE})
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Agent:
+    """Where an agent's API is, and what opens it.
+
+    Attributes:
+        api_key: Bearer of its API.
+    """
+
+    id: InstanceId
+    port: Port
+    api_key: str = field(repr=False)
+
+
+@dataclass
+class RequestRecord:
+    """What is logged of one request: no content, and no name of a session.
+
+    Attributes:
+        outcome: ``relayed``, or the code of a refusal.
+    """
+
+    caller: str = ""
+    instance: str = ""
+    route: str = ""
+    status: int = 0
+    outcome: str = "relayed"
+    why: str = ""
+    sent: int = 0
+
+
+class Relay:
+    """Answers connections.
+
+    Args:
+        caller_of: Identifies the caller by its certificate (DER).
+        renew: Gives a caller another certificate, for a request in PEM; the answer as JSON.
+        proxy: The vendor's proxy, with a connection for each request.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        caller_of: Callable[[bytes], Caller],
+        renew: Callable[[Caller, str], bytes],
+        proxy: ProxyClient,
+        places: Places | None = None,
+    ) -> None:
+        self._registry = registry
+        self._caller_of = caller_of
+        self._renew = renew
+        self._proxy = proxy
+        self._places = places or Places()
+        self._tally = Tally()
+
+    async def converse(self, certificate: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one request of the client with this certificate.
+
+        Args:
+            certificate: DER; the listener has verified that an authority of ours signed it.
+            writer: To the client; its owner closes it, or aborts it when this raises, so that no partial answer
+                looks complete.
+        """
+        exchange, told, began = Exchange(reader, writer), RequestRecord(), time.monotonic()
+        try:
+            await self._answer(certificate, exchange, told)
+        except NotRelayedError as refused:
+            told.outcome, told.status, told.why = refused.code, refused.status, refused.words
+            if exchange.has_begun:
+                raise ConnectionAbortedError(refused.words) from refused
+            await _say(exchange, refused)
+        except OSError as lost:
+            told.outcome = "caller_gone"
+            raise ConnectionAbortedError("the caller takes nothing") from lost
+        finally:
+            self._tally.count(told.outcome)
+            log.info("request_ended", **vars(told), seconds=round(time.monotonic() - began, 3))
+
+    async def _answer(self, certificate: bytes, exchange: Exchange, told: RequestRecord) -> None:
+        head = await exchange.head()
+        caller = await self._allowed(lambda: self._caller_of(certificate))
+        told.caller = caller.name
+        with self._places.of_caller(caller.name), self._places.of_body(head.size):
+            match head.method, head.target:
+                case "POST", "/certificate":
+                    text = (await exchange.body(head.size)).decode(errors="replace")
+                    made = await self._allowed(lambda: self._renew(caller, text))
+                    await _whole(exchange, "application/json", made)
+                case "GET", "/metrics":
+                    await _whole(exchange, "text/plain", self._tally.text(self._places.taken))
+                case _:
+                    await self._relay(exchange, head, told)
+
+    async def _relay(self, exchange: Exchange, head: Head, told: RequestRecord) -> None:
+        asked = wanted(head.method, head.target)
+        told.route = asked.route.title
+        headers = headers_to_agent(head.headers)
+        if head.size and not asked.route.has_body:
+            raise NotRelayedError(HTTPStatus.BAD_REQUEST, "not_http", f"{head.method} has no body here")
+        agent = await self._find(asked.agent)
+        told.instance = agent.id
+        with self._places.of_agent(agent.id):
+            body = await exchange.body(head.size)
+            await _unless_gone(self._carry(exchange, agent, asked, headers, body, told), exchange)
+
+    async def _carry(
+        self, exchange: Exchange, agent: Agent, asked: Wanted, headers: dict[str, str], body: bytes, told: RequestRecord
+    ) -> None:
+        async with self._asked(agent, asked, headers, body) as stream:
+            told.status = stream.status
+            await exchange.begin(stream.status, {**_head_of(stream), FROM: "agent"})
+            number = 0
+            async for piece in stream.pieces():
+                await exchange.go_on(piece)
+                told.sent += len(piece)
+                number += 1
+                if number % _IN_A_ROW == 0:
+                    await pause(_REST_S)
+                if number > _MOST_PIECES:
+                    raise NotRelayedError(HTTPStatus.BAD_GATEWAY, "bad_answer", "an answer of too many pieces")
+            await exchange.end()
+
+    @asynccontextmanager
+    async def _asked(
+        self, agent: Agent, asked: Wanted, headers: dict[str, str], body: bytes
+    ) -> AsyncIterator[ProxyStream]:
+        ours = {"Authorization": f"Bearer {agent.api_key}", **({"Content-Type": "application/json"} if body else {})}
+        try:
+            async with self._proxy.stream(
+                agent.port,
+                asked.route.method,
+                asked.target,
+                headers={**headers, **ours},
+                body=body or None,
+                timeout_s=asked.route.silence_s,
+                total_s=asked.route.total_s,
+            ) as stream:
+                yield stream
+        except UnknownOutcomeError as lost:
+            words = "the agent was told, and did not answer as it should: what was asked for may have been done"
+            raise NotRelayedError(HTTPStatus.GATEWAY_TIMEOUT, "outcome_unknown", words) from lost
+        except HermesError as away:
+            raise unavailable("agent_away", "the agent does not answer as it should") from away
+
+    async def _find(self, text: str) -> Agent:
+        try:
+            return await self._of_rows(lambda: self._agent(text))
+        except RefusedError as sealed:
+            log.warning("registry_not_read", why=sealed.message)
+            raise unavailable("relay_not_ready", "the relay cannot read what it needs") from sealed
+
+    def _agent(self, text: str) -> Agent:
+        try:
+            instance = self._registry.instances.find(text)
+        except UsageError:
+            raise _no_agent() from None
+        match instance.status:
+            case InstanceStatus.TERMINATED:
+                raise _no_agent()
+            case InstanceStatus.SUSPENDED:
+                raise NotRelayedError(HTTPStatus.CONFLICT, "agent_suspended", "this agent is suspended")
+            case InstanceStatus.PROVISIONING:
+                raise unavailable("agent_not_ready", "this agent is being made", retry_after_s=10)
+        token = self._registry.proxy_tokens.get(instance.machine_id, PLATFORM) if instance.machine_id else None
+        if token is None or not token.address or not token.is_valid_at(self._registry.now()):
+            raise unavailable("agent_not_ready", "nothing opens this agent's machine now; a worker makes a token")
+        port = Port(token.address.replace("{port}", str(AGENT_PORT)), token.token)
+        return Agent(instance.id, port, self._registry.instance_secrets.api_server_key(instance.id))
+
+    async def _allowed(self, ask: Callable[[], T]) -> T:
+        try:
+            return await self._of_rows(ask)
+        except RefusedError as refused:
+            raise NotRelayedError(HTTPStatus.FORBIDDEN, "not_a_caller", refused.message) from refused
+
+    async def _of_rows(self, ask: Callable[[], T]) -> T:
+        try:
+            async with asyncio.timeout(_ROWS_S):
+                return await asyncio.to_thread(ask)
+        except RefusedError:
+            raise
+        except (HermesError, TimeoutError) as away:
+            log.warning("registry_not_read", why=str(away) or f"no answer after {_ROWS_S:g} s")
+            raise unavailable("relay_not_ready", "the relay cannot read what it needs") from away
+
+
+async def _unless_gone(work: Coroutine[Any, Any, None], exchange: Exchange) -> None:
+    """Do the work while the caller waits for it."""
+    working, watching = asyncio.ensure_future(work), asyncio.ensure_future(exchange.gone())
+    try:
+        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise NotRelayedError(HTTPStatus.BAD_REQUEST, "caller_gone", "the caller hung up")
+        working.result()
+    finally:
+        await cancel(working, watching)
+
+
+def _head_of(stream: ProxyStream) -> dict[str, str]:
+    """The headers of an answer that the caller gets.
+
+    Raises:
+        NotRelayedError: The answer is not the agent's answer to the caller.
+    """
+    if stream.status in _REFUSED:
+        raise NotRelayedError(
+            HTTPStatus.BAD_GATEWAY, "agent_refuses", "the machine takes the relay's token or key no more"
+        )
+    if stream.status in _AWAY:
+        raise unavailable("agent_away", "the agent takes nothing now: it is draining, or does not run")
+    if stream.status == HTTPStatus.GATEWAY_TIMEOUT:
+        raise NotRelayedError(HTTPStatus.GATEWAY_TIMEOUT, "outcome_unknown", "the agent was told, and did not answer")
+    if stream.status not in _SUCCESS_OR_FAULT:
+        raise NotRelayedError(
+            HTTPStatus.BAD_GATEWAY, "bad_answer", "the agent answers with a status that is not carried"
+        )
+    return headers_from_agent(stream.headers)
+
+
+def _no_agent() -> NotRelayedError:
+    return NotRelayedError(HTTPStatus.NOT_FOUND, "no_agent", "there is no such agent")
+
+
+async def _say(exchange: Exchange, refused: NotRelayedError) -> None:
+    again = {"retry-after": str(refused.retry_after_s)} if refused.retry_after_s else {}
+    await _whole(exchange, "application/json", refused.body, status=refused.status, more=again)
+    await exchange.linger()
+
+
+async def _whole(
+    exchange: Exchange,
+    kind: str,
+    body: bytes,
+    *,
+    status: HTTPStatus = HTTPStatus.OK,
+    more: dict[str, str] | None = None,
+) -> None:
+    await exchange.begin(status, {"content-type": kind, FROM: "relay", **(more or {})})
+    await exchange.go_on(body)
+    await exchange.end()

@@ -1,0 +1,172 @@
+"""What the gates say of an observation, each with the figures that it follows from. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+
+from hermesops.agents.rollout.gates.failure import FailureGateAnswer, Tally, weigh
+from hermesops.agents.rollout.gates.health import Compared, compare
+from hermesops.agents.rollout.ports import HealthObservation
+from hermesops.model.rollout import GateResult, Rollout, RolloutTarget, TargetState
+from hermesops.model.rollout_spec import HealthGate, Spec
+
+_BETWEEN = 0.2
+"""Share of a stage's alpha that may be spent on observations before its end; they are alike, and there may be many …"""
+
+_ATTEMPTS = 20
+"""… so each of them gets one twentieth of that share."""
+
+_WAITING = TargetState.WAITING
+
+
+@dataclass(frozen=True)
+class GateAnswer:
+    """What one gate says, and the figures in words."""
+
+    result: GateResult
+    why: str
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The results of all gates at one time.
+
+    Attributes:
+        stage: The last stage of which a target counts, from 0; -1 before.
+        answers: Whether enough of all targets answered before anything was changed.
+        can_compare: Whether there are canaries and controls enough, data aside, for health to say anything.
+    """
+
+    stage: int
+    answers: GateAnswer
+    failures: FailureGateAnswer
+    health: GateAnswer
+    compared: tuple[Compared, ...]
+    probe: GateAnswer
+    can_compare: bool
+
+
+def judge(rollout: Rollout, targets: Sequence[RolloutTarget], health: HealthObservation, *, at_end: bool) -> Judgement:
+    """Ask every gate that needs no other program.
+
+    Args:
+        at_end: Whether a stage is about to end: only then is the health gate given its full share of alpha.
+    """
+    spec = rollout.spec
+    counted = [target for target in targets if counts(target, rollout)]
+    stage = max((target.stage for target in counted), default=-1)
+    in_stage = tally([each for each in counted if each.stage == stage])
+    left = [each for each in targets if each.stage == stage and (each.state.is_in_flight or each.state is _WAITING)]
+    failures = weigh(tally(counted), in_stage, spec.gates.failures, is_over=not left)
+    running = [target for target in targets if target.state.is_well and target.progress.on_release]
+    untouched = sum(target.state is _WAITING for target in targets)
+    gate = spec.gates.health
+    alpha = share_of_alpha(gate, len(spec.stages), at_end=at_end)
+    compared = tuple(compare(comparison, alpha=alpha, floor=gate.floor) for comparison in health.comparisons)
+    can_compare = gate.can_compare(len(running), untouched)
+    return Judgement(
+        stage,
+        _answers_of(rollout, targets),
+        failures,
+        _health(spec, compared, len(running)),
+        compared,
+        _probe(spec, running, health),
+        can_compare,
+    )
+
+
+def evidence_of(judgement: Judgement) -> Mapping[str, object]:
+    """What the gates said, as an event stores it."""
+    failures = judgement.failures
+    return {
+        "stage": judgement.stage + 1,
+        "answers": {"result": judgement.answers.result.value, "why": judgement.answers.why},
+        "failures": {
+            "result": failures.result.value,
+            "why": failures.why,
+            "touched": failures.all.touched,
+            "failed": failures.all.failed,
+            "stage_touched": failures.stage.touched,
+            "stage_failed": failures.stage.failed,
+            "log_ratio": round(failures.ratio, 3),
+            "stage_log_ratio": round(failures.stage_ratio, 3),
+            "bad_from": round(failures.bounds.bad, 3),
+            "good_below": round(failures.bounds.good, 3),
+        },
+        "health": {"result": judgement.health.result.value, "why": judgement.health.why},
+        "probe": {"result": judgement.probe.result.value, "why": judgement.probe.why},
+        "compared": [{**asdict(each), "result": each.result.value} for each in judgement.compared],
+    }
+
+
+def counts(target: RolloutTarget, rollout: Rollout) -> bool:
+    """Whether a target says anything of the release: it was changed or could not be, and no operator forgave it."""
+    if not target.state.has_failed:
+        return target.touched_at is not None and (target.state.is_well or target.state is TargetState.KEPT)
+    return not rollout.decisions.forgive(target)
+
+
+def tally(targets: Sequence[RolloutTarget]) -> Tally:
+    """How many targets there are, and how many of them failed."""
+    return Tally(len(targets), sum(target.state.has_failed for target in targets))
+
+
+def soaked_at(target: RolloutTarget, spec: Spec) -> datetime | None:
+    """When a target has run the release long enough; ``None`` when it does not run it."""
+    confirmed_at = target.progress.confirmed_at
+    return confirmed_at + timedelta(seconds=spec.soak_s) if confirmed_at else None
+
+
+def _answers_of(rollout: Rollout, targets: Sequence[RolloutTarget]) -> GateAnswer:
+    unseen = [one for one in targets if is_unseen(one) and not rollout.decisions.forgive(one)]
+    most = rollout.spec.gates.failures.unseen_rate
+    words = f"{len(unseen)} of {len(targets)} gave no proper answer before anything was changed"
+    if len(unseen) > most * len(targets):
+        return GateAnswer(GateResult.FAIL, f"cannot see: {words}, more than {most:.0%}")
+    return GateAnswer(GateResult.PASS, words)
+
+
+def is_unseen(target: RolloutTarget) -> bool:
+    """Whether a target was left as it was because it gave no proper answer, also once the rollout is over."""
+    state = target.state
+    return state is TargetState.UNREACHABLE or (
+        state is TargetState.OUTDATED and target.detail.startswith(TargetState.UNREACHABLE.value)
+    )
+
+
+def share_of_alpha(gate: HealthGate, stages: int, *, at_end: bool) -> float:
+    """The part of the false alarm probability that one observation of one vital may use."""
+    share = (1 - _BETWEEN) if at_end else _BETWEEN / _ATTEMPTS
+    return gate.alpha * share / (stages * max(1, len(gate.vitals)))
+
+
+def _health(spec: Spec, compared: Sequence[Compared], running: int) -> GateAnswer:
+    gate = spec.gates.health
+    if not gate.vitals:
+        return GateAnswer(GateResult.PASS, "switched off")
+    seen = {each.vital for each in compared}
+    missing = [vital for vital in gate.vitals if vital not in seen]
+    for each in compared:
+        if each.result is GateResult.FAIL:
+            return GateAnswer(GateResult.FAIL, each.why)
+    thin = [each for each in compared if each.canaries < gate.share * running]
+    if missing or not compared:
+        return GateAnswer(GateResult.NOT_EXERCISED, f"no data of {', '.join(missing)}")
+    if thin:
+        words = ", ".join(f"{each.vital} of {each.canaries} of {running}" for each in thin)
+        return GateAnswer(GateResult.NOT_EXERCISED, f"too little data: {words}")
+    for each in compared:
+        if each.result is not GateResult.PASS:
+            return GateAnswer(each.result, each.why)
+    return GateAnswer(GateResult.PASS, "; ".join(each.why for each in compared))
+
+
+def _probe(spec: Spec, running: Sequence[RolloutTarget], health: HealthObservation) -> GateAnswer:
+    share = spec.gates.probe.share
+    if not share:
+        return GateAnswer(GateResult.PASS, "switched off")
+    exercised = sum(target.id in health.liveness_of and health.liveness_of[target.id].exercised for target in running)
+    words = f"{exercised} of {len(running)} took a turn since"
+    if not running or exercised < share * len(running):
+        return GateAnswer(GateResult.NOT_EXERCISED, words)
+    return GateAnswer(GateResult.PASS, words)

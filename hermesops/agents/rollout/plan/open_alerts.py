@@ -1,0 +1,64 @@
+"""Open alerts that hold a rollout, as a freeze does. Pure.
+
+That it is not known which alerts are open holds it as well: what cannot be seen is never taken for good. The operator
+who starts it may decide otherwise, for both.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from hermesops.agents.rollout.ports import AlertState
+from hermesops.model.alert import SCOPE, Alert, Severity
+from hermesops.model.rollout import RolloutTarget
+from hermesops.model.rollout_spec import Spec
+from hermesops.wire.foreign_text import one_line
+
+HELD, UNKNOWN = "held by open alerts: ", "not known whether an alert is open: "
+"""How the reasons begin for which a rollout waits."""
+
+_WIDE = frozenset({"cell", "fleet"})
+_NAMED = 4
+"""Alerts that are named; the rest are counted."""
+
+
+def held_by_alerts(state: AlertState, targets: Sequence[RolloutTarget], spec: Spec) -> str:
+    """Why open alerts forbid changes now; empty when they do not."""
+    if spec.despite_alerts or spec.emergency:
+        return ""
+    if state.unknown:
+        return f"{UNKNOWN}{state.unknown}"
+    found = sorted({_named(one) for one in state.open if _concerns(one, targets)})
+    if not found:
+        return ""
+    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return f"{HELD}{', '.join(found[:_NAMED])}{more}"
+
+
+def holding(alerts: Iterable[Alert], acknowledgements: Iterable[str]) -> tuple[Alert, ...]:
+    """The alerts that hold rollouts: pages about more than one instance, whose own health gates judge already.
+
+    An acknowledged one does: somebody works on it, and it is not over. One that is silenced otherwise does not:
+    somebody has said that it does not matter. Neither does one that another alert hides, which is open itself.
+
+    Args:
+        acknowledgements: Ids of silences that only say that somebody works on an alert.
+    """
+    only_seen = frozenset(acknowledgements)
+    return tuple(
+        one
+        for one in alerts
+        if one.labels.get(SCOPE) in _WIDE
+        and one.severity in {Severity.PAGE, None}
+        and not one.inhibited_by
+        and only_seen.issuperset(one.silenced_by)
+    )
+
+
+def _concerns(alert: Alert, targets: Sequence[RolloutTarget]) -> bool:
+    """Whether an alert is about one of the targets, about a cell of theirs, or about the whole platform."""
+    if alert.instance:
+        return any(target.id == alert.instance for target in targets)
+    return not alert.cell or any(target.facts.cell == alert.cell for target in targets)
+
+
+def _named(alert: Alert) -> str:
+    return one_line(f"{alert.name} of {alert.cell}" if alert.cell else alert.name, longest=100)

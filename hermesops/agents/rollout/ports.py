@@ -1,0 +1,234 @@
+"""What the runner needs of the outside world, and the data that crosses; failures are ``HermesError``."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from math import inf
+from typing import Protocol
+
+from hermesops.agents.rollout.events import E_co, Event, GateAnswered, Recorded, StateChanged
+from hermesops.model.alert import Alert
+from hermesops.model.ids import InstanceId
+from hermesops.model.release import ReleaseId
+from hermesops.model.rollout import Freeze, GateResult, ReleaseStatus, Rollout, RolloutState, RolloutTarget, Target
+from hermesops.model.rollout_spec import HookGate, Spec
+from hermesops.model.vitals import ChangeSpan, Liveness, Vital
+
+
+@dataclass(frozen=True)
+class Records:
+    """What the registry holds of one rollout.
+
+    Attributes:
+        targets: By position.
+        latest: The newest event of each stored name.
+    """
+
+    rollout: Rollout
+    targets: tuple[RolloutTarget, ...]
+    latest: tuple[Recorded[Event], ...] = ()
+    freezes: tuple[Freeze, ...] = ()
+
+    def newest(self, kind: type[E_co]) -> Recorded[E_co] | None:
+        """The newest event of a type."""
+        found: list[Recorded[E_co]] = [
+            Recorded(one.at, one.event, one.evidence, one.id) for one in self.latest if isinstance(one.event, kind)
+        ]
+        return max(found, key=lambda one: one.id, default=None)
+
+    def gate_answer(self, gate: str) -> Recorded[GateAnswered] | None:
+        """The newest answer of a hook."""
+        for one in self.latest:
+            if isinstance(one.event, GateAnswered) and one.event.gate == gate:
+                return Recorded(one.at, one.event, one.evidence, one.id)
+        return None
+
+
+@dataclass(frozen=True)
+class ApprovalState:
+    """What the second operator's signature is worth, checked against what the registry holds now.
+
+    Attributes:
+        limit: Blast radius above which a stage needs it here, whatever the rollout's own limit is.
+        expired: Why it no longer counts although nothing is wrong with it; empty otherwise.
+        objection: What is wrong with it; empty when nothing is, or no operator has signed.
+    """
+
+    stages: int = 0
+    limit: float = inf
+    expired: str = ""
+    objection: str = ""
+
+
+@dataclass(frozen=True)
+class AlertState:
+    """Open alerts that hold rollouts, as the platform's monitoring last answered.
+
+    Attributes:
+        open: All of them, whatever they are about.
+        unknown: Why they are not known; empty when they are, and where there is no monitoring.
+    """
+
+    open: tuple[Alert, ...] = ()
+    unknown: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One vital of many instances, before and after; instances without data are absent.
+
+    Attributes:
+        canaries: Those that run the new release: the figure before the change and the one after it.
+        controls: Those that do not: figures of the same two stretches of time.
+    """
+
+    vital: Vital
+    canaries: Mapping[InstanceId, tuple[float, float]]
+    controls: Mapping[InstanceId, tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class HealthObservation:
+    """The health of instances at one moment."""
+
+    liveness_of: Mapping[InstanceId, Liveness] = field(default_factory=dict)
+    comparisons: tuple[Comparison, ...] = ()
+
+
+CheckApproval = Callable[[Records], Awaitable[ApprovalState]]
+"""Checks the signature that is kept with a rollout."""
+
+CheckAlerts = Callable[[], Awaitable[AlertState]]
+"""Asks which alerts are open; without an answer, that is its answer."""
+
+AskHook = Callable[[HookGate, Rollout], Awaitable[tuple[GateResult, str]]]
+"""Asks a hook: its result, ``inconclusive`` without an answer in time, and a line of detail."""
+
+Notify = Callable[[Rollout, Recorded[StateChanged]], Awaitable[None]]
+"""Sends one message about a change of state; the event's ``id`` lets a receiver drop a repeated one."""
+
+
+class Rows(Protocol):
+    """The rows of one rollout. Writes after a lost lease raise ``LeaseLostError``."""
+
+    async def read(self) -> Records:
+        """All of it."""
+
+    async def state(self) -> RolloutState:
+        """The state alone, cheaply: it is asked every second."""
+
+    async def put_targets(self, *targets: RolloutTarget) -> None:
+        """Write place, state, detail, times and progress of targets, all or none."""
+
+    async def change(self, was: Rollout, rollout: Rollout, event: Recorded[Event]) -> bool:
+        """Write state, reason, who and operators' decisions together with the event, in one transaction.
+
+        Returns:
+            Whether it was written; not if the row differs from ``was``, as an operator gave a command meanwhile.
+        """
+
+    async def add_event(self, event: Recorded[Event]) -> None:
+        """Append an event."""
+
+    async def add_exposure(self, instance_id: InstanceId, release: ReleaseId) -> None:
+        """Write that an instance was among the first to get a release. Safe to call twice."""
+
+
+class Machines(Protocol):
+    """The machines of the targets: one implementation changes the release in a slot, another the whole machine.
+
+    Where another operation holds the instance's lease, methods raise ``UnavailableError``: ``LeaseLostError`` would
+    mean the rollout's own lease.
+    """
+
+    async def observe(self, instance_id: InstanceId) -> ReleaseStatus:
+        """Ask the machine for its release and the last change.
+
+        Raises:
+            LeaseHeldError: It does not answer, and another operation works on the instance.
+            UnavailableError: It does not answer.
+        """
+
+    async def observe_agent(self, target: Target) -> str:
+        """What is wrong with the agent of an untouched target; empty when it answers as it should.
+
+        Raises:
+            LeaseHeldError: It does not answer, and another operation works on the instance.
+            HermesError: It could not be asked.
+        """
+
+    async def fetch(self, target: Target, release: ReleaseId) -> None:
+        """Copy to the machine what it lacks of the release; changes nothing that runs. Safe to call twice.
+
+        Raises:
+            RefusedError: The machine does not take it.
+        """
+
+    async def activate(self, target: Target, release: ReleaseId, spec: Spec) -> None:
+        """Have the machine try and then run the release, unconfirmed: without ``confirm`` it rolls back by itself.
+
+        Returns once the machine has said how that ended; the caller observes it anyway. Safe to call twice.
+
+        Raises:
+            RefusedError: Tried, and the machine is on its old release; or not begun, for a reason that stays.
+            UnknownOutcomeError: The answer was lost.
+        """
+
+    async def cancel(self, target: Target) -> None:
+        """End a running ``activate`` early if nothing was switched yet. Safe to repeat.
+
+        Raises:
+            HermesError: The machine did not take the command.
+        """
+
+    async def confirm(self, target: Target, release: ReleaseId) -> None:
+        """See the gateway answer through the proxy, then have the machine keep the release. Safe to call twice.
+
+        Raises:
+            RefusedError: The machine has rolled back.
+            UnavailableError: The gateway does not answer through the proxy.
+        """
+
+    async def roll_back(self, target: Target, *, lose: bool, even_revoked: bool = False) -> None:
+        """Roll the machine back to ``target.release_before``. Safe to call twice.
+
+        Args:
+            lose: Also where rows written since the change do not fit the old release.
+            even_revoked: Also to a release that was revoked.
+
+        Raises:
+            RefusedError: It would lose rows, or the release was revoked, and neither is allowed; nothing changed.
+        """
+
+    async def drill(self, release: ReleaseId, before: str) -> tuple[GateResult, str]:
+        """Rehearse upgrade and rollback on a warm-pool machine, with state made by the release ``before``.
+
+        Returns:
+            ``not_exercised`` where there is no machine for it; and a line of detail.
+        """
+
+
+class HealthWatch(Protocol):
+    """Health of instances."""
+
+    async def watch(
+        self, changed: Mapping[InstanceId, ChangeSpan], untouched: Sequence[InstanceId], vitals: Sequence[str]
+    ) -> HealthObservation:
+        """Observe changed and untouched instances; those without an answer yet are absent.
+
+        Args:
+            untouched: Those next to be changed come first.
+        """
+
+    async def stop(self) -> None:
+        """Stop waiting for answers."""
+
+
+class Clock(Protocol):
+    """The time."""
+
+    def now(self) -> datetime:
+        """The present moment, with a time zone."""
+
+    async def pause(self, seconds: float) -> None:
+        """Let time pass."""

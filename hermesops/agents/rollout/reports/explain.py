@@ -1,0 +1,85 @@
+"""A rollout's events in words, each with the figures that it followed from. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from hermesops.agents.rollout.events import (
+    BatchBegun,
+    BatchEnded,
+    CommandGiven,
+    DrillEnded,
+    Event,
+    GateAnswered,
+    Notified,
+    Recorded,
+    RollbackBegun,
+    RolloutStarted,
+    StateChanged,
+    TargetsUpdated,
+    WaitBegun,
+    WorldPurged,
+    kind_of,
+)
+
+
+@dataclass(frozen=True)
+class Explained:
+    """One event.
+
+    Attributes:
+        why: The reason that was recorded; may be empty.
+        evidence: The figures behind it, a line each.
+    """
+
+    at: datetime
+    what: str
+    why: str
+    evidence: tuple[str, ...]
+
+
+def explain(recorded: Recorded[Event]) -> Explained:
+    """An event in words."""
+    why = getattr(recorded.event, "why", "")
+    return Explained(recorded.at, _what(recorded.event), why, tuple(_evidence(recorded)))
+
+
+def _what(event: Event) -> str:
+    match event:
+        case StateChanged(before, after):
+            verb = f" ({_words(event.verb)})" if event.verb else ""
+            return f"{_words(before)} → {_words(after)} by {event.who or 'hermesops'}{verb}"
+        case CommandGiven(state):
+            return f"{_words(state)}: {_words(event.verb)} by {event.who}"
+        case TargetsUpdated() | BatchBegun() | RollbackBegun():
+            return f"{_words(kind_of(event))} {len(event.targets)}"
+        case BatchEnded(outcomes):
+            states = [one.state for one in outcomes]
+            counts = (f"{states.count(state)} {_words(state)}" for state in dict.fromkeys(states))
+            return f"batch ended: {', '.join(counts) or 'no target'}"
+        case DrillEnded(result, detail=detail):
+            return f"rehearsal: {_words(result)}, {detail}"
+        case GateAnswered(gate, result, detail=detail):
+            return f"gate {gate}: {_words(result)}, {detail}"
+        case Notified(problem=problem) if problem:
+            return f"notify: not delivered: {problem}"
+        case RolloutStarted() | WaitBegun() | Notified() | WorldPurged():
+            return kind_of(event)
+
+
+def _evidence(recorded: Recorded[Event]) -> Iterable[str]:
+    for gate in ("failures", "health", "probe"):
+        answer = recorded.evidence.get(gate)
+        if isinstance(answer, Mapping):
+            yield f"{gate}: {_words(str(answer.get('result')))} - {answer.get('why', '')}"
+    if isinstance(recorded.event, BatchEnded):
+        for one in recorded.event.outcomes:
+            if one.detail:
+                yield f"{one.instance}: {_words(one.state)}, {one.detail}"
+    named = recorded.evidence.get("targets")
+    if isinstance(named, Mapping):
+        yield from (f"{_words(name)}: {value}" for name, value in named.items())
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")

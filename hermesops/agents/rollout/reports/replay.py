@@ -1,0 +1,107 @@
+"""How other gates would have judged a recorded rollout. Pure.
+
+The record ends where its own gates ended it; what would have followed is unknown.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from hermesops.agents.rollout.events import BatchBegun, BatchEnded, Event, Recorded, StateChanged, TargetsUpdated
+from hermesops.agents.rollout.gates.failure import Tally, weigh
+from hermesops.agents.rollout.gates.health import has_power
+from hermesops.agents.rollout.gates.judgement import share_of_alpha
+from hermesops.model.rollout import GateResult, RolloutTarget
+from hermesops.model.rollout_spec import Gates, HealthGate
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the other gates say at the end of one batch.
+
+    Attributes:
+        stage: From 1.
+        touched: How many targets had an outcome by then; ``failed`` of them failed.
+    """
+
+    at: datetime
+    stage: int
+    touched: int
+    failed: int
+    result: GateResult
+    why: str
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A rollout under other gates.
+
+    Attributes:
+        halted: Whether the last one does.
+        touched: How many targets would have been touched by then; ``failed`` of them failed.
+        recorded_touched: How many were touched; ``recorded_failed`` of them failed.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    halted: bool
+    touched: int
+    failed: int
+    recorded_touched: int
+    recorded_failed: int
+
+
+def replay(events: Sequence[Recorded[Event]], targets: Sequence[RolloutTarget], gates: Gates) -> Replayed:
+    """Run gates over a record; ``events`` are all of one rollout, oldest first."""
+    every = tuple(_verdicts(events, Counter(target.stage for target in targets), gates))
+    verdicts: list[Verdict] = []
+    for verdict in every:
+        verdicts.append(verdict)
+        if verdict.result is GateResult.FAIL:
+            break
+    touched, failed = _last(verdicts)
+    recorded = _last(every)
+    halted = bool(verdicts) and verdicts[-1].result is GateResult.FAIL
+    return Replayed(tuple(verdicts), halted, touched, failed, *recorded)
+
+
+def _last(verdicts: Sequence[Verdict]) -> tuple[int, int]:
+    return (verdicts[-1].touched, verdicts[-1].failed) if verdicts else (0, 0)
+
+
+def _verdicts(events: Sequence[Recorded[Event]], sizes: Mapping[int, int], gates: Gates) -> Iterator[Verdict]:
+    outcomes: dict[str, tuple[int, bool]] = {}
+    for recorded in events:
+        ended = recorded.event.outcomes if isinstance(recorded.event, BatchEnded) else ()
+        # Targets that were only deferred have no outcome.
+        settled = [one for one in ended if one.state.has_failed or one.state.is_well]
+        outcomes |= {one.instance: (one.stage, one.state.has_failed) for one in settled}
+        if not outcomes or not isinstance(recorded.event, BatchEnded | BatchBegun | TargetsUpdated | StateChanged):
+            continue
+        harm = _harm(recorded, gates.health, len(sizes))
+        if not isinstance(recorded.event, BatchEnded) and not harm:
+            continue
+        stage = max(stage for stage, _ in outcomes.values())
+        overall = _tally(list(outcomes.values()))
+        of_stage = _tally([each for each in outcomes.values() if each[0] == stage])
+        weighed = weigh(overall, of_stage, gates.failures, is_over=of_stage.touched == sizes[stage])
+        result, why = (GateResult.FAIL, harm) if harm else (weighed.result, weighed.why)
+        yield Verdict(recorded.at, stage + 1, overall.touched, overall.failed, result, why)
+
+
+def _tally(outcomes: Sequence[tuple[int, bool]]) -> Tally:
+    return Tally(len(outcomes), sum(failed for _, failed in outcomes))
+
+
+def _harm(event: Recorded[Event], gate: HealthGate, stages: int) -> str:
+    """Which vital the other gate would have halted for; empty for none."""
+    compared = event.evidence.get("compared")
+    if not gate.vitals or not isinstance(compared, list):
+        return ""
+    alpha = share_of_alpha(gate, stages, at_end=True)
+    for each in compared:
+        if each["vital"] not in gate.vitals or float(each["chance"]) >= alpha:
+            continue
+        if has_power(int(each["canaries"]), int(each["controls"]), alpha=alpha, floor=gate.floor):
+            return f"{each['vital']}: by chance with a probability of {float(each['chance']):.2g}, below {alpha:.2g}"
+    return ""

@@ -1,0 +1,94 @@
+"""Asks targets in advance, so that one without a proper answer delays no other."""
+
+import asyncio
+from collections.abc import Iterable
+
+from hermesops.agents.rollout.observation import PreflightAnswers
+from hermesops.agents.rollout.ports import Clock, Machines
+from hermesops.base.waiting import cancel
+from hermesops.errors import HermesError
+from hermesops.model.ids import InstanceId
+from hermesops.model.operation import LeaseHeldError
+from hermesops.model.rollout import Rollout, RolloutTarget
+
+_AHEAD = 64
+"""How many targets are asked in advance, and …"""
+
+_AT_ONCE = 16
+"""… how many of them at the same time."""
+
+_GLANCE_S = 2.0
+"""Seconds for which a rollout waits for answers; a slower target is not next."""
+
+_AGAIN_S = 2.0
+_OBSERVE_S = 20.0
+_FRESH_S = 300.0
+"""Seconds after which a target that gave no proper answer is asked again."""
+
+
+class Preflight:
+    """Asks targets while others change."""
+
+    def __init__(self, machines: Machines, clock: Clock) -> None:
+        self._machines = machines
+        self._clock = clock
+        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._asked: dict[InstanceId, asyncio.Task[str]] = {}
+        self._ended: dict[InstanceId, float] = {}
+
+    async def ask(self, rollout: Rollout, targets: Iterable[RolloutTarget]) -> PreflightAnswers:
+        """Ask the next targets, unless they were asked.
+
+        Args:
+            targets: Untouched ones, in the order of their turns.
+        """
+        next_ones = list(targets)[:_AHEAD]
+        self._forget_old({target.id for target in next_ones})
+        new = [target for target in next_ones if target.id not in self._asked]
+        for target in new:
+            self._asked[target.id] = asyncio.ensure_future(self._answer(target, rollout))
+        if new:
+            await asyncio.wait([self._asked[target.id] for target in new], timeout=_GLANCE_S)
+        unanswered = frozenset(target.id for target in next_ones if not self._asked[target.id].done())
+        problems = {one.id: self._asked[one.id].result() for one in next_ones if one.id not in unanswered}
+        unwell = {instance_id: problem for instance_id, problem in problems.items() if problem}
+        return PreflightAnswers(unanswered, frozenset(problems.keys() - unwell.keys()), unwell)
+
+    async def stop(self) -> None:
+        """Stop asking."""
+        asking = [task for task in self._asked.values() if not task.done()]
+        self._asked.clear()
+        await cancel(*asking)
+
+    def _forget_old(self, wanted: set[InstanceId]) -> None:
+        now = self._clock.now().timestamp()
+        for instance_id, task in list(self._asked.items()):
+            ended_at = self._ended.get(instance_id)
+            is_old = ended_at is not None and now - ended_at >= _FRESH_S
+            if instance_id not in wanted or (is_old and task.done() and task.result()):
+                task.cancel()
+                del self._asked[instance_id]
+
+    async def _answer(self, target: RolloutTarget, rollout: Rollout) -> str:
+        """What is wrong with a target, asked until it answers as it should or ``unreachable_after_s`` is over."""
+        ends = self._clock.now().timestamp() + rollout.spec.unreachable_after_s
+        while (problem := await self._problem(target, rollout)) and self._clock.now().timestamp() < ends:
+            await self._clock.pause(_AGAIN_S)
+        self._ended[target.id] = self._clock.now().timestamp()
+        return problem
+
+    async def _problem(self, target: RolloutTarget, rollout: Rollout) -> str:
+        try:
+            async with self._places, asyncio.timeout(_OBSERVE_S):
+                status = await self._machines.observe(target.id)
+                if status.absent or status.activation or status.current == rollout.release:
+                    return ""
+                return await self._machines.observe_agent(target.facts)
+        except LeaseHeldError:
+            return ""  # that proves nothing about the agent; it is observed before its change
+        except HermesError as error:
+            return error.message
+        except TimeoutError:
+            return f"no answer within {_OBSERVE_S:g} s"
+        except Exception:  # noqa: BLE001 - a bug that its machine provokes is told and logged when its turn comes
+            return ""

@@ -1,0 +1,1 @@
+"""What acts by itself: the monitor, scheduled jobs, and the checks of this computer."""

@@ -1,0 +1,48 @@
+"""Checks an environment: its registry opens, the vendor accepts its key."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from hermesops.base import blocking
+from hermesops.base.fan_out import Limits, fan_out
+from hermesops.errors import HermesError, NotWrittenError, UnavailableError
+from hermesops.model.check import Check, Verdict
+
+WITHIN_S = 30.0
+"""Seconds for one check; a registry that another process has locked is waited for 20."""
+
+_ENDED_S = 5.0
+
+Probe = Callable[[], Coroutine[Any, Any, str]]
+"""Checks one thing; returns what it saw in a few words, or raises why it failed."""
+
+
+async def check_all(probes: Mapping[str, Probe]) -> list[Check]:
+    """Run all checks at the same time, each in a thread and loop of its own.
+
+    So one that hangs or breaks affects itself alone, even where it blocks its loop.
+
+    Args:
+        probes: By the check's name.
+
+    Returns:
+        A check for each, in their order, within ``WITHIN_S`` and a little.
+    """
+    limits = Limits(at_once=len(probes), slow_after_s=WITHIN_S, within_s=WITHIN_S + _ENDED_S)
+    found = await fan_out(list(probes.items()), _probed, limits)
+    return [_check(name, seen) for name, seen in zip(probes, found, strict=True)]
+
+
+async def _probed(named: tuple[str, Probe]) -> str:
+    name, probe = named
+    return await blocking.call(lambda: asyncio.run(probe()), whom=name, within_s=WITHIN_S)
+
+
+def _check(name: str, seen: str | HermesError) -> Check:
+    if isinstance(seen, str):
+        return Check(name, Verdict.OK, seen)
+    # No answer is unknown, not failed: a local world may be down on purpose.
+    is_unknown = isinstance(seen, UnavailableError) and not isinstance(seen, NotWrittenError)
+    verdict = Verdict.UNKNOWN if is_unknown else Verdict.FAILED
+    return Check(name, verdict, seen.message, seen.hint)

@@ -1,0 +1,185 @@
+"""Runs scheduled jobs: the first worker that finds a due job does it, one worker at a time.
+
+What is due follows from the rows that a job is about, never from a record of having done it. What is recorded is when a
+job last began, so that one that fails is not begun over and over. ``hermesops.app`` composes the jobs.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import structlog
+
+from hermesops.base import waiting
+from hermesops.errors import HermesError, UnavailableError
+from hermesops.model.operation import JobRun, LeaseHeldError, job_subject
+from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.registry import Registry
+
+RETRY = timedelta(minutes=5)
+"""How long a failed job rests."""
+
+AFTER_DEATH = timedelta(seconds=30)
+"""How long a job rests, from its begin, after its worker died, perhaps because of it."""
+
+_TICK_S = 1.0
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of one run of a job.
+
+    Attributes:
+        problem: What was not done, and why; empty when all of it was.
+    """
+
+    done: str
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Job:
+    """Something that falls due.
+
+    Attributes:
+        every: Interval between checks whether it is due.
+        due: Says from the rows what is due, a few words for each thing; empty when nothing is.
+        rest: From the begin of one turn to the next at least, where the rows do not say it.
+        longest: How long one turn may take; then it is cut short, so that another may begin.
+    """
+
+    name: str
+    what: str
+    every: timedelta
+    due: Callable[[], Sequence[str]]
+    do: Callable[[], Awaitable[Report]]
+    rest: timedelta = timedelta()
+    longest: timedelta = timedelta(hours=1)
+
+
+def may_begin_at(last: JobRun | None, rest: timedelta) -> datetime | None:
+    """From when on a job may be begun; ``None`` for at any time. Pure."""
+    if last is None:
+        return None
+    if last.ended_at is None:
+        return last.began_at + AFTER_DEATH
+    return last.ended_at + RETRY if last.problem else last.began_at + rest
+
+
+async def do_now(job: Job, registry: Registry) -> Report:
+    """Run a job now, whenever it last ran.
+
+    Raises:
+        LeaseHeldError: Another process does it.
+        HermesError: It failed; its row has the problem.
+    """
+    async with LeaseKeeper(registry, job_subject(job.name)) as keeper:
+        return await _turn(job, registry, keeper)
+
+
+async def _turn(job: Job, registry: Registry, keeper: LeaseKeeper) -> Report:
+    registry.jobs.begin(job.name, lease=keeper.lease)
+    try:
+        report = await keeper.guard(_done(job))
+    except Exception as error:
+        problem = error.message if isinstance(error, HermesError) else f"a bug: {type(error).__name__}: {error}"
+        with contextlib.suppress(HermesError):  # a note for people; the error itself matters more
+            registry.jobs.end(job.name, done="", problem=problem, lease=keeper.lease)
+        raise
+    registry.jobs.end(job.name, done=report.done, problem=report.problem, lease=keeper.lease)
+    return report
+
+
+async def _done(job: Job) -> Report:
+    """Do it within its time.
+
+    Raises:
+        UnavailableError: It was cut short.
+        HermesError: It could not be done.
+    """
+    try:
+        async with asyncio.timeout(job.longest.total_seconds()) as limit:
+            return await job.do()
+    except TimeoutError:
+        if not limit.expired():
+            raise
+    raise UnavailableError(f"{job.name} took longer than {job.longest} and was cut short")
+
+
+class JobScheduler:
+    """Runs jobs until a stop is requested.
+
+    Args:
+        grace_s: Seconds for running jobs to end after a stop was requested; then they are cancelled.
+    """
+
+    def __init__(self, jobs: Sequence[Job], registry: Registry, *, grace_s: float) -> None:
+        self._jobs = {job.name: job for job in jobs}
+        self._registry = registry
+        self._grace_s = grace_s
+        self._stopping = asyncio.Event()
+        self._turns: dict[str, asyncio.Task[None]] = {}
+        self._next_check: dict[str, datetime] = {}
+
+    def stop(self) -> None:
+        """Begin no other turn, and return from ``run``; called again, cut those under way short."""
+        if self._stopping.is_set():
+            for turn in self._turns.values():
+                turn.cancel()
+        self._stopping.set()
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether a stop was requested."""
+        return self._stopping.is_set()
+
+    async def run(self) -> None:
+        """Check and run jobs until a stop is requested; errors of jobs and of the registry are logged."""
+        while not self._stopping.is_set():
+            try:
+                self._start_due()
+            except HermesError as error:
+                _log.warning("jobs_wait", problem=error.message)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), _TICK_S)
+        await waiting.finish(self._turns.values(), self._grace_s)
+
+    def _start_due(self) -> None:
+        now = self._registry.now()
+        for name, job in self._jobs.items():
+            if name not in self._turns and now >= self._next_check.get(name, now):
+                self._next_check[name] = now + job.every
+                turn = asyncio.create_task(self._tried(job))
+                self._turns[name] = turn
+                turn.add_done_callback(lambda _, name=name: self._turns.pop(name))  # type: ignore[misc] # mypy types no default
+
+    async def _tried(self, job: Job) -> None:
+        try:
+            report = await self._when_due(job)
+        except LeaseHeldError:
+            return  # another worker does it
+        except HermesError as error:
+            _log.warning("job_failed", job=job.name, problem=error.message)
+        except Exception:  # noqa: BLE001 - a bug in one job keeps no other from being done; its turn and the log say it
+            _log.exception("job_broke", job=job.name)
+        else:
+            if report is not None:
+                log = _log.warning if report.problem else _log.info
+                log("job_done", job=job.name, done=report.done, problem=report.problem)
+
+    async def _when_due(self, job: Job) -> Report | None:
+        if self._is_too_early(job) or not await asyncio.to_thread(job.due):
+            return None
+        async with LeaseKeeper(self._registry, job_subject(job.name)) as keeper:
+            # Another worker may have done it between the check and the lease.
+            if self._is_too_early(job) or not await asyncio.to_thread(job.due):
+                return None
+            return await _turn(job, self._registry, keeper)
+
+    def _is_too_early(self, job: Job) -> bool:
+        from_when = may_begin_at(self._registry.jobs.get(job.name), job.rest)
+        return from_when is not None and self._registry.now() < from_when

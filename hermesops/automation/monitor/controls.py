@@ -1,0 +1,120 @@
+"""Whether machines can be reached at all: asks a few that do send heartbeats.
+
+A machine that is silent by both ways is dead only where others answer by them. And while the toolbox or the proxy lets
+nobody through, agents go on and every heartbeat is well, but no command reaches a machine: that is told as a source
+that does not answer.
+"""
+
+import asyncio
+import random
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from hermesops.automation.monitor.decide import FleetFacts, suspicion
+from hermesops.automation.monitor.heartbeats import Heartbeat
+from hermesops.automation.monitor.ports import Machines
+from hermesops.automation.monitor.sources import Source, Sources
+from hermesops.base.fan_out import Limits, fan_out
+from hermesops.base.waiting import cancel
+from hermesops.errors import HermesError
+from hermesops.model.health import Answer, Answers, GatewayHealth
+from hermesops.model.ids import InstanceId
+
+_AT_MOST = 3
+"""How many machines are asked at once."""
+
+_RANDOM = random.SystemRandom()
+
+_ASKING = Limits(at_once=_AT_MOST, slow_after_s=15.0, within_s=30.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A machine that sends heartbeats.
+
+    Attributes:
+        serves: Whether its gateway answered hermes-node; only then has the proxy something to answer with.
+    """
+
+    id: InstanceId
+    serves: bool
+
+
+def controls(facts: FleetFacts, beats: Mapping[InstanceId, Heartbeat]) -> Sequence[Control]:
+    """Machines that nobody works on, some whose gateways serve where there are any.
+
+    At random: what machines say of themselves must not bring it about that only they are asked.
+    """
+    if not facts.knows_heartbeats:
+        return ()
+    heard = [one for one in facts.instances if not one.busy and one.silence_s is not None]
+    alive = [one for one in heard if not suspicion(one, knows_heartbeats=True)]
+    serving = {one.id for one in alive if beats.get(one.id, Heartbeat()).gateway is GatewayHealth.OK}
+    return draw([one.id for one in alive], serving)
+
+
+def draw(alive: Sequence[InstanceId], serving: Collection[InstanceId]) -> Sequence[Control]:
+    """A few of those that should answer, only such whose gateways serve where there are any."""
+    among = [one for one in alive if one in serving] or alive
+    return [Control(one, serves=one in serving) for one in _RANDOM.sample(among, min(_AT_MOST, len(among)))]
+
+
+def ways_that_answer(asked: Sequence[Control], answers: Sequence[Answers]) -> Mapping[Source, bool | None]:
+    """Which of the ways let somebody through; ``None`` where the answers do not tell."""
+    if not any(found.machine for found in answers):
+        return {Source.JUSTAVPS: False if asked else None, Source.TOOLBOX: None, Source.PROXY: None}
+    by_proxy = any(found.proxy is Answer.YES for found in answers)
+    return {
+        Source.JUSTAVPS: True,
+        Source.TOOLBOX: any(found.toolbox is Answer.YES for found in answers),
+        Source.PROXY: by_proxy if by_proxy or any(one.serves for one in asked) else None,
+    }
+
+
+async def ask_all(machines: Machines, whom: Sequence[InstanceId], limits: Limits) -> list[Answers]:
+    """Ask machines by both ways; one that could not be asked in its time has told nothing."""
+    said = await fan_out(whom, machines.ask, limits)
+    return [Answers("") if isinstance(found, HermesError) else found for found in said]
+
+
+class Ways:
+    """Tries the ways, and notes of each whether it lets somebody through."""
+
+    def __init__(self, machines: Machines, sources: Sources) -> None:
+        self._machines = machines
+        self._sources = sources
+        self._trial: asyncio.Task[object] | None = None
+        self._failed: frozenset[Source] = frozenset()
+
+    @property
+    def are_doubtful(self) -> bool:
+        """Whether one failed in the last trial: the next one should be soon."""
+        return bool(self._failed)
+
+    async def work(self, asked: Sequence[Control]) -> bool | None:
+        """Whether both do; ``None`` where there was nobody to ask."""
+        found = await self._try(asked)
+        return bool(found[Source.TOOLBOX] and found[Source.PROXY]) if asked else None
+
+    def begin(self, asked: Sequence[Control]) -> None:
+        """Try them, beside the caller's work, unless a trial is under way: a way may hang."""
+        if self._trial is None or self._trial.done():
+            self._trial = asyncio.create_task(self._try(asked))
+
+    async def stop(self) -> None:
+        """End a trial that is under way."""
+        if self._trial is not None:
+            await cancel(self._trial)
+
+    async def _try(self, asked: Sequence[Control]) -> Mapping[Source, bool | None]:
+        found = ways_that_answer(asked, await ask_all(self._machines, [one.id for one in asked], _ASKING))
+        for source, lets_through in found.items():
+            if lets_through:
+                self._sources.up(source)
+            elif lets_through is None:
+                if source is not Source.JUSTAVPS:
+                    self._sources.forget(source)
+            elif source in self._failed:  # once may be three gateways that start anew
+                self._sources.down(source, "of machines that send heartbeats none answered, twice")
+        self._failed = frozenset(source for source, lets_through in found.items() if lets_through is False)
+        return found

@@ -1,0 +1,503 @@
+"""The monitor: reads heartbeats, asks machines that are silent, has dead ones repaired, and tells of itself.
+
+Of several monitors on one registry the one that holds the lease acts; another follows when it dies. What was done to an
+instance is read from the registry each time, so that a monitor that is killed or replaced forgets nothing.
+"""
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import structlog
+
+from hermesops.automation.monitor.controls import Ways, ask_all, controls
+from hermesops.automation.monitor.decide import (
+    About,
+    Ask,
+    Continue,
+    FleetFacts,
+    InstanceFacts,
+    PastRepair,
+    Policy,
+    Repairing,
+    Verdict,
+    answered,
+    decide,
+)
+from hermesops.automation.monitor.exposition import Exposition, Series, series
+from hermesops.automation.monitor.heartbeats import QUERY, Heartbeat, parse
+from hermesops.automation.monitor.ports import Figures, Ports
+from hermesops.automation.monitor.sources import Source, Sources
+from hermesops.base import waiting
+from hermesops.base.fan_out import Limits
+from hermesops.errors import HermesError, RefusedError, UsageError
+from hermesops.model.fleet import ExpectedFleet, ExpectedInstance
+from hermesops.model.health import HEARTBEAT_S, SILENT_S, Answers, GatewayHealth
+from hermesops.model.ids import InstanceId, OperationId
+from hermesops.model.operation import MONITOR_SUBJECT, LeaseHeldError
+from hermesops.store.operations.db_thread import in_db_thread
+from hermesops.store.operations.lease import LeaseKeeper
+
+PASS_S = 15.0
+"""Seconds from the begin of one pass to the next."""
+
+_LISTING_S = 300.0
+"""Seconds from one listing of all machines to the next: it is tens of megabytes for a large fleet."""
+
+_LISTING_ALONE_S = 60.0
+"""The same while heartbeats are not known."""
+
+_STALE_LISTING_S = 600.0
+"""Age of a listing from which on it counts for nothing."""
+
+_FIGURES_S = 60.0
+_COST_S = 600.0
+_ASK_AGAIN_S = 20.0
+_ASK_ALIVE_AGAIN_S = 300.0
+"""Seconds after which a machine is asked again that answered, though it sends no heartbeats."""
+
+_WAYS_S = 60.0
+"""Seconds from one trial of the ways to machines to the next."""
+
+_WAYS_AGAIN_S = 15.0
+"""The same after one in which a way failed."""
+
+_CONTINUE_S = 60.0
+_FLAGS = (
+    "hermesops_break_glass_open",
+    "hermesops_cell_expected",
+    "hermesops_instance_busy",
+    "hermesops_instance_condition",
+    "hermesops_instance_expected",
+    "hermesops_instance_outdated",
+    "hermesops_monitor_leader",
+    "hermesops_monitor_stopped_acting",
+    "hermesops_rollout_halted",
+    "hermesops_rollout_state",
+)
+"""Series that are pushed as 0 once they do not hold any more."""
+
+_ASKING = Limits(at_once=24, slow_after_s=15.0, within_s=30.0)
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass
+class Tally:
+    """What a monitor has done since it began.
+
+    Attributes:
+        heartbeats: How many were recorded.
+        repairs: Ended ones, by action and outcome.
+        was_leader: Whether it acted at all.
+        follows: Holder of the lease, where another monitor leads.
+    """
+
+    passes: int = 0
+    heartbeats: int = 0
+    repairs: Counter[tuple[str, str]] = field(default_factory=Counter)
+    was_leader: bool = False
+    follows: str = ""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What the last pass came to; for people, and for tests.
+
+    Attributes:
+        silent: Whether heartbeats were known.
+    """
+
+    expected: int
+    knows_heartbeats: bool
+    verdict: Verdict
+    sources: Mapping[Source, bool]
+
+
+class Monitor:
+    """Watches until a stop is requested.
+
+    Args:
+        every_s: Seconds from the begin of one pass to the next.
+        grace_s: Seconds for repairs under way to end after a stop was requested; others continue them.
+    """
+
+    def __init__(
+        self,
+        ports: Ports,
+        policy: Policy,
+        *,
+        every_s: float = PASS_S,
+        grace_s: float = 60.0,
+    ) -> None:
+        self.tally = Tally()
+        self.last: Pass | None = None
+        self._registry = ports.registry
+        self._records = ports.records
+        self._metrics = ports.metrics
+        self._machines = ports.machines
+        self._repairs = ports.repairs
+        self._notify = ports.notify
+        self._policy = policy
+        self._every_s = every_s
+        self._grace_s = grace_s
+        self._stopping = asyncio.Event()
+        self._sources = Sources()
+        self._ways = Ways(ports.machines, self._sources)
+        self._exposition = Exposition(_FLAGS)
+        self._repairing: dict[str, asyncio.Task[None]] = {}
+        self._asked: dict[InstanceId, tuple[float, bool]] = {}
+        self._continued: dict[OperationId, float] = {}
+        self._told: dict[InstanceId, str] = {}
+        self._stops: frozenset[str] = frozenset()
+        self._due: dict[str, float] = {}
+        self._figures = Figures()
+        self._cost: Mapping[str, float] = {}
+        self._of_fleet: Mapping[Series, float] = {}
+        self._push_fails = False
+
+    def stop(self) -> None:
+        """Begin no other pass, and return from ``run`` when repairs under way have ended or their time is up."""
+        self._stopping.set()
+
+    async def run(self, *, once: bool = False) -> Tally:
+        """Watch until a stop is requested.
+
+        Args:
+            once: Make one pass, unless another monitor leads, and wait for the repairs that it began.
+
+        Raises:
+            HermesError: The one pass could not be made, as the registry does not answer or takes no write.
+        """
+        self._notify("READY=1")
+        try:
+            while not self._stopping.is_set():
+                await self._try_to_lead(once=once)
+                if once:
+                    break
+                await self._rest(self._every_s)
+            await waiting.finish(self._repairing.values(), float("inf") if once else self._grace_s)
+        finally:
+            self._notify("STOPPING=1")
+        return self.tally
+
+    async def _try_to_lead(self, *, once: bool) -> None:
+        self._notify("WATCHDOG=1")
+        try:
+            async with LeaseKeeper(self._registry, MONITOR_SUBJECT) as keeper:
+                _log.info("monitor_leads")
+                self.tally.follows = ""
+                self.tally.was_leader = True
+                await keeper.guard(self._lead(once=once))
+        except LeaseHeldError as held:
+            if self.tally.follows != held.holder:
+                self.tally.follows = held.holder
+                _log.info("monitor_stands_by", leader=held.holder)
+        except HermesError as error:
+            self._sources.down(Source.REGISTRY, error.message)
+            await self._push(self._while_cut_off(0.0))
+            if once:
+                raise
+
+    async def _lead(self, *, once: bool) -> None:
+        try:
+            await self._watch(once=once)
+        finally:
+            await self._ways.stop()
+
+    async def _watch(self, *, once: bool) -> None:
+        loop = asyncio.get_running_loop()
+        while not self._stopping.is_set():
+            began = loop.time()
+            try:
+                await self._pass(once=once)
+            except HermesError as error:
+                self._sources.down(Source.REGISTRY, error.message)
+                await self._push(self._while_cut_off(loop.time() - began))
+                if once:
+                    raise
+            except Exception:
+                if once:
+                    raise
+                # A bug that one of many instances provokes must not end the watch over the others.
+                _log.exception("pass_broke")
+            self._notify("WATCHDOG=1")
+            if once:
+                return
+            await self._rest(began + self._every_s - loop.time())
+
+    async def _rest(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), max(seconds, 0.01))
+
+    # One pass
+
+    async def _pass(self, *, once: bool) -> None:
+        began = asyncio.get_running_loop().time()
+        await self._list_machines()
+        fleet = await in_db_thread(self._records.expected)
+        self._sources.up(Source.REGISTRY)
+        if self._is_due("figures", _FIGURES_S):
+            self._figures = await in_db_thread(self._records.figures, fleet)
+        beats = await self._heartbeats(fleet)
+        is_settled = once or self._sources.answers_for_s(Source.PROMETHEUS) >= SILENT_S
+        facts = self._facts(fleet, beats or {}, knows_heartbeats=beats is not None and is_settled)
+        if not once and self._is_due("ways", _WAYS_AGAIN_S if self._ways.are_doubtful else _WAYS_S):
+            self._ways.begin(controls(facts, beats or {}))
+        verdict = decide(facts, self._policy)
+        if verdict.asks:
+            answers = await self._ask([ask.instance_id for ask in verdict.asks])
+            self._note_listing(facts, answers)
+            is_any_silent = any(found.is_silent for found in answers.values())
+            works = await self._ways.work(controls(facts, beats or {})) if is_any_silent else None
+            verdict = decide(answered(facts, answers, asking_works=works), self._policy)
+        self._log_changes(verdict)
+        self._carry_out(verdict)
+        self.tally.passes += 1
+        self.last = Pass(len(fleet.instances), facts.knows_heartbeats, verdict, self._sources.all())
+        took_s = asyncio.get_running_loop().time() - began
+        self._of_fleet = {**self._of_instances(fleet), **self._figures.series, **await self._costs()}
+        await self._push({**self._own(took_s), series("hermesops_monitor_leader"): 1.0, **self._of_fleet})
+
+    async def _list_machines(self) -> None:
+        """Have all machines listed, where that is due."""
+        knows = self._sources.all().get(Source.PROMETHEUS, False)
+        if not self._is_due("listing", _LISTING_S if knows else _LISTING_ALONE_S):
+            return
+        try:
+            await self._machines.list()
+        except HermesError as error:
+            self._sources.down(Source.JUSTAVPS, error.message)
+            self._due.pop("listing", None)
+        else:
+            self._sources.up(Source.JUSTAVPS)
+
+    async def _heartbeats(self, fleet: ExpectedFleet) -> dict[InstanceId, Heartbeat] | None:
+        """Read and record heartbeats; ``None`` where they are not known."""
+        if self._metrics is None:
+            return None
+        try:
+            beats = parse(await self._metrics.query(QUERY), now_s=fleet.now.timestamp())
+        except HermesError as error:
+            self._sources.down(Source.PROMETHEUS, error.message)
+            return None
+        self._sources.up(Source.PROMETHEUS)
+        await in_db_thread(self._records.record_reported, _changed(fleet.instances, beats))
+        newer = _newer(fleet.instances, beats)
+        self.tally.heartbeats += await in_db_thread(self._records.record_heartbeats, newer)
+        return beats
+
+    def _facts(
+        self, fleet: ExpectedFleet, beats: Mapping[InstanceId, Heartbeat], *, knows_heartbeats: bool
+    ) -> FleetFacts:
+        now_s, clock = fleet.now.timestamp(), asyncio.get_running_loop().time()
+        listed_s = None if fleet.listed_at is None else now_s - fleet.listed_at.timestamp()
+        is_listed = listed_s is not None and listed_s <= _STALE_LISTING_S
+        backed_up = self._figures.backed_up_at
+
+        def of(one: ExpectedInstance) -> InstanceFacts:
+            beat = beats.get(one.id) or Heartbeat()
+            recorded = _possible(one.last_heartbeat, now_s)
+            written, last = _latest(beat.written, recorded), _latest(beat.last, recorded)
+            backup_at = backed_up.get(one.id)
+            return InstanceFacts(
+                one.id,
+                one.user,
+                one.cell,
+                one.machine_status if is_listed else "",
+                None if written is None else now_s - written,
+                None if last is None else now_s - last,
+                None if one.gone_at is None else now_s - one.gone_at.timestamp(),
+                one.busy,
+                None if backup_at is None else now_s - backup_at.timestamp(),
+                self._asked_s(one.id, clock),
+            )
+
+        repairs = tuple(PastRepair.of(one, now_s) for one in fleet.repairs)
+        return FleetFacts(tuple(map(of, fleet.instances)), repairs, fleet.left, knows_heartbeats=knows_heartbeats)
+
+    def _asked_s(self, instance_id: InstanceId, clock: float) -> float | None:
+        asked_at, was_alive = self._asked.get(instance_id, (0.0, False))
+        if instance_id not in self._asked or clock - asked_at >= (_ASK_ALIVE_AGAIN_S if was_alive else _ASK_AGAIN_S):
+            return None
+        return clock - asked_at
+
+    async def _ask(self, whom: list[InstanceId]) -> dict[InstanceId, Answers]:
+        said = await ask_all(self._machines, whom, _ASKING)
+        clock = asyncio.get_running_loop().time()
+        self._asked = {one: at for one, at in self._asked.items() if clock - at[0] < _ASK_ALIVE_AGAIN_S}
+        answers = dict(zip(whom, said, strict=True))
+        for one, found in answers.items():
+            self._asked[one] = clock, found.is_alive
+        if any(found.machine for found in answers.values()):
+            self._sources.up(Source.JUSTAVPS)
+        elif answers:
+            self._sources.down(Source.JUSTAVPS, "it did not tell of any machine that was asked about")
+        return answers
+
+    def _note_listing(self, facts: FleetFacts, answers: Mapping[InstanceId, Answers]) -> None:
+        """Have machines listed in the next pass when one is not what the last listing said."""
+        listed = {one.id: one.machine for one in facts.instances if one.id in answers}
+        if any(found.machine not in {"", listed[one]} for one, found in answers.items()):
+            self._due.pop("listing", None)
+
+    # What follows
+
+    def _log_changes(self, verdict: Verdict) -> None:
+        """Log what is new: a decision of another sort about an instance, a reason to stop, and the end of either."""
+        now = {one.instance_id: one for one in verdict.decisions if isinstance(one, About)}
+        for instance_id, one in now.items():
+            sort = type(one).__name__
+            if self._told.get(instance_id) != sort and not isinstance(one, Ask):
+                _log.warning("instance_seems_dead", user=one.user, decision=sort, why=one.why)
+        for instance_id in self._told.keys() - now.keys():
+            _log.info("instance_seems_dead_no_more", instance=instance_id)
+        self._told = {one: type(made).__name__ for one, made in now.items()}
+        stops = frozenset(reason.value for reason in verdict.stopped)
+        for reason, why in verdict.stopped.items():
+            if reason.value not in self._stops:
+                _log.error("monitor_stopped_acting", reason=reason.value, why=why)
+        for ended in self._stops - stops:
+            _log.info("monitor_acts_again", reason=ended)
+        self._stops = stops
+
+    def _carry_out(self, verdict: Verdict) -> None:
+        clock = asyncio.get_running_loop().time()
+        self._continued = {one: at for one, at in self._continued.items() if clock - at < _CONTINUE_S}
+        for made in verdict.decisions:
+            if isinstance(made, Continue) and made.operation_id not in self._continued:
+                self._continued[made.operation_id] = clock
+                self._begin(made.operation_id, made)
+        for wanted in verdict.repairs:
+            self._begin(wanted.instance_id, wanted)
+
+    def _begin(self, key: str, wanted: Repairing | Continue) -> None:
+        if key in self._repairing:
+            return
+        task = asyncio.create_task(self._repair(wanted))
+        self._repairing[key] = task
+        task.add_done_callback(lambda _: self._repairing.pop(key, None))
+
+    async def _repair(self, wanted: Repairing | Continue) -> None:
+        action = type(wanted).__name__.lower()
+        log = _log.bind(action=action, **vars(wanted))
+        log.warning("repair_begins")
+        try:
+            if isinstance(wanted, Continue):
+                said = await self._repairs.resume(wanted.operation_id)
+            else:
+                said = await self._repairs.run(wanted)
+            outcome = "done"
+        except LeaseHeldError as held:
+            outcome, said = "unfinished", held.message
+        except (RefusedError, UsageError) as refused:
+            outcome, said = "failed", refused.message
+        except HermesError as error:
+            outcome, said = "unfinished", error.message
+        except Exception as error:
+            log.exception("repair_broke")
+            outcome, said = "failed", f"a bug: {type(error).__name__}: {error}"
+        self.tally.repairs[action, outcome] += 1
+        log.warning("repair_ends", outcome=outcome, said=said)
+
+    # What is told
+
+    async def _push(self, values: Mapping[Series, float]) -> None:
+        if self._metrics is None:
+            return
+        try:
+            await self._metrics.push(self._exposition.text(values, now_s=asyncio.get_running_loop().time()))
+        except HermesError as error:
+            if not self._push_fails:
+                _log.warning("metrics_are_not_taken", problem=error.message)
+            self._push_fails = True
+        else:
+            self._push_fails = False
+
+    def _while_cut_off(self, took_s: float) -> dict[Series, float]:
+        """What is told without the registry: the fleet as it was last known, and that nobody leads."""
+        return {**self._own(took_s), **self._of_fleet}
+
+    def _of_sources(self) -> dict[Series, float]:
+        return {
+            series("hermesops_monitor_source_up", service=source.value): float(answers)
+            for source, answers in self._sources.all().items()
+        }
+
+    def _own(self, took_s: float) -> dict[Series, float]:
+        actions = {
+            series("hermesops_monitor_actions_total", action=action, outcome=outcome): float(count)
+            for (action, outcome), count in self.tally.repairs.items()
+        }
+        stops = {series("hermesops_monitor_stopped_acting", reason=reason): 1.0 for reason in self._stops}
+        return {
+            series("hermesops_monitor_pass_seconds"): took_s,
+            series("hermesops_monitor_heartbeats_total"): float(self.tally.heartbeats),
+            **self._of_sources(),
+            **actions,
+            **stops,
+        }
+
+    def _of_instances(self, fleet: ExpectedFleet) -> dict[Series, float]:
+        now, values = fleet.now, dict[Series, float]()
+        for one in fleet.instances:
+            values[series("hermesops_instance_expected", instance_id=one.id, cell=one.cell)] = 1.0
+            if one.busy:
+                values[series("hermesops_instance_busy", instance_id=one.id)] = 1.0
+            if backed_up_at := self._figures.backed_up_at.get(one.id):
+                age_s = (now - backed_up_at).total_seconds()
+                values[series("hermesops_instance_backup_age_seconds", instance_id=one.id)] = age_s
+        for cell, count in Counter(one.cell for one in fleet.instances).items():
+            values[series("hermesops_cell_expected", cell=cell)] = float(count)
+        return values
+
+    async def _costs(self) -> dict[Series, float]:
+        if self._metrics is not None and self._is_due("cost", _COST_S):
+            with contextlib.suppress(HermesError):  # that the vendor is away is told by its source
+                self._cost = await self._machines.cost()
+        return {
+            series("hermesops_fleet_cost_usd_per_month", cell=cell): dollars for cell, dollars in self._cost.items()
+        }
+
+    def _is_due(self, what: str, every_s: float) -> bool:
+        """Whether something has to be done again; it counts as done from then on."""
+        clock = asyncio.get_running_loop().time()
+        if what in self._due and clock - self._due[what] < every_s:
+            return False
+        self._due[what] = clock
+        return True
+
+
+def _newer(
+    instances: tuple[ExpectedInstance, ...], beats: Mapping[InstanceId, Heartbeat]
+) -> dict[InstanceId, datetime]:
+    """The heartbeats to record: those of instances whose recorded one is at least one interval older."""
+    newer = {}
+    for one in instances:
+        beat = beats.get(one.id)
+        if beat is None or beat.written is None:
+            continue
+        recorded = one.last_heartbeat.timestamp() if one.last_heartbeat else 0.0
+        if beat.written - recorded >= HEARTBEAT_S:
+            newer[one.id] = datetime.fromtimestamp(beat.written, UTC)
+    return newer
+
+
+def _changed(
+    instances: tuple[ExpectedInstance, ...], beats: Mapping[InstanceId, Heartbeat]
+) -> dict[InstanceId, GatewayHealth | None]:
+    """What machines say of their gateways, where that is not what is recorded."""
+    said = {one.id: (beats[one.id].gateway, one.reported_gateway) for one in instances if one.id in beats}
+    return {one: now for one, (now, recorded) in said.items() if now is not recorded}
+
+
+def _possible(at: datetime | None, now_s: float) -> float | None:
+    """A recorded moment in seconds since 1970; ``None`` for none, or for one in the future."""
+    return None if at is None or at.timestamp() > now_s + HEARTBEAT_S else at.timestamp()
+
+
+def _latest(*moments: float | None) -> float | None:
+    return max((one for one in moments if one is not None), default=None)

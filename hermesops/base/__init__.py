@@ -1,0 +1,1 @@
+"""Modules without a noun of the fleet: processes, waiting, files and connections."""

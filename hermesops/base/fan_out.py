@@ -1,0 +1,106 @@
+"""The same work on many, where one that fails or hangs costs only itself. It must not know what the work is."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+import structlog
+
+from hermesops.base import disk
+from hermesops.errors import HermesError, UnavailableError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How many at once, and for how long.
+
+    A machine that stalls its work on purpose would hold a place for as long as it may, and a few of those all places.
+    So work that is slow gives its place to the next one after a while, and goes on beside it.
+
+    Attributes:
+        slow_after_s: Seconds for which one does.
+    """
+
+    at_once: int
+    slow_after_s: float
+    within_s: float
+
+    def longest_s(self, count: int) -> float:
+        """Seconds after which the last of so many is done or cancelled."""
+        return max(0, count - 1) // self.at_once * self.slow_after_s + self.within_s
+
+
+async def fan_out(items: Sequence[T], work: Callable[[T], Awaitable[R]], limits: Limits) -> list[R | HermesError]:
+    """Do the work for each; total time is bounded by their number and the limits, never by the slowest.
+
+    Args:
+        items: For what; the first begin first.
+        work: Does it for one. It is cancelled when its time is up.
+
+    Returns:
+        For each, in their order, what the work returned, or why it did not. A bug in the work is logged and is such a
+        reason too: it may be what one of them provokes.
+    """
+    places = asyncio.Semaphore(limits.at_once)
+
+    async def one(item: T) -> R | HermesError:
+        async with held_for(places, limits.slow_after_s):
+            return await attempt(work, item, limits.within_s)
+
+    tasks = [asyncio.ensure_future(one(item)) for item in items]
+    try:
+        return list(await asyncio.gather(*tasks))
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def problems(named: Mapping[str, T], work: Callable[[T], Awaitable[object]], limits: Limits) -> dict[str, str]:
+    """Do the work for each, as ``fan_out``; by name why it was not done, empty where it was."""
+    done = await fan_out(list(named.values()), work, limits)
+    told = (outcome.message if isinstance(outcome, HermesError) else "" for outcome in done)
+    return dict(zip(named, told, strict=True))
+
+
+@asynccontextmanager
+async def held_for(places: asyncio.Semaphore, slow_after_s: float) -> AsyncIterator[None]:
+    """Hold a place while the block lasts, and at most for so many seconds: the block goes on without one."""
+    await places.acquire()
+    place = ExitStack()  # which gives it up once, whoever closes it first
+    place.callback(places.release)
+    timer = asyncio.get_running_loop().call_later(slow_after_s, place.close)
+    try:
+        yield
+    finally:
+        timer.cancel()
+        place.close()
+
+
+async def attempt(work: Callable[[T], Awaitable[R]], item: T, within_s: float) -> R | HermesError:
+    """What the work returned for one within its time, or why it did not; see ``fan_out``."""
+    try:
+        async with asyncio.timeout(within_s) as limit:
+            return await work(item)
+    except HermesError as error:
+        return error
+    except TimeoutError as error:
+        if limit.expired():
+            return UnavailableError(f"not done after {within_s:g} s, and given up", hint="the same command again")
+        return _bug(error)
+    except Exception as error:  # noqa: BLE001 - what one of many provokes keeps no other from being done
+        return _bug(error)
+
+
+def _bug(error: Exception) -> HermesError:
+    if isinstance(error, OSError) and disk.is_refusal(error):
+        return disk.refused_write(error)
+    _log.error("fan_out_broke", exc_info=error)
+    return HermesError(f"a bug: {type(error).__name__}: {error}")

@@ -1,7 +1,0 @@
-"""Brings machines to what roles describe: runs a playbook by ansible-runner, turns its events into typed results."""
-
-from hermesops.converge.inventory import Host, hosts_of
-from hermesops.converge.playbook import Access, Converger
-from hermesops.converge.results import Converged, HostResult, TaskFailure
-
-__all__ = ["Access", "Converged", "Converger", "Host", "HostResult", "TaskFailure", "hosts_of"]

@@ -1,0 +1,1 @@
+"""Pulumi: engines, programs of stacks, and the provider for JustAVPS."""

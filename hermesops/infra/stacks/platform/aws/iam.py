@@ -1,0 +1,136 @@
+"""IAM: documents, the role that a service of AWS takes, and what a host may do with users of backups.
+
+Source: AWS's service authorization reference, "Actions, resources, and condition keys" of each service, 2026-11.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+from pulumi import Input, Output, ResourceOptions
+
+from hermesops.infra.stacks.platform.spec import Place
+
+_ID = "-".join("?" * length for length in (8, 4, 4, 4, 12))
+"""An instance's id, as patterns of IAM spell it."""
+
+Statement = Mapping[str, Any]
+"""One statement of a document; resources may be outputs of Pulumi."""
+
+
+def allow(sid: str, actions: Sequence[str], resources: Sequence[Input[str]], **more: object) -> Statement:
+    """A statement that allows; ``more`` is ``Principal`` or ``Condition``."""
+    return {"Sid": sid, "Effect": "Allow", "Action": list(actions), "Resource": list(resources), **more}
+
+
+def deny(sid: str, actions: Sequence[str], resources: Sequence[Input[str]], **more: object) -> Statement:
+    """A statement that denies; ``more`` as for ``allow``."""
+    return {**allow(sid, actions, resources, **more), "Effect": "Deny"}
+
+
+def document(statements: Sequence[Statement]) -> Output[str]:
+    """A document as IAM takes it."""
+    return Output.json_dumps({"Version": "2012-10-17", "Statement": list(statements)})
+
+
+def taken_by(service: str, place: Place) -> Output[str]:
+    """Who takes a role: a service, for this account alone."""
+    return document(
+        [
+            {
+                "Sid": "Service",
+                "Effect": "Allow",
+                "Action": ["sts:AssumeRole"],
+                "Principal": {"Service": [service]},
+                **(
+                    {}
+                    if service in {"ec2.amazonaws.com", "lambda.amazonaws.com"}  # they do not say for whom they ask
+                    else {"Condition": {"StringEquals": {"aws:SourceAccount": place.account}}}
+                ),
+            }
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class ServiceRoleArgs:
+    """A role.
+
+    Attributes:
+        service: Who takes it, as ``ec2.amazonaws.com``.
+        statements: What it may do.
+        managed: ARNs of AWS's own policies that it has beside them.
+    """
+
+    place: Place
+    service: str
+    statements: Sequence[Statement] = ()
+    managed: Sequence[str] = ()
+
+
+class ServiceRole(pulumi.ComponentResource):
+    """A role with one policy, below the environment's path and within its boundary.
+
+    Attributes:
+        arn: Of the role.
+        role_name: Of the role; changes when it is replaced.
+    """
+
+    arn: Output[str]
+    role_name: Output[str]
+
+    def __init__(self, name: str, args: ServiceRoleArgs, opts: ResourceOptions | None = None) -> None:
+        super().__init__("hermesops:platform:ServiceRole", name, None, opts)
+        role = aws.iam.Role(
+            name,
+            path=args.place.path,
+            permissions_boundary=args.place.boundary,
+            assume_role_policy=taken_by(args.service, args.place),
+            tags=args.place.tags,
+            opts=ResourceOptions(parent=self),
+        )
+        made: list[pulumi.CustomResource] = []
+        if args.statements:
+            policy = document(args.statements)
+            made.append(aws.iam.RolePolicy(name, role=role.name, policy=policy, opts=ResourceOptions(parent=self)))
+        for arn in args.managed:
+            last = arn.rpartition("/")[2]
+            opts = ResourceOptions(parent=self)
+            made.append(aws.iam.RolePolicyAttachment(f"{name}-{last}", role=role.name, policy_arn=arn, opts=opts))
+        # Who waits for the role waits for what it may do, too.
+        self.arn = Output.all(role.arn, *(one.id for one in made)).apply(lambda found: str(found[0]))
+        self.role_name = role.name
+        self.register_outputs({"arn": self.arn, "role_name": self.role_name})
+
+
+def backup_users(place: Place) -> str:
+    """ARN pattern of the users that ``agents.backup`` makes: names end with an instance's id, no person's does."""
+    return f"arn:aws:iam::{place.account}:user/{place.prefix}-{_ID}"
+
+
+def may_make_backup_users(place: Place) -> list[Statement]:
+    """What a host needs to make, change and delete the users of backups, none of them beyond the bound."""
+    users = [backup_users(place)]
+    return [
+        allow(
+            "MakeBackupUsers",
+            ["iam:CreateUser", "iam:PutUserPolicy"],
+            users,
+            Condition={"StringEquals": {"iam:PermissionsBoundary": place.users_boundary}},
+        ),
+        allow(
+            "ChangeBackupUsers",
+            [
+                "iam:CreateAccessKey",
+                "iam:DeleteAccessKey",
+                "iam:DeleteUser",
+                "iam:DeleteUserPolicy",
+                "iam:GetUser",
+                "iam:ListAccessKeys",
+                "iam:ListUserPolicies",
+            ],
+            users,
+        ),
+    ]

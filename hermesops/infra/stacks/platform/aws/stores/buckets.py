@@ -1,0 +1,178 @@
+"""Buckets: closed to the public and to connections without TLS, sealed, with versions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_aws as aws
+from pulumi import Input, ResourceOptions
+
+from hermesops.infra.stacks.platform.aws.iam import Statement, backup_users, deny, document
+from hermesops.infra.stacks.platform.spec import Place
+
+_UNFINISHED_DAYS = 7
+_NAMED_KEY = "s3:x-amz-server-side-encryption-aws-kms-key-id"
+
+
+@dataclass(frozen=True)
+class BucketArgs:
+    """A bucket.
+
+    Attributes:
+        purpose: As ``releases``; part of its name.
+        key_arn: Seals what is in it.
+        kept_days: Days for which what was deleted or overwritten is kept.
+        lock_days: Days for which nothing that was written can be deleted, however it is tried; None for no lock.
+        statements: Further ones of its policy.
+    """
+
+    place: Place
+    purpose: str
+    key_arn: Input[str]
+    kept_days: int
+    lock_days: int | None = None
+    statements: Sequence[Statement] = ()
+
+
+class Bucket(pulumi.ComponentResource):
+    """A bucket, protected.
+
+    Attributes:
+        bucket: Its name.
+        arn: Its ARN.
+    """
+
+    bucket: str
+    arn: str
+
+    def __init__(self, name: str, args: BucketArgs, opts: ResourceOptions | None = None) -> None:
+        super().__init__("hermesops:platform:Bucket", name, None, opts)
+        self.bucket = args.place.bucket(args.purpose)
+        self.arn = f"arn:aws:s3:::{self.bucket}"
+        made = aws.s3.Bucket(
+            name,
+            bucket=self.bucket,
+            object_lock_enabled=args.lock_days is not None,
+            force_destroy=False,
+            tags=args.place.tags,
+            opts=ResourceOptions(parent=self, protect=True, retain_on_delete=True),
+        )
+        self._close(name, made, args)
+        self._keep(name, made, args)
+        aws.s3.BucketServerSideEncryptionConfiguration(
+            name,
+            bucket=made.id,
+            rules=[
+                {
+                    "apply_server_side_encryption_by_default": {
+                        "sse_algorithm": "aws:kms",
+                        "kms_master_key_id": args.key_arn,
+                    },
+                    "bucket_key_enabled": True,
+                }
+            ],
+            opts=ResourceOptions(parent=self),
+        )
+        self.register_outputs({"bucket": made.bucket, "arn": made.arn})
+
+    def _close(self, name: str, made: aws.s3.Bucket, args: BucketArgs) -> None:
+        closed = aws.s3.BucketPublicAccessBlock(
+            name,
+            bucket=made.id,
+            block_public_acls=True,
+            block_public_policy=True,
+            ignore_public_acls=True,
+            restrict_public_buckets=True,
+            opts=ResourceOptions(parent=self),
+        )
+        aws.s3.BucketOwnershipControls(
+            name,
+            bucket=made.id,
+            rule={"object_ownership": "BucketOwnerEnforced"},
+            opts=ResourceOptions(parent=self),
+        )
+        aws.s3.BucketPolicy(
+            name,
+            bucket=made.id,
+            policy=document([*self._always(args), *args.statements]),
+            # Of two changes of a bucket at once, S3 refuses one.
+            opts=ResourceOptions(parent=self, depends_on=[closed]),
+        )
+
+    def _always(self, args: BucketArgs) -> list[Statement]:
+        everything = [self.arn, f"{self.arn}/*"]
+        return [
+            deny("TlsOnly", ["s3:*"], everything, Principal="*", Condition={"Bool": {"aws:SecureTransport": "false"}}),
+            deny(
+                "NewTlsOnly",
+                ["s3:*"],
+                everything,
+                Principal="*",
+                Condition={"NumericLessThan": {"s3:TlsVersion": "1.2"}},
+            ),
+            deny(
+                "OwnKeyOnly",
+                ["s3:PutObject"],
+                [f"{self.arn}/*"],
+                Principal="*",
+                # Who names no key gets this one.
+                Condition={"Null": {_NAMED_KEY: "false"}, "StringNotEquals": {_NAMED_KEY: args.key_arn}},
+            ),
+        ]
+
+    def _keep(self, name: str, made: aws.s3.Bucket, args: BucketArgs) -> None:
+        versions = aws.s3.BucketVersioning(
+            name,
+            bucket=made.id,
+            versioning_configuration={"status": "Enabled"},
+            opts=ResourceOptions(parent=self, protect=True),
+        )
+        aws.s3.BucketLifecycleConfiguration(
+            name,
+            bucket=made.id,
+            rules=[
+                {
+                    "id": "old-versions",
+                    "status": "Enabled",
+                    "filter": {"prefix": ""},
+                    "noncurrent_version_expiration": {"noncurrent_days": args.kept_days},
+                    "expiration": {"expired_object_delete_marker": True},
+                    "abort_incomplete_multipart_upload": {"days_after_initiation": _UNFINISHED_DAYS},
+                }
+            ],
+            opts=ResourceOptions(parent=self, depends_on=[versions]),
+        )
+        if args.lock_days is not None:
+            aws.s3.BucketObjectLockConfiguration(
+                name,
+                bucket=made.id,
+                rule={"default_retention": {"mode": "GOVERNANCE", "days": args.lock_days}},
+                opts=ResourceOptions(parent=self, protect=True, depends_on=[versions]),
+            )
+
+
+def only_adding(place: Place, bucket_arn: str) -> list[Statement]:
+    """What keeps users of backups, whose keys machines hold, to reading and adding, whatever their own policies say.
+
+    They delete restic's locks, as ``agents.backup.repository.policy_of`` allows them, and nothing else; what they
+    overwrite stays as a version.
+    """
+    by_machines = {"ArnLike": {"aws:PrincipalArn": backup_users(place)}}
+    deleting = deny("MachinesDeleteLocksAlone", ["s3:DeleteObject"], [], Principal="*", Condition=by_machines)
+    locks = [f"{bucket_arn}/{place.environment}/*/locks/*"]
+    return [
+        {**{key: value for key, value in deleting.items() if key != "Resource"}, "NotResource": locks},
+        deny(
+            "MachinesKeepVersions",
+            [
+                "s3:BypassGovernanceRetention",
+                "s3:DeleteObjectVersion",
+                "s3:PutBucketVersioning",
+                "s3:PutLifecycleConfiguration",
+                "s3:PutObjectRetention",
+            ],
+            [bucket_arn, f"{bucket_arn}/*"],
+            Principal="*",
+            Condition=by_machines,
+        ),
+    ]

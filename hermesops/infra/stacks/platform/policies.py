@@ -1,0 +1,485 @@
+"""Policies of the platform on AWS: what has to hold of the resources that its program registers.
+
+Pure: a test, or a pipeline, runs the program against an engine that only notes what is asked of it, and hands the notes
+to ``violations``. Property names are those of the provider's schema (``kmsKeyId``).
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hermesops.infra.stacks.platform.spec import Place
+from hermesops.infra.stacks.registered import Registered
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A policy that does not hold.
+
+    Attributes:
+        policy: Its name.
+        resource: Kind and logical name.
+        what: What is wrong.
+    """
+
+    policy: str
+    resource: str
+    what: str
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a program registered, and where."""
+
+    place: Place
+    resources: Sequence[Registered]
+
+    @property
+    def is_production(self) -> bool:
+        """Whether users' data is at stake."""
+        return self.place.environment == "production"
+
+    def of(self, *kinds: str) -> Iterator[Registered]:
+        """Resources of some kinds."""
+        return (one for one in self.resources if one.kind in kinds)
+
+    def of_aws(self) -> Iterator[Registered]:
+        """All that is something at AWS."""
+        return (one for one in self.resources if one.type.startswith("aws:"))
+
+    def beside(self, one: Registered, kind: str) -> Registered | None:
+        """The resource of a kind that belongs to the same component."""
+        return next((other for other in self.of(kind) if other.parent == one.parent), None)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that has to hold of resources of some kinds.
+
+    Attributes:
+        policy: Which policy it is a part of.
+        kinds: Of which resources; none stands for all of AWS.
+        what: What is wrong where it does not hold.
+        wrong: Finds it: false or an empty text where it holds, a text for what is told beside ``what``.
+    """
+
+    policy: str
+    kinds: tuple[str, ...]
+    what: str
+    wrong: Callable[[Program, Registered], object]
+
+
+SEALED_BY: Mapping[str, str] = {
+    "rds.Instance": "kmsKeyId",
+    "elasticache.ReplicationGroup": "kmsKeyId",
+    "cloudwatch.LogGroup": "kmsKeyId",
+    "secretsmanager.Secret": "kmsKeyId",
+    "sns.Topic": "kmsMasterKeyId",
+    "sqs.Queue": "kmsMasterKeyId",
+    "lambda.Function": "kmsKeyArn",
+}
+"""The property that names the key of what holds something."""
+
+HOLDS_DATA = frozenset(
+    {
+        "cognito.UserPool",
+        "elasticache.ReplicationGroup",
+        "kms.Key",
+        "rds.Instance",
+        "route53.Zone",
+        "s3.Bucket",
+        "secretsmanager.Secret",
+    }
+)
+"""What cannot be made again once it is gone."""
+
+UNTAGGED: Mapping[str, str] = {
+    "autoscaling.Group": "has a list of tags of its own, judged apart",
+    "cognito.UserGroup": "AWS has no tags for it",
+    "cognito.UserPoolClient": "AWS has no tags for it",
+    "cognito.UserPoolDomain": "AWS has no tags for it",
+    "acm.CertificateValidation": "is nothing at AWS",
+    "ec2.Route": "AWS has no tags for it",
+    "ec2.RouteTableAssociation": "AWS has no tags for it",
+    "iam.RolePolicy": "AWS has no tags for it",
+    "iam.RolePolicyAttachment": "AWS has no tags for it",
+    "kms.Alias": "AWS has no tags for it",
+    "lambda.Permission": "AWS has no tags for it",
+    "route53.Record": "AWS has no tags for it",
+    "s3.BucketLifecycleConfiguration": "is a part of its bucket",
+    "s3.BucketObjectLockConfiguration": "is a part of its bucket",
+    "s3.BucketOwnershipControls": "is a part of its bucket",
+    "s3.BucketPolicy": "is a part of its bucket",
+    "s3.BucketPublicAccessBlock": "is a part of its bucket",
+    "s3.BucketServerSideEncryptionConfiguration": "is a part of its bucket",
+    "s3.BucketVersioning": "is a part of its bucket",
+    "secretsmanager.SecretRotation": "is a part of its secret",
+    "secretsmanager.SecretVersion": "is a part of its secret",
+    "sns.TopicPolicy": "is a part of its topic",
+    "sns.TopicSubscription": "AWS has no tags for it",
+    "sqs.QueuePolicy": "is a part of its queue",
+}
+"""Kinds without tags, and why."""
+
+WILDCARDS: Mapping[tuple[str, str], str] = {
+    ("kms.Key", "Account"): "hands the key to the account's IAM policies; Amazon's default, or it could never change",
+    ("kms.Key", "ThroughServices"): "a key's policy speaks of that key alone, and the condition of one account",
+    ("kms.Key", "GrantsOfServices"): "as ThroughServices",
+    ("kms.Key", "Logs"): "a key's policy speaks of that key alone",
+    ("kms.Key", "Cloudwatch"): "as Logs",
+    ("kms.Key", "Budgets"): "as Logs",
+    ("kms.Key", "Sns"): "as Logs",
+    ("ec2.VpcEndpoint", "OwnBuckets"): "an endpoint's policy gives nothing, and the condition keeps other accounts out",
+    ("ec2.VpcEndpoint", "OwnAccount"): "as OwnBuckets",
+    ("iam.RolePolicy", "SessionManager"): "AWS knows no resources for these actions",
+    ("iam.RolePolicy", "ListSecrets"): "AWS knows no resources for this action; it shows names, not values",
+    ("iam.RolePolicy", "MakePassword"): "AWS knows no resources for this action; it gives random letters",
+    ("iam.RolePolicy", "SealState"): "the key is another program's, known by its alias alone; the condition names that",
+    ("iam.RolePolicy", "TakeAddress"): "a machine's id is not known before it is there; the condition names the tag",
+}
+"""Statements that may say ``*`` where others must not, by kind and ``Sid``, and why."""
+
+CHANGED_BY_PEOPLE: Mapping[str, str] = {
+    "host-secret": "certificates and providers' keys, which operations of hermesops and people change",
+}
+"""Secrets that no function rotates, and why."""
+
+OPEN_TO_ALL = frozenset({8443, 8444, 8446})
+"""Ports that the internet reaches: users' machines are at another vendor. Each proves who asks."""
+
+KINDS = frozenset(
+    {
+        *SEALED_BY,
+        *HOLDS_DATA,
+        *UNTAGGED,
+        "acm.Certificate",
+        "budgets.Budget",
+        "cloudwatch.MetricAlarm",
+        "ec2.DefaultSecurityGroup",
+        "ec2.Eip",
+        "ec2.FlowLog",
+        "ec2.InternetGateway",
+        "ec2.LaunchTemplate",
+        "ec2.RouteTable",
+        "ec2.SecurityGroup",
+        "ec2.Subnet",
+        "ec2.Vpc",
+        "ec2.VpcEndpoint",
+        "elasticache.SubnetGroup",
+        "elasticache.User",
+        "elasticache.UserGroup",
+        "iam.InstanceProfile",
+        "iam.Role",
+        "rds.ParameterGroup",
+        "rds.SubnetGroup",
+        "vpc.SecurityGroupEgressRule",
+        "vpc.SecurityGroupIngressRule",
+    }
+)
+"""Kinds that were thought about when these policies were written."""
+
+
+_LEAST_BACKUP_DAYS, _LEAST_BACKUP_DAYS_PRODUCTION = 7, 30
+_LEAST_RECOVERY_DAYS = 30
+_TAGGED_WITH_MACHINES = ("instance", "network-interface", "volume")
+_PUBLIC_ACCESS = ("blockPublicAcls", "blockPublicPolicy", "ignorePublicAcls", "restrictPublicBuckets")
+_ALL = ()
+
+
+def violations(program: Program) -> list[Violation]:
+    """All that does not hold, in the order of ``CHECKS``."""
+    found = []
+    for check in CHECKS:
+        for one in program.of(*check.kinds) if check.kinds else program.of_aws():
+            wrong = check.wrong(program, one)
+            if wrong:
+                told = f"{check.what}: {wrong}" if isinstance(wrong, str) else check.what
+                found.append(Violation(check.policy, f"{one.kind} {one.name}", told))
+    return found
+
+
+def _lacks(*keys: str) -> Callable[[Program, Registered], bool]:
+    """Whether one of these properties is missing, empty or false."""
+    return lambda _, one: not all(one.inputs.get(key) for key in keys)
+
+
+def _has(*keys: str) -> Callable[[Program, Registered], bool]:
+    """Whether one of these properties is there, and neither empty nor false."""
+    return lambda _, one: any(one.inputs.get(key) for key in keys)
+
+
+def _is_not(key: str, value: object) -> Callable[[Program, Registered], bool]:
+    return lambda _, one: one.inputs.get(key) != value
+
+
+def _less(key: str, least: int) -> Callable[[Program, Registered], bool]:
+    return lambda _, one: one.inputs.get(key, 0) < least
+
+
+def _in_production(wrong: Callable[[Program, Registered], bool]) -> Callable[[Program, Registered], bool]:
+    return lambda program, one: program.is_production and wrong(program, one)
+
+
+def _alone(kind: str) -> Callable[[Program, Registered], bool]:
+    """Whether there is no resource of a kind in the same component."""
+    return lambda program, one: program.beside(one, kind) is None
+
+
+def _bucket_in_clear(program: Program, one: Registered) -> bool:
+    sealing = program.beside(one, "s3.BucketServerSideEncryptionConfiguration")
+    rule = sealing.inputs["rules"][0]["applyServerSideEncryptionByDefault"] if sealing else {}
+    return rule.get("sseAlgorithm") != "aws:kms" or not rule.get("kmsMasterKeyId")
+
+
+def _disk_in_clear(_: Program, one: Registered) -> bool:
+    disks = [disk["ebs"] for disk in one.inputs.get("blockDeviceMappings", [])]
+    return not disks or not all(disk.get("encrypted") == "true" and disk.get("kmsKeyId") for disk in disks)
+
+
+def _lets_internet_in(_: Program, one: Registered) -> str:
+    source = f"{one.inputs.get('cidrIpv4', '')}{one.inputs.get('cidrIpv6', '')}"
+    first, last = one.inputs.get("fromPort", 0), one.inputs.get("toPort", 65535)
+    ports = range(int(first), int(last) + 1)
+    return f"ports {first} to {last}" if source.endswith("/0") and not OPEN_TO_ALL.issuperset(ports) else ""
+
+
+def _bucket_open(program: Program, one: Registered) -> bool:
+    block = program.beside(one, "s3.BucketPublicAccessBlock")
+    return block is None or not all(block.inputs.get(kind) for kind in _PUBLIC_ACCESS)
+
+
+def _lets_anybody(_: Program, one: Registered) -> str:
+    return ", ".join(
+        statement["Sid"]
+        for statement in _allowed(one)
+        if _anybody(statement.get("Principal")) and not _own_account(statement)
+    )
+
+
+def _untagged(program: Program, one: Registered) -> bool:
+    return one.kind not in UNTAGGED and not _has_tags(program, one.inputs.get("tags"))
+
+
+def _group_untagged(program: Program, one: Registered) -> bool:
+    return not _has_tags(program, {tag["key"]: tag["value"] for tag in one.inputs.get("tags", [])})
+
+
+def _machines_untagged(program: Program, one: Registered) -> bool:
+    made = {tags["resourceType"]: tags["tags"] for tags in one.inputs.get("tagSpecifications", [])}
+    return not all(_has_tags(program, made.get(kind)) for kind in _TAGGED_WITH_MACHINES)
+
+
+def _has_tags(program: Program, tags: Mapping[str, str] | None) -> bool:
+    return program.place.tags.items() <= dict(tags or {}).items()
+
+
+def _few_backups(program: Program, one: Registered) -> str:
+    least = _LEAST_BACKUP_DAYS_PRODUCTION if program.is_production else _LEAST_BACKUP_DAYS
+    return f"{least} days" if one.inputs.get("backupRetentionPeriod", 0) < least else ""
+
+
+def _without_versions(program: Program, one: Registered) -> bool:
+    versions = program.beside(one, "s3.BucketVersioning")
+    return versions is None or versions.inputs["versioningConfiguration"].get("status") != "Enabled"
+
+
+def _without_lock(program: Program, one: Registered) -> bool:
+    locked = one.inputs.get("objectLockEnabled") and program.beside(one, "s3.BucketObjectLockConfiguration")
+    return one.name == "backups" and not locked
+
+
+def _unbounded(program: Program, one: Registered) -> bool:
+    place = program.place
+    return (one.inputs.get("path"), one.inputs.get("permissionsBoundary")) != (place.path, place.boundary)
+
+
+def _says_everything(_: Program, one: Registered) -> str:
+    told = []
+    for statement in _allowed(one):
+        if (one.kind, statement["Sid"]) in WILDCARDS:
+            continue
+        wide = [word for word in _list(statement.get("Action")) if "*" in word]
+        wide += [arn for arn in _list(statement.get("Resource")) if _is_wide(arn)]
+        wide += [key for key in ("NotAction", "NotResource", "NotPrincipal") if key in statement]
+        if wide:
+            told.append(f"{statement['Sid']} says {', '.join(wide)}")
+    return "; ".join(told)
+
+
+def _clear_database(program: Program, one: Registered) -> bool:
+    parameters = program.beside(one, "rds.ParameterGroup")
+    forced = {"name": "rds.force_ssl", "value": "1"}
+    known = parameters is not None and forced in parameters.inputs.get("parameters", [])
+    return not known or not one.inputs.get("parameterGroupName")
+
+
+def _clear_policy(kind: str) -> Callable[[Program, Registered], bool]:
+    """Whether the resource of a kind and the same name does not refuse requests in the clear."""
+    return lambda program, one: not any(_refuses_clear(other) for other in program.of(kind) if other.name == one.name)
+
+
+def _open_user(_: Program, one: Registered) -> bool:
+    kind = (one.inputs.get("authenticationMode") or {}).get("type")
+    return kind == "no-password-required" and not str(one.inputs.get("accessString")).startswith("off ")
+
+
+def _old_metadata(_: Program, one: Registered) -> bool:
+    options = one.inputs.get("metadataOptions") or {}
+    return options.get("httpTokens") != "required" or options.get("httpPutResponseHopLimit") != 1
+
+
+def _refreshed_twice(_: Program, one: Registered) -> bool:
+    rotates = (one.inputs.get("refreshTokenRotation") or {}).get("feature") == "ENABLED"
+    return not rotates or not one.inputs.get("enableTokenRevocation")
+
+
+def _never_changed(program: Program, one: Registered) -> bool:
+    return one.name not in CHANGED_BY_PEOPLE and program.beside(one, "secretsmanager.SecretRotation") is None
+
+
+def _more_than_a_services(_: Program, one: Registered) -> str:
+    arn = str(one.inputs.get("policyArn"))
+    return "" if arn.startswith("arn:aws:iam::aws:policy/service-role/") else arn
+
+
+_DATABASE, _NODES, _BUCKET, _TEMPLATE = (
+    "rds.Instance",
+    "elasticache.ReplicationGroup",
+    "s3.Bucket",
+    "ec2.LaunchTemplate",
+)
+
+CHECKS = (
+    *(Check("sealed", (kind,), f"has no key of ours ({key})", _lacks(key)) for kind, key in SEALED_BY.items()),
+    Check("sealed", (_DATABASE,), "is stored in the clear", _lacks("storageEncrypted")),
+    Check("sealed", (_DATABASE,), "keeps figures without a key of ours", _lacks("performanceInsightsKmsKeyId")),
+    Check("sealed", (_DATABASE,), "has a password without a key of ours", _lacks("masterUserSecretKmsKeyId")),
+    Check("sealed", (_NODES,), "is stored in the clear", _lacks("atRestEncryptionEnabled")),
+    Check("sealed", (_BUCKET,), "is not sealed by a key of ours", _bucket_in_clear),
+    Check("sealed", (_TEMPLATE,), "has a disk that is not sealed by a key of ours", _disk_in_clear),
+    Check("sealed", ("kms.Key",), "does not rotate", _lacks("enableKeyRotation")),
+    Check("closed", (_DATABASE,), "has a public address", _is_not("publiclyAccessible", value=False)),
+    Check("closed", ("ec2.Subnet",), "gives every machine a public address", _has("mapPublicIpOnLaunch")),
+    Check("closed", ("vpc.SecurityGroupIngressRule",), "lets the internet in", _lets_internet_in),
+    Check(
+        "closed",
+        ("ec2.SecurityGroup", "ec2.DefaultSecurityGroup"),
+        "has rules that are not resources, which no policy sees",
+        _has("ingress", "egress"),
+    ),
+    Check("closed", (_BUCKET,), "can be made public", _bucket_open),
+    Check("closed", _ALL, "lets anybody in", _lets_anybody),
+    Check("tagged", _ALL, "lacks tags of the environment", _untagged),
+    Check("tagged", ("autoscaling.Group",), "lacks tags of the environment", _group_untagged),
+    Check("tagged", (_TEMPLATE,), "makes machines without tags of the environment", _machines_untagged),
+    Check("backed up", (_DATABASE,), "cannot be restored far enough back", _few_backups),
+    Check("backed up", (_DATABASE,), "leaves no snapshot when it is deleted", _has("skipFinalSnapshot")),
+    Check("backed up", (_DATABASE,), "leaves no named snapshot when it is deleted", _lacks("finalSnapshotIdentifier")),
+    Check("backed up", (_DATABASE,), "takes its backups along", _is_not("deleteAutomatedBackups", value=False)),
+    Check("backed up", (_DATABASE,), "has no standby in another zone", _in_production(_lacks("multiAz"))),
+    Check("backed up", (_NODES,), "keeps no snapshot", _less("snapshotRetentionLimit", 1)),
+    Check("backed up", (_NODES,), "has no replica in another zone", _in_production(_lacks("multiAzEnabled"))),
+    Check("backed up", (_BUCKET,), "keeps no versions", _without_versions),
+    Check("backed up", (_BUCKET,), "has no object lock", _without_lock),
+    Check(
+        "protected",
+        tuple(sorted(HOLDS_DATA)),
+        "is not protected and retained",
+        lambda _, one: not (one.protect and one.retain),
+    ),
+    Check("protected", (_DATABASE,), "can be deleted at AWS", _lacks("deletionProtection")),
+    Check("protected", ("cognito.UserPool",), "can be deleted at AWS", _is_not("deletionProtection", "ACTIVE")),
+    Check("protected", (_BUCKET, "route53.Zone"), "is deleted with all that is in it", _has("forceDestroy")),
+    Check(
+        "protected",
+        ("secretsmanager.Secret",),
+        "is gone within a month of its deletion",
+        _less("recoveryWindowInDays", _LEAST_RECOVERY_DAYS),
+    ),
+    Check(
+        "protected",
+        ("kms.Key",),
+        "is gone within a month of its deletion",
+        _less("deletionWindowInDays", _LEAST_RECOVERY_DAYS),
+    ),
+    Check("least rights", ("iam.Role",), "is not below the environment's path and within its boundary", _unbounded),
+    Check(
+        "least rights",
+        ("iam.Role",),
+        "has policies that are not resources, which no policy sees",
+        _has("inlinePolicies", "managedPolicyArns"),
+    ),
+    Check("least rights", ("iam.RolePolicyAttachment",), "has more than a service's own policy", _more_than_a_services),
+    Check("least rights", _ALL, "says everything without a listed reason", _says_everything),
+    Check("TLS only", (_DATABASE,), "takes connections in the clear", _clear_database),
+    Check("TLS only", (_NODES,), "takes connections in the clear", _is_not("transitEncryptionMode", "required")),
+    Check("TLS only", (_NODES,), "has no TLS", _lacks("transitEncryptionEnabled")),
+    Check("TLS only", (_BUCKET,), "takes requests in the clear", _clear_policy("s3.BucketPolicy")),
+    Check("TLS only", ("sns.Topic",), "takes requests in the clear", _clear_policy("sns.TopicPolicy")),
+    Check("TLS only", ("sqs.Queue",), "takes requests in the clear", _clear_policy("sqs.QueuePolicy")),
+    Check("known users", (_NODES,), "lets in whoever reaches it", _lacks("userGroupIds")),
+    Check("known users", ("elasticache.User",), "needs no password", _open_user),
+    Check("known users", (_TEMPLATE,), "gives its role to whoever makes it fetch an address", _old_metadata),
+    Check("known users", (_TEMPLATE,), "takes an SSH key that nobody rotates", _has("keyName")),
+    Check("known users", ("cognito.UserPoolClient",), "has refresh tokens that work twice", _refreshed_twice),
+    Check(
+        "known users",
+        ("cognito.UserPoolClient",),
+        "hands tokens out in addresses",
+        _is_not("allowedOauthFlows", ["code"]),
+    ),
+    Check("rotated", ("secretsmanager.Secret",), "is never changed", _never_changed),
+    Check("rotated", (_DATABASE,), "has a password that somebody made", _lacks("manageMasterUserPassword")),
+    Check("rotated", (_DATABASE,), "has a password that is never changed", _alone("secretsmanager.SecretRotation")),
+    Check("judged", ("cloudwatch.LogGroup",), "is kept for ever", _lacks("retentionInDays")),
+    Check("judged", _ALL, "is of a kind that no check knows: add it to KINDS", lambda _, one: one.kind not in KINDS),
+)
+"""Everything that has to hold."""
+
+
+def documents_of(one: Registered) -> list[Mapping[str, Any]]:
+    """Its IAM documents: its policy, and who takes it."""
+    texts = [one.inputs.get(key) for key in ("policy", "assumeRolePolicy")]
+    return [json.loads(text) for text in texts if isinstance(text, str)]
+
+
+def _allowed(one: Registered) -> list[Mapping[str, Any]]:
+    """Statements of its documents that allow something."""
+    found = documents_of(one)
+    return [statement for document in found for statement in document["Statement"] if statement["Effect"] == "Allow"]
+
+
+def _list(value: object) -> list[str]:
+    return [value] if isinstance(value, str) else list(value) if isinstance(value, list) else []
+
+
+def _is_wide(arn: str) -> bool:
+    """Whether a resource is everything of its service or kind, as ``*`` or ``…:instance/*``."""
+    name = arn.split(":", 5)[-1]
+    return (
+        arn == "*"
+        or name == "*"
+        or (name.endswith("/*") and "/" not in name[:-2] and not arn.startswith("arn:aws:s3:::"))
+    )
+
+
+def _anybody(principal: object) -> bool:
+    return principal == "*" or (isinstance(principal, dict) and "*" in _list(principal.get("AWS", [])))
+
+
+def _own_account(statement: Mapping[str, Any]) -> bool:
+    """Whether a condition keeps other accounts out, or the resource is a public one of AWS's."""
+    equals = statement.get("Condition", {}).get("StringEquals", {})
+    if {"kms:CallerAccount", "aws:PrincipalAccount"} & set(equals):
+        return True
+    return all(arn.startswith("arn:aws:s3:::amazon-ssm-") for arn in _list(statement.get("Resource", [])))
+
+
+def _refuses_clear(policy: Registered) -> bool:
+    return any(
+        statement["Effect"] == "Deny"
+        and statement.get("Principal") == "*"
+        and statement.get("Condition", {}).get("Bool", {}).get("aws:SecureTransport") == "false"
+        for statement in json.loads(policy.inputs["policy"])["Statement"]
+    )

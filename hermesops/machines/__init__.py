@@ -1,0 +1,1 @@
+"""The software of machines: releases, images, roles that converge them, and checks that verify them."""

@@ -1,0 +1,78 @@
+"""The files of releases in a store, each once, under the hash of its content."""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+from hermesops.errors import BrokenInvariantError, Hint
+from hermesops.machines.release.ports import Store
+from hermesops.wire.documents.lock import Blob
+
+BLOBS = "blobs"
+"""Folder of a store."""
+
+
+@dataclass(frozen=True)
+class BlobStore:
+    """The files of a store's releases.
+
+    Attributes:
+        distrusts: Whether a file that is there is compared with its hash before it is kept.
+    """
+
+    store: Store
+    distrusts: bool = False
+
+    def keep(self, name: str, content: bytes) -> Blob:
+        """Put a file there, unless it is."""
+        blob = blob_of(name, content)
+        if not self.has(blob):
+            self.store.write(place(blob), content)
+            self._there.add(place(blob))
+        return blob
+
+    def has(self, blob: Blob) -> bool:
+        """Whether a file is there."""
+        if self.distrusts:
+            return not damage_of(blob, read_blob(self.store, blob))
+        return place(blob) in self._there
+
+    def content(self, blob: Blob) -> bytes:
+        """A file that is there."""
+        found = read_blob(self.store, blob)
+        if found is None or damage_of(blob, found):
+            raise BrokenInvariantError(
+                f"{blob.name} in {self.store.url} is damaged",
+                hint=Hint(("release", "build", "--lock", "FILE"), "mends it"),
+            )
+        return found
+
+    @cached_property
+    def _there(self) -> set[str]:
+        return set(self.store.list(BLOBS))
+
+
+def blob_of(name: str, content: bytes) -> Blob:
+    """What a lock says of a file."""
+    return Blob(name, hashlib.sha256(content).hexdigest(), len(content))
+
+
+def place(blob: Blob) -> str:
+    """What a file of a release is called in a store."""
+    return f"{BLOBS}/{blob.sha256}"
+
+
+def read_blob(store: Store, blob: Blob) -> bytes | None:
+    """What a store has of a file, and of one that is too long a byte more than was signed for."""
+    return store.read(place(blob), at_most=blob.size + 1)
+
+
+def damage_of(blob: Blob, data: bytes | None) -> str:
+    """What is wrong with a file's content, as the end of a sentence about it; empty for nothing."""
+    if data is None:
+        return "is missing"
+    if len(data) > blob.size:
+        return f"has more than {blob.size} bytes"
+    if len(data) != blob.size:
+        return f"has {len(data)} bytes instead of {blob.size}"
+    return "" if hashlib.sha256(data).hexdigest() == blob.sha256 else "is something else than was signed"

@@ -1,0 +1,334 @@
+"""Builds a release: resolve once, read the agent's wheel, fetch every file, lock, sign. Builds one again from its lock.
+
+A killed build is started again: files are kept by their hash, and a release exists once its lock does.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
+from hermesops.machines.release import requirements
+from hermesops.machines.release.blobs import BlobStore, blob_of
+from hermesops.machines.release.builder.parts import PACKAGE, Agent, Parts, read_agent
+from hermesops.machines.release.builder.resolver import Resolver
+from hermesops.machines.release.ports import Downloads
+from hermesops.machines.release.releases import Releases
+from hermesops.machines.release.requirements import Pin, known_wheels, pin_of, runs_everywhere
+from hermesops.wire.documents.lock import Blob, Lock, Managed, Node, Origin, Wheels
+from hermesops.wire.errors import NodeError
+from hermesops.wire.settings import merged
+
+SKILLS = "skills.tar.gz"
+
+Reporter = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class BuildRequest:
+    """What to build.
+
+    Attributes:
+        agent: The agent's version on the package index; empty where a wheel is given.
+        wheel: A wheel of an agent that the index lacks.
+        source: Its source archive, which has the bundled skills; without it an older agent's skills are used.
+        pythons: Versions of Python on machines, as ``3.11``.
+        managed: Overrides the settings that the agent's version asks for.
+        pinned: The set of packages by Python, as the resolver prints it; a Python without one is resolved.
+    """
+
+    agent: str = ""
+    wheel: Path | None = None
+    source: Path | None = None
+    pythons: tuple[str, ...] = ()
+    managed: Managed = field(default_factory=Managed)
+    pinned: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Built:
+    """A release that is in the store.
+
+    Attributes:
+        made: Whether this build put it there.
+    """
+
+    lock: Lock
+    made: bool
+
+
+@dataclass(frozen=True)
+class WheelFetcher:
+    """Fetches wheels."""
+
+    blob_store: BlobStore
+    downloads: Downloads
+    scratch: Path
+
+    def wheels(self, pins: Sequence[Pin], python: str, *, known: Iterable[Blob] = ()) -> tuple[Blob, ...]:
+        """A wheel for each pin, by name.
+
+        ``known`` are wheels of that Python in releases of this store.
+
+        Raises:
+            RefusedError: The index offers a file with another hash.
+            UnavailableError: It does not answer, or lacks a wheel.
+        """
+        found = {name: blob for name, blob in known_wheels(pins, known).items() if self.blob_store.has(blob)}
+        missing = [pin for pin in pins if pin.name not in found]
+        if missing:
+            found |= self._fetched(missing, python)
+        if absent := [pin.name for pin in pins if pin.name not in found]:
+            raise UnavailableError(f"no wheel for Python {python} of {', '.join(absent)}")
+        return tuple(sorted((found[pin.name] for pin in pins), key=lambda blob: blob.name))
+
+    def _fetched(self, pins: Sequence[Pin], python: str) -> Mapping[str, Blob]:
+        wanted, folder = self.scratch / f"wheels-{python}.txt", self.scratch / f"wheels-{python}"
+        wanted.write_text("".join(pin.to_line() for pin in pins), encoding="utf-8")
+        self.downloads.wheels(wanted, folder, python=python)
+        blobs = [self.blob_store.keep(path.name, path.read_bytes()) for path in sorted(folder.iterdir())]
+        return {pin_of(blob).name: blob for blob in blobs}
+
+
+@dataclass(frozen=True)
+class Builder:
+    """Builds releases with what it is given."""
+
+    releases: Releases
+    resolver: Resolver
+    downloads: Downloads
+    parts: Parts
+    scratch: Path
+    report: Reporter
+
+    def build(self, order: BuildRequest, *, who: str, note: str, at: datetime) -> Built:
+        """Put a release of an agent into the store; blocks for a minute for each Python when nothing is cached.
+
+        Raises:
+            UsageError: The request names no agent, or no Python.
+            RefusedError: There is no such agent, no set of packages for it, or a given file is damaged.
+            UnavailableError: The package index does not answer.
+        """
+        if bool(order.agent) == (order.wheel is not None) or not order.pythons:
+            raise UsageError("a release is of an agent's version or of a wheel, for at least one Python")
+        with self.workplace() as scratch:
+            lock = self._lock(order, Path(scratch))
+        return self.put(lock, who=who, note=note, at=at)
+
+    def workplace(self) -> "tempfile.TemporaryDirectory[str]":
+        """A temporary folder."""
+        self.scratch.mkdir(parents=True, exist_ok=True)
+        return tempfile.TemporaryDirectory(dir=self.scratch, prefix="release-")
+
+    def put(self, lock: Lock, *, who: str, note: str, at: datetime) -> Built:
+        """Keep a release whose files are all in the store, signed."""
+        try:
+            Lock.from_json(lock.to_json())
+        except NodeError as error:
+            raise RefusedError(f"what was built is no release: {error}") from error
+        made = not self.releases.holds(lock)
+        if made:
+            self.releases.put(lock, who=who, note=note, at=at)
+        return Built(lock, made)
+
+    def _lock(self, order: BuildRequest, scratch: Path) -> Lock:
+        blob_store, known = BlobStore(self.releases.store), [kept.lock for kept in self.releases.list()]
+        fetcher = WheelFetcher(blob_store, self.downloads, scratch)
+        own = self._own(order, blob_store)
+        version = read_agent(own.name, blob_store.content(own)).version if own else order.agent
+        pythons: dict[str, Wheels] = {}
+        any_python: list[Blob] = []
+        pins: tuple[Pin, ...] = ()
+        for python in sorted(set(order.pythons)):
+            text = order.pinned.get(python) or self._resolved(order, version, python)
+            pins = tuple(pin_of(own) if own and pin.name == PACKAGE else pin for pin in requirements.parse(text))
+            kept = [blob for lock in known if python in lock.pythons for blob in lock.pythons[python].wheels]
+            self.report(f"gathering {len(pins)} wheels for Python {python}")
+            wheels = fetcher.wheels(pins, python, known=[*any_python, *kept, *([own] if own else [])])
+            any_python += filter(runs_everywhere, wheels)
+            listed = blob_store.keep("requirements.txt", requirements.render(python, wheels))
+            pythons[python] = Wheels(listed, wheels)
+        wheel = next(blob for blob in next(iter(pythons.values())).wheels if pin_of(blob).name == PACKAGE)
+        agent = read_agent(wheel.name, blob_store.content(wheel))
+        origin: Origin = "wheel" if own else "index"
+        parts = self.parts
+        return self._written(
+            blob_store,
+            agent,
+            origin,
+            pythons,
+            order.managed,
+            uv=parts.uv(workplace_in(scratch, "uv")),
+            skills=self._skills(order, pins, known, blob_store, scratch),
+            program=parts.program(),
+        )
+
+    def _resolved(self, order: BuildRequest, version: str, python: str) -> str:
+        self.report(f"resolving hermes-agent {version} for Python {python}")
+        wanted = f"{PACKAGE}{self.parts.extras}=={version}"
+        return self.resolver.resolve(wanted, python, wheels=order.wheel.parent if order.wheel else None)
+
+    def _written(
+        self,
+        blob_store: BlobStore,
+        agent: Agent,
+        origin: Origin,
+        pythons: dict[str, Wheels],
+        managed: Managed,
+        *,
+        uv: bytes,
+        skills: Blob,
+        program: bytes,
+    ) -> Lock:
+        parts = self.parts
+        watchdog: dict[str, Any] = {
+            "gateway": {"systemd_watchdog_seconds": parts.unit.watchdog_s(notifies=agent.notifies)}
+        }
+        return Lock(
+            agent_version=agent.version,
+            origin=origin,
+            config_schema=agent.config_schema,
+            pythons=pythons,
+            uv=blob_store.keep("uv", uv),
+            skills=skills,
+            site=tuple(blob_store.keep(name, parts.site[name]) for name in sorted(parts.site)),
+            unit=blob_store.keep("hermes-gateway.service", parts.unit.render(notifies=agent.notifies)),
+            managed=Managed(merged(watchdog, managed.config), dict(managed.environment)),
+            node=Node(parts.protocol, blob_store.keep("hermes-node", program)),
+        )
+
+    def _own(self, order: BuildRequest, blob_store: BlobStore) -> Blob | None:
+        if order.wheel is None:
+            return None
+        content = read_file(order.wheel)
+        pin_of(blob_of(order.wheel.name, content))
+        read_agent(order.wheel.name, content)  # before it is kept
+        return blob_store.keep(order.wheel.name, content)
+
+    def _skills(
+        self, order: BuildRequest, pins: tuple[Pin, ...], known: Sequence[Lock], blob_store: BlobStore, scratch: Path
+    ) -> Blob:
+        if order.source is not None:
+            read_file(order.source)
+            return blob_store.keep(SKILLS, self.parts.skills(order.source))
+        if order.wheel is not None:
+            self.report("the bundled skills are those of an older agent: no source archive was given")
+            return blob_store.keep(SKILLS, self.parts.skills(self.source(None, scratch)))
+        pin = next(pin for pin in pins if pin.name == PACKAGE)
+        for lock in known:
+            # Of the same agent from an index, so from the same source archive.
+            if lock.origin == "index" and pin.hashes & {blob.sha256 for blob in lock.all_blobs()}:
+                return lock.skills
+        return blob_store.keep(SKILLS, self.parts.skills(self.source(pin, scratch)))
+
+    def source(self, pin: Pin | None, scratch: Path) -> Path:
+        """The agent's source archive, which has the bundled skills as no wheel has; without a pin an older agent's.
+
+        Raises:
+            UnavailableError: The package index does not answer.
+        """
+        wanted, folder = self.parts.source, scratch / "source"
+        if pin is not None:
+            wanted = scratch / "source.txt"
+            wanted.write_text(pin.to_line(), encoding="utf-8")
+        self.report("fetching the bundled skills")
+        self.downloads.source(wanted, folder)
+        files = list(folder.iterdir())
+        if len(files) != 1:
+            raise RefusedError(f"the package index has {len(files)} source archives where one was expected")
+        return files[0]
+
+
+def read_file(file: Path) -> bytes:
+    """The content of a file that an operator named.
+
+    Raises:
+        RefusedError: It cannot be read.
+    """
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise RefusedError(f"{file} cannot be read: {error.strerror}", hint=f"ls -l {file}") from error
+
+
+def workplace_in(scratch: Path, name: str) -> Path:
+    """An empty folder in an empty folder."""
+    folder = scratch / name
+    folder.mkdir()
+    return folder
+
+
+@dataclass(frozen=True)
+class Rebuilder:
+    """Builds releases again from their locks: what is missing or damaged in the store is fetched or made again.
+
+    The result is the release that the lock names, byte for byte, or nothing.
+
+    Attributes:
+        given: Files that may be parts of it: the agent's wheel or source archive, where no index has them.
+    """
+
+    builder: Builder
+    given: Sequence[Path] = ()
+
+    def build(self, lock: Lock, *, who: str, note: str, at: datetime) -> Built:
+        """Put exactly this release into the store, complete and signed.
+
+        Raises:
+            RefusedError: A part of it is no longer available.
+            UnavailableError: The package index does not answer.
+        """
+        blob_store = BlobStore(self.builder.releases.store, distrusts=True)
+        with self.builder.workplace() as folder:
+            scratch = Path(folder)
+            missing = {blob.sha256: blob for blob in lock.all_blobs() if not blob_store.has(blob)}
+            for name, content in self._made(lock, missing, scratch):
+                if missing.pop(blob_of(name, content).sha256, None):
+                    blob_store.keep(name, content)
+            for python, wheels in lock.pythons.items():
+                wanted = [pin_of(wheel) for wheel in wheels.wheels if wheel.sha256 in missing]
+                if lock.origin == "wheel" and any(pin.name == PACKAGE for pin in wanted):
+                    raise RefusedError(
+                        f"the agent of release {lock.id} is on no package index",
+                        hint=Hint(("release", "build", "--lock", "FILE", "--from", "WHEEL"), "names its wheel"),
+                    )
+                if wanted:
+                    self.builder.report(f"gathering {len(wanted)} wheels for Python {python}")
+                    for blob in WheelFetcher(blob_store, self.builder.downloads, scratch).wheels(wanted, python):
+                        missing.pop(blob.sha256, None)
+        if missing:
+            names = ", ".join(sorted(blob.name for blob in missing.values()))
+            raise RefusedError(
+                f"release {lock.id} cannot be made again here: {names} would be something else now",
+                hint="put its blobs back from a copy of the store, or build a new release",
+            )
+        return self.builder.put(lock, who=who, note=note, at=at)
+
+    def _made(self, lock: Lock, missing: Mapping[str, Blob], scratch: Path) -> Iterator[tuple[str, bytes]]:
+        """Candidates for its parts, made anew where one is missing; the hash says whether they match."""
+        parts = self.builder.parts
+        for file in self.given:
+            yield file.name, read_file(file)
+        for python, wheels in lock.pythons.items():
+            yield wheels.requirements.name, requirements.render(python, wheels.wheels)
+        yield from parts.site.items()
+        for notifies in (True, False):
+            yield lock.unit.name, parts.unit.render(notifies=notifies)
+        if lock.node.program.sha256 in missing:
+            yield lock.node.program.name, parts.program()
+        if lock.uv.sha256 in missing:
+            yield lock.uv.name, parts.uv(workplace_in(scratch, "uv"))
+        if lock.skills.sha256 in missing:
+            yield lock.skills.name, parts.skills(self._source(lock, scratch))
+
+    def _source(self, lock: Lock, scratch: Path) -> Path:
+        builder = self.builder
+        given = next((file for file in self.given if file.name.endswith(".tar.gz")), None)
+        if given or lock.origin == "wheel":
+            return given or builder.source(None, scratch)
+        python = min(lock.pythons)
+        text = builder.resolver.resolve(f"{PACKAGE}=={lock.agent_version}", python)
+        return builder.source(next(pin for pin in requirements.parse(text) if pin.name == PACKAGE), scratch)

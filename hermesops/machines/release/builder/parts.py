@@ -1,0 +1,122 @@
+"""What a release is made of: the agent, read from its wheel and never run, and what this installation adds to it."""
+
+import io
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from email.parser import HeaderParser
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from hermesops.errors import RefusedError
+from hermesops.wire.protocol import VERSION
+
+_WATCHDOG = "hermes_gateway_watchdog_seconds"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The unit of the gateway: the template of role ``hermes_gateway`` with the role's own defaults."""
+
+    template: str
+    defaults: Mapping[str, Any]
+
+    def render(self, *, notifies: bool) -> bytes:
+        """The whole unit, for an agent that notifies systemd or for one that does not.
+
+        Source: Ansible's ``template`` module removes the line end after a block and keeps the last one.
+        """
+        values = {**self.defaults, _WATCHDOG: self.watchdog_s(notifies=notifies)}
+        # Units, not web pages: nothing is escaped.
+        templates = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, keep_trailing_newline=True)  # noqa: S701
+        return templates.from_string(self.template).render(values).encode()
+
+    def watchdog_s(self, *, notifies: bool) -> int:
+        """Seconds of silence after which systemd restarts a gateway; 0 for an agent that does not notify."""
+        return int(self.defaults[_WATCHDOG]) if notifies else 0
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a release has beside the agent.
+
+    Attributes:
+        extras: Extras of the agent's package, in brackets.
+        site: Files that go beside the installed packages, by name.
+        program: Packs hermes-node.
+        uv: Fetches the binary that installs the wheels; gets an empty folder to work in.
+        skills: Packs the skills in one of the agent's source archives.
+        source: Requirement, with hash, of a source archive whose skills serve an agent that comes as a bare wheel.
+    """
+
+    extras: str
+    site: Mapping[str, bytes]
+    unit: Unit
+    program: Callable[[], bytes]
+    uv: Callable[[Path], bytes]
+    skills: Callable[[Path], bytes]
+    source: Path
+    protocol: int = VERSION
+
+
+PACKAGE = "hermes-agent"
+
+_CONFIG = "hermes_cli/config.py"
+_GATEWAY = "gateway/config.py"
+_SCHEMA = re.compile(rb'^ {4}"_config_version": (\d+),', re.MULTILINE)
+_NOTIFIES = b"systemd_watchdog_seconds"
+
+
+@dataclass(frozen=True)
+class Agent:
+    """One version of the agent.
+
+    Attributes:
+        config_schema: ``_config_version`` of the user's file as it writes it.
+        notifies: Whether it tells systemd that it is ready and alive.
+    """
+
+    version: str
+    config_schema: int
+    notifies: bool
+
+
+def read_agent(wheel: str, content: bytes) -> Agent:
+    """Read what a wheel says of the agent in it.
+
+    Raises:
+        RefusedError: It is damaged, not the agent's, or does not say which configuration it writes.
+
+    Source:
+        hermes-agent 0.18.2 and 0.19.0: ``DEFAULT_CONFIG["_config_version"]`` in ``hermes_cli/config.py``;
+        ``gateway.systemd_watchdog_seconds`` came with 0.19.0, and before that nothing spoke to systemd.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            if broken := archive.testzip():
+                raise RefusedError(f"{wheel}: {broken} in it is damaged", hint="fetch the wheel again")
+            about = _about(wheel, archive)
+            config, gateway = archive.read(_CONFIG), archive.read(_GATEWAY)
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+        raise RefusedError(f"{wheel} is no whole wheel: {error}", hint="fetch the wheel again") from error
+    except KeyError as error:
+        raise RefusedError(f"{wheel} is no wheel of the agent: {error}", hint="name a wheel of hermes-agent") from error
+    schema = _SCHEMA.search(config)
+    if schema is None:
+        raise RefusedError(
+            f"{wheel} does not say which configuration it writes: no _config_version in {_CONFIG}",
+            hint="it is read as 0.19.0 has it; an agent that says it elsewhere needs a newer hermesops",
+        )
+    return Agent(about["Version"], int(schema[1]), _NOTIFIES in gateway)
+
+
+def _about(wheel: str, archive: zipfile.ZipFile) -> dict[str, str]:
+    name = next((one for one in archive.namelist() if one.endswith(".dist-info/METADATA")), None)
+    about = HeaderParser().parsestr(archive.read(name).decode() if name else "")
+    if about["Name"] != PACKAGE or not about["Version"]:
+        raise RefusedError(f"{wheel} is a wheel of {about['Name'] or 'nothing'}, not of {PACKAGE}")
+    return dict(about.items())

@@ -1,0 +1,176 @@
+"""Checks of the agent, on machines with an instance.
+
+Each check runs its commands first and judges afterwards; see ``Look``.
+"""
+
+from testinfra.host import Host
+
+from hermesops.errors import Hint
+from hermesops.machines.verify.checks.promise import (
+    CONVERGE,
+    GATEWAY,
+    Expected,
+    Promise,
+    broken_unless,
+    modes,
+    running,
+    unit,
+)
+from hermesops.machines.verify.observations import observed
+from hermesops.wire.foreign_text import quoted
+
+_OK = 200
+
+
+def _gateway(host: Host, _: Expected) -> str:
+    seen = observed(host)
+    # systemd is told "ready" a second after the API answers; a verification may run in between.
+    if unit(host, GATEWAY).get("ActiveState") == "activating" and seen.alive_status == _OK:
+        return "answers, about to be called ready"
+    return running(host, GATEWAY)
+
+
+def _release(host: Host, _: Expected) -> str:
+    seen = observed(host)
+    release, runs = seen.release, seen.version
+    broken_unless(release.get("id"), "/opt/hermes/current points at no slot")
+    broken_unless(release.get("hermes_agent"), f"slot {release.get('id')} has no record: it was never completed")
+    broken_unless(
+        runs == release["hermes_agent"],
+        f"slot {release['id']} holds {release['hermes_agent']}, running is {runs or '?'}",
+    )
+    return f"{release['id']}, running {runs}"
+
+
+def _secrets(host: Host, _: Expected) -> str:
+    return modes(
+        host,
+        {
+            "/etc/hermes": "root:hermes 750",
+            "/etc/hermes/.env": "root:hermes 640",
+            "/etc/hermes/config.yaml": "root:hermes 640",
+            "/etc/hermes-node": "root:root 700",
+            "/etc/hermes-node/gateway.json": "root:root 600",
+            "/etc/hermes-node/identity.json": "root:root 600",
+            "/etc/hermes-node/instance.json": "root:root 600",
+        },
+    )
+
+
+def _handed(host: Host, _: Expected) -> str:
+    broken_unless(observed(host).handed, "/etc/hermes-node/instance.json is no JSON: hermes-node cannot read it")
+    return "readable"
+
+
+def _identity(host: Host, expected: Expected) -> str:
+    identity = observed(host).identity
+    broken_unless(identity is not None, "the machine has no instance")
+    here = f"instance {(identity or {}).get('instance')}, epoch {(identity or {}).get('epoch')}"
+    there = f"instance {expected.instance_id}, epoch {expected.epoch}"
+    broken_unless(here == there, f"{here}; the registry says {there}")
+    return here
+
+
+def _api(host: Host, _: Expected) -> str:
+    seen = observed(host)
+    broken_unless(seen.alive_status == _OK, f"/health: {seen.alive_status or seen.alive_reason}")
+    return f"/health answers, {seen.version}"
+
+
+def _key(host: Host, expected: Expected) -> str:
+    seen = observed(host)
+    broken_unless(seen.key_digest, "there is no API key in /etc/hermes/.env")
+    broken_unless(expected.key_digest in {"", seen.key_digest}, "the key on the machine is not the one in the registry")
+    broken_unless(seen.detailed_status == _OK, f"/health/detailed with the machine's key: {seen.detailed_status}")
+    return "accepted"
+
+
+def _ready(host: Host, _: Expected) -> str:
+    seen = observed(host)
+    broken_unless(
+        seen.verdict == "ok" and seen.gateway_state == "running",
+        quoted(" ".join((seen.verdict, seen.gateway_state, *seen.failing))) if seen.verdict else "no answer",
+    )
+    return "ready, accepting turns"
+
+
+def _watchdog(host: Host, _: Expected) -> str:
+    unit = observed(host).unit
+    if unit.get("Type") == "simple":
+        return "none: this release's unit tells systemd nothing"
+    watched = unit.get("WatchdogUSec", "")
+    broken_unless(watched not in {"", "0", "infinity"}, "systemd does not watch the gateway")
+    return f"every {watched}"
+
+
+def _model(host: Host, _: Expected) -> str:
+    seen = observed(host)
+    broken_unless(seen.has_model_key, f"{seen.key_variable or 'no variable'} is not set: the router's token is missing")
+    broken_unless(
+        seen.router_status == _OK, f"the model router answers {seen.router_status or 'nothing: ' + seen.router_reason}"
+    )
+    broken_unless(seen.model in seen.offered, f"model {seen.model!r} is none of {', '.join(seen.offered)}")
+    return f"{seen.model}, token accepted"
+
+
+def _skills(host: Host, _: Expected) -> str:
+    seen = observed(host)
+    broken_unless(seen.home_kept, f"{seen.home} lies on {seen.filesystem or '?'}: it is forgotten at every restart")
+    broken_unless(seen.skills >= 1, f"no skills in {seen.home}/skills")
+    return f"{seen.skills} skills, on {seen.filesystem}"
+
+
+def _user_settings(host: Host, _: Expected) -> str:
+    seen = observed(host)
+    broken_unless(
+        seen.user_settings > 0, f"no config.yaml in {seen.home}, or an empty one: what the user chose is gone"
+    )
+    return f"{seen.user_settings} bytes"
+
+
+def _chat(host: Host, expected: Expected) -> str:
+    chat = observed(host, f"chat {expected.session}").chat
+    why = chat.get("error") or chat.get("finish")
+    broken_unless(
+        chat.get("status") == _OK and chat.get("answered"),
+        f"a turn ended with {chat.get('status')}: {quoted(str(why)) if why else 'no answer'}",
+    )
+    broken_unless(chat.get("session_removed"), f"session {expected.session} was left behind")
+    return "answered"
+
+
+AGENT_PROMISES = (
+    Promise(
+        "gateway-service",
+        "the gateway's unit runs",
+        _gateway,
+        Hint(("instance", "logs", "USER"), ", then", ("instance", "restart", "USER")),
+    ),
+    Promise("release", "the running agent is the slot's", _release, Hint(("instance", "restart", "USER"))),
+    Promise(
+        "secrets", "files with secrets are private", _secrets, Hint(("provision", "USER"), "hands them over again")
+    ),
+    Promise(
+        "payload",
+        "what the machine was handed can be read",
+        _handed,
+        Hint(("provision", "USER"), "hands it over again"),
+    ),
+    Promise("identity", "the machine knows whose it is", _identity, Hint("stop;", ("instance", "show", "USER"))),
+    Promise("api", "the agent's API answers", _api, Hint(("instance", "logs", "USER"))),
+    Promise("key", "the agent accepts the registry's key", _key, Hint(("provision", "USER"), "hands it over again")),
+    Promise("ready", "the agent is ready for turns", _ready, Hint(("instance", "logs", "USER"))),
+    Promise("watchdog", "systemd watches the gateway", _watchdog, CONVERGE),
+    Promise(
+        "model", "the model router knows token and model", _model, Hint(("provision", "USER"), "hands them over again")
+    ),
+    Promise("skills", "skills and memories outlive a restart", _skills, CONVERGE),
+    Promise(
+        "user-settings",
+        "the user's own settings are there",
+        _user_settings,
+        Hint(("backup", "restore", "USER"), "brings them back, with all else of that backup"),
+    ),
+    Promise("chat", "a message is answered", _chat, Hint(("instance", "logs", "USER")), slow=True),
+)
+"""In the order for people to read."""

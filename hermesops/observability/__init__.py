@@ -1,0 +1,1 @@
+"""Metrics, logs, alerts and the runbooks that end them."""

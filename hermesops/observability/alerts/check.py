@@ -1,0 +1,223 @@
+"""Checks files of monitoring before they are applied: what is wrong, with file and line.
+
+What only Prometheus and Alertmanager know is asked of ``promtool`` and ``amtool``, where they are installed. Source:
+promtool and amtool of Prometheus 2.42 and Alertmanager 0.25, ``check rules`` and ``check-config``.
+"""
+
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import jinja2
+import yaml
+
+from hermesops.base import child_environment
+from hermesops.errors import UsageError
+from hermesops.observability.alerts import dashboards, routing, rules
+from hermesops.observability.alerts.problem import Problem
+
+_TOOL_S = 60
+_AT_LINE = re.compile(r"(?:.+?: (?=\d+:\d+: )|.*yaml: line |\s*line )(?P<line>\d+)(?::\d+)?: (?P<message>.+)$")
+_OF_RULE = re.compile(r'group "(?P<group>[^"]*)", rule (?P<number>\d+), (?P<message>.+)$')
+_OF_QUERY = re.compile(r'rule \d+, "query_(?P<number>\d+)": (?P<message>.+)')
+_PROGRAMS = ("promtool", "amtool")
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a check found.
+
+    Attributes:
+        missing: Programs that are not installed, so that their part was not checked.
+    """
+
+    files: tuple[Path, ...]
+    problems: tuple[Problem, ...]
+    missing: tuple[str, ...]
+
+
+def shipped(role: Path, runbooks: Path) -> list[Path]:
+    """Files of the role ``hermes_platform_monitoring``, and the runbooks."""
+    return [
+        *sorted(role.glob("files/rules/*.yml")),
+        *sorted(role.glob("templates/alertmanager.yml.j2")),
+        *sorted(role.glob("files/dashboards/*.json")),
+        *sorted(runbooks.glob("*.md")),
+    ]
+
+
+class Checker:
+    """Checks files against each other and against the runbooks that there are.
+
+    Args:
+        runbook_problem: What is wrong with a runbook, in words that begin with file and line; empty if nothing is.
+        programs: Where ``promtool`` and ``amtool`` are; those that are not named are looked for.
+    """
+
+    def __init__(
+        self,
+        runbooks: Collection[str],
+        runbook_problem: Callable[[Path], str],
+        programs: Mapping[str, Path] | None = None,
+    ) -> None:
+        self._runbooks = runbooks
+        self._runbook_problem = runbook_problem
+        self._programs = installed() if programs is None else programs
+
+    def check(self, files: Sequence[Path], records: Iterable[str] = ()) -> Checked:
+        """Check them all.
+
+        Args:
+            records: Series that rules record which are not among the files.
+
+        Raises:
+            UsageError: One cannot be read, or is of no kind that is known.
+        """
+        texts = {path: _read(path) for path in files}
+        known = {*records, *(name for path, text in texts.items() if _is_yaml(path) for name in rules.records(text))}
+        found = list[Problem]()
+        for path, text in texts.items():
+            if path.suffix == ".json":
+                found += self._dashboard(text, path, known)
+            elif path.suffix == ".md":
+                found += _said(self._runbook_problem(path), path)
+            elif path.suffix == ".j2" or "route" in _top(text):
+                found += self._routing(text, path)
+            elif _is_yaml(path):
+                found += self._rules(text, path, known)
+            else:
+                raise UsageError(f"{path} is neither YAML, a dashboard in JSON, nor a runbook")
+        missing = tuple(name for name in _PROGRAMS if name not in self._programs)
+        return Checked(tuple(files), tuple(dict.fromkeys(sorted(found))), missing)
+
+    def _rules(self, text: str, path: Path, records: Collection[str]) -> list[Problem]:
+        found = rules.problems(text, str(path), self._runbooks, records)
+        if promtool := self._programs.get("promtool"):
+            for line in _failures(_run([promtool, "check", "rules", path])):
+                if at := _AT_LINE.match(line):
+                    found.append(Problem(str(path), int(at["line"]), at["message"]))
+                elif of := _OF_RULE.search(line):
+                    number = rules.line_of(text, of["group"], int(of["number"]))
+                    found.append(Problem(str(path), number, of["message"]))
+                else:
+                    found.append(Problem(str(path), 0, line.strip()))
+        return found
+
+    def _dashboard(self, text: str, path: Path, records: Collection[str]) -> list[Problem]:
+        read = dashboards.read(text, str(path))
+        if isinstance(read, Problem):
+            return [read]
+        found = dashboards.problems(read, records)
+        if not found and (promtool := self._programs.get("promtool")):
+            found = _of_queries(read, promtool)
+        return found
+
+    def _routing(self, text: str, path: Path) -> list[Problem]:
+        if path.suffix != ".j2":
+            return self._configuration(text, path, path)
+        found = list[Problem]()
+        for variables in (routing.WITHOUT_RECEIVERS, routing.WITH_RECEIVERS):
+            try:
+                made = routing.rendered(text, variables)
+            except jinja2.TemplateError as cause:
+                return [Problem(str(path), getattr(cause, "lineno", None) or 0, f"the template fails: {cause}")]
+            with tempfile.TemporaryDirectory(prefix="hermesops-alerts-") as folder:
+                rendered = Path(folder) / "alertmanager.yml"
+                rendered.write_text(made, encoding="utf-8")
+                # Lines of what is made are not those of the template: the message alone is right.
+                found += [Problem(str(path), 0, one.message) for one in self._configuration(made, rendered, path)]
+        return found
+
+    def _configuration(self, text: str, path: Path, named: Path) -> list[Problem]:
+        found = routing.problems(text, str(named))
+        if found or not (amtool := self._programs.get("amtool")):
+            return found
+        return [
+            Problem(str(named), int(at["line"]), at["message"])
+            if (at := _AT_LINE.match(line))
+            else Problem(str(named), 0, line.strip())
+            for line in _failures(_run([amtool, "check-config", path]))
+        ]
+
+
+def installed() -> dict[str, Path]:
+    """Those of promtool and amtool that this computer has."""
+    path = child_environment.made().get("PATH", "")
+    return {name: Path(found) for name in _PROGRAMS if (found := shutil.which(name, path=path))}
+
+
+def _failures(printed: str) -> list[str]:
+    """Lines that say what is wrong, of what promtool or amtool prints; its heads and sums are left out."""
+    found = list[str]()
+    for line in printed.splitlines():
+        said = line.partition("FAILED:")[2] if "FAILED:" in line else line
+        is_head = said.startswith(("Checking ", "amtool: error")) or said.endswith("unmarshal errors:")
+        if said.strip() and not is_head:
+            found.append(said)
+    return found
+
+
+def _of_queries(dashboard: dashboards.Dashboard, promtool: Path) -> list[Problem]:
+    """Ask promtool about each query, as a rule of its own: it checks no query alone."""
+    queries = dashboard.queries()
+    document = {
+        "groups": [
+            {
+                "name": "queries",
+                "rules": [
+                    {"record": f"query_{number}", "expr": dashboards.filled(query.expression)}
+                    for number, query in enumerate(queries)
+                ],
+            }
+        ]
+    }
+    with tempfile.TemporaryDirectory(prefix="hermesops-alerts-") as folder:
+        path = Path(folder) / "queries.yml"
+        path.write_text(yaml.safe_dump(document), encoding="utf-8")
+        printed = _run([promtool, "check", "rules", path])
+    return [
+        Problem(dashboard.file, queries[int(one["number"])].line, one["message"]) for one in _OF_QUERY.finditer(printed)
+    ]
+
+
+def _run(command: Sequence[Path | str]) -> str:
+    """What a tool prints; empty if it finds nothing wrong."""
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_TOOL_S,
+            env=child_environment.made(),
+        )
+    except (OSError, subprocess.TimeoutExpired) as cause:
+        raise UsageError(f"{command[0]} cannot be run: {cause}") from cause
+    return done.stdout + done.stderr if done.returncode else ""
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as cause:
+        raise UsageError(f"{path} cannot be read: {cause}") from cause
+
+
+def _is_yaml(path: Path) -> bool:
+    return path.suffix in {".yml", ".yaml"}
+
+
+def _top(text: str) -> set[str]:
+    """Keys at the beginning of lines."""
+    return {line.split(":", 1)[0] for line in text.splitlines() if line[:1].isalpha()}
+
+
+def _said(problem: str, path: Path) -> list[Problem]:
+    if not problem:
+        return []
+    where = re.match(rf"{re.escape(str(path))}:(\d+): ", problem)
+    return [Problem(str(path), int(where[1]) if where else 0, problem[where.end() :] if where else problem)]

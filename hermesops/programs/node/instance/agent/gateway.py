@@ -1,0 +1,135 @@
+"""The gateway on this machine: its unit, its HTTP API on loopback, its due cron jobs, its MCP servers.
+
+Source: hermes-agent 0.19.0; what it logs of MCP servers (``tools/mcp_tool.py``) was seen on a machine, 2026-11-22.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from http import HTTPStatus
+from typing import Any
+
+from hermesops.programs.node.instance.agent.api import Answer
+from hermesops.programs.node.ports import System
+from hermesops.wire.protocol import says_ok
+
+AGENT_LOG = "logs/agent.log"
+"""The agent's log, below its home."""
+
+AGENT_LOG_BYTES = 512 * 1024
+"""How much of its end is read."""
+
+_CONNECTED = re.compile(r"MCP server '([^']+)' \([^)]*\): registered (\d+) tool")
+_LOST = re.compile(r"Failed to connect to MCP server '([^']+)'|MCP server '([^']+)' failed initial connection")
+_PROPERTIES = (
+    *("ActiveState", "SubState", "Result", "MainPID", "NRestarts", "ExecMainStatus", "ActiveEnterTimestampMonotonic"),
+    *("Type", "WatchdogUSec", "StatusText", "UnitFileState", "ConditionResult", "ControlGroup", "MemoryCurrent"),
+    "MemoryMax",
+)
+_RUNNING = frozenset({"active", "activating", "reloading", "deactivating"})
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The gateway's unit, as systemd shows it."""
+
+    properties: Mapping[str, str]
+
+    @property
+    def state(self) -> str:
+        """ActiveState, in systemd's words."""
+        return self.properties.get("ActiveState", "unknown")
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a process runs, is being started, or is being stopped."""
+        return self.state in _RUNNING
+
+    @property
+    def restarts(self) -> int:
+        """How often systemd has started it again since somebody did."""
+        return int(self.properties.get("NRestarts") or 0)
+
+    def uptime_s(self, now: float) -> float | None:
+        """Seconds since it became active, on the machine's monotonic clock; ``None`` when it is not."""
+        entered = int(self.properties.get("ActiveEnterTimestampMonotonic") or 0)
+        if self.state != "active" or not entered:
+            return None
+        return round(now - entered / 1e6, 1)
+
+
+def observe(system: System, unit: str) -> Unit:
+    """Ask systemd about a unit."""
+    output = system.systemctl("show", unit, f"--property={','.join(_PROPERTIES)}")
+    pairs = (line.partition("=") for line in output.splitlines())
+    return Unit({name: value for name, _, value in pairs})
+
+
+def start(system: System, unit: str) -> None:
+    """Start a unit that is not running; returns at once, and the caller checks readiness."""
+    system.systemctl("reset-failed", unit, check=False)
+    system.systemctl("start", "--no-block", unit)
+
+
+def restart(system: System, unit: str) -> None:
+    """Stop a unit, which finishes its work, and start it again; returns when it has stopped."""
+    system.systemctl("stop", unit)
+    start(system, unit)
+
+
+def wait_until_healthy(system: System, port: int, key: str, *, timeout_s: float) -> Answer:
+    """Wait until the gateway reports that it is healthy; the last answer, whatever it was, when time is up."""
+    deadline = system.monotonic() + timeout_s
+    while True:
+        answer = system.ask(port, "/health")
+        if answer.status == HTTPStatus.OK:
+            answer = system.ask(port, "/health/detailed", key=key)
+            if answer.status == HTTPStatus.UNAUTHORIZED or is_ok(answer):
+                return answer
+        if system.monotonic() >= deadline:
+            return answer
+        system.sleep(0.1)
+
+
+def is_ok(answer: Answer) -> bool:
+    """Whether a detailed health answer reports no failure; its status code is 200 even when it does."""
+    return answer.status == HTTPStatus.OK and says_ok(answer.body)
+
+
+def overdue_jobs(system: System, port: int, key: str, *, largest: int | None = None) -> list[float] | None:
+    """For how many seconds each due cron job has been due; ``None`` when the agent does not answer with its jobs.
+
+    ``largest`` is the limit of the answer in bytes, as of ``api.ask``.
+    """
+    jobs = system.ask(port, "/api/jobs", key=key, largest=largest).objects("jobs")
+    if jobs is None:
+        return None
+    now = system.now()
+    waits = [_overdue_s(job, now) for job in jobs]
+    return [seconds for seconds in waits if seconds is not None]
+
+
+def _overdue_s(job: dict[str, Any], now: float) -> float | None:
+    try:
+        due = datetime.fromisoformat(str(job["next_run_at"])).timestamp()
+    except (KeyError, ValueError, OverflowError):
+        return None
+    return now - due if bool(job.get("enabled", True)) and due <= now else None
+
+
+def mcp_states(log: str, names: Iterable[str]) -> Mapping[str, bool | None]:
+    """The last thing a log says of each MCP server: connected, not connected, or nothing.
+
+    hermes-agent's API says nothing about them.
+    """
+    found: dict[str, bool | None] = dict.fromkeys(names)
+    for line in log.splitlines():
+        name, connected = "", False
+        if match := _CONNECTED.search(line):
+            name, connected = match[1], True
+        elif match := _LOST.search(line):
+            name = match[1] or match[2]
+        if name in found:
+            found[name] = connected
+    return found

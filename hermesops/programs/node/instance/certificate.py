@@ -1,0 +1,163 @@
+"""``certificate``: the machine's own key, made at its first boot, and the certificate that the authority gives it.
+
+The key never leaves the machine. A certificate is replaced in one step, and the old one is valid until then; the
+authority alone decides on the names in it.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from hermesops.programs.node.instance import fencing
+from hermesops.programs.node.machine import Machine
+from hermesops.programs.node.system.files import PRIVATE, Access
+from hermesops.wire.errors import BadRequestError, NodeError, NotReadyError, RefusedError
+from hermesops.wire.protocol import MAX_CREDENTIAL_BYTES, Credential, FencingToken
+
+
+def request(machine: Machine, *, anew: bool = False, lease: FencingToken | None = None) -> dict[str, Any]:
+    """Make the machine's key where there is none; the certificate signing request for it.
+
+    ``anew`` makes another key where the present one came with a copied disk; its certificate is removed first.
+    """
+    layout = machine.layout
+    with machine.files.locked(layout.lock):
+        fencing.admit(machine, lease)
+        if anew:
+            _remove(machine, layout.machine_certificate, layout.machine_request, layout.machine_key)
+            _remove(machine, layout.ssh_host_key, layout.ssh_host_public)
+        key = machine.files.read(layout.machine_key)
+        if key is None:
+            _remove(machine, layout.machine_request)  # for a key that is gone
+            key = machine.keys.make()
+            machine.files.write_if_changed(layout.machine_key, key, PRIVATE)
+        if machine.files.read(layout.machine_request) is None:
+            machine.files.write_if_changed(layout.machine_request, machine.keys.request(key), PRIVATE)
+    return show(machine)
+
+
+def install(machine: Machine, path: Path, *, lease: FencingToken | None = None) -> dict[str, Any]:
+    """Install an uploaded certificate; the file is gone afterwards, whatever happens.
+
+    Raises:
+        BadRequestError: It is malformed.
+        RefusedError: It is of another key.
+        OutrankedError: The lease was taken over.
+    """
+    credential = Credential.from_json(machine.files.take(path, limit=MAX_CREDENTIAL_BYTES))
+    with machine.files.locked(machine.layout.lock):
+        fencing.admit(machine, lease)
+        put(machine, credential)
+    return show(machine)
+
+
+def put(machine: Machine, credential: Credential) -> None:
+    """Replace the machine's certificate; the caller holds the machine's lock.
+
+    Raises:
+        RefusedError: It is of another key than this machine's.
+    """
+    key = machine.files.read(machine.layout.machine_key)
+    if key is None or not machine.keys.fits(key, credential.certificate.encode()):
+        raise RefusedError(f"certificate {credential.serial} is not of this machine's key")
+    # The authority first: the one that signed this certificate may be new, and the bundle has the one before, too.
+    machine.files.write_if_changed(machine.layout.authority, credential.authority.encode(), PRIVATE)
+    trust_router(machine)
+    machine.files.write_if_changed(machine.layout.machine_certificate, credential.to_pem(), PRIVATE)
+
+
+def trust_router(machine: Machine) -> None:
+    """Write which authorities the agent trusts the model router by, once the platform's are known.
+
+    A router of the platform has a certificate of ours, another one of a public authority. Only connections to the
+    router use the file: what else the agent talks to is not ours to vouch for.
+    """
+    layout = machine.layout
+    ours = machine.files.read(layout.authority)
+    if ours is not None:
+        public = machine.files.read(layout.public_authorities) or b""
+        machine.files.write_if_changed(layout.router_authorities, ours.rstrip(b"\n") + b"\n" + public, Access(0o644))
+
+
+def renew(machine: Machine) -> dict[str, Any]:
+    """Replace the certificate by a fresh one of the same names once two thirds of its life are over.
+
+    The fresh one is tried before it is put in place. One that hermesops installs meanwhile stays.
+
+    Raises:
+        NotReadyError: The platform does not answer; the timer tries again.
+        RefusedError: The platform refuses this machine, or gives it other names.
+    """
+    if machine.files.read(machine.layout.machine_certificate) is None:
+        return {"renewed": False, "why": "there is none yet"}
+    held, key = installed(machine)
+    if machine.system.now() < held.renewal_at:
+        return {"renewed": False, "why": "it is not due"}
+    asked = machine.files.read(machine.layout.machine_request) or machine.keys.request(key)
+    fresh = Credential.from_json(machine.ask_platform(held, key, "POST", "/v1/certificate", asked))
+    if set(fresh.names) != set(held.names):
+        raise RefusedError(f"the platform gives other names: {', '.join(fresh.names)}")
+    if not machine.keys.fits(key, fresh.certificate.encode()):
+        raise RefusedError(f"certificate {fresh.serial} is not of this machine's key")
+    machine.ask_platform(fresh, key, "GET", "/v1/standing", b"")
+    with machine.files.locked(machine.layout.lock):
+        if (now := _installed(machine)) is None or now.serial != held.serial:
+            return {"renewed": False, "why": "it was replaced meanwhile"}
+        put(machine, fresh)
+    return {"renewed": True, **show(machine)}
+
+
+def show(machine: Machine) -> dict[str, Any]:
+    """The request and the certificate; nothing of it is secret."""
+    asked = machine.files.read(machine.layout.machine_request)
+    held = _installed(machine)
+    given: dict[str, Any] = {"serial": None, "names": []}
+    if held is not None:
+        given = {
+            "serial": held.serial,
+            "names": list(held.names),
+            "not_before": held.not_before,
+            "not_after": held.not_after,
+            "expired": machine.system.now() >= held.not_after,
+            "url": held.url,
+        }
+    return {"request": asked.decode() if asked else "", **given}
+
+
+def installed(machine: Machine) -> tuple[Credential, bytes]:
+    """The machine's certificate and its key.
+
+    Raises:
+        NotReadyError: It has none yet.
+    """
+    layout = machine.layout
+    certificate, authority = machine.files.read(layout.machine_certificate), machine.files.read(layout.authority)
+    key = machine.files.read(layout.machine_key)
+    if certificate is None or authority is None or key is None:
+        raise NotReadyError("this machine has no certificate yet: hermesops identity renew gives it one")
+    return Credential.from_pem(certificate, authority), key
+
+
+def _installed(machine: Machine) -> Credential | None:
+    certificate, authority = (
+        machine.files.read(path) for path in (machine.layout.machine_certificate, machine.layout.authority)
+    )
+    if certificate is None or authority is None:
+        return None
+    try:
+        return Credential.from_pem(certificate, authority)
+    except BadRequestError:
+        return None  # a damaged one counts as none, and is replaced
+
+
+def _remove(machine: Machine, *paths: Path) -> None:
+    with machine.files.opened_folder(machine.layout.machine_key.parent) as folder:
+        for path in paths:
+            machine.files.remove(folder, path.name)
+
+
+def of_status(machine: Machine) -> dict[str, Any] | None:
+    """``show`` for ``status``, which answers whatever state the files are in."""
+    try:
+        return show(machine)
+    except NodeError:
+        return None

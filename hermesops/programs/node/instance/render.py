@@ -1,0 +1,118 @@
+"""The managed files of an instance: the base configuration and the instance's part, merged. Pure.
+
+They are hermes-agent's managed scope: they win over the user's own file key by key, and other keys stay the user's.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from hermesops.programs.node.instance.agent.installation import Base, Route
+from hermesops.wire.errors import BadRequestError
+from hermesops.wire.layout import Layout
+from hermesops.wire.protocol import Payload
+from hermesops.wire.settings import adapters_for, merged, quotable
+
+PROVIDER = "helium"
+"""Name of the model provider in hermes-agent's configuration: the platform's router."""
+
+TOKEN_VARIABLE = "AUXILIARY_HELIUM_API_KEY"  # noqa: S105 - the name of a variable
+"""Holds the instance's token for the router.
+
+hermes-agent leaves other names in the environment of terminal commands, and always strips names of this form.
+
+Source: ``_is_hermes_internal_secret`` in ``tools/environments/local.py`` of hermes-agent 0.19.0.
+"""
+
+
+def route_of(base: Base, payload: Payload) -> Route:
+    """The model an instance uses.
+
+    Raises:
+        BadRequestError: The router does not have the one in the settings.
+    """
+    wanted = payload.settings.model
+    for route in base.routes:
+        if wanted in {"", route.name}:
+            return route
+    offered = ", ".join(route.name for route in base.routes)
+    raise BadRequestError(f"settings.model: no route {wanted!r}; there are {offered}")
+
+
+def managed_config(base: Base, payload: Payload) -> bytes:
+    """``config.yaml`` of the managed scope; JSON, which is YAML that needs no YAML library to write."""
+    settings = payload.settings
+    needed = adapters_for(settings.messengers)
+    ours: dict[str, Any] = {
+        "model": {"default": route_of(base, payload).name, "provider": f"custom:{PROVIDER}"},
+        "providers": {
+            PROVIDER: {
+                "name": "Helium",
+                "base_url": payload.model_base_url,
+                "key_env": TOKEN_VARIABLE,
+                "api_mode": "chat_completions",
+                "discover_models": False,
+                **_trust(payload.model_base_url),
+                # By model, not once under model: a user who switches with /model gets the right length.
+                "models": {route.name: {"context_length": route.context_tokens} for route in base.routes},
+            }
+        },
+        "plugins": {"disabled": [name for name in base.adapters if name not in needed]},
+    }
+    if settings.mcp_servers:
+        ours["mcp_servers"] = dict(settings.mcp_servers)
+    else:
+        # Without many tools there is nothing to search, and finding out costs a question to openrouter.ai on the first
+        # turn (model_tools.py of 0.19.0 looks up the context length without the providers' own).
+        ours["tools"] = {"tool_search": {"enabled": "off"}}
+    if settings.disabled_tools:
+        ours["agent"] = {"disabled_toolsets": sorted(settings.disabled_tools)}
+    return json.dumps(merged(base.config, ours), indent=1, sort_keys=True).encode() + b"\n"
+
+
+def _trust(model_base_url: str) -> dict[str, str]:
+    """Which authorities the agent trusts the router by; hermes-agent goes without the file where there is none.
+
+    Source: ``agent/ssl_verify.py`` of hermes-agent 0.19.0.
+    """
+    is_https = model_base_url.startswith("https://")
+    return {"ssl_ca_cert": str(Layout().router_authorities)} if is_https else {}
+
+
+def managed_environment(base: Base, payload: Payload) -> bytes:
+    """``.env`` of the managed scope, which beats the process's environment and the user's own ``.env``.
+
+    Raises:
+        BadRequestError: A value cannot be written so that every reader of the file reads the same.
+    """
+    variables = {
+        **payload.settings.messengers,
+        **base.environment,
+        "API_SERVER_ENABLED": "true",
+        "API_SERVER_HOST": "127.0.0.1",
+        "API_SERVER_PORT": str(base.port),
+        **_secrets(payload),
+    }
+    return b"".join(_lines(variables))
+
+
+def payload_environment(payload: Payload) -> list[bytes]:
+    """Those lines of it that hold the keys of a payload.
+
+    Raises:
+        BadRequestError: As ``managed_environment``.
+    """
+    return _lines(_secrets(payload))
+
+
+def _secrets(payload: Payload) -> dict[str, str]:
+    return {"API_SERVER_KEY": payload.secrets.api_server_key, TOKEN_VARIABLE: payload.secrets.model_token}
+
+
+def _lines(variables: Mapping[str, str]) -> list[bytes]:
+    return [f"{name}='{quotable(name, value)}'\n".encode() for name, value in sorted(variables.items())]
+
+
+def user_config(base: Base) -> bytes:
+    """The user's first ``config.yaml``: one key a line, so that people can edit it."""
+    return "".join(f"{key}: {json.dumps(value)}\n" for key, value in base.user_config.items()).encode()

@@ -1,0 +1,140 @@
+"""The part of the metrics that counts in the agent's logs: errors, turns, failed calls of the model, tokens.
+
+The logs are the agent's: each run reads on from where the last one ended, a limited piece, and takes nothing from a
+line but which of some fixed words it begins with, and numbers.
+
+Source: ``hermes_logging.py`` (format, rotation), ``agent/conversation_loop.py`` and ``agent/turn_finalizer.py`` (lines)
+of hermes-agent 0.19.0. That version logs no call of an auxiliary model, such as for a title.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from hermesops.programs.node.instance import volume
+from hermesops.programs.node.instance.agent import gateway, installation
+from hermesops.programs.node.instance.status import BAD, ERROR_LOG
+from hermesops.programs.node.machine import Machine
+from hermesops.programs.node.metrics.exposition import Sample
+from hermesops.programs.node.metrics.memory import number
+
+STATUSES = ("401", "429", "5xx", "other")
+"""What a failed call of the model is counted under."""
+
+_PIECE_BYTES = 1 << 20
+_LONGEST_LINE = 4096
+
+_LINE = re.compile(
+    rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (?P<level>[A-Z]{4,8})(?: \[[^\]]{0,200}\])? [\w.-]{1,100}: "
+    rb"(?:\[[^\]]{0,80}\] )?(?P<text>.*)",
+    re.DOTALL,
+)
+_TIME = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}")
+_CALL_FAILED = re.compile(
+    rb"API call failed \(attempt \d{1,4}/\d{1,4}\) error_type=(\w{1,80}) .{0,1000}?"
+    rb" summary=(?:HTTP |Error code: )?(\d{3})?"
+)
+_CALL = re.compile(rb"API call #\d{1,9}: model=\S{0,200} provider=\S{0,200} in=(\d{1,9}) out=(\d{1,9}) ")
+_TURN = re.compile(
+    rb"(?:Turn ended with pending tool result \(agent may appear stuck\)\. )?Turn ended: reason=(\w{1,80})"
+)
+_TURN_FAILED = re.compile(
+    rb"Invalid API response after \d|Non-retryable client error:|API call failed after \d|Context overflow \("
+    rb"|413 |Context compression failed after|Context length exceeded:"
+)
+"""Errors that end a turn with no line about its end."""
+
+_FAILED = frozenset(
+    {b"all_retries_exhausted_no_response", b"empty_response_exhausted", b"error_near_max_iterations"}
+    | {b"local_processing_error", b"ollama_runtime_context_too_small", b"unknown"}
+)
+_INTERRUPTED = frozenset({b"interrupted_by_user", b"interrupted_during_api_call"})
+"""Ends of turns that are neither an answer nor a failure."""
+
+_STATUS_OF = {b"AuthenticationError": "401", b"RateLimitError": "429", b"InternalServerError": "5xx"}
+"""By the exception's name, where a line tells no status."""
+
+
+def read(machine: Machine, kept: dict[str, Any]) -> Iterator[Sample]:
+    """Count on. Nothing is known before the user's data are mounted, which takes a moment at a boot."""
+    if machine.files.read(machine.layout.identity) is None or volume.is_closed(machine):
+        return
+    base = installation.load_base(machine.files, machine.layout.base)
+    with machine.files.opened_folder(machine.layout.home(base.home)) as home:
+        for line in _new_lines(machine, home, ERROR_LOG, kept):
+            _count_error(line, kept)
+        for line in _new_lines(machine, home, gateway.AGENT_LOG, kept):
+            _count_turn(line, kept)
+    yield Sample("hermes_gateway_errors_total", number(kept, "errors"))
+    for outcome in ("answered", "failed"):
+        yield Sample("hermes_turns_total", number(kept, outcome), {"outcome": outcome})
+    for status in STATUSES:
+        yield Sample("hermes_model_errors_total", number(kept, status), {"status": status})
+    for kind in ("input", "output"):
+        yield Sample("hermes_tokens_spent_total", number(kept, kind), {"kind": kind})
+
+
+def _new_lines(machine: Machine, home: int, name: str, kept: dict[str, Any]) -> Iterator[bytes]:
+    """The lines that a log got since the last run; none at the first run, which only notes where the log ends."""
+    is_first = f"{name} inode" not in kept
+    inode, offset = number(kept, f"{name} inode"), number(kept, f"{name} offset")
+    piece = machine.files.read_on(home, name, inode=inode, offset=offset, limit=_PIECE_BYTES)
+    if piece is None:
+        kept[f"{name} inode"] = kept[f"{name} offset"] = 0  # one that comes is new from its first line on
+        return
+    kept[f"{name} inode"], kept[f"{name} offset"] = piece.inode, piece.end
+    # Another file may come out of a backup: what it has from before was counted then. Without a time nothing counts.
+    is_read_on = piece.inode == inode and piece.end - len(piece.data) >= offset
+    since = "" if is_read_on else str(kept.get(f"{name} newest", ""))
+    fresh = [line for line in piece.data.splitlines() if _begins_at(line) >= since]
+    kept[f"{name} newest"] = next(filter(None, map(_begins_at, reversed(fresh))), kept.get(f"{name} newest", ""))
+    if is_first:
+        return
+    if inode not in {0, piece.inode}:  # it was renamed, and has lines that were not read
+        older = machine.files.read_on(home, f"{name}.1", inode=inode, offset=offset, limit=_PIECE_BYTES)
+        if older is not None and older.inode == inode:
+            yield from older.data.splitlines()
+    yield from fresh
+
+
+def _begins_at(line: bytes) -> str:
+    found = _TIME.match(line)
+    return found[0].decode() if found else ""
+
+
+def _count_error(line: bytes, kept: dict[str, Any]) -> None:
+    found = _LINE.match(line[:_LONGEST_LINE])
+    if found is None:
+        return
+    if found["level"] in BAD:
+        _add(kept, "errors")
+    if failed := _CALL_FAILED.match(found["text"]):
+        _add(kept, _status_of(failed[1], failed[2]))
+
+
+def _status_of(error: bytes, code: bytes | None) -> str:
+    if code is None:
+        return _STATUS_OF.get(error, "other")
+    text = code.decode()
+    if text in STATUSES:
+        return text
+    return "5xx" if text.startswith("5") else "other"
+
+
+def _count_turn(line: bytes, kept: dict[str, Any]) -> None:
+    found = _LINE.match(line[:_LONGEST_LINE])
+    if found is None:
+        return
+    text = found["text"]
+    if call := _CALL.match(text):
+        _add(kept, "input", int(call[1]))
+        _add(kept, "output", int(call[2]))
+    elif turn := _TURN.match(text):
+        if turn[1] not in _INTERRUPTED:
+            _add(kept, "failed" if turn[1] in _FAILED else "answered")
+    elif found["level"] in BAD and _TURN_FAILED.match(text):
+        _add(kept, "failed")
+
+
+def _add(kept: dict[str, Any], name: str, count: int = 1) -> None:
+    kept[name] = number(kept, name) + count

@@ -1,0 +1,72 @@
+"""Migrates the user's configuration to a newer schema, when a release writes one.
+
+An agent also starts with an older schema, and does not migrate it; a command of its own does, which keeps no copy: the
+caller has kept one.
+
+Source: hermes-agent 0.19.0, ``_config_version`` in ``hermes_cli/config.py``; a file without it counts as 0.
+"""
+
+import re
+from pathlib import Path
+
+from hermesops.programs.node.instance.agent.installation import Agent
+from hermesops.programs.node.machine import Machine
+from hermesops.programs.node.release.slots import transient_unit
+from hermesops.programs.node.release.slots.slot import record_of, schema_of, unit_of
+from hermesops.programs.node.release.slots.transient_unit import migration_text
+from hermesops.programs.node.system import systemd
+from hermesops.wire.errors import NotReadyError
+
+SERVICE = "hermes-migration.service"
+_CONFIG = "config.yaml"
+_BYTES = 1 << 20
+_SCHEMA = re.compile(rb"""^_config_version:\s*["']?(\d+)""", re.MULTILINE)
+
+
+def is_due(machine: Machine, agent: Agent, release: str) -> bool:
+    """Whether a release writes a newer schema than the user's file has; never without a file."""
+    held = _schema(machine, agent)
+    return held is not None and held < schema_of(record_of(machine, release))
+
+
+def migrate(machine: Machine, agent: Agent, release: str) -> None:
+    """Migrate the user's configuration to a release's schema; no gateway runs, and the caller has kept a copy.
+
+    Raises:
+        NotReadyError: The release's agent could not.
+    """
+    machine.slots.migrate(agent.home, machine.layout.releases / release, unit_of(machine, release).decode())
+    if is_due(machine, agent, release):
+        raise NotReadyError(f"release {release} left the user's {_CONFIG} with schema {_schema(machine, agent)}")
+
+
+def end(machine: Machine) -> None:
+    """Stop a migration that still runs."""
+    machine.system.systemctl("stop", SERVICE, check=False)
+
+
+def run(slot: Path, unit: str, *lines: str) -> None:
+    """Run the release's own migration under its own unit, on a real machine.
+
+    ``lines`` are added to the unit's ``[Service]``, as for the copy of a trial.
+
+    Raises:
+        NotReadyError: It failed, or took too long.
+    """
+    transient_unit.remove(SERVICE)  # what a killed run left
+    try:
+        transient_unit.install(SERVICE, migration_text(unit, slot, *lines))
+        systemd.systemctl("start", SERVICE)
+    finally:
+        transient_unit.remove(SERVICE)
+
+
+def _schema(machine: Machine, agent: Agent) -> int | None:
+    """The number in the user's file; ``None`` where there is no plain file."""
+    try:
+        with machine.files.opened_folder(agent.home.path) as folder:
+            data = machine.files.tail(folder, _CONFIG, limit=_BYTES)
+    except NotReadyError:
+        return None
+    found = _SCHEMA.search(data)
+    return int(found[1]) if found else 0 if data else None

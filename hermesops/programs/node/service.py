@@ -1,0 +1,79 @@
+"""``metrics`` and ``orders`` as services that stay, where their unit says how often; else they run once.
+
+A variable of the unit says so and no option, so that units and programs of any two releases fit: an older program runs
+once, and its timer starts it again. Only what one of them needs is imported, as it stays in memory.
+"""
+
+import os
+import random
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+from hermesops.programs.node.answer import printed
+from hermesops.programs.node.machine import Machine, this_machine
+from hermesops.programs.node.system import resident
+from hermesops.wire import core_dump
+from hermesops.wire.errors import ExitCode
+
+VARIABLE = "HERMES_NODE_EVERY_S"
+"""Seconds from the end of a run to the next one: ``15``, or ``25-35`` for a random pause of these, so that a fleet does
+not come at once."""
+
+_PAUSE = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class _Service:
+    """One of the services.
+
+    Attributes:
+        module: Where its function is.
+        function: Makes one run on a machine; what was done.
+        limit_s: Seconds after which a run is killed.
+        goes_on: Exit codes that another run follows; with any other one the unit fails, and its timer starts it again.
+    """
+
+    module: str
+    function: str
+    limit_s: float
+    goes_on: frozenset[int]
+
+
+_SERVICES = {
+    "metrics": _Service(f"{__package__}.metrics.collector", "collect", 30.0, frozenset({ExitCode.OK})),
+    # Where the platform does not answer, it is asked again.
+    "orders": _Service(f"{__package__}.orders.poll", "ask", 60.0, frozenset({ExitCode.OK, ExitCode.NOT_READY})),
+}
+
+
+def main() -> int:
+    """Be the service that the arguments name until its program is replaced or a run fails; the exit code."""
+    os.umask(0o077)
+    core_dump.forbid()
+    service, machine = _SERVICES[sys.argv[1]], this_machine()
+    run = cast("Callable[[Machine], dict[str, Any]]", getattr(import_module(service.module), service.function))
+    return resident.stay(
+        lambda: printed(lambda: (run(machine), ExitCode.OK), sys.stdout, sys.stderr),
+        limit_s=service.limit_s,
+        pause_s=pause(os.environ[VARIABLE]),
+        goes_on=service.goes_on,
+        program=Path(sys.argv[0]),
+    )
+
+
+def pause(every: str) -> Callable[[], float]:
+    """Make what draws the seconds between two runs, of the variable's value.
+
+    Raises:
+        ValueError: It is none.
+    """
+    found = _PAUSE.fullmatch(every)
+    if found is None:
+        raise ValueError(f"{VARIABLE} is {every!r}, not seconds")
+    return partial(random.uniform, float(found[1]), float(found[2] or found[1]))

@@ -1,6 +1,0 @@
-"""Stores users, instances, cells, images, operations, leases and the audit log, in SQLite or PostgreSQL."""
-
-from hermesops.registry.encryption.sealing import Sealer
-from hermesops.registry.open import Registry, open_registry
-
-__all__ = ["Registry", "Sealer", "open_registry"]

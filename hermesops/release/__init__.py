@@ -1,8 +1,0 @@
-"""Releases: what runs on instances, locked, signed and stored.
-
-It reaches other packages through its ``ports``, and decides nothing about instances.
-"""
-
-from hermesops.release.releases import OF_IMAGE, Kept, Releases
-
-__all__ = ["OF_IMAGE", "Kept", "Releases"]

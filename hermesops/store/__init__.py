@@ -1,0 +1,1 @@
+"""The registry and the operations that are recorded in it."""

@@ -1,0 +1,194 @@
+"""Holds leases while work runs: acquires them, renews those of this process together, and releases them.
+
+A lease that was not renewed in time stops the work: another process may hold it. The lease of a dead local process is
+taken over at once. Renewal is one write every few seconds, however much is
+worked on, and runs in the event loop on purpose: a process whose loop hangs shall lose its leases.
+"""
+
+import asyncio
+import contextlib
+import time
+import weakref
+from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from hermesops.base import waiting
+from hermesops.base.waiting import cancel
+from hermesops.errors import HermesError, NotWrittenError, UnavailableError
+from hermesops.model.operation import LEASE_S, Lease, LeaseHeldError
+from hermesops.store.operations.db_thread import in_db_thread
+from hermesops.store.operations.holder import is_gone, this_process
+from hermesops.store.operations.under_way import held_by
+from hermesops.store.registry import Registry
+
+T = TypeVar("T")
+
+POLL_S = 0.5
+"""Seconds between two attempts to take a held lease: each is a write."""
+
+SETTLE_S = 2.0
+"""Seconds for requests of a dead process to end."""
+
+RENEW_S = 5.0
+"""Seconds between renewals: two may fail before a lease is lost."""
+
+RETRY_S = 1.0
+"""Seconds until a renewal that got no answer is tried again."""
+
+
+_renewals: "weakref.WeakKeyDictionary[Registry, Renewals]" = weakref.WeakKeyDictionary()
+
+
+@dataclass
+class RenewedLease:
+    """A lease that is renewed.
+
+    Attributes:
+        until: No other process may acquire it before, by this process's clock.
+        lost: Set once another process may hold it.
+        problem: Why it could not be renewed; ``None`` where another process took it.
+    """
+
+    lease: Lease
+    until: float
+    lost: asyncio.Event = field(default_factory=asyncio.Event)
+    problem: HermesError | None = None
+
+
+class Renewals:
+    """The leases that this process holds in one registry."""
+
+    def __init__(self, leases: Registry) -> None:
+        self._leases = weakref.ref(leases)
+        self._held: dict[int, RenewedLease] = {}
+        self._running: asyncio.Task[None] | None = None
+
+    def hold(self, lease: Lease) -> RenewedLease:
+        """Renew a lease that was just taken, until it is let go or lost."""
+        held = RenewedLease(lease, time.monotonic() + LEASE_S)
+        self._held[id(held)] = held
+        if self._running is None or self._running.done():
+            self._running = asyncio.create_task(self._run())
+        return held
+
+    async def let_go(self, held: RenewedLease) -> None:
+        """Renew it no more."""
+        self._held.pop(id(held), None)
+        if not self._held and self._running:
+            running, self._running = self._running, None
+            running.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await running
+
+    async def _run(self) -> None:
+        pause_s = RENEW_S
+        while self._held:
+            await waiting.pause(pause_s)
+            pause_s = await self._renew(tuple(self._held.values()))
+
+    async def _renew(self, held: Sequence[RenewedLease]) -> float:
+        """Renew these; the seconds until the next time."""
+        leases, asked = self._leases(), time.monotonic()
+        if leases is None:
+            self._lose(held)
+            return RENEW_S
+        try:
+            gone = await in_db_thread(leases.leases.renew, [one.lease for one in held])
+        except UnavailableError as error:
+            # No answer proves nothing about a lease: it is ours until others may acquire it.
+            self._lose((one for one in held if time.monotonic() + RETRY_S >= one.until), error)
+            return RETRY_S
+        except HermesError as error:
+            self._lose(held, error)
+            return RENEW_S
+        self._lose(one for one in held if one.lease.subject in gone)
+        for one in held:
+            one.until = asked + LEASE_S
+        return RENEW_S
+
+    def _lose(self, held: Iterable[RenewedLease], problem: HermesError | None = None) -> None:
+        for one in held:
+            one.problem = problem
+            self._held.pop(id(one), None)
+            one.lost.set()
+
+
+def renewals_in(leases: Registry) -> Renewals:
+    """The renewals of this process in a registry."""
+    return _renewals.setdefault(leases, Renewals(leases))
+
+
+class LeaseKeeper:
+    """Holds one lease within a context.
+
+    Args:
+        wait_s: Seconds to wait while another process holds it; 0 refuses at once.
+    """
+
+    def __init__(self, leases: Registry, subject: str, *, wait_s: float = 0) -> None:
+        self._leases = leases
+        self._subject = subject
+        self._wait_s = wait_s
+        self._holder = this_process()
+        self._held: RenewedLease
+        self.lease: Lease
+
+    async def __aenter__(self) -> Self:
+        self.lease = await self._take()
+        self._held = renewals_in(self._leases).hold(self.lease)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await renewals_in(self._leases).let_go(self._held)
+        if not self._held.lost.is_set():
+            with contextlib.suppress(HermesError):  # it expires by itself; the work's own result matters more
+                await in_db_thread(self._leases.leases.release, self.lease)
+
+    async def guard(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run ``work``, and stop it when the lease is lost.
+
+        Raises:
+            UnavailableError: The lease was lost; the next run observes what was done.
+            NotWrittenError: It was, because a disk did not take the renewal.
+        """
+        doing = asyncio.ensure_future(work)
+        losing = asyncio.ensure_future(self._held.lost.wait())
+        try:
+            await asyncio.wait({doing, losing}, return_when=asyncio.FIRST_COMPLETED)
+            if doing.done():
+                return doing.result()
+            raise _lost(self._subject, self._held.problem)
+        finally:
+            await cancel(doing, losing)
+
+    async def _take(self) -> Lease:
+        gone = ""
+
+        async def attempt() -> Lease | waiting.Pending[Lease]:
+            nonlocal gone
+            try:
+                return self._leases.leases.take(self._subject, self._holder, over=gone)
+            except LeaseHeldError as held:
+                if held.holder != gone and is_gone(held.holder):
+                    gone = held.holder
+                    await waiting.pause(SETTLE_S)
+                    return await attempt()
+                if self._wait_s == 0:
+                    raise held_by(self._leases, held, self._subject) from held
+                return waiting.Pending(held_by(self._leases, held, self._subject).message)
+
+        return await waiting.until(
+            attempt, what=f"the lease of {self._subject}", timeout_s=self._wait_s, every_s=POLL_S
+        )
+
+
+def _lost(subject: str, problem: HermesError | None) -> HermesError:
+    stopped = "stopped before touching anything further"
+    if problem is None:
+        return UnavailableError(f"lost the lease of {subject}; {stopped}")
+    kind = NotWrittenError if isinstance(problem, NotWrittenError) else UnavailableError
+    return kind(f"lost the lease of {subject}, not renewed: {problem.message}; {stopped}", hint=problem.hint)

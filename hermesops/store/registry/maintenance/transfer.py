@@ -1,0 +1,146 @@
+"""Moves a registry from SQLite to PostgreSQL: every row, counted, in one transaction, while nobody writes either.
+
+Nothing of the SQLite file is changed but a mark that it has been moved: it refuses writes from then on.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from hermesops.errors import BrokenInvariantError, Hint, RefusedError
+from hermesops.store.registry.database import Database
+from hermesops.store.registry.maintenance.write_guard import MOVED_TO
+from hermesops.store.registry.meta import read_epoch, read_meta
+from hermesops.store.registry.repositories.base import insert_if_absent
+from hermesops.store.registry.schema import schema_version
+from hermesops.store.registry.schema.tables import cells, hermes_instances, meta, metadata, operations, users
+
+MOVED_FROM = "moved_from"
+"""Name of the row of ``meta`` that holds which registry the rows came from."""
+
+_USED = (users, cells, hermes_instances, operations)
+_ENDED = ("done", "failed", "abandoned")
+_BATCH = 1000
+
+
+@dataclass(frozen=True)
+class Transferred:
+    """What was copied.
+
+    Attributes:
+        rows: How many of each table.
+        epoch: The source's.
+    """
+
+    rows: Mapping[str, int]
+    epoch: int
+
+    @property
+    def total(self) -> int:
+        """How many rows in all."""
+        return sum(self.rows.values())
+
+
+def moved_to(source: Database) -> str:
+    """Where an SQLite registry was moved to; empty when it was not, or is not there."""
+    if source.is_missing() or schema_version.current(source) is None:
+        return ""
+    with source.reading() as connection:
+        return read_meta(connection, MOVED_TO) or ""
+
+
+def transfer(source: Database, target: Database) -> Transferred:
+    """Copy every row of ``source``, which is SQLite, into ``target``, which is PostgreSQL at this code's revision.
+
+    Neither is written by anybody else meanwhile, and the source by nobody afterwards: it is marked as moved. Killed
+    anywhere before that, the same once more begins anew.
+
+    Raises:
+        RefusedError: An operation is open, or the target has rows of its own.
+        BrokenInvariantError: A table has not the same number of rows afterwards; nothing was copied.
+    """
+    schema_version.require(source)
+    schema_version.require(target)
+    with source.writing(guarded=False) as read:
+        _refuse_open(read)
+        with target.writing(guarded=False) as write:
+            names = ", ".join(f'"{table.name}"' for table in metadata.sorted_tables)
+            write.execute(sa.text(f"LOCK TABLE {names} IN ACCESS EXCLUSIVE MODE"))
+            if read_meta(write, MOVED_FROM) is None:
+                _refuse_used(write, target)
+            # A transfer that was killed may have left entries, which the audit's own trigger would keep.
+            write.execute(sa.text("ALTER TABLE audit DISABLE TRIGGER USER"))
+            for table in reversed(metadata.sorted_tables):
+                write.execute(table.delete())
+            write.execute(sa.text("ALTER TABLE audit ENABLE TRIGGER USER"))
+            rows = {table.name: _copy(table, read, write) for table in metadata.sorted_tables}
+            insert_if_absent(write, meta, {"name": MOVED_FROM, "value": source.title})
+        insert_if_absent(read, meta, {"name": MOVED_TO, "value": target.title})
+        return Transferred(rows, read_epoch(read))
+
+
+def refuse_open(database: Database) -> None:
+    """Return where no operation of a registry is open.
+
+    Raises:
+        RefusedError: One is.
+        UnavailableError: The database does not answer.
+    """
+    with database.reading() as connection:
+        _refuse_open(connection)
+
+
+def epoch_of(database: Database) -> int:
+    """A registry's present epoch."""
+    with database.reading() as connection:
+        return read_epoch(connection)
+
+
+def unmark_moved(source: Database) -> None:
+    """Have it take writes again."""
+    with source.writing(guarded=False) as connection:
+        connection.execute(meta.delete().where(meta.c.name == MOVED_TO))
+
+
+def _refuse_open(connection: sa.Connection) -> None:
+    query = sa.select(operations.c.id, operations.c.kind).where(operations.c.status.not_in(_ENDED))
+    if found := connection.execute(query.order_by(operations.c.id)).all():
+        listed = ", ".join(f"{row.kind} {row.id}" for row in found[:3])
+        raise RefusedError(
+            f"{len(found)} operations are open: {listed}; a registry is moved when none is",
+            hint=Hint(("operation", "continue", "OPERATION"), ", or", ("operation", "abandon", "OPERATION")),
+        )
+
+
+def _refuse_used(connection: sa.Connection, target: Database) -> None:
+    used = [table.name for table in _USED if connection.execute(sa.select(sa.func.count()).select_from(table)).scalar()]
+    if used:
+        raise RefusedError(
+            f"the registry {target.title} has {', '.join(used)} of its own; rows of two registries are not mixed",
+            hint=Hint(("registry", "check")),
+        )
+
+
+def _copy(table: sa.Table, read: sa.Connection, write: sa.Connection) -> int:
+    """Copy one table; how many rows."""
+    found = read.execute(sa.select(table)).mappings()
+    count = 0
+    while batch := found.fetchmany(_BATCH):
+        write.execute(table.insert(), [dict(row) for row in batch])
+        count += len(batch)
+    copied = write.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+    if copied != count:
+        raise BrokenInvariantError(f"table {table.name}: {count} rows were read and {copied} are there")
+    for column in table.primary_key.columns:
+        if isinstance(column.type, sa.Integer) and column.autoincrement is not False and len(table.primary_key) == 1:
+            _advance(table, column, write)
+    return count
+
+
+def _advance(table: sa.Table, column: sa.Column[int], write: sa.Connection) -> None:
+    """Have the database number new rows after those that were copied."""
+    sequence = write.execute(sa.select(sa.func.pg_get_serial_sequence(table.name, column.name))).scalar()
+    highest = write.execute(sa.select(sa.func.max(column))).scalar()
+    if sequence and highest:
+        write.execute(sa.select(sa.func.setval(sequence, highest)))

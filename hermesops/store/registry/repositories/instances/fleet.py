@@ -1,0 +1,269 @@
+"""The whole fleet: every living instance with the machine its row orders, and the cells in numbers."""
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from hermesops.model.fleet import (
+    GONE,
+    CellTally,
+    ExpectedFleet,
+    ExpectedInstance,
+    Ordered,
+    RecordedInstance,
+    Repair,
+    RepairKind,
+)
+from hermesops.model.health import GatewayHealth, gateway_health
+from hermesops.model.ids import CellName, InstanceId, MachineName, OperationId, instance_subject
+from hermesops.model.instance import InstanceStatus
+from hermesops.model.operation import OperationKind, OperationStatus
+from hermesops.model.rollout import TargetState
+from hermesops.model.unassigned_machine import MachineRole, UnassignedStatus, machine_subject
+from hermesops.store.registry.meta import read_meta
+from hermesops.store.registry.repositories.base import Repository
+from hermesops.store.registry.repositories.instances.instance import ALL, instance_of
+from hermesops.store.registry.repositories.machines.observations import GONE_SEEN, LISTED_AT
+from hermesops.store.registry.schema.tables import (
+    LIVING,
+    UNFINISHED,
+    audit,
+    cells,
+    hermes_instances,
+    instance_details,
+    leases,
+    machine_observations,
+    operations,
+    rollout_targets,
+    unassigned_machines,
+    users,
+)
+
+_DAY = timedelta(days=1)
+_AT_ONCE = 500
+"""How many values one question names."""
+
+
+class FleetRepository(Repository):
+    """All instances at once."""
+
+    def list_ordered(self, cell: CellName | None = None) -> tuple[Ordered, ...]:
+        """Every living instance, or those of a cell, with the machine its row orders, by machine name."""
+        details = instance_details.c
+        query = ALL.add_columns(details.server_type, details.region, details.image_id, details.machine_wanted)
+        if cell is not None:
+            query = query.where(details.cell == cell)
+        rows = self._rows(query.where(LIVING).order_by(details.machine_name))
+        return tuple(
+            Ordered(instance_of(row), row.server_type, row.region, row.image_id, row.machine_wanted) for row in rows
+        )
+
+    def ended_machines(self) -> Mapping[MachineName, InstanceId]:
+        """The machines of terminated instances, by name: the vendor should list none of them."""
+        details = instance_details.c
+        query = (
+            sa.select(details.machine_name, details.instance_id)
+            .join_from(instance_details, hermes_instances)
+            .where(sa.not_(LIVING))
+        )
+        return {MachineName(name): InstanceId(id_) for name, id_ in self._rows(query)}
+
+    def tally_cells(self) -> tuple[CellTally, ...]:
+        """The cells by name, with their instances and other machines; without terminated instances."""
+        columns, unassigned = hermes_instances.c, unassigned_machines.c
+        query = (
+            sa.select(
+                instance_details.c.cell,
+                columns.id,
+                users.c.alias,
+                columns.user_id,
+                columns.plan,
+                columns.status,
+                machine_observations.c.status,
+                columns.last_heartbeat,
+                instance_details.c.reported_gateway,
+            )
+            .select_from(hermes_instances.join(instance_details).join(users))
+            .outerjoin(machine_observations, machine_observations.c.machine_id == columns.vm_id)
+            .where(LIVING)
+            .order_by(columns.created_at, columns.id)
+        )
+        with self._database.reading() as connection:
+            regions = connection.execute(sa.select(cells.c.name, cells.c.region).order_by(cells.c.name)).all()
+            living = connection.execute(query).all()
+            extra = connection.execute(sa.select(unassigned.cell, unassigned.role, unassigned.status)).all()
+        instances: dict[str, list[RecordedInstance]] = {}
+        for cell, id_, alias, user_id, plan, status, seen, beat, gateway in living:
+            recorded = RecordedInstance(
+                InstanceId(id_), alias or user_id, plan, status, seen or "", beat, gateway_health(gateway)
+            )
+            instances.setdefault(cell, []).append(recorded)
+        kinds: dict[str, Counter[tuple[MachineRole, UnassignedStatus]]] = {}
+        for cell, role, status in extra:
+            kinds.setdefault(cell, Counter())[MachineRole(role), UnassignedStatus(status)] += 1
+        return tuple(
+            CellTally(name, region, tuple(instances.get(name, ())), dict(kinds.get(name, {})))
+            for name, region in regions
+        )
+
+    def expected(self, *, reason: str) -> ExpectedFleet:
+        """Every instance that should run, with what keeps others from touching it and what was done to it lately.
+
+        Args:
+            reason: What the reasons of the caller's own repairs begin with.
+        """
+        columns, details = hermes_instances.c, instance_details.c
+        seen = machine_observations.c
+        query = (
+            sa.select(
+                columns.id,
+                users.c.alias,
+                columns.user_id,
+                details.cell,
+                details.machine_name,
+                seen.status,
+                columns.last_heartbeat,
+                details.reported_gateway,
+            )
+            .select_from(hermes_instances.join(instance_details).join(users))
+            .outerjoin(machine_observations, seen.machine_id == columns.vm_id)
+            .where(columns.status == InstanceStatus.RUNNING, details.machine_wanted, details.grace_until.is_(None))
+        )
+        with self._database.reading() as connection:
+            now = self._database.now(connection)
+            listed_at = read_meta(connection, LISTED_AT)
+            rows = connection.execute(query).all()
+            busy, unfinished, held = self._busy(connection, now)
+            gone_at = _gone_since(connection, [row.machine_name for row in rows if row.status == GONE])
+            repairs = [
+                (row, repair) for row in connection.execute(_repairs_since(now - _DAY)) if (repair := _repair(row))
+            ]
+        instances = tuple(
+            ExpectedInstance(
+                InstanceId(id_),
+                alias or user_id,
+                CellName(cell),
+                status or "",
+                heartbeat,
+                gone_at.get(name),
+                busy.get(id_, ""),
+                gateway_health(gateway),
+            )
+            for id_, alias, user_id, cell, name, status, heartbeat, gateway in rows
+        )
+        ours = {row.id for row, _ in repairs if str(row.intent.get("reason", "")).startswith(reason)}
+        left = tuple(one for one, subject in unfinished.items() if one in ours and subject not in held)
+        return ExpectedFleet(
+            now,
+            datetime.fromisoformat(listed_at) if listed_at else None,
+            instances,
+            tuple(repair for _, repair in repairs),
+            left,
+        )
+
+    def _busy(
+        self, connection: sa.Connection, now: datetime
+    ) -> tuple[dict[str, str], dict[OperationId, str], frozenset[str]]:
+        """What works on instances.
+
+        Returns:
+            Reasons by instance; unfinished operations with their subjects; subjects whose leases are held.
+        """
+        working = operations.c
+        targets = rollout_targets.c
+        in_flight = [state for state in TargetState if state.is_in_flight]
+        rolling = sa.select(targets.instance_id, targets.rollout_id).where(targets.held, targets.state.in_(in_flight))
+        held = frozenset(
+            connection.scalars(sa.select(leases.c.subject).where(leases.c.holder != "", leases.c.expires_at > now))
+        )
+        unfinished = connection.execute(
+            sa.select(working.id, working.kind, working.subject, working.instance_id).where(UNFINISHED)
+        ).all()
+        prefix = instance_subject(InstanceId(""))
+        reasons = {
+            subject.removeprefix(prefix): "somebody works on it" for subject in held if subject.startswith(prefix)
+        }
+        reasons |= {row.instance_id: f"rollout {row.rollout_id} changes it" for row in connection.execute(rolling)}
+        reasons |= {
+            row.instance_id: f"operation {row.id} ({row.kind}) has not ended" for row in unfinished if row.instance_id
+        }
+        return reasons, {OperationId(row.id): row.subject for row in unfinished}, held
+
+    def record_reported(self, reported: Mapping[InstanceId, GatewayHealth | None]) -> None:
+        """Record what machines said of their gateways; ``None`` for nothing. The audit does not list it."""
+        if not reported:
+            return
+        which = sa.bindparam("which", type_=instance_details.c.instance_id.type)
+        said = instance_details.update().where(instance_details.c.instance_id == which)
+        rows = [{"which": one, "gateway": health} for one, health in reported.items()]
+        with self._database.writing() as connection:
+            connection.execute(said.values(reported_gateway=sa.bindparam("gateway")), rows)
+
+    def record_heartbeats(self, beats: Mapping[InstanceId, datetime]) -> int:
+        """Record the last heartbeat of many instances, where it is newer than the recorded one; how many were.
+
+        One statement for all: ten thousand come every half minute. The audit does not list them.
+        """
+        if not beats:
+            return 0
+        columns = hermes_instances.c
+        with self._database.writing() as connection:
+            if connection.dialect.name == "postgresql":
+                return _update_from_arrays(connection, beats)
+            which = sa.bindparam("which", type_=columns.id.type)
+            at = sa.bindparam("at", type_=columns.last_heartbeat.type)
+            is_older = sa.or_(columns.last_heartbeat.is_(None), columns.last_heartbeat < at)
+            newer = hermes_instances.update().where(columns.id == which, is_older).values(last_heartbeat=at)
+            rows = [{"which": instance_id, "at": timestamp} for instance_id, timestamp in beats.items()]
+            return connection.execute(newer, rows).rowcount
+
+
+def _update_from_arrays(connection: sa.Connection, beats: Mapping[InstanceId, datetime]) -> int:
+    """The update for PostgreSQL, which would take one round trip for each row otherwise."""
+    columns = hermes_instances.c
+    ids = sa.func.unnest(sa.cast(list(beats), sa.ARRAY(columns.id.type)))
+    moments = sa.func.unnest(sa.cast(list(beats.values()), sa.ARRAY(columns.last_heartbeat.type)))
+    newer = sa.select(ids.label("id"), moments.label("at")).subquery()
+    is_older = sa.or_(columns.last_heartbeat.is_(None), columns.last_heartbeat < newer.c.at)
+    updating = hermes_instances.update().where(columns.id == newer.c.id, is_older).values(last_heartbeat=newer.c.at)
+    return connection.execute(updating).rowcount
+
+
+def _gone_since(connection: sa.Connection, names: list[str]) -> dict[str, datetime]:
+    """Since when the vendor has not listed machines that it does not list; by name."""
+    found = {}
+    for begin in range(0, len(names), _AT_ONCE):
+        subjects = [machine_subject(MachineName(name)) for name in names[begin : begin + _AT_ONCE]]
+        newest = (
+            sa.select(audit.c.subject, sa.func.max(audit.c.at, type_=audit.c.at.type))
+            .where(audit.c.action == GONE_SEEN, audit.c.subject.in_(subjects))
+            .group_by(audit.c.subject)
+        )
+        prefix = machine_subject(MachineName(""))
+        found.update({subject.removeprefix(prefix): at for subject, at in connection.execute(newest)})
+    return found
+
+
+def _repairs_since(begin: datetime) -> sa.Select[Any]:
+    columns = operations.c
+    kinds = [OperationKind.REBOOT.value, OperationKind.RELOCATE.value]
+    recent = sa.select(operations.c.id).where(columns.kind.in_(kinds), columns.created_at >= begin)
+    unfinished = sa.select(operations.c.id).where(columns.kind.in_(kinds), UNFINISHED)
+    return sa.select(operations).where(columns.id.in_(recent.union(unfinished)))  # each of the two has an index
+
+
+def _repair(row: sa.Row[Any]) -> Repair | None:
+    """The repair of an operation; ``None`` for one that is about something else, as a move with the present state."""
+    is_reboot = row.kind == OperationKind.REBOOT
+    if row.instance_id is None or not (is_reboot or row.intent.get("snapshot")):
+        return None
+    return Repair(
+        InstanceId(row.instance_id),
+        RepairKind.REBOOT if is_reboot else RepairKind.REPLACE,
+        row.created_at,
+        row.updated_at if row.status.has_ended else None,
+        row.status.has_ended and row.status is not OperationStatus.DONE,
+    )

@@ -1,0 +1,62 @@
+"""Changes an instance's settings: the settings, the operation and the audit entry, in one transaction."""
+
+from collections.abc import Mapping
+
+from hermesops.model.ids import InstanceId
+from hermesops.model.instance import InstanceSettings
+from hermesops.model.masking import changed, outline
+from hermesops.model.operation import Operation, OperationKind, OperationStatus
+from hermesops.store.registry.repositories.base import Repository, WriteContext
+from hermesops.store.registry.repositories.instances.instance import InstanceSecretRepository, update_details
+from hermesops.store.registry.repositories.operations import OperationRepository, last_in
+
+_KIND = OperationKind.CONFIGURE
+
+
+class SettingsTransactions(Repository):
+    """Changes of instances' settings."""
+
+    def __init__(self, context: WriteContext) -> None:
+        super().__init__(context)
+        self._operations = OperationRepository(context)
+        self._secrets = InstanceSecretRepository(context)
+
+    def change(
+        self,
+        instance_id: InstanceId,
+        settings: InstanceSettings,
+        *,
+        subject: str,
+        intent: Mapping[str, object],
+        why: str,
+    ) -> Operation:
+        """Replace the settings and open the operation that applies them, or return the unfinished one.
+
+        The caller holds the lease of ``subject``. An unfinished change to other settings is abandoned. The settings
+        before are the last ones whose operation was done, never those that the machine rejected.
+        """
+        with self._database.writing() as connection:
+            held = self._secrets.settings_in(connection, instance_id, lock=True)
+            fields = changed(held, settings)
+            if fields:
+                last = last_in(connection, _KIND, subject)
+                values = {"settings": self._secrets.seal_settings_in(connection, settings, "settings", instance_id)}
+                if last is None or last.status is OperationStatus.DONE:
+                    values["settings_before"] = self._secrets.seal_settings_in(
+                        connection, held, "settings_before", instance_id
+                    )
+                elif not last.status.has_ended:
+                    self._operations.move_in(
+                        connection, last.id, status=OperationStatus.ABANDONED, outcome="other settings were chosen"
+                    )
+                update_details(connection, instance_id, **values)
+                # Settings hold tokens and users' texts: the audit has only the changed fields and their outline.
+                self._note(
+                    connection,
+                    "settings_changed",
+                    subject,
+                    before=outline(held),
+                    after={**outline(settings), "changed": fields},
+                    why=why,
+                )
+            return self._operations.open_in(connection, _KIND, subject, intent=intent, instance_id=instance_id)

@@ -1,0 +1,1 @@
+"""JustAVPS: its API, and the channel to a machine."""

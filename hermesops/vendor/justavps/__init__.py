@@ -1,0 +1,40 @@
+"""JustAVPS's HTTP API and nothing else: one account's machines, images, tokens, and what runs on the machines.
+
+It must not know what hermesops uses machines for.
+"""
+
+from hermesops.vendor.justavps.client import Client
+from hermesops.vendor.justavps.ordering import wait_ready
+from hermesops.vendor.justavps.proxy import Port, ProxyAnswer, ProxyClient, ProxyStream
+from hermesops.vendor.justavps.sse import ServerSentEvent
+from hermesops.vendor.justavps.toolbox import ExecResult, Execution, ExitEvent, OutputEvent
+from hermesops.vendor.justavps.wire import (
+    Image,
+    ImageStatus,
+    Machine,
+    MachineOrder,
+    MachineStatus,
+    ProxyToken,
+    ServerType,
+)
+
+__all__ = [
+    "Client",
+    "ExecResult",
+    "Execution",
+    "ExitEvent",
+    "Image",
+    "ImageStatus",
+    "Machine",
+    "MachineOrder",
+    "MachineStatus",
+    "OutputEvent",
+    "Port",
+    "ProxyAnswer",
+    "ProxyClient",
+    "ProxyStream",
+    "ProxyToken",
+    "ServerSentEvent",
+    "ServerType",
+    "wait_ready",
+]

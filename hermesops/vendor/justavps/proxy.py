@@ -1,0 +1,215 @@
+"""Reaches ports on machines' loopback through the vendor's authenticated proxy.
+
+The service there is not the vendor's: its answers, errors included, are passed on as they are. Tokens go in a header,
+never in a URL, since URLs end up in logs.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import httpx
+
+from hermesops.base.web_address import is_loopback
+from hermesops.vendor.justavps import errors
+from hermesops.vendor.justavps.answer_body import AnswerBody, Deadline
+from hermesops.vendor.justavps.connections import CONNECT_S, Closing, http_client
+from hermesops.vendor.justavps.own_connection import begin_head
+from hermesops.vendor.justavps.sse import ServerSentEvent, events_of
+from hermesops.vendor.justavps.transport import NOT_ANSWERED, Call, lost
+from hermesops.vendor.justavps.wire import Machine
+from hermesops.wire import strict_json
+from hermesops.wire.foreign_text import one_line
+
+_READS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+_LARGEST = 1 << 20
+"""Bytes of an answer that is read at once; an agent's health is some two kilobytes."""
+
+_LARGEST_STREAM = 64 << 20
+"""Bytes of a stream: a turn of an agent's with all that its tools printed."""
+
+
+@dataclass(frozen=True)
+class Port:
+    """A port of a machine, and the token that opens it.
+
+    Attributes:
+        url: As the vendor's template gives it, without a slash at its end.
+        token: Sent as ``X-Proxy-Token``.
+    """
+
+    url: str
+    token: str = field(repr=False)
+
+    @classmethod
+    def of(cls, machine: Machine, port: int, token: str) -> Self:
+        """The port ``port`` of a machine.
+
+        Raises:
+            ReadNotJsonError: The vendor has not said how the machine's proxy addresses are built.
+        """
+        url = machine.url_of_port(port)
+        if url is None:
+            raise errors.ReadNotJsonError(
+                f"GET /machines/{machine.id}", "no urls.port_template in the answer", status=200
+            )
+        return cls(url, token)
+
+
+@dataclass(frozen=True)
+class ProxyAnswer:
+    """What a service behind the proxy, or the proxy itself, answered.
+
+    Attributes:
+        status: 401 and 403 may be the proxy's, about the token, or the service's own; 502, 503 and 504 the proxy's.
+        headers: By lower-case name.
+    """
+
+    status: int
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is a success."""
+        return httpx.codes.is_success(self.status)
+
+    def json(self) -> Any:  # noqa: ANN401 - JSON has no narrower type
+        """The body as JSON; ``None`` when it is something else."""
+        try:
+            return strict_json.parse(self.body)
+        except strict_json.MalformedJSONError:
+            return None
+
+
+class ProxyStream:
+    """An answer whose body is still coming."""
+
+    def __init__(self, response: httpx.Response, body: AnswerBody) -> None:
+        self.headers = response.headers
+        self._body = body
+        self.status = response.status_code
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """The body as it arrives."""
+        async for piece in self._body.pieces():
+            yield piece
+
+    async def events(self) -> AsyncIterator[ServerSentEvent]:
+        """Server-sent events as they arrive."""
+        async for event in events_of(self._body.lines()):
+            yield event
+
+    async def read(self) -> ProxyAnswer:
+        """The whole body at once, as of an error answer."""
+        return ProxyAnswer(self.status, dict(self.headers), await self._body.whole())
+
+
+class ProxyClient(Closing):
+    """Connections through the proxy, for any number of machines. Use as an async context manager.
+
+    Args:
+        base_url: Of the API. Names under ``localhost`` are reached at its address, because not every resolver knows
+            them (Debian's does not); the proxy tells machines apart by the name in ``Host``.
+        domain: Below which ports of machines are served; empty means below the API's own host. The vendor says where a
+            port is, and tokens and agents' keys are sent there: it must not be anywhere.
+        transport: For tests: what carries requests instead of the network.
+        alone: Each request on a connection of its own, see ``http_client``.
+    """
+
+    def __init__(
+        self, base_url: str, *, domain: str = "", transport: httpx.AsyncBaseTransport | None = None, alone: bool = False
+    ) -> None:
+        self._api = httpx.URL(base_url)
+        self._domain = (domain or self._api.host).strip(".").lower()
+        self._http = http_client(self._api, transport=transport, alone=alone)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()
+
+    async def request(
+        self,
+        port: Port,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        body: object = None,
+        timeout_s: float = 30,
+    ) -> ProxyAnswer:
+        """Ask what listens on a port, once, and read its whole answer.
+
+        ``path`` has its leading slash, and the query; ``body`` is sent as JSON. ``timeout_s`` is for the whole
+        exchange: what answers may send a byte now and then for ever.
+
+        Raises:
+            UnreachableError: Nothing was sent; also when the vendor names a port that is not served where it should be.
+            LostAnswerError: No answer; of a POST it may have had its effect.
+        """
+        asking = self.stream(
+            port, method, path, headers=headers, body=body, timeout_s=timeout_s, total_s=timeout_s, largest=_LARGEST
+        )
+        async with asking as stream:
+            return await stream.read()
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        port: Port,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        body: object = None,
+        timeout_s: float = 30,
+        total_s: float = 600,
+        largest: int = _LARGEST_STREAM,
+    ) -> AsyncIterator[ProxyStream]:
+        """As ``request``, with the body streamed; leaving the context hangs up.
+
+        Bytes as ``body`` are sent as they are. ``timeout_s`` is without a byte of the answer until it counts as lost,
+        ``total_s`` for the whole exchange; ``largest`` is the body's, in bytes.
+        """
+        url, host = self._address(port.url + path)
+        request = self._http.build_request(
+            method,
+            url,
+            headers={**(headers or {}), **host, "X-Proxy-Token": port.token},
+            **({"content": body} if isinstance(body, bytes) else {"json": body}),
+            timeout=httpx.Timeout(timeout_s, connect=CONNECT_S),
+        )
+        try:
+            deadline, head = Deadline(total_s), begin_head()
+            response = await deadline.bound(self._http.send(request, stream=True))
+            head.end()
+            try:
+                yield ProxyStream(response, AnswerBody(response, deadline=deadline, largest=largest))
+            finally:
+                await response.aclose()
+        except NOT_ANSWERED as cause:
+            shown = Call(method, f"{port.url}{path.partition('?')[0]}", changes=method.upper() not in _READS)
+            raise lost(shown, cause, "") from cause
+
+    def _address(self, text: str) -> tuple[httpx.URL, dict[str, str]]:
+        try:
+            url = httpx.URL(text)
+        except httpx.InvalidURL:
+            raise _elsewhere("which is no URL") from None
+        if url.scheme != self._api.scheme:
+            raise _elsewhere(f"with {one_line(url.scheme)} where the API has {self._api.scheme}")
+        if is_loopback(self._api.host) and url.host.endswith(".localhost"):
+            return url.copy_with(host=self._api.host, port=url.port or self._api.port), {"Host": url.netloc.decode()}
+        if url.userinfo or not (url.host == self._api.host or url.host.endswith(f".{self._domain}")):
+            raise _elsewhere(f"on {one_line(url.host)}, which is not below {self._domain}")
+        return url, {}
+
+
+def _elsewhere(why: str) -> errors.UnreachableError:
+    return errors.UnreachableError(
+        "urls.port_template of a machine",
+        f"it names a port {why}; no token is sent there",
+        hint="if that is where JustAVPS serves machines, set proxy_domain in settings.toml",
+    )

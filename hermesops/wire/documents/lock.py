@@ -1,0 +1,270 @@
+"""The lock of a release: what runs on an instance, down to the hash of every file.
+
+Pure. A lock has canonical bytes, which are hashed and signed.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from hermesops.wire.errors import BadRequestError
+from hermesops.wire.settings import quotable
+from hermesops.wire.strict_json import exactly, listed, mapping, matching, object_in, whole_number
+
+FORMAT = 1
+"""Raised when a field is added or changes its meaning; a node refuses a lock of a format that it does not know."""
+
+MAX_LOCK_BYTES = 1024 * 1024
+
+SIMULATED = "simulated"
+"""Origin of an agent that only simulated machines can run: its release brings no wheels."""
+
+Origin = Literal["index", "wheel", "simulated"]
+
+_ORIGINS = re.compile("index|wheel|simulated")
+_VERSION = re.compile(r"[0-9][0-9A-Za-z.+!_-]{0,63}")
+_PYTHON = re.compile(r"3\.[0-9]{1,2}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]{0,254}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_ID = re.compile(rf"{_VERSION.pattern}-[0-9a-f]{{12}}")
+
+
+@dataclass(frozen=True)
+class Blob:
+    """A file of a release.
+
+    Attributes:
+        name: Its name where it is used.
+        sha256: Of its content; its name where it is stored.
+        size: Bytes.
+    """
+
+    name: str
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Wheels:
+    """What is installed for one Python.
+
+    Attributes:
+        requirements: The set with one hash for each wheel, for ``uv pip install --require-hashes``.
+        wheels: All that the set names, by name.
+    """
+
+    requirements: Blob
+    wheels: tuple[Blob, ...]
+
+
+@dataclass(frozen=True)
+class Managed:
+    """What a release lays over a machine's base configuration (``hermes-node``'s ``gateway.json``).
+
+    Attributes:
+        config: Over the agent's managed ``config.yaml``.
+        environment: Over its managed ``.env``.
+    """
+
+    config: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Node:
+    """hermes-node as it comes with a release.
+
+    Attributes:
+        protocol: Smallest version of the node's language that can run the release.
+    """
+
+    protocol: int
+    program: Blob
+
+
+@dataclass(frozen=True)
+class Lock:
+    """A release.
+
+    Attributes:
+        config_schema: ``_config_version`` of the user's file as this agent writes it; 0 for unknown.
+        pythons: What is installed, by the Python of the machine (``3.11``); empty only for simulated agents.
+        uv: The static binary that installs the wheels.
+        skills: The agent's bundled skills: a tar.gz whose members are ``skills/…``.
+        site: Files that are put beside the installed packages, by name.
+        unit: ``hermes-gateway.service``, complete.
+    """
+
+    agent_version: str
+    origin: Origin
+    config_schema: int
+    pythons: Mapping[str, Wheels]
+    uv: Blob
+    skills: Blob
+    site: tuple[Blob, ...]
+    unit: Blob
+    managed: Managed
+    node: Node
+
+    @cached_property
+    def id(self) -> str:
+        """The release's id: its agent's version and the beginning of the hash of its lock."""
+        return f"{self.agent_version}-{self.digest[:12]}"
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the lock's bytes."""
+        return hashlib.sha256(self.to_json()).hexdigest()
+
+    def blobs(self, python: str) -> tuple[Blob, ...]:
+        """Every file that a machine with this Python needs, each content once, by name.
+
+        Raises:
+            BadRequestError: The release was not made for it.
+        """
+        return _once((*self._common, *_of(self.wheels(python))))
+
+    def all_blobs(self) -> tuple[Blob, ...]:
+        """Every file of the release, each content once, by name."""
+        return _once((*self._common, *(blob for wheels in self.pythons.values() for blob in _of(wheels))))
+
+    def wheels(self, python: str) -> Wheels | None:
+        """What a machine with this Python installs; ``None`` where the agent is simulated.
+
+        Raises:
+            BadRequestError: The release was not made for it.
+        """
+        if self.origin == SIMULATED:
+            return None
+        found = self.pythons.get(python)
+        if found is None:
+            made = ", ".join(sorted(self.pythons))
+            raise BadRequestError(f"pythons: release {self.id} is for Python {made}, not for {python}")
+        return found
+
+    @property
+    def _common(self) -> tuple[Blob, ...]:
+        return (self.uv, self.skills, *self.site, self.unit, self.node.program)
+
+    def to_json(self) -> bytes:
+        """Its canonical bytes."""
+        fields = asdict(self)
+        agent = {"version": fields.pop("agent_version"), "origin": fields.pop("origin")}
+        return canonical({"format": FORMAT, "agent": agent, **fields})
+
+    @classmethod
+    def from_json(cls, data: bytes) -> "Lock":
+        """Parse and check a lock.
+
+        Raises:
+            BadRequestError: It is malformed, or not canonical; the message names the field.
+        """
+        fields = object_in(data, "lock", largest=MAX_LOCK_BYTES)
+        version = fields.pop("format", None)
+        if version != FORMAT:
+            raise BadRequestError(f"lock: format {version!r} is not understood, only {FORMAT}")
+        names = {"agent", "config_schema", "pythons", "uv", "skills", "site", "unit", "managed", "node"}
+        exactly(fields, "lock", required=names)
+        agent = mapping(fields["agent"], "agent")
+        exactly(agent, "agent", required={"version", "origin"})
+        origin: Any = matching(agent["origin"], _ORIGINS, "agent.origin")
+        lock = cls(
+            agent_version=matching(agent["version"], _VERSION, "agent.version"),
+            origin=origin,
+            config_schema=whole_number(fields["config_schema"], "config_schema"),
+            pythons=_pythons(fields["pythons"], origin),
+            uv=_blob(fields["uv"], "uv"),
+            skills=_blob(fields["skills"], "skills"),
+            site=_blobs(fields["site"], "site"),
+            unit=_blob(fields["unit"], "unit"),
+            managed=managed_from(fields["managed"]),
+            node=_node(fields["node"]),
+        )
+        if lock.to_json() != data:
+            raise BadRequestError("lock: not spelled as a lock is (sorted keys, no blanks, a newline at the end)")
+        return lock
+
+
+def canonical(value: object) -> bytes:
+    """The canonical bytes of what is signed: sorted keys, no blanks, UTF-8, a newline at the end."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+
+
+def release_id(text: str) -> str:
+    """A text that can be the id of a release.
+
+    Raises:
+        BadRequestError: It cannot.
+    """
+    return matching(text, _ID, "release")
+
+
+def managed_from(raw: object) -> Managed:
+    """Check what a release lays over base configurations.
+
+    Raises:
+        BadRequestError: It is malformed; the message names the field.
+    """
+    fields = mapping(raw, "managed")
+    exactly(fields, "managed", required={"config", "environment"})
+    environment = mapping(fields["environment"], "managed.environment")
+    for name, value in environment.items():
+        matching(name, _VARIABLE, "managed.environment: a name")
+        if not isinstance(value, str) or not value.isprintable():
+            raise BadRequestError(f"managed.environment.{name}: not one line of text")
+        quotable(f"managed.environment.{name}", value)
+    return Managed(mapping(fields["config"], "managed.config"), environment)
+
+
+def _once(blobs: tuple[Blob, ...]) -> tuple[Blob, ...]:
+    return tuple({blob.sha256: blob for blob in sorted(blobs, key=lambda one: (one.name, one.sha256))}.values())
+
+
+def _of(wheels: Wheels | None) -> tuple[Blob, ...]:
+    return (wheels.requirements, *wheels.wheels) if wheels else ()
+
+
+def _pythons(raw: object, origin: str) -> dict[str, Wheels]:
+    pythons = mapping(raw, "pythons")
+    if (origin == SIMULATED) != (not pythons):
+        raise BadRequestError("pythons: empty for simulated agents, and for them alone")
+    return {matching(python, _PYTHON, "pythons: a name"): _wheels(one, python) for python, one in pythons.items()}
+
+
+def _wheels(raw: object, python: str) -> Wheels:
+    where = f"pythons.{python}"
+    fields = mapping(raw, where)
+    exactly(fields, where, required={"requirements", "wheels"})
+    wheels = _blobs(fields["wheels"], f"{where}.wheels")
+    if not wheels:
+        raise BadRequestError(f"{where}.wheels: none")
+    return Wheels(_blob(fields["requirements"], f"{where}.requirements"), wheels)
+
+
+def _node(raw: object) -> Node:
+    fields = mapping(raw, "node")
+    exactly(fields, "node", required={"protocol", "program"})
+    return Node(whole_number(fields["protocol"], "node.protocol"), _blob(fields["program"], "node.program"))
+
+
+def _blobs(raw: object, where: str) -> tuple[Blob, ...]:
+    blobs = tuple(_blob(one, f"{where}[{number}]") for number, one in enumerate(listed(raw, where)))
+    names = [blob.name for blob in blobs]
+    if names != sorted(set(names)):
+        raise BadRequestError(f"{where}: not sorted by name, or a name twice")
+    return blobs
+
+
+def _blob(raw: object, where: str) -> Blob:
+    fields = mapping(raw, where)
+    exactly(fields, where, required={"name", "sha256", "size"})
+    return Blob(
+        name=matching(fields["name"], _NAME, f"{where}.name"),
+        sha256=matching(fields["sha256"], _SHA256, f"{where}.sha256"),
+        size=whole_number(fields["size"], f"{where}.size"),
+    )

@@ -1,0 +1,26 @@
+import pytest
+
+from hermesops.access.secrets.catalog import CATALOG, SecretSpec, needed
+from hermesops.errors import Hint, UsageError
+from hermesops.settings import FIELDS
+from tests.support.suite.cases import each_case
+
+
+@each_case("one", CATALOG, ids=lambda one: one.name)
+def test_each_secret_has_a_setting_and_a_name_that_a_variable_can_spell(one: SecretSpec) -> None:
+    assert one.setting in FIELDS
+    assert one.name.replace(".", "").isalpha()
+    assert one.name.islower()
+
+
+@each_case("one", CATALOG, ids=lambda one: one.name)
+def test_each_secret_is_rotated_by_us_or_says_how(one: SecretSpec) -> None:
+    assert bool(one.rotation) == (one.name != "registry.key")
+    for step in one.rotation:
+        assert str(Hint(step))
+
+
+def test_what_is_not_needed_is_named_with_what_is() -> None:
+    assert needed("api.key").setting == "api_key_file"
+    with pytest.raises(UsageError, match=r"nearest: api\.key"):
+        needed("apikey")

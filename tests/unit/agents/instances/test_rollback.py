@@ -1,0 +1,123 @@
+"""One agent goes back to what its machine says was before, and saying it twice does not send it forth again."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from hermesops.agents.instances.ports import Bundle
+from hermesops.agents.instances.rollback import roll_back_release
+from hermesops.errors import RefusedError, UnavailableError, UsageError
+from hermesops.model.ids import MachineId
+from hermesops.model.release import ReleaseId
+from hermesops.model.slot import RollbackResult, SlotsState, Switch, Switched
+from tests.support.suite.cases import each_case
+
+if TYPE_CHECKING:
+    from hermesops.agents.instances.remote.releases import ReleaseClient
+
+OLD, NEW, OTHER = (ReleaseId(f"0.{number}.0-{number:012}") for number in (18, 19, 20))
+MACHINE = MachineId("m-1")
+CONFIRMED = Switched(NEW, OLD, "confirmed", "", "now")
+WENT_BACK = Switched(NEW, OLD, "rolled_back", "asked for", "now")
+
+
+class OneMachine:
+    """A machine's releases, as far as going back asks for them."""
+
+    def __init__(self, seen: SlotsState | None) -> None:
+        self.seen = seen
+        self.asked: list[tuple[str, bool]] = []
+        self.installed: list[tuple[str, str]] = []
+
+    async def observe(self, machine_id: MachineId) -> SlotsState | None:
+        assert machine_id == MACHINE
+        return self.seen
+
+    async def roll_back(
+        self, machine_id: MachineId, *, to: ReleaseId, loses: bool, even_revoked: bool
+    ) -> RollbackResult:
+        assert not even_revoked
+        assert machine_id == MACHINE
+        assert self.seen is not None
+        self.asked.append((to, loses))
+        return RollbackResult(to, self.seen.current, gap_s=1.0, migrated=0, listed=0, kept="")
+
+    async def install(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> None:
+        assert machine_id == MACHINE
+        assert self.asked == []
+        self.installed.append((bundle.id, python))
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A release in a store."""
+
+    id: ReleaseId
+
+    def handout(self, python: str) -> bytes:
+        raise NotImplementedError
+
+    def blob(self, sha256: str) -> bytes:
+        raise NotImplementedError
+
+
+async def back(
+    seen: SlotsState | None, to: str = "", *, loses: bool = False
+) -> tuple[RollbackResult, list[tuple[str, bool]]]:
+    machine = OneMachine(seen)
+    done = await roll_back_release(cast("ReleaseClient", machine), MACHINE, Stored, to=to, loses=loses, title="ada")
+    assert machine.installed == [(asked, seen.python) for asked, _ in machine.asked if seen and asked not in seen.slots]
+    return done, machine.asked
+
+
+@each_case(
+    ("seen", "before"),
+    [
+        (SlotsState(NEW, (OLD, NEW), last=CONFIRMED), OLD),
+        (SlotsState(NEW, (OLD, NEW, OTHER), last=CONFIRMED), OLD),
+        (SlotsState(NEW, (OLD, NEW)), OLD),
+        (SlotsState(NEW, (NEW,), last=CONFIRMED, python="3.12"), OLD),
+        (SlotsState(NEW, (NEW, OTHER), last=CONFIRMED), OLD),
+        (SlotsState(NEW, (OLD, NEW), switch=Switch(NEW, OLD, "unconfirmed")), OLD),
+        (SlotsState(OLD, (OLD, NEW), switch=Switch(NEW, OLD, "trial")), OLD),
+    ],
+)
+async def test_it_goes_to_the_release_before(seen: SlotsState, before: ReleaseId) -> None:
+    done, asked = await back(seen)
+    assert (done.release, asked) == (before, [(before, False)])
+
+
+async def test_what_is_back_already_stays() -> None:
+    done, asked = await back(SlotsState(OLD, (OLD, NEW), last=WENT_BACK))
+    assert (done.release, done.before, asked) == (OLD, OLD, [])
+
+
+async def test_a_release_that_is_named_is_gone_to_from_anywhere() -> None:
+    done, asked = await back(SlotsState(OLD, (OLD, NEW), last=WENT_BACK), "0.19", loses=True)
+    assert (done.release, asked) == (NEW, [(NEW, True)])
+    done, asked = await back(SlotsState(NEW, (NEW,), last=CONFIRMED), "0.18")
+    assert (done.release, asked) == (OLD, [(OLD, False)])
+
+
+@pytest.mark.parametrize(
+    ("seen", "to", "says"),
+    [
+        (SlotsState(NEW, (OLD, NEW, OTHER)), "", "does not say which"),
+        (SlotsState(NEW, (NEW,)), "", "does not say which"),
+    ],
+)
+async def test_nothing_is_guessed(seen: SlotsState, to: str, says: str) -> None:
+    with pytest.raises(RefusedError, match=says):
+        await back(seen, to)
+
+
+@pytest.mark.parametrize(("to", "says"), [("0.17", f"no release '0.17' .*has {OLD}, {NEW}"), ("0.1", "2 releases")])
+async def test_a_release_that_is_not_there_is_a_slip_of_who_typed_it(to: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        await back(SlotsState(NEW, (OLD, NEW)), to)
+
+
+async def test_a_machine_that_is_silent_is_said_to_be() -> None:
+    with pytest.raises(UnavailableError, match="tells nothing"):
+        await back(None)

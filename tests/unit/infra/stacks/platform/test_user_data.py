@@ -1,0 +1,266 @@
+"""The script with which a machine becomes a platform host: its shape, its variables, and a run of it with stand-ins."""
+
+import base64
+import json
+import os
+import re
+import subprocess
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hermesops.base import assets
+from hermesops.infra.stacks.platform.aws.user_data import ACT_AS_HOST, FOLDER, SIGNATURE_NAMESPACE, UserData, user_data
+from hermesops.infra.stacks.platform.spec import Place
+from hermesops.settings import Settings
+from tests.support.platform.environments import ENVIRONMENTS, run_of
+
+PLACE = Place("staging", "111122223333", "eu-central-1", "state")
+LARGEST = 16 * 1024
+"""Bytes of user data that EC2 takes. Source: EC2 user guide, "Run commands when you launch an EC2 instance"."""
+
+OF_BUNDLE = {
+    "hermes_platform_control_bundle",
+    "hermes_platform_control_version",
+    "hermes_platform_llm_router_program",
+    "hermes_platform_llm_router_wheels",
+    "hermes_platform_monitoring_ingest",
+    "hermes_platform_monitoring_loki",
+}
+"""Role variables that the bundle's own variables.json has."""
+
+SECRET = {
+    "hermes_platform_llm_router_provider_keys",
+    "hermes_platform_llm_router_token_keys",
+    "hermes_platform_monitoring_client_certificate",
+    "hermes_platform_monitoring_client_key",
+    "hermes_platform_tls_authorities",
+    "hermes_platform_tls_certificate",
+    "hermes_platform_tls_key",
+}
+"""Role variables that people put into the secret of the host; pulumi/platform/README.md lists them."""
+
+
+def _script(environment: str) -> str:
+    text: str = run_of(environment).one("ec2.LaunchTemplate").inputs["userData"]
+    return base64.b64decode(text).decode()
+
+
+def _variables(environment: str) -> dict[str, Any]:
+    text = _script(environment).split("cat >variables.json <<'END'\n")[1].split("\nEND\n")[0]
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_the_script_is_short_and_shellcheck_has_nothing_to_say(environment: str, tmp_path: Path) -> None:
+    script = _script(environment)
+    (tmp_path / "user-data.sh").write_text(script)
+
+    checked = subprocess.run(
+        ["shellcheck", "-x", tmp_path / "user-data.sh"], capture_output=True, text=True, check=False
+    )
+
+    assert checked.stdout == ""
+    assert len(script.encode()) < LARGEST
+    assert re.findall("@[A-Z]+@", script) == []  # every placeholder has a word
+
+
+def _options(role: str) -> Mapping[str, Mapping[str, Any]]:
+    file = assets.folder("roles") / role / "meta" / "argument_specs.yml"
+    found: Mapping[str, Mapping[str, Any]] = yaml.safe_load(file.read_text())["argument_specs"]["main"]["options"]
+    return found
+
+
+def _roles() -> list[str]:
+    playbook = yaml.safe_load((assets.folder("ansible") / "playbooks" / "platform.yml").read_text())
+    return [task["ansible.builtin.include_role"]["name"] for task in playbook[0]["tasks"]]
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_roles_get_every_variable_they_need_and_none_they_do_not_know(environment: str) -> None:
+    given = _variables(environment)
+    switches = {f"{role}_enabled" for role in _roles()}
+    known = {name for role in _roles() for name in _options(role)} | switches
+    used = [role for role in _roles() if given.get(f"{role}_enabled", role in _ALWAYS)]
+    required = {name for role in used for name, option in _options(role).items() if option.get("required")}
+
+    assert set(given) <= known
+    assert required <= set(given) | OF_BUNDLE | SECRET
+    assert "hermes_platform_aws" in used
+    assert given["hermes_base_metadata_users"] == list(ACT_AS_HOST)
+
+
+_ALWAYS = {"hermes_base", "hermes_platform_tls", "hermes_platform_monitoring"}
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_settings_of_the_host_are_settings_of_hermesops(environment: str) -> None:
+    given = _variables(environment)
+
+    settings = Settings.model_validate(given["hermes_platform_control_settings"])
+
+    assert settings.secrets.home == f"aws:hermesops/{environment}/own"
+    assert settings.backup.user_boundary == run_of(environment).exports["backup_user_boundary"]
+    assert given["hermes_platform_control_registry_url"].startswith("postgresql+psycopg://hermesops@postgresql.rds.")
+
+
+def test_the_readme_lists_what_people_put_into_the_hosts_secret() -> None:
+    readme = (assets.folder("pulumi") / "platform" / "README.md").read_text()
+
+    assert [name for name in sorted(SECRET) if f"`{name}`" not in readme] == []
+
+
+class Machine:
+    """A folder in the place of a new machine's disk, with stand-ins for programs of the system and of AWS."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.bucket, self.bin = folder, folder / "bucket", folder / "bin"
+        for one in (self.bucket, self.bin, folder / "root", folder / "run", folder / "units"):
+            one.mkdir()
+        self.key = folder / "key"
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.key], check=True)
+        self.said = folder / "said"
+        note = f'echo "$(basename "$0") $*" >>{self.said}\n'
+        copy = f'if [ "$1 $2" = "s3 cp" ]; then cp "{self.bucket}/$(basename "$4")" "$5"; fi\n'
+        for name, more in {
+            "apt-get": "",
+            "aws": copy,
+            "curl": "echo i-0123456789\n",
+            "systemctl": f'if [ "$1" = start ]; then exec "{folder}/root/apply"; fi\n',
+            "journalctl": "",
+        }.items():
+            self._program(self.bin / name, note + more)
+
+    def _program(self, path: Path, text: str) -> None:
+        path.write_text("#!/bin/bash\n" + text)
+        path.chmod(0o755)
+
+    def bundle(self, *, version: str = "1.0", named: str = "1.0", namespace: str = SIGNATURE_NAMESPACE) -> None:
+        """Put a bundle into the bucket, whose uv and Python only say that they were called."""
+        control, made = self.folder / "control", self.folder / "made"
+        control.mkdir(exist_ok=True)
+        made.mkdir(exist_ok=True)
+        fake = (
+            'mkdir -p venv/bin; printf "#!/bin/bash\\necho /ansible\\n" >venv/bin/python; chmod 755 venv/bin/python\n'
+        )
+        play = f'printf "#!/bin/bash\\necho ansible-playbook \\$* >>{self.said}\\n" >venv/bin/ansible-playbook\n'
+        install = (
+            f'echo "uv $*" >>{self.said}\nif [[ "$*" == *venv\\ --python* ]]; then {fake.strip()}; {play.strip()}; fi\n'
+        )
+        self._program(control / "uv", install + "chmod 755 venv/bin/ansible-playbook 2>/dev/null || true\n")
+        with tarfile.open(made / "control.tar", "w") as archive:
+            archive.add(control / "uv", "uv")
+        with tarfile.open(self.bucket / f"hermesops-{named}.tar", "w") as archive:
+            archive.add(made / "control.tar", "control.tar")
+        sums = subprocess.run(
+            ["sha256sum", f"hermesops-{named}.tar"], cwd=self.bucket, capture_output=True, text=True, check=True
+        ).stdout.replace(f"hermesops-{named}", f"hermesops-{version}")
+        (self.bucket / "SHA256SUMS").write_text(sums)
+        self.sign(namespace)
+
+    def sign(self, namespace: str = SIGNATURE_NAMESPACE) -> None:
+        (self.bucket / "SHA256SUMS.sig").unlink(missing_ok=True)
+        file = self.bucket / "SHA256SUMS"
+        subprocess.run(["ssh-keygen", "-q", "-Y", "sign", "-f", self.key, "-n", namespace, file], check=True)
+
+    def start(self) -> tuple[int, str]:
+        """Run the script; its exit code, and what programs were asked."""
+        public = " ".join(self.key.with_suffix(".pub").read_text().split()[:2])
+        script = user_data(
+            UserData(PLACE, "1.0", (public,), "releases", "secret", "eipalloc-1", "group", "hook", {"a": "b"})
+        )
+        for there, here in ((FOLDER, "root"), ("/run/", "run/"), ("/etc/systemd/system", "units")):
+            script = script.replace(there, f"{self.folder}/{here}")
+        done = subprocess.run(
+            ["bash", "-c", script],
+            env={"PATH": f"{self.bin}:{os.defpath}", "HOME": str(self.folder)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, self.said.read_text() + done.stderr
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_a_machine_applies_the_roles_then_takes_the_address_then_says_that_it_is_ready(machine: Machine) -> None:
+    machine.bundle()
+
+    code, said = machine.start()
+
+    assert code == 0, said
+    order = [
+        said.index(word) for word in ("ansible-playbook -i", "associate-address", "--lifecycle-action-result CONTINUE")
+    ]
+    assert order == sorted(order)
+    assert "-e @bundle/variables.json -e @variables.json -e @" in said
+    assert not list((machine.folder / "run").iterdir())  # the secret's text is gone
+
+
+def _refused(machine: Machine) -> None:
+    code, said = machine.start()
+
+    assert code != 0
+    assert "uv" not in said.split()
+    assert "associate-address" not in said
+    assert "--lifecycle-action-result ABANDON" in said
+
+
+def test_a_bundle_that_was_changed_after_it_was_signed_is_not_unpacked(machine: Machine) -> None:
+    machine.bundle()
+    with (machine.bucket / "hermesops-1.0.tar").open("ab") as file:
+        file.write(b"x")
+
+    _refused(machine)
+
+
+def test_sums_that_nobody_signed_are_refused(machine: Machine) -> None:
+    machine.bundle()
+    (machine.bucket / "SHA256SUMS").write_text((machine.bucket / "SHA256SUMS").read_text() + "\n")
+
+    _refused(machine)
+
+
+def test_a_signature_for_another_purpose_is_refused(machine: Machine) -> None:
+    machine.bundle(namespace="hermesops-release")
+
+    _refused(machine)
+
+
+def test_an_older_bundle_under_a_newer_ones_name_is_refused(machine: Machine) -> None:
+    """Its sums name the version that was signed."""
+    machine.bundle(version="0.9")
+
+    _refused(machine)
+
+
+def test_a_signature_by_somebody_else_is_refused(machine: Machine) -> None:
+    machine.bundle()
+    other = machine.folder / "other"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", other], check=True)
+    (machine.bucket / "SHA256SUMS.sig").unlink()
+    subprocess.run(
+        ["ssh-keygen", "-q", "-Y", "sign", "-f", other, "-n", SIGNATURE_NAMESPACE, machine.bucket / "SHA256SUMS"],
+        check=True,
+    )
+
+    _refused(machine)
+
+
+def test_a_host_whose_roles_fail_gives_itself_up(machine: Machine) -> None:
+    machine.bundle()
+    (machine.bin / "systemctl").write_text("#!/bin/bash\n[ $1 != start ]\n")
+
+    code, said = machine.start()
+
+    assert code != 0
+    assert "associate-address" not in said
+    assert "--lifecycle-action-result ABANDON" in said

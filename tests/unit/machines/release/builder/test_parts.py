@@ -1,0 +1,42 @@
+"""What a wheel of the agent says of itself."""
+
+import io
+import zipfile
+
+import pytest
+
+from hermesops.errors import RefusedError
+from hermesops.machines.release.builder.parts import Agent, read_agent
+from tests.support.releases.package_index import agent_wheel
+
+
+def test_a_wheel_says_what_it_is() -> None:
+    assert read_agent("w", agent_wheel("0.19.0")) == Agent("0.19.0", 33, notifies=True)
+    assert read_agent("w", agent_wheel("0.18.2", schema=20, notifies=False)) == Agent("0.18.2", 20, notifies=False)
+
+
+@pytest.mark.parametrize("kept", [0, 10, 100, -30])
+def test_a_truncated_wheel_is_refused(kept: int) -> None:
+    with pytest.raises(RefusedError, match="no whole wheel"):
+        read_agent("w", agent_wheel("0.19.0")[:kept])
+
+
+def test_a_wheel_with_a_changed_byte_is_refused() -> None:
+    wheel = bytearray(agent_wheel("0.19.0"))
+    wheel[wheel.index(b"DEFAULT_CONFIG")] ^= 1
+    with pytest.raises(RefusedError, match="damaged"):
+        read_agent("w", bytes(wheel))
+
+
+def test_another_packages_wheel_is_refused() -> None:
+    with pytest.raises(RefusedError, match="a wheel of aiohttp, not of hermes-agent"):
+        read_agent("w", agent_wheel("3.14.1", name="aiohttp"))
+
+
+def test_a_wheel_that_hides_its_schema_is_refused() -> None:
+    content = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(agent_wheel("0.19.0"))) as old, zipfile.ZipFile(content, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name).replace(b"_config_version", b"_schema_version"))
+    with pytest.raises(RefusedError, match="which configuration it writes"):
+        read_agent("w", content.getvalue())

@@ -1,0 +1,90 @@
+"""Which alert leads to which runbook, which fault each is run against, and by which test: none is missing."""
+
+import ast
+import re
+from pathlib import Path
+
+from hermesops.base import assets
+from hermesops.observability.runbook.document import Kind, Runbook, load, names
+from hermesops.observability.runbook.faults import FAULTS, OnMachine, fault
+from tests.support.faults.platform_table import PLATFORM_CHAINS
+from tests.support.faults.table import CHAINS, NOT_HAD
+from tests.support.runbooks.executions import ELSEWHERE, EXECUTIONS
+from tests.support.suite.cases import each_case
+
+FOLDER = assets.folder("runbooks")
+TOP = Path(__file__).parents[4]
+RUNBOOKS = {name: load(FOLDER, name) for name in names(FOLDER)}
+RULES = sorted((TOP / "roles/hermes_platform_monitoring/files/rules").glob("*.y*ml"))
+
+
+def alerts_of_rules() -> dict[str, str]:
+    """The runbook of each alert, as its rule names it."""
+    found = {}
+    for file in RULES:
+        rules = re.split(r"^\s*- alert:\s*", file.read_text(), flags=re.MULTILINE)[1:]
+        for rule in rules:
+            name = rule.partition("\n")[0].strip()
+            url = re.search(r"runbook_url:.*?([a-z0-9-]+)\.md", rule)
+            assert url, f"{file.name}: {name} names no runbook"
+            found[name] = url[1]
+    return found
+
+
+def test_every_alert_leads_to_one_runbook() -> None:
+    by_alert = [(alert, name) for name, one in RUNBOOKS.items() for alert in one.alerts]
+    assert len(dict(by_alert)) == len(by_alert), "an alert leads to two runbooks"
+    if RULES:
+        assert dict(by_alert) == alerts_of_rules()
+
+
+@each_case("runbook", RUNBOOKS.values(), ids=RUNBOOKS)
+def test_every_runbook_is_run_against_a_fault(runbook: Runbook) -> None:
+    faults = [one for one in FAULTS if one.runbook == runbook.name]
+    assert faults
+    assert {alert for one in faults for alert in one.alerts} == set(runbook.alerts)
+    assert any(step.kind is Kind.READ for step in runbook.steps)
+
+
+def test_every_fault_is_brought_about_by_a_test() -> None:
+    assert {one.name for one in FAULTS if not one.is_drilled} == {*EXECUTIONS, *ELSEWHERE}
+    for where in ELSEWHERE.values():
+        file, _, function = where.partition("::")
+        tree = ast.parse((TOP / file).read_text())
+        assert function in {one.name for one in tree.body if isinstance(one, ast.AsyncFunctionDef)}
+
+
+def test_every_alert_fires_on_real_machines_or_it_is_told_why_not() -> None:
+    tried = {one.alert for one in (*CHAINS, *PLATFORM_CHAINS) if one.alert}
+    left = {one.alert for one in NOT_HAD if one.alert}
+    assert tried | left == set(alerts_of_rules())
+    assert not tried & left
+
+
+def test_every_fault_of_one_machine_is_brought_about_on_a_real_one_or_it_is_told_why_not() -> None:
+    chains = (*CHAINS, *PLATFORM_CHAINS)
+    tried = {one.fault for one in chains}
+    assert len(tried) == len(chains)
+    left = {one.fault for one in NOT_HAD}
+    assert {one.name for one in FAULTS if one.is_drilled} <= tried | left
+    assert not tried & left
+    for one in chains:
+        assert one.entry or (one.meaning and one.inject), one.fault
+        assert one.runbook in {"", "none", *RUNBOOKS}
+
+
+def test_faults_are_named_once_and_have_a_runbook() -> None:
+    assert len({one.name for one in FAULTS}) == len(FAULTS)
+    assert {one.runbook for one in FAULTS} <= set(RUNBOOKS)
+    for one in FAULTS:
+        assert len(f"drill-{one.name}") <= 31, "it is a user's alias"
+        assert (one.sign is None) == (not one.inject)
+
+
+def test_a_fault_is_found_by_its_alert_and_by_its_runbook() -> None:
+    assert fault("HeartbeatMissed").name == fault("heartbeat-missed").name == "machine-stopped"
+
+
+def test_scripts_of_faults_are_about_the_machine_alone() -> None:
+    scripts = [action.script for one in FAULTS for action in one.inject if isinstance(action, OnMachine)]
+    assert not [script for script in scripts if re.search(r"\b(date -s|timedatectl|sysctl|nft|ip) ", script)]

@@ -1,0 +1,23 @@
+"""What a sender has left: it comes back by the second, and a clock that jumps gives nobody anything."""
+
+from hermesops.programs.ingest.allowance import Allowance
+
+
+def test_what_was_used_comes_back_by_the_second_and_no_more_than_there_was() -> None:
+    one = Allowance(per_s=2, most=10, at_s=100)
+    one.use(9)
+    assert not one.is_overdrawn(100)
+    one.use(11)  # what was let in is let through, and waited for afterwards
+    assert one.is_overdrawn(104.9)
+    assert not one.is_overdrawn(105.1)
+    assert not one.is_overdrawn(10_000)
+    one.use(10)
+    assert one.is_overdrawn(10_000), "what was not used for long is no more than `most`"
+
+
+def test_a_clock_that_is_put_back_gives_nothing_back_and_holds_nobody_up() -> None:
+    one = Allowance(per_s=1, most=10, at_s=1_000)
+    one.use(20)
+    assert one.is_overdrawn(1_000)
+    assert one.is_overdrawn(500)
+    assert not one.is_overdrawn(511), "from then on it comes back as before"

@@ -1,0 +1,128 @@
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+
+from hermesops.programs.node.instance.agent.installation import Base, Route
+from hermesops.programs.node.instance.render import TOKEN_VARIABLE, managed_config, managed_environment, user_config
+from hermesops.wire.errors import BadRequestError
+from hermesops.wire.protocol import Identity, Payload, Secrets
+from hermesops.wire.settings import Settings, merged
+from tests.support.suite.cases import each_case
+
+_NONE = Settings()
+_BASE = Base(
+    unit="hermes-gateway.service",
+    user="hermes",
+    home="/var/lib/hermes",
+    port=8642,
+    routes=(Route("claude-haiku", 200_000), Route("gpt-4o", 128_000)),
+    adapters=("discord-platform", "telegram-platform"),
+    config={"agent": {"restart_drain_timeout": 45}, "approvals": {"mode": "manual"}},
+    environment={"VIRTUAL_ENV": "/opt/hermes/current/venv", "PYTHONHOME": ""},
+    user_config={"_config_version": 33},
+)
+
+
+def payload(settings: Settings) -> Payload:
+    return Payload(
+        Identity("i", "u", "light", "c1", 1),
+        Secrets("k" * 64, "hm1.i.1." + "a" * 40),
+        "http://10.0.0.1/v1",
+        settings,
+    )
+
+
+def config(settings: Settings = _NONE) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(managed_config(_BASE, payload(settings)))
+    return parsed
+
+
+def environment(settings: Settings = _NONE) -> dict[str, str]:
+    lines = managed_environment(_BASE, payload(settings)).decode().splitlines()
+    return {name: value[1:-1] for name, _, value in (line.partition("=") for line in lines)}
+
+
+def test_the_provider_and_the_model_are_always_named() -> None:
+    model = config()["model"]
+    assert model == {"default": "claude-haiku", "provider": "custom:helium"}
+
+
+def test_a_router_with_tls_is_trusted_by_the_machines_authorities() -> None:
+    [plain] = config(_NONE)["providers"].values()
+    assert "ssl_ca_cert" not in plain
+    secured = dataclasses.replace(payload(_NONE), model_base_url="https://10.0.0.1:18090/v1")
+    [provider] = json.loads(managed_config(_BASE, secured))["providers"].values()
+    assert provider["ssl_ca_cert"] == "/etc/hermes-router-authorities.crt"
+
+
+def test_the_user_may_choose_any_route() -> None:
+    assert config(Settings(model="gpt-4o"))["model"]["default"] == "gpt-4o"
+    with pytest.raises(BadRequestError, match="claude-haiku, gpt-4o"):
+        config(Settings(model="gpt-5"))
+
+
+def test_every_route_carries_its_own_context_length() -> None:
+    models = config()["providers"]["helium"]["models"]
+    assert {name: entry["context_length"] for name, entry in models.items()} == {
+        "claude-haiku": 200_000,
+        "gpt-4o": 128_000,
+    }
+
+
+def test_no_key_is_in_the_configuration() -> None:
+    text = managed_config(_BASE, payload(_NONE)).decode()
+    assert "k" * 64 not in text
+    assert "hm1." not in text
+    assert config()["providers"]["helium"]["key_env"] == TOKEN_VARIABLE
+
+
+def test_an_adapter_is_off_unless_its_messenger_is_configured() -> None:
+    assert config()["plugins"]["disabled"] == ["discord-platform", "telegram-platform"]
+    assert config(Settings(messengers={"TELEGRAM_BOT_TOKEN": "1:x"}))["plugins"]["disabled"] == ["discord-platform"]
+
+
+def test_tools_and_servers_of_the_user_join_the_base() -> None:
+    made = config(Settings(disabled_tools=("web", "browser"), mcp_servers={"notes": {"url": "http://x"}}))
+    assert made["agent"] == {"restart_drain_timeout": 45, "disabled_toolsets": ["browser", "web"]}
+    assert made["mcp_servers"] == {"notes": {"url": "http://x"}}
+
+
+@pytest.mark.parametrize("name", ["API_SERVER_KEY", "VIRTUAL_ENV", "PATH", "TELEGRAMX"])
+def test_a_variable_of_no_messenger_is_refused(name: str) -> None:
+    with pytest.raises(BadRequestError, match=name):
+        config(Settings(messengers={name: "x"}))
+
+
+def test_the_environment_holds_the_keys_and_what_is_pinned() -> None:
+    held = environment(Settings(messengers={"TELEGRAM_ALLOWED_USERS": "1"}))
+    assert held["API_SERVER_KEY"] == "k" * 64
+    assert held["API_SERVER_HOST"] == "127.0.0.1"
+    assert held["TELEGRAM_ALLOWED_USERS"] == "1"
+    assert held["VIRTUAL_ENV"] == "/opt/hermes/current/venv"
+    assert held["PYTHONHOME"] == ""
+
+
+@each_case("value", ["a'b", "a\\b", "${HOME}", " a", '"a"'])
+def test_a_value_that_two_readers_would_read_differently_is_refused(value: str) -> None:
+    with pytest.raises(BadRequestError, match="SLACK_BOT_TOKEN"):
+        environment(Settings(messengers={"SLACK_BOT_TOKEN": value}))
+
+
+def test_the_token_has_a_name_that_the_agent_keeps_from_its_terminal() -> None:
+    assert TOKEN_VARIABLE.startswith("AUXILIARY_")
+    assert TOKEN_VARIABLE.endswith("_API_KEY")
+
+
+def test_what_lies_above_wins_key_by_key() -> None:
+    assert merged({"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"c": 3}, "d": [2]}) == {"a": {"b": 1, "c": 3}, "d": [2]}
+
+
+def test_the_users_first_file_says_which_schema_it_has() -> None:
+    assert user_config(_BASE) == b"_config_version: 33\n"
+
+
+def test_tools_are_searched_only_where_servers_bring_many() -> None:
+    assert config()["tools"]["tool_search"]["enabled"] == "off"
+    assert "tools" not in config(Settings(mcp_servers={"notes": {"url": "http://x"}}))

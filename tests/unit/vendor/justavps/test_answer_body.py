@@ -1,0 +1,23 @@
+"""The body of an answer: what comes without a pause ends at its deadline, too."""
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from hermesops.vendor.justavps.answer_body import AnswerBody, Deadline, UnreadableAnswerError
+
+
+class _Crumbs(httpx.AsyncByteStream):
+    """Single bytes without end, each there before it is asked for."""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while True:
+            yield b"x"
+
+
+async def test_what_is_there_already_and_never_ends_is_late_in_time() -> None:
+    body = AnswerBody(httpx.Response(200, stream=_Crumbs()), deadline=Deadline(0.2), largest=1 << 17)
+    with pytest.raises(UnreadableAnswerError, match=r"not whole after 0\.2 s"):
+        async for _ in body.pieces():
+            pass

@@ -1,0 +1,117 @@
+import json
+from dataclasses import asdict, fields
+from typing import Any
+
+import pytest
+
+from hermesops.model.instance import InstanceSettings
+from hermesops.wire.errors import BadRequestError
+from hermesops.wire.protocol import Identity, Payload, Secrets
+from hermesops.wire.settings import Settings
+from hermesops.wire.strict_json import string
+from tests.support.suite.cases import each_case
+
+_CANARY = "CANARY" * 8
+
+
+def a_payload(settings: Settings) -> Payload:
+    return Payload(
+        Identity("0b9f3a52-5d1c", "u-1", "light", "c1", 3),
+        Secrets(_CANARY, "hm1.x.1.0123456789abcdef"),
+        "http://10.0.0.1:18080/v1",
+        settings,
+    )
+
+
+def changed(path: str, value: object) -> bytes:
+    raw: dict[str, Any] = json.loads(a_payload(Settings()).to_json())
+    *folders, last = path.split(".")
+    place = raw
+    for folder in folders:
+        place = place[folder]
+    place[last] = value
+    return json.dumps(raw).encode()
+
+
+def test_a_payload_survives_the_way_to_the_machine() -> None:
+    payload = a_payload(
+        Settings(
+            model="gpt-4o",
+            personality="Terse.\nKind.",
+            messengers={"TELEGRAM_BOT_TOKEN": "1:x"},
+            mcp_servers={"notes": {"url": "http://127.0.0.1:1/mcp"}},
+            cron=({"cron": "0 9 * * *", "prompt": "Good morning", "enabled": False},),
+            disabled_tools=("browser",),
+        )
+    )
+    assert Payload.from_json(payload.to_json()) == payload
+
+
+@each_case(
+    ("path", "value", "named"),
+    [
+        ("version", 0, "version 0 is not understood"),
+        ("surprise", 1, "unknown field surprise"),
+        ("identity.epoch", True, "identity.epoch: not a whole number"),
+        ("identity.epoch", -1, "identity.epoch: not a whole number"),
+        ("identity.instance", "../etc", "identity.instance: not of the expected form"),
+        ("secrets.api_server_key", "short", "api_server_key: not of the expected form"),
+        ("secrets.api_server_key", _CANARY + "\nINJECTED=1", "api_server_key: not of the expected form"),
+        ("secrets.model_token", "", "model_token: not of the expected form"),
+        ("model_base_url", "file:///etc/shadow", "model_base_url: not of the expected form"),
+        (
+            "settings.messengers",
+            {"TELEGRAM_BOT_TOKEN": _CANARY + "\nAPI_SERVER_KEY=x"},
+            "BOT_TOKEN: holds a line break",
+        ),
+        ("settings.messengers", {"lower": _CANARY}, "messengers: a name: not of the expected form"),
+        ("settings.messengers", {"NOBODY_TOKEN": _CANARY}, "belongs to no messenger"),
+        ("settings.messengers", {"SLACK_BOT_TOKEN": _CANARY + "'"}, "holds a quote"),
+        ("settings.mcp_servers", {"notes": _CANARY}, "notes: not an object"),
+        ("settings.mcp_servers", {"notes": {"headers": {"a": _CANARY}}}, "either a command or a url"),
+        ("settings.mcp_servers", {"notes": {"url": "http://x", "command": _CANARY}}, "either a command or a url"),
+        ("settings.cron", [{"cron": _CANARY, "prompt": "x"}], "not a schedule such as"),
+        ("settings.cron", [{"cron": "* * * * *"}], "lacks prompt"),
+        ("settings.disabled_tools", [{"x": _CANARY}], "disabled_tools: not of the expected form"),
+    ],
+)
+def test_what_is_not_a_payload_is_refused_without_repeating_it(path: str, value: object, named: str) -> None:
+    with pytest.raises(BadRequestError, match=named) as caught:
+        Payload.from_json(changed(path, value))
+    assert _CANARY not in str(caught.value)
+
+
+@each_case(
+    ("data", "named"),
+    [
+        (b"", "not JSON"),
+        (b"[]", "not an object"),
+        (b"{", "not JSON"),
+        (b"\xff", "not JSON"),
+        (b"null", "not an object"),
+    ],
+)
+def test_what_is_no_object_is_refused(data: bytes, named: str) -> None:
+    with pytest.raises(BadRequestError, match=f"payload: {named}"):
+        Payload.from_json(data)
+
+
+def test_secrets_do_not_show_in_a_representation() -> None:
+    assert _CANARY not in repr(
+        a_payload(Settings(messengers={"TELEGRAM_BOT_TOKEN": _CANARY}, mcp_servers={"a": {"k": _CANARY}}))
+    )
+
+
+def test_the_users_settings_have_the_fields_and_defaults_of_the_model() -> None:
+    assert [field.name for field in fields(Settings)] == [field.name for field in fields(InstanceSettings)]
+    assert asdict(Settings()) == asdict(InstanceSettings())
+    assert [field.repr for field in fields(Settings)] == [field.repr for field in fields(InstanceSettings)]
+
+
+def test_what_is_left_out_of_settings_is_the_default() -> None:
+    assert Settings.parse({}) == Settings()
+
+
+def test_a_text_holds_no_nul() -> None:
+    with pytest.raises(BadRequestError, match="where: not a text"):
+        string("a\0b", "where")
