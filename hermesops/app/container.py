@@ -12,21 +12,21 @@ from hermesops.app.container_parts.unconnected import Unconnected
 from hermesops.settings import Environment
 
 if TYPE_CHECKING:
+    from hermesops.access.identity.break_glass import BreakGlassOrders
     from hermesops.access.identity.signatures import Signers
     from hermesops.access.pki.callers import Callers
+    from hermesops.access.secrets.service import SecretChanges
+    from hermesops.agents.backup.registry_copies import RegistryCopies
+    from hermesops.agents.cells.service import ChosenCells
+    from hermesops.agents.drift.recovery import Orphans, RegistryRebuild
+    from hermesops.agents.relay.serve import RelayService
+    from hermesops.agents.rollout.rollbacks import Rollbacks
     from hermesops.app.container_parts.platform import PlatformParts
     from hermesops.app.container_parts.runtime import Runtime
-    from hermesops.app.services.break_glass import BreakGlassOrders
-    from hermesops.app.services.cells import ChosenCells
-    from hermesops.app.services.environment_checks import EnvironmentChecks
-    from hermesops.app.services.platform import PlatformStack
-    from hermesops.app.services.recovery import Orphans, RegistryRebuild
-    from hermesops.app.services.registry_copies import RegistryCopies
-    from hermesops.app.services.relay import RelayService
-    from hermesops.app.services.rollbacks import Rollbacks
-    from hermesops.app.services.secrets import SecretChanges
-    from hermesops.app.services.world_purge import WorldPurge
+    from hermesops.automation.doctor.environment_checks import EnvironmentChecks
     from hermesops.model.ids import InstanceId
+    from hermesops.platform.stack import PlatformStack
+    from hermesops.platform.world_purge import WorldPurge
     from hermesops.vendor.justavps import Client
 
 
@@ -62,7 +62,7 @@ class Container(Unconnected):
             UsageError: None is meant, or one that is not there.
         """
         from hermesops.agents.cells.selection import select_cells
-        from hermesops.app.services.cells import ChosenCells
+        from hermesops.agents.cells.service import ChosenCells
 
         chosen = select_cells(self.registry.cells.list(), names=names, where=where, everything=everything)
         return ChosenCells(
@@ -77,15 +77,15 @@ class Container(Unconnected):
     @cached_property
     def checks(self) -> "EnvironmentChecks":
         """Whether the environment can be worked with."""
-        from hermesops.app.services.environment_checks import EnvironmentChecks
-        from hermesops.app.services.platform_bootstrap import account_checks
+        from hermesops.automation.doctor.environment_checks import EnvironmentChecks
+        from hermesops.platform.bootstrap.service import account_checks
 
         async def bucket() -> str:
             async with self.session() as session:
                 return (await session.backups.keys.reach()).name
 
         async def machines() -> str:
-            from hermesops.app.services.fleet_observation import reach_machines
+            from hermesops.automation.monitor.fleet_observation import reach_machines
 
             async with self.session() as session:
                 return await reach_machines(self.registry, session.instance_client)
@@ -120,14 +120,14 @@ class Container(Unconnected):
     @property
     def rollbacks(self) -> "Rollbacks":
         """Rolls back single agents."""
-        from hermesops.app.services.rollbacks import Rollbacks
+        from hermesops.agents.rollout.rollbacks import Rollbacks
 
         return Rollbacks(self.env.name, lambda: self.registry, self.vendor, self.hold_lease, lambda: self.releases)
 
     @cached_property
     def secret_changes(self) -> "SecretChanges":
         """Changes secrets."""
-        from hermesops.app.services.secrets import SecretChanges
+        from hermesops.access.secrets.service import SecretChanges
 
         return SecretChanges(
             self.secrets, lambda: self.registry, lambda: self.registry_place, self.hold_lease, self.report
@@ -135,7 +135,7 @@ class Container(Unconnected):
 
     def orphans(self, client: "Client") -> "Orphans":
         """Machines of ours that no instance is on."""
-        from hermesops.app.services.recovery import Orphans, read_identities
+        from hermesops.agents.drift.recovery import Orphans, read_identities
 
         read = partial(read_identities, client, lambda: self.router_keys)
 
@@ -148,7 +148,7 @@ class Container(Unconnected):
     @cached_property
     def registry_rebuild(self) -> "RegistryRebuild":
         """Rebuilds a lost registry from the vendor's list and the machines."""
-        from hermesops.app.services.recovery import RegistryRebuild
+        from hermesops.agents.drift.recovery import RegistryRebuild
 
         return RegistryRebuild(
             environment=self.env.name,
@@ -163,14 +163,14 @@ class Container(Unconnected):
     @property
     def registry_copies(self) -> "RegistryCopies":
         """The copies of an SQLite registry."""
-        from hermesops.app.services.registry_copies import RegistryCopies
+        from hermesops.agents.backup.registry_copies import RegistryCopies
 
         return RegistryCopies(self.env.name, self.registry_place, self.vendor)
 
     @cached_property
     def break_glass(self) -> "BreakGlassOrders":
         """Opens machines' sshd in emergencies."""
-        from hermesops.app.services.break_glass import BreakGlassOrders
+        from hermesops.access.identity.break_glass import BreakGlassOrders
 
         return BreakGlassOrders(self.env, self.registry, self._world_key)
 
@@ -185,8 +185,8 @@ class Container(Unconnected):
     @cached_property
     def relay(self) -> "RelayService":
         """Carries requests of the platform's services to agents."""
-        from hermesops.app.container_parts.endpoint import api_url_of
-        from hermesops.app.services.relay import RelayService
+        from hermesops.access.secrets.environment import api_url_of
+        from hermesops.agents.relay.serve import RelayService
 
         domain = self.env.settings.proxy_domain
         return RelayService(self.registry, self.authority, self.callers, api_url_of(self.env), domain)
@@ -214,7 +214,7 @@ class Container(Unconnected):
             RefusedError: The environment's machines are rented.
         """
         from hermesops.app.container_parts.local_world import world_of
-        from hermesops.app.services.world_purge import WorldPurge
+        from hermesops.platform.world_purge import WorldPurge
 
         def reopened() -> WorldPurge:
             env = Environment.load(self.env.name, self.env.variables)

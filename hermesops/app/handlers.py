@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hermesops.agents.cells.stack.stacks import CellStacks
+from hermesops.agents.instances.mass_changes import MassChanges
 from hermesops.agents.instances.workflows.configure import Configure
 from hermesops.agents.instances.workflows.provision import Provision
 from hermesops.agents.instances.workflows.reboot import Reboot
@@ -15,7 +16,6 @@ from hermesops.agents.instances.workflows.resume import Resume
 from hermesops.agents.instances.workflows.schedule_termination import ScheduleTermination
 from hermesops.agents.instances.workflows.suspend import Suspend
 from hermesops.agents.instances.workflows.terminate import Terminate
-from hermesops.app.services.mass_changes import MassChanges
 from hermesops.model.backup import BEFORE_RESTORE
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.plan import Plan
@@ -32,14 +32,14 @@ from hermesops.store.operations.runner import Handler
 from hermesops.store.registry import Registry
 
 if TYPE_CHECKING:
+    from hermesops.agents.backup.drills import Drills
+    from hermesops.agents.backup.service import Backups
+    from hermesops.agents.cells.service import StackUps
+    from hermesops.agents.instances.release_transfer import ReleaseTransfer
     from hermesops.agents.instances.remote.power_control import PowerControl
-    from hermesops.app.adapters.release_transfer import ReleaseTransfer
-    from hermesops.app.services.backups import Backups
-    from hermesops.app.services.cells import StackUps
-    from hermesops.app.services.pools import Pools
-    from hermesops.app.services.restore_drills import Drills
-    from hermesops.app.services.rollouts import Rollouts
-    from hermesops.app.services.snapshots import Snapshots
+    from hermesops.agents.instances.snapshots import Snapshots
+    from hermesops.agents.pool.service import Pools
+    from hermesops.agents.rollout.service import Rollouts
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hermesops.app import Container
-    from hermesops.app.container_parts.narration import Reporter
     from hermesops.app.container_parts.platform import PlatformParts
     from hermesops.app.container_parts.runtime import Runtime
+    from hermesops.base.narration import Reporter
     from hermesops.settings import Environment
 
 T = TypeVar("T")
@@ -89,7 +89,7 @@ def compose(*, report: "Reporter | None" = None, logs_all: bool = False) -> "Con
         UsageError: There is no such environment.
     """
     from hermesops.app import Container
-    from hermesops.app.services.environments import require_known
+    from hermesops.automation.doctor.environments import require_known
 
     _chosen.level = logging.DEBUG if _chosen.verbose else logging.INFO if logs_all else logging.WARNING
     _chosen.is_service = logs_all
@@ -130,7 +130,7 @@ def run_platform(composed: "Container", work: "Callable[[PlatformParts], Awaitab
 
 
 def _warn(event: str, **fields: object) -> None:
-    from hermesops.app.container_parts.narration import warn
+    from hermesops.base.narration import warn
 
     _open_log(_chosen.level or logging.WARNING, as_json=_chosen.is_service)
     warn(event, **fields)

@@ -1,9 +1,14 @@
 """Results of checks, and records that contradict each other."""
 
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from hermesops.errors import Hint
+
+Probe = Callable[[], Coroutine[Any, Any, str]]
+"""Checks one thing; returns what it saw in a few words, or raises why it failed."""
 
 
 class Verdict(StrEnum):

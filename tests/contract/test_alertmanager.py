@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 import httpx
 import pytest
 
-from hermesops.app.services.alerts import Alerts, Steps
 from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.model.alert import Severity
 from hermesops.observability.telemetry.alertmanager import Alertmanager
 from hermesops.observability.telemetry.client import MonitoringClient, WrongQuestionError
+from hermesops.observability.telemetry.shown_alerts import Alerts, Steps
 from hermesops.observability.telemetry.silencing import matchers_of, silence_of
 from hermesops.store.registry import Registry
 from tests.support.fakes.monitoring import Answer, fake_monitoring

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from hermesops.app.services.billing_secrets import rules_of, subscriptions_at_stripe
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.model.billing import DELETED
 from hermesops.settings import BillingSettings
 from hermesops.users.billing.current import StripeSubscriptions
+from hermesops.users.billing.secrets import rules_of, subscriptions_at_stripe
 from tests.support.billing.stripe_events import USER, subscription
 from tests.support.fakes.parts import part
 

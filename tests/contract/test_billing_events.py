@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from hermesops.app.services.billing import Billing
-from hermesops.app.services.paid_agents import PaidAgents
 from hermesops.errors import HermesError, RefusedError, UsageError
 from hermesops.model.billing import SUBSCRIPTION_EVENTS, BillingEvent, BillingState
 from hermesops.model.ids import UserId
@@ -27,6 +25,8 @@ from hermesops.store.registry.repositories.billing import MOST_BYTES, MOST_SIGNA
 from hermesops.store.registry.schema.tables import billing_events
 from hermesops.users.billing.decide import Policy
 from hermesops.users.billing.events import Rules
+from hermesops.users.billing.service import Billing
+from hermesops.users.billing.settlement import PaidAgents
 from tests.support.billing.stripe_events import USER, Endpoint, event, fresh_secret, invoice, subscription
 from tests.support.fakes.parts import part
 from tests.support.real.registries import TurnedClock, placed, registry_at

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from hermesops.access.identity.break_glass import BreakGlassOrders
 from hermesops.access.identity.signatures import Signers
-from hermesops.app.services.break_glass import BreakGlassOrders
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.certificate import MachineNames
 from hermesops.model.ids import MachineId

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.access.secrets.endpoint import local_endpoint
-from hermesops.app.container_parts.endpoint import api_url_of, endpoint_of
+from hermesops.access.secrets.environment import api_url_of, endpoint_of
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
 from hermesops.settings import Environment
 

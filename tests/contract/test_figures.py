@@ -5,14 +5,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hermesops.app.services.fleet_health import fleet_selector
-from hermesops.app.services.fleet_top import Top, fleet_top
+from hermesops.agents.health.fleet import fleet_selector
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.selector import Selector
 from hermesops.observability.telemetry import figures
 from hermesops.observability.telemetry.client import MonitoringClient, WrongQuestionError
 from hermesops.observability.telemetry.figures import Figure
 from hermesops.observability.telemetry.metrics import Metrics
+from hermesops.observability.telemetry.top import Top, fleet_top
 from hermesops.store.registry import Registry
 from tests.support.real import prometheus
 from tests.support.real.prometheus import Series

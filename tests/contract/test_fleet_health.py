@@ -3,9 +3,9 @@
 from dataclasses import replace
 from datetime import timedelta
 
+from hermesops.agents.health.fleet import fleet_health, observed_health, selected
 from hermesops.agents.health.samples import HealthSample
 from hermesops.agents.instances.observation import MachineState, Observation
-from hermesops.app.services.fleet_health import fleet_health, observed_health, selected
 from hermesops.model.fleet import MachineObservation
 from hermesops.model.health import Condition, GatewayHealth, NodeState
 from hermesops.model.ids import InstanceId, MachineId

@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
-from hermesops.app.services.monitor import MonitorRecords
 from hermesops.automation.monitor.exposition import series
+from hermesops.automation.monitor.service import MonitorRecords
 from hermesops.model.backup import Backup
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.state import State

@@ -1,7 +1,7 @@
 """What the monitor tells of provisions and of billing, from the registry of both databases."""
 
-from hermesops.app.services.monitor import REASON, MonitorRecords
 from hermesops.automation.monitor.exposition import series
+from hermesops.automation.monitor.service import REASON, MonitorRecords
 from hermesops.model.ids import OperationId, instance_subject
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import OperationKind, OperationStatus

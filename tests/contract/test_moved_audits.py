@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from hermesops.app.container_parts.registry import RegistryPlace
-from hermesops.app.services.platform_connect import PlatformConnection, PlatformFiles
+from hermesops.access.registry_place import RegistryPlace
 from hermesops.errors import RefusedError
 from hermesops.model.operation import OperationKind
+from hermesops.platform.connect import PlatformConnection, PlatformFiles
 from hermesops.settings import Environment
 from hermesops.store.registry import Registry
 from hermesops.store.registry.audit.hash_chain import link

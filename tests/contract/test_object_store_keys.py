@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.agents.backup.store.object_store import ObjectStore
-from hermesops.app.adapters.simulated_store import SimulatedStore
+from hermesops.agents.backup.store.simulated import SimulatedStore
 from hermesops.app.container_parts.world_adapters import SimulatedAdapters
 from hermesops.base.aws_client import AbsentError
 from hermesops.errors import UnavailableError

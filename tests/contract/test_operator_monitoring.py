@@ -9,8 +9,7 @@ import pytest
 
 from hermesops.access.pki.client import client_context
 from hermesops.agents.health.prometheus import PlatformPrometheus
-from hermesops.app.adapters.rollout_alerts import RolloutAlerts
-from hermesops.app.services.trends import trends_of
+from hermesops.agents.rollout.alert_watch import RolloutAlerts
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.alert import Matcher, Silence
 from hermesops.model.certificate import CallerName
@@ -19,6 +18,7 @@ from hermesops.observability.telemetry.alertmanager import Alertmanager
 from hermesops.observability.telemetry.client import MonitoringClient, WrongQuestionError
 from hermesops.observability.telemetry.loki import Loki
 from hermesops.observability.telemetry.metrics import Metrics
+from hermesops.observability.telemetry.trends import trends_of
 from tests.support.real import platform_host
 from tests.support.real.loki import loki
 from tests.support.real.platform_host import ENVIRONMENT, Client, PlatformHost

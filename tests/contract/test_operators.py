@@ -12,10 +12,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from hermesops.access.identity import operators
+from hermesops.access.identity.current_operator import who_acts
 from hermesops.access.identity.oidc import Pipelines, published_keys
 from hermesops.access.identity.signatures import Signers
-from hermesops.app.container_parts.registry import RegistryPlace
-from hermesops.app.services.operators import who_acts
+from hermesops.access.registry_place import RegistryPlace
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.settings import Environment
 from tests.support.pipelines.issuer import URL, job_issuer

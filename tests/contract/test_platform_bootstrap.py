@@ -12,8 +12,6 @@ import pytest
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from hermesops.app.services.platform_bootstrap import account_checks
-from hermesops.app.services.platform_bootstrap import spec_of as spec_of_environment
 from hermesops.automation.doctor.environment import check_all
 from hermesops.errors import HermesError, PartlyDoneError, RefusedError, UnavailableError, UsageError
 from hermesops.model.check import Verdict
@@ -21,6 +19,8 @@ from hermesops.platform.bootstrap import documents
 from hermesops.platform.bootstrap.account import Account
 from hermesops.platform.bootstrap.decide import Action, Step
 from hermesops.platform.bootstrap.runner import Bootstrap
+from hermesops.platform.bootstrap.service import account_checks
+from hermesops.platform.bootstrap.service import spec_of as spec_of_environment
 from hermesops.platform.bootstrap.spec import BootstrapSpec, PipelineRole
 from hermesops.settings import Environment
 from tests.support.crash.death import KilledError

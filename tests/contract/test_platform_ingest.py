@@ -17,13 +17,13 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from hermesops.app.adapters.platform_metrics import PlatformMetrics
-from hermesops.app.services.host_certificates import CERTIFICATE_LIFE
 from hermesops.automation.monitor.exposition import Exposition, series
 from hermesops.automation.monitor.heartbeats import METRIC, QUERY, Heartbeat, parse
+from hermesops.automation.monitor.platform_metrics import PlatformMetrics
 from hermesops.base import waiting
 from hermesops.model.ids import InstanceId
 from hermesops.observability.telemetry.client import MonitoringClient
+from hermesops.platform.parts.tls import CERTIFICATE_LIFE
 from hermesops.programs.ingest.nginx import Nginx
 from hermesops.programs.ingest.remote_write import compress, encode_labels, encode_sample, encode_series, varint
 from hermesops.programs.ingest.revocations import update

@@ -13,12 +13,12 @@ import pytest
 import yaml
 
 from hermesops.access.secrets.endpoint import Endpoint
-from hermesops.app.services.platform_control import handed_settings, host_settings
 from hermesops.base import assets
 from hermesops.infra.stacks.platform.outputs import PlatformOutputs
 from hermesops.machines.converge import Access, Converger, Host
 from hermesops.machines.converge.variables import literal
 from hermesops.model.plan import Plan
+from hermesops.platform.parts.control import handed_settings, host_settings
 from hermesops.settings import FIELDS, Environment, Settings, value_of
 from tests.support.platform.environments import program_of, spec_of
 from tests.support.platform.mock_aws import run

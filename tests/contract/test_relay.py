@@ -17,7 +17,7 @@ from hermesops.access.pki.certificates import Certificates
 from hermesops.access.pki.server import Bounds
 from hermesops.access.pki.service import DataKeys, PlatformService
 from hermesops.agents.relay.places import Most, Places
-from hermesops.app.services.relay import bounds_of
+from hermesops.agents.relay.serve import bounds_of
 from hermesops.base.waiting import Pending, until
 from hermesops.errors import UnavailableError
 from hermesops.model.certificate import Caller as HeldCaller

@@ -10,9 +10,9 @@ import pytest
 
 from hermesops.access.identity.approval import FILE, Approval
 from hermesops.access.identity.signatures import Signers
+from hermesops.agents.cells.approvals import Approvals
+from hermesops.agents.rollout.operator_commands import asked_for, check_approval
 from hermesops.agents.rollout.ports import ApprovalState, Records
-from hermesops.app.services.approvals import Approvals
-from hermesops.app.services.rollout_commands import asked_for, check_approval
 from hermesops.errors import RefusedError
 from hermesops.model.ids import InstanceId
 from hermesops.model.release import ReleaseId

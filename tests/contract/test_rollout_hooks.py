@@ -13,7 +13,7 @@ import pytest
 
 from hermesops.agents.rollout.gates import hooks
 from hermesops.agents.rollout.gates.hooks import AllowedHooks, ask_hook, parse_hook
-from hermesops.app.services.rollouts import allowed_hooks
+from hermesops.agents.rollout.service import allowed_hooks
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.rollout import GateResult
 from hermesops.model.rollout_spec import HookGate, Spec

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermesops.app.adapters.rollout_reprovision import relocation_state, status_of
+from hermesops.agents.rollout.machines.relocation import relocation_state, status_of
 from hermesops.model.ids import ImageId, instance_subject
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, OperationStatus

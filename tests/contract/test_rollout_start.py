@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hermesops.agents.rollout.plan.requests import RolloutRequest
-from hermesops.app.services.rollout_requests import RolloutRequests
-from hermesops.app.services.rollouts import Rollouts
+from hermesops.agents.rollout.requests import RolloutRequests
+from hermesops.agents.rollout.service import Rollouts
 from hermesops.errors import UnavailableError, UsageError
 from hermesops.model.ids import ImageId
 from hermesops.model.image import PLATFORM_IMAGE

@@ -4,8 +4,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from hermesops.agents.drift.changes import Happening
+from hermesops.agents.drift.timeline import Monitored, instance_timeline
 from hermesops.agents.health.samples import HealthSample
-from hermesops.app.services.timeline import Monitored, instance_timeline
 from hermesops.model.certificate import Certificate
 from hermesops.model.fleet import MachineObservation
 from hermesops.model.health import GatewayHealth

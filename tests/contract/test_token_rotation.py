@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from hermesops.app.adapters.rollout_tokens import status_of
+from hermesops.agents.rollout.machines.tokens import status_of
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import ReleaseStatus

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.app.adapters.rollout_store import refuse_unknown
-from hermesops.app.services.environments import require_known
+from hermesops.agents.rollout.store import refuse_unknown
+from hermesops.automation.doctor.environments import require_known
 from hermesops.errors import UsageError
 from hermesops.model.selector import Selector
 from hermesops.settings import Environment

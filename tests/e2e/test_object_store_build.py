@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from hermesops.access.registry_place import RegistryPlace
 from hermesops.app.container_parts import local_world as local_world_server
-from hermesops.app.container_parts.registry import RegistryPlace
 from hermesops.base.waiting import Pending, pause, until
 from hermesops.settings import Environment
 from tests.support.real.command import local_world

@@ -169,7 +169,7 @@ async def test_an_index_that_never_answers_ends_and_leaves_no_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     over, world = threading.Event(), World()
-    monkeypatch.setattr("hermesops.app.services.releases._BUILT_S", LIMIT_S)
+    monkeypatch.setattr("hermesops.machines.release.service._BUILT_S", LIMIT_S)
     monkeypatch.setattr("hermesops.machines.release.builder.build.Builder.build", lambda *_, **__: over.wait(20))
     home = {"HOME": str(tmp_path), "HERMESOPS_HOME": str(tmp_path / "home")}
     container = Container(Environment.load("local", home), silence)

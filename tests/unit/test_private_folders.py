@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import hermesops
-from hermesops.app.container_parts.registry import _folder_of
+from hermesops.access.registry_place import _folder_of
 from hermesops.base.private_file import close_to_others, make_private_folder, make_secret
 from hermesops.settings import Environment
 

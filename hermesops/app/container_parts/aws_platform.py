@@ -53,9 +53,9 @@ async def write_bundle(app: "Unconnected", target: Path, *, has_logs: bool) -> "
 
     from hermesops.app.container_parts.local_world import loki_of
     from hermesops.app.container_parts.platform_bundles import control_bundle_of, router_wheels
-    from hermesops.app.services.platform_control import host_proof
     from hermesops.infra.stacks.platform.aws.user_data import FOLDER, SIGNATURE_NAMESPACE
     from hermesops.machines.image import platform_bundle
+    from hermesops.platform.parts.control import host_proof
     from hermesops.programs.ingest import build as ingest
     from hermesops.programs.model_router import build as router
 

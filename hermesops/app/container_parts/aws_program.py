@@ -28,10 +28,10 @@ def aws_program(env: Environment, backend: str) -> Callable[[], Any]:
 
 def platform_spec(env: Environment, backend: str) -> "PlatformSpec":
     """What the platform of an environment is; raises as ``aws_program``."""
-    from hermesops.app.services.platform_control import handed_settings
     from hermesops.base import assets
     from hermesops.infra.stacks.platform.spec import PROJECT, PlatformSpec, read_sizes
     from hermesops.machines.converge.variables import literal
+    from hermesops.platform.parts.control import handed_settings
 
     file = assets.folder("pulumi") / PROJECT / f"Pulumi.{env.name}.yaml"
     place = _place(env, backend)

@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hermesops.app.container_parts.narration import Reporter
 from hermesops.base import child_environment
+from hermesops.base.narration import Reporter
 from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError, RefusedError
 from hermesops.settings import Environment
@@ -119,7 +119,7 @@ class _Ledger:
         self._registry().write(batch, rows)
 
     def _registry(self) -> "RouterLedger":
-        from hermesops.app.container_parts.registry import registry_url
+        from hermesops.access.registry_place import registry_url
         from hermesops.store.registry.repositories.credentials.model_usage import RouterLedger
 
         return RouterLedger(registry_url(self._env))

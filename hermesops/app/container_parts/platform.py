@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     import ssl
 
     from hermesops.access.pki.authority import Authority
+    from hermesops.agents.cells.saved_previews import SavedPreviews
     from hermesops.app.container_parts.unconnected import Unconnected
-    from hermesops.app.services.local_monitoring import LocalMonitoring, MonitoringPart
-    from hermesops.app.services.platform import LocalPlatforms, PlatformStack
-    from hermesops.app.services.platform_connect import FolderCopy, PlatformConnection
-    from hermesops.app.services.platform_control import ControlPart
-    from hermesops.app.services.platform_host import Part, PlatformHost
-    from hermesops.app.services.platform_restore import DatabaseRestore
-    from hermesops.app.services.platform_roles import RolesRecord
-    from hermesops.app.services.platform_router import RouterPart
-    from hermesops.app.services.platform_services import PlatformServices
-    from hermesops.app.services.platform_state import HostState
-    from hermesops.app.services.saved_previews import SavedPreviews
     from hermesops.localcloud.world.files import WorldFiles
     from hermesops.machines.converge import Converger
     from hermesops.model.ids import MachineId
+    from hermesops.platform.connect import FolderCopy, PlatformConnection
+    from hermesops.platform.host import Part, PlatformHost
+    from hermesops.platform.parts.control import ControlPart
+    from hermesops.platform.parts.monitoring import LocalMonitoring, MonitoringPart
+    from hermesops.platform.parts.router import RouterPart
+    from hermesops.platform.restore import DatabaseRestore
+    from hermesops.platform.roles import RolesRecord
+    from hermesops.platform.services import PlatformServices
+    from hermesops.platform.stack import LocalPlatforms, PlatformStack
+    from hermesops.platform.state import HostState
     from hermesops.store.operations.lease import LeaseKeeper
     from hermesops.vendor.justavps import Client
 
@@ -59,7 +59,7 @@ class PlatformParts:
     @cached_property
     def host(self) -> "PlatformHost":
         """Applies the platform's roles to its host."""
-        from hermesops.app.services.platform_host import PlatformHost
+        from hermesops.platform.host import PlatformHost
         from hermesops.vendor.channel import ToolboxChannel
 
         return PlatformHost(
@@ -75,7 +75,7 @@ class PlatformParts:
     @cached_property
     def stack(self) -> "PlatformStack":
         """Its Pulumi stack."""
-        from hermesops.app.services.platform import PlatformStack
+        from hermesops.platform.stack import PlatformStack
 
         app = self.app
         hold_lease = partial(_lease_or_none, app)
@@ -85,7 +85,7 @@ class PlatformParts:
     @cached_property
     def ups(self) -> "LocalPlatforms":
         """Brings it up; raises as ``_services``."""
-        from hermesops.app.services.platform import LocalPlatforms
+        from hermesops.platform.stack import LocalPlatforms
 
         app = self.app
         return LocalPlatforms(
@@ -103,7 +103,7 @@ class PlatformParts:
     @property
     def roles(self) -> "RolesRecord":
         """How its roles were applied last."""
-        from hermesops.app.services.platform_roles import RolesRecord
+        from hermesops.platform.roles import RolesRecord
 
         return RolesRecord(self._world.folder / "platform-roles.json")
 
@@ -115,8 +115,8 @@ class PlatformParts:
             RefusedError: The world's machines are simulated, or rented.
         """
         from hermesops.app.container_parts.local_world import loki_of
-        from hermesops.app.container_parts.monitoring import url_in_local_world
-        from hermesops.app.services.local_monitoring import LocalMonitoring, refuse_simulated
+        from hermesops.observability.telemetry.addresses import url_in_local_world
+        from hermesops.platform.parts.monitoring import LocalMonitoring, refuse_simulated
 
         app, settings = self.app, self.app.env.settings
         refuse_simulated(is_simulated=app.adapters.is_simulated)
@@ -141,7 +141,7 @@ class PlatformParts:
         Raises:
             RefusedError: There is none.
         """
-        from hermesops.app.services.platform_connect import PlatformConnection, settings_of
+        from hermesops.platform.connect import PlatformConnection, settings_of
 
         app = self.app
         outputs = await self.stack.outputs()
@@ -170,8 +170,8 @@ class PlatformParts:
         Raises:
             RefusedError: There is none.
         """
-        from hermesops.app.services.platform_connect import is_connected
-        from hermesops.app.services.platform_restore import DatabaseRestore
+        from hermesops.platform.connect import is_connected
+        from hermesops.platform.restore import DatabaseRestore
 
         app, machine_id = self.app, await self._machine()
 
@@ -192,13 +192,13 @@ class PlatformParts:
             RefusedError: There is no such machine.
             UnavailableError: It does not answer.
         """
-        from hermesops.app.services.platform_state import observe_host
+        from hermesops.platform.state import observe_host
 
         return await observe_host(self.host.channel_to(await self._machine()))
 
     async def services(self) -> "PlatformServices":
         """The services of its host; raises as ``observe``."""
-        from hermesops.app.services.platform_services import PlatformServices
+        from hermesops.platform.services import PlatformServices
 
         return PlatformServices(self.host.channel_to(await self._machine()), self._note_restart)
 
@@ -225,9 +225,9 @@ class PlatformParts:
             UnavailableError: The world is down, or an older version of it runs.
         """
         from hermesops.app.container_parts.platform_bundles import ANEW
-        from hermesops.app.services.local_monitoring import refuse_simulated
-        from hermesops.app.services.platform import local_services
         from hermesops.localcloud.world.files import read_object
+        from hermesops.platform.parts.monitoring import refuse_simulated
+        from hermesops.platform.stack import local_services
 
         refuse_simulated(is_simulated=self.app.adapters.is_simulated, again=Hint(ANEW, ", then", UP))
         return local_services(read_object(self._world.world))
@@ -253,7 +253,7 @@ class PlatformParts:
         raise RefusedError(f"there is no machine {name}", hint=UP)
 
     async def _program(self, state: Mapping[str, Any]) -> Callable[[], Any]:
-        from hermesops.app.services.platform import LocalPrograms
+        from hermesops.platform.stack import LocalPrograms
 
         settings = self.app.env.settings
         programs = LocalPrograms(
@@ -282,11 +282,11 @@ class PlatformParts:
     async def _parts(self) -> "Sequence[Part]":
         from hermesops.access.secrets.catalog import DATABASE_KEY
         from hermesops.app.container_parts.local_world import loki_of, versitygw_of
-        from hermesops.app.services.local_monitoring import found_loki
-        from hermesops.app.services.platform import DATABASE_BUCKET
-        from hermesops.app.services.platform_control import DATABASE_CLIENTS
-        from hermesops.app.services.platform_database import DatabasePart
-        from hermesops.app.services.platform_host import PlainPart, TlsPart
+        from hermesops.platform.host import PlainPart, TlsPart
+        from hermesops.platform.parts.control import DATABASE_CLIENTS
+        from hermesops.platform.parts.database import DatabasePart
+        from hermesops.platform.parts.monitoring import found_loki
+        from hermesops.platform.stack import DATABASE_BUCKET
 
         app = self.app
         loki = await found_loki(partial(loki_of, app.env, app.report), app.report)
@@ -304,7 +304,7 @@ class PlatformParts:
 
     def _monitoring_part(self, url: str, loki: Path | None) -> "MonitoringPart":
         from hermesops.app.container_parts.platform_bundles import ingest_program
-        from hermesops.app.services.local_monitoring import MonitoringPart
+        from hermesops.platform.parts.monitoring import MonitoringPart
 
         app = self.app
         return MonitoringPart(
@@ -319,7 +319,7 @@ class PlatformParts:
     @property
     def _router_part(self) -> "RouterPart":
         from hermesops.app.container_parts.platform_bundles import router_program, router_wheels
-        from hermesops.app.services.platform_router import RouterPart
+        from hermesops.platform.parts.router import RouterPart
 
         app = self.app
         keys, urls = _provider_keys(app, self._world)
@@ -336,9 +336,9 @@ class PlatformParts:
         from urllib.parse import urlsplit
 
         from hermesops.app.container_parts.platform_bundles import control_bundle_of
-        from hermesops.app.services.platform import local_outputs
-        from hermesops.app.services.platform_connect import is_connected
-        from hermesops.app.services.platform_control import ControlPart, host_proof, host_settings, url_on_host
+        from hermesops.platform.connect import is_connected
+        from hermesops.platform.parts.control import ControlPart, host_proof, host_settings, url_on_host
+        from hermesops.platform.stack import local_outputs
 
         app = self.app
         services, vendor_api = self._services
@@ -359,8 +359,8 @@ class PlatformParts:
 
 def _restoring(part: "Part", target: str) -> "Part":
     """A part as it is applied meanwhile: nothing works with a registry whose new epoch has not begun."""
-    from hermesops.app.services.platform_control import ControlPart
-    from hermesops.app.services.platform_database import DatabasePart
+    from hermesops.platform.parts.control import ControlPart
+    from hermesops.platform.parts.database import DatabasePart
 
     if isinstance(part, DatabasePart):
         return replace(part, restore_to=target)
@@ -368,9 +368,9 @@ def _restoring(part: "Part", target: str) -> "Part":
 
 
 def _folder_copies(app: "Unconnected", wanted: Mapping[str, str]) -> "list[FolderCopy]":
-    from hermesops.app.services.platform_connect import FolderCopy, PlatformFiles
     from hermesops.infra.engine.embedded.state.bucket import BucketAccess
     from hermesops.infra.engine.embedded.state.storage import open_storage
+    from hermesops.platform.connect import FolderCopy, PlatformFiles
 
     env = app.env
     files = PlatformFiles(env)
@@ -386,8 +386,8 @@ def _folder_copies(app: "Unconnected", wanted: Mapping[str, str]) -> "list[Folde
 def _provider_keys(app: "Unconnected", world: "WorldFiles") -> tuple[dict[str, str], dict[str, str]]:
     """Keys of model providers, and URLs in the place of their own; without any, the world's model is one."""
     from hermesops.access.secrets.catalog import PROVIDERS_KEY
-    from hermesops.app.services.platform_router import parse_provider_keys
     from hermesops.localcloud.world.files import PROVIDER_KEY, key_of, read_object
+    from hermesops.platform.parts.router import parse_provider_keys
 
     model = app.env.settings.model
     text = app.secrets.find(PROVIDERS_KEY)
@@ -402,7 +402,7 @@ def _provider_keys(app: "Unconnected", world: "WorldFiles") -> tuple[dict[str, s
 def _keys(app: "Unconnected") -> dict[str, str]:
     """What the platform's processes open with; those that are not there are left out."""
     from hermesops.access.secrets.catalog import API_KEY, PULUMI_PASSPHRASE, ROUTER_KEY
-    from hermesops.app.services.platform_control import HANDED_OVER
+    from hermesops.platform.parts.control import HANDED_OVER
 
     given = {
         API_KEY.name: app.endpoint.api_key,
@@ -416,7 +416,7 @@ def aws_platform_stack(app: "Unconnected") -> "PlatformStack":
     """The stack of a platform on AWS; it needs no vendor."""
     from hermesops.app.container_parts.aws_platform import require_pulumi
     from hermesops.app.container_parts.aws_program import aws_program
-    from hermesops.app.services.platform import PlatformStack
+    from hermesops.platform.stack import PlatformStack
 
     async def make(state: Mapping[str, Any]) -> Callable[[], Any]:
         del state
@@ -429,7 +429,7 @@ def aws_platform_stack(app: "Unconnected") -> "PlatformStack":
 
 def platform_previews(app: "Unconnected") -> "SavedPreviews":
     """Previews of the platform's stack that operators save and sign."""
-    from hermesops.app.services.saved_previews import SavedPreviews
+    from hermesops.agents.cells.saved_previews import SavedPreviews
 
     return SavedPreviews(app.env, lambda: app.platform_engine.name)
 
@@ -464,7 +464,7 @@ def trusted_authorities(app: "Unconnected") -> str:
     Raises:
         UnavailableError: The registry does not answer, and they were never known here.
     """
-    from hermesops.app.services.platform_connect import PlatformFiles
+    from hermesops.platform.connect import PlatformFiles
 
     try:
         return "".join(app.registry.certificates.list_authorities())

@@ -12,10 +12,10 @@ from hermesops.settings import Environment
 
 if TYPE_CHECKING:
     from hermesops.app.container_parts.unconnected import Unconnected
-    from hermesops.app.services.platform_image import PlatformPrograms
     from hermesops.machines.image.build import Recipe
     from hermesops.machines.image.control_bundle import ControlBundle
     from hermesops.machines.image.definition import Definition
+    from hermesops.platform.image import PlatformPrograms
 
 ANEW = Hint(("local", "down", "--purge"), ", then", ("local", "up", "--driver", "nspawn"))
 """Begins a local world of real machines."""
@@ -77,8 +77,8 @@ async def platform_programs(env: Environment, report: Callable[[str], None]) -> 
         UnavailableError: The package index does not answer, or the object store's program could not be built.
     """
     from hermesops.app.container_parts.local_world import loki_of, versitygw_of
-    from hermesops.app.services.local_monitoring import found_loki
-    from hermesops.app.services.platform_image import PlatformPrograms
+    from hermesops.platform.image import PlatformPrograms
+    from hermesops.platform.parts.monitoring import found_loki
     from hermesops.programs.ingest import build as ingest
     from hermesops.programs.model_router import build as router
 
@@ -103,11 +103,11 @@ async def platform_recipe(app: "Unconnected", made: "Definition") -> "Recipe":
         RefusedError: No machine of this environment boots it.
     """
     from hermesops import __version__
-    from hermesops.app.services.local_monitoring import refuse_simulated
-    from hermesops.app.services.platform_host import OPEN_PORTS
     from hermesops.base import assets
     from hermesops.machines.image import definition
     from hermesops.machines.image.build import Recipe
+    from hermesops.platform.host import OPEN_PORTS
+    from hermesops.platform.parts.monitoring import refuse_simulated
 
     env, settings = app.env, app.env.settings
     if not env.is_local:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from hermesops import __version__
 from hermesops.access.identity.operators import AuditedAccess
+from hermesops.access.registry_place import queue_url
 from hermesops.access.secrets.instance_keys import InstanceKeys
 from hermesops.agents.cells.scheduling import choose_cell
 from hermesops.agents.instances.expiry import Upkeep
@@ -19,12 +20,10 @@ from hermesops.agents.instances.requests.bulk import BulkProvision
 from hermesops.agents.instances.requests.opening import OperationOpener
 from hermesops.agents.instances.requests.placement import MachinePlacement
 from hermesops.agents.instances.requests.provision import Policy, ProvisionAdmission, ProvisionPreflight
-from hermesops.app.container_parts.narration import Reporter
-from hermesops.app.container_parts.registry import queue_url
-from hermesops.app.services.model_usage import budgets_of
-from hermesops.app.services.snapshots import Snapshots
-from hermesops.app.services.tokens import ModelTokens, ProxyTokens
+from hermesops.agents.instances.snapshots import Snapshots
+from hermesops.agents.instances.tokens import ModelTokens, ProxyTokens
 from hermesops.base import assets
+from hermesops.base.narration import Reporter
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease, Operation, OperationKind
@@ -34,28 +33,29 @@ from hermesops.model.rollout_spec import Action
 from hermesops.store.operations.holder import this_process
 from hermesops.store.operations.kinds import Keep
 from hermesops.store.operations.runner import Handler, Operations
+from hermesops.users.billing.model_usage import budgets_of
 from hermesops.vendor.channel.agent import AgentApi
 from hermesops.vendor.justavps import Client
 
 if TYPE_CHECKING:
+    from hermesops.agents.backup.drills import Drills
+    from hermesops.agents.backup.service import Backups
+    from hermesops.agents.drift.service import Drift
+    from hermesops.agents.instances.certificates import CertificateRenewal
+    from hermesops.agents.instances.release_transfer import ReleaseTransfer
     from hermesops.agents.instances.requests.changes import InstanceRequests
+    from hermesops.agents.pool.service import Pools
     from hermesops.agents.rollout.ports import Machines
-    from hermesops.app.adapters.release_transfer import ReleaseTransfer
+    from hermesops.agents.rollout.service import Rollouts
     from hermesops.app.container_parts.unconnected import Unconnected
-    from hermesops.app.services.backups import Backups
-    from hermesops.app.services.billing import Billing
-    from hermesops.app.services.certificates import CertificateRenewal
-    from hermesops.app.services.fleet import Drift
-    from hermesops.app.services.jobs import Jobs
-    from hermesops.app.services.pools import Pools
-    from hermesops.app.services.restore_drills import Drills
-    from hermesops.app.services.rollouts import Rollouts
+    from hermesops.automation.jobs.service import Jobs
     from hermesops.automation.monitor.ports import Metrics
     from hermesops.automation.monitor.runner import Monitor
     from hermesops.machines.image.build import Builder, Recipe
     from hermesops.machines.verify.verification import Verification
     from hermesops.model.rollout import Rollout
     from hermesops.store.operations.worker import Worker
+    from hermesops.users.billing.service import Billing
 
 
 @dataclass(frozen=True)
@@ -117,14 +117,14 @@ class Runtime:
     @cached_property
     def certificate_renewal(self) -> "CertificateRenewal":
         """Gives machines fresh certificates."""
-        from hermesops.app.services.certificates import CertificateRenewal
+        from hermesops.agents.instances.certificates import CertificateRenewal
 
         return CertificateRenewal(self.app.registry, self.instance_client, self.app.hold_lease)
 
     @cached_property
     def pools(self) -> "Pools":
         """Warm pools."""
-        from hermesops.app.services.pools import Pools
+        from hermesops.agents.pool.service import Pools
 
         app = self.app
         return Pools(
@@ -140,14 +140,16 @@ class Runtime:
     @cached_property
     def backups(self) -> "Backups":
         """Encrypted copies of instances' states."""
-        from hermesops.app.services.backups import Backups
+        from hermesops.agents.backup.service import Backups
 
         app = self.app
         return Backups(
             app.env,
             app.registry,
             app.backup_store,
-            app.adapters,
+            app.adapters.proof,
+            app.adapters.contents,
+            app.adapters.begin_repository,
             self.instance_client,
             self.opener,
             self._run_operation,
@@ -158,7 +160,7 @@ class Runtime:
     @cached_property
     def drills(self) -> "Drills":
         """Backups restored onto other machines, for proof."""
-        from hermesops.app.services.restore_drills import Drills
+        from hermesops.agents.backup.drills import Drills
 
         app = self.app
         return Drills(
@@ -191,7 +193,7 @@ class Runtime:
     @cached_property
     def rollouts(self) -> "Rollouts":
         """Starts and runs rollouts."""
-        from hermesops.app.services.rollouts import Rollouts
+        from hermesops.agents.rollout.service import Rollouts
 
         app = self.app
         return Rollouts(
@@ -206,9 +208,9 @@ class Runtime:
         )
 
     def _rollout_machines(self, rollout: "Rollout") -> "Machines":
-        from hermesops.app.adapters.rollout_in_place import SlotMachines
-        from hermesops.app.adapters.rollout_reprovision import RelocatedMachines
-        from hermesops.app.adapters.rollout_tokens import TokenMachines
+        from hermesops.agents.rollout.machines.relocation import RelocatedMachines
+        from hermesops.agents.rollout.machines.slots import SlotMachines
+        from hermesops.agents.rollout.machines.tokens import TokenMachines
 
         app, client, pools = self.app, self.instance_client, self.pools
         action, purpose = rollout.action, f"rollout {rollout.id}"
@@ -236,7 +238,7 @@ class Runtime:
     @cached_property
     def drift(self) -> "Drift":
         """Finds what differs, and repairs machines by their roles."""
-        from hermesops.app.services.fleet import Drift
+        from hermesops.agents.drift.service import Drift
 
         app = self.app
         return Drift(
@@ -283,7 +285,7 @@ class Runtime:
         return self.instance_client.with_lease(lease)
 
     def _release_transfer(self, lease: Lease) -> "ReleaseTransfer":
-        from hermesops.app.adapters.release_transfer import ReleaseTransfer
+        from hermesops.agents.instances.release_transfer import ReleaseTransfer
 
         client = ReleaseClient(self.instance_client.channel, lease)
         return ReleaseTransfer(self.app.registry, self.app.releases, client)
@@ -412,10 +414,10 @@ class Runtime:
     @cached_property
     def billing(self) -> "Billing":
         """Stripe's events about subscriptions."""
-        from hermesops.app.services.billing import Billing
-        from hermesops.app.services.billing_secrets import rules_of, subscriptions_at_stripe
-        from hermesops.app.services.paid_agents import PaidAgents
         from hermesops.users.billing.decide import Policy
+        from hermesops.users.billing.secrets import rules_of, subscriptions_at_stripe
+        from hermesops.users.billing.service import Billing
+        from hermesops.users.billing.settlement import PaidAgents
 
         app, settings = self.app, self.app.env.settings
         asked = settings.billing
@@ -458,7 +460,7 @@ class Runtime:
     @cached_property
     def jobs(self) -> "Jobs":
         """Scheduled jobs."""
-        from hermesops.app.services.jobs import Jobs
+        from hermesops.automation.jobs.service import Jobs
 
         return Jobs(
             settings=self.app.env.settings,
@@ -495,15 +497,15 @@ class Runtime:
             every_s: Seconds from the begin of one pass to the next.
             grace_s: Seconds for repairs under way to end after a stop was requested.
         """
-        from hermesops.app.services.monitor import (
+        from hermesops.automation.monitor.ports import Ports
+        from hermesops.automation.monitor.runner import Monitor
+        from hermesops.automation.monitor.service import (
             PROVISIONS_S,
             InstanceRepairs,
             MonitorRecords,
             VendorMachines,
             policy_of,
         )
-        from hermesops.automation.monitor.ports import Ports
-        from hermesops.automation.monitor.runner import Monitor
         from hermesops.automation.monitor.service_manager import SystemdNotify
 
         app, registry, settings = self.app, self.app.registry, self.app.env.settings.monitoring
@@ -521,7 +523,7 @@ class Runtime:
     @asynccontextmanager
     async def _metrics(self) -> "AsyncIterator[Metrics | None]":
         """The platform's monitoring; the setting ``prometheus_url`` wins for what is asked."""
-        from hermesops.app.adapters.platform_metrics import PlatformMetrics
+        from hermesops.automation.monitor.platform_metrics import PlatformMetrics
         from hermesops.observability.telemetry.client import MonitoringClient
 
         endpoint, own = self.app.monitoring("hermesops-monitor"), self.app.env.settings.prometheus_url.rstrip("/")

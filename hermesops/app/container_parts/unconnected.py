@@ -8,9 +8,9 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hermesops.app.container_parts.endpoint import endpoint_of, platform_url_of
-from hermesops.app.container_parts.narration import Reporter, Warn, report_problem, report_progress, warn
+from hermesops.access.secrets.environment import endpoint_of, platform_url_of
 from hermesops.base import assets, child_environment
+from hermesops.base.narration import Reporter, Warn, warn
 from hermesops.errors import Hint, UnavailableError, UsageError
 from hermesops.model.cell import PLATFORM
 from hermesops.model.certificate import OURS
@@ -21,26 +21,22 @@ if TYPE_CHECKING:
 
     from hermesops.access.pki.authority import Authority
     from hermesops.access.pki.certificates import Certificates
+    from hermesops.access.registry_place import RegistryPlace
     from hermesops.access.secrets.endpoint import Endpoint
     from hermesops.access.secrets.store import Secrets
     from hermesops.agents.backup.recovery_records import RecoveryRecords, StoredRecords
+    from hermesops.agents.backup.service import BackupStore
+    from hermesops.agents.cells.baselines import Baselines
+    from hermesops.agents.cells.environment_guard import Guards
     from hermesops.agents.cells.ports import Program
+    from hermesops.agents.cells.saved_previews import SavedPreviews
+    from hermesops.agents.cells.service import StackUps
     from hermesops.agents.cells.stack.stacks import CellStacks
     from hermesops.agents.cells.stack.state_repair import CellStates
-    from hermesops.app.container_parts.registry import RegistryPlace
+    from hermesops.agents.instances.certificates import CertificateAuthority
+    from hermesops.agents.instances.mass_changes import MassChanges
+    from hermesops.agents.rollout.requests import RolloutRequests
     from hermesops.app.container_parts.world_adapters import WorldAdapters
-    from hermesops.app.services.alerts import Alerts
-    from hermesops.app.services.backups import BackupStore
-    from hermesops.app.services.baselines import Baselines
-    from hermesops.app.services.cells import StackUps
-    from hermesops.app.services.certificates import CertificateAuthority
-    from hermesops.app.services.change_guard import Guards
-    from hermesops.app.services.host_certificates import HostCertificates
-    from hermesops.app.services.mass_changes import MassChanges
-    from hermesops.app.services.release_signing import ReleaseKey
-    from hermesops.app.services.releases import ReleaseChanges
-    from hermesops.app.services.rollout_requests import RolloutRequests
-    from hermesops.app.services.saved_previews import SavedPreviews
     from hermesops.infra.engine.embedded.state.bucket import BucketAccess
     from hermesops.infra.engine.interface import Engine
     from hermesops.infra.stacks.fleet import CellPrograms
@@ -48,12 +44,16 @@ if TYPE_CHECKING:
     from hermesops.machines.image.definition import AgentPins
     from hermesops.machines.release import Releases
     from hermesops.machines.release.builder.build import Builder
+    from hermesops.machines.release.service import ReleaseChanges
+    from hermesops.machines.release.signing import ReleaseKey
     from hermesops.model.cell import CellSpec
     from hermesops.model.check import Contradiction
     from hermesops.model.operation import OperationKind
     from hermesops.model.stack import StackRef
     from hermesops.observability.telemetry.client import MonitoringClient
     from hermesops.observability.telemetry.endpoint import MonitoringEndpoint
+    from hermesops.observability.telemetry.shown_alerts import Alerts
+    from hermesops.platform.parts.tls import HostCertificates
     from hermesops.store.operations.kinds import ApprovedList
     from hermesops.store.operations.lease import LeaseKeeper
     from hermesops.store.operations.runner import Handler, Operations
@@ -82,7 +82,7 @@ class Unconnected:
     @cached_property
     def secrets(self) -> "Secrets":
         """Keys and passwords that hermesops itself needs."""
-        from hermesops.app.container_parts.endpoint import secrets_of
+        from hermesops.access.secrets.environment import secrets_of
 
         return secrets_of(self.env)
 
@@ -102,7 +102,7 @@ class Unconnected:
     @property
     def router_keys(self) -> tuple[bytes, ...]:
         """The same, and those of before whose tokens count still."""
-        from hermesops.app.container_parts.endpoint import router_keys_of
+        from hermesops.access.secrets.environment import router_keys_of
 
         return router_keys_of(self.env, self.endpoint, self.secrets)
 
@@ -119,15 +119,15 @@ class Unconnected:
     @cached_property
     def registry_place(self) -> "RegistryPlace":
         """Where the registry is, with its copies and the audit's anchor."""
-        from hermesops.app.container_parts.registry import RegistryPlace
+        from hermesops.access.registry_place import RegistryPlace
 
         return RegistryPlace(self.env, self._warn)
 
     @cached_property
     def backup_store(self) -> "BackupStore":
         """Where backups and recovery records are; no registry is needed."""
+        from hermesops.agents.backup.service import BackupStore
         from hermesops.app.container_parts.local_world import object_store_of
-        from hermesops.app.services.backups import BackupStore
 
         start = partial(object_store_of, self.env, self.report)
         return BackupStore(self.env, self.secrets, partial(self.adapters.local_store, start))
@@ -149,9 +149,9 @@ class Unconnected:
     @cached_property
     def releases(self) -> "Releases":
         """The store of releases."""
-        from hermesops.app.services.release_signing import trust_of
         from hermesops.infra.engine.embedded.state.storage import open_storage
         from hermesops.machines.release import Releases
+        from hermesops.machines.release.signing import trust_of
 
         where = self.env.settings.releases or self.env.folder / "releases"
         store = open_storage(where, setting="releases", access=self.bucket_access)
@@ -160,21 +160,21 @@ class Unconnected:
     @cached_property
     def release_key(self) -> "ReleaseKey":
         """Signs releases."""
-        from hermesops.app.services.release_signing import ReleaseKey
+        from hermesops.machines.release.signing import ReleaseKey
 
         return ReleaseKey(self.env, self.secrets)
 
     @cached_property
     def release_changes(self) -> "ReleaseChanges":
         """Changes which releases there are."""
-        from hermesops.app.services.releases import ReleaseChanges
+        from hermesops.machines.release.service import ReleaseChanges
 
         return ReleaseChanges(self.releases, self.release_key, self._release_builder, self.registry, self.hold_lease)
 
     def _release_builder(self, pins: "AgentPins | None" = None) -> "Builder":
-        from hermesops.app.services.releases import parts_of
         from hermesops.machines.image.download import NEWEST_GLIBC, Pip
         from hermesops.machines.release.builder.resolver import Resolver
+        from hermesops.machines.release.service import parts_of
 
         packages = self.env.for_child(child_environment.PACKAGES)
         downloads = Pip(packages, self.env.cache / "packages")
@@ -205,14 +205,14 @@ class Unconnected:
     @cached_property
     def authority(self) -> "CertificateAuthority":
         """Signs certificates of machines and services."""
-        from hermesops.app.services.certificates import CertificateAuthority
+        from hermesops.agents.instances.certificates import CertificateAuthority
 
         return CertificateAuthority(self.env, self.registry, self.secrets, self._certificate_life)
 
     @property
     def host_certificates(self) -> "HostCertificates":
         """Issues certificates of hosts of the platform as files."""
-        from hermesops.app.services.host_certificates import HostCertificates
+        from hermesops.platform.parts.tls import HostCertificates
 
         return HostCertificates(self.env.name, self.registry, self._load_authority)
 
@@ -238,7 +238,7 @@ class Unconnected:
         Raises:
             UnavailableError: It is the local world's, which is not up.
         """
-        from hermesops.app.container_parts.monitoring import monitoring_url_of
+        from hermesops.observability.telemetry.addresses import monitoring_url_of
         from hermesops.observability.telemetry.endpoint import MonitoringEndpoint
 
         url = monitoring_url_of(self.env)
@@ -261,7 +261,7 @@ class Unconnected:
     @property
     def mass_changes(self) -> "MassChanges":
         """Limits how many instances are terminated or resized a day."""
-        from hermesops.app.services.mass_changes import MassChanges
+        from hermesops.agents.instances.mass_changes import MassChanges
 
         return MassChanges(self.env, self.registry, self.approved_list)
 
@@ -298,9 +298,9 @@ class Unconnected:
         Raises:
             UsageError: There is no monitoring here.
         """
-        from hermesops.app.services.alerts import Alerts, Steps
-        from hermesops.app.services.runbooks import is_about_instance
         from hermesops.observability.runbook.document import load, names
+        from hermesops.observability.runbook.service import is_about_instance
+        from hermesops.observability.telemetry.shown_alerts import Alerts, Steps
 
         folder = assets.folder("runbooks")
 
@@ -410,6 +410,7 @@ class Unconnected:
     @cached_property
     def cell_stacks(self) -> "CellStacks":
         """Cells' Pulumi stacks."""
+        from hermesops.agents.cells.progress import report_problem, report_progress
         from hermesops.agents.cells.stack.stacks import CellStacks
         from hermesops.store.operations.lease import LeaseKeeper
 
@@ -427,15 +428,15 @@ class Unconnected:
     @cached_property
     def guards(self) -> "Guards":
         """Checks every run of a cell's stack beforehand."""
-        from hermesops.app.services.change_guard import Guards
+        from hermesops.agents.cells.environment_guard import Guards
 
         return Guards(self.env, self.registry, self.vendor)
 
     @property
     def baselines(self) -> "Baselines":
         """Compares programs with those of main, without a secret."""
+        from hermesops.agents.cells.baselines import Baselines
         from hermesops.app.container_parts.aws_program import aws_program
-        from hermesops.app.services.baselines import Baselines
 
         def specs() -> "Iterator[CellSpec]":
             return (self.registry.cells.spec(cell.name) for cell in self.registry.cells.list())
@@ -448,14 +449,14 @@ class Unconnected:
     @cached_property
     def saved_previews(self) -> "SavedPreviews":
         """Previews of stacks that operators save and sign."""
-        from hermesops.app.services.saved_previews import SavedPreviews
+        from hermesops.agents.cells.saved_previews import SavedPreviews
 
         return SavedPreviews(self.env, lambda: self.engine.name)
 
     @cached_property
     def stack_ups(self) -> "StackUps":
         """``stack up`` as an operation."""
-        from hermesops.app.services.cells import StackUps
+        from hermesops.agents.cells.service import StackUps
 
         return StackUps(
             self.env,
@@ -493,7 +494,7 @@ class Unconnected:
     @cached_property
     def rollout_requests(self) -> "RolloutRequests":
         """Checks requests for rollouts."""
-        from hermesops.app.services.rollout_requests import RolloutRequests
+        from hermesops.agents.rollout.requests import RolloutRequests
 
         return RolloutRequests(self.registry, self.releases, self.env.settings)
 

@@ -108,14 +108,14 @@ class SimulatedAdapters(WorldAdapters):
     @property
     def image_builder(self) -> "type[ImageBuilder]":
         """Saves machines as they come."""
-        from hermesops.app.adapters.simulated_images import SimulatedBuilder
+        from hermesops.machines.image.simulated import SimulatedBuilder
 
         return SimulatedBuilder
 
     @property
     def release_builder(self) -> "type[ReleaseBuilder]":
         """Locks and signs releases without wheels."""
-        from hermesops.app.adapters.simulated_releases import SimulatedBuilder
+        from hermesops.machines.release.simulated import SimulatedBuilder
 
         return SimulatedBuilder
 
@@ -131,7 +131,7 @@ class SimulatedAdapters(WorldAdapters):
 
     def proof(self, registry: "Registry", keys: "Keys", restic: "Restic", report: Callable[[str], None]) -> "Proof":
         """Counts the contents of a copy again."""
-        from hermesops.app.adapters.simulated_backups import SimulatedProof
+        from hermesops.agents.backup.simulated import SimulatedProof
         from hermesops.localcloud.drivers.sim.node.state import digest_of_copy
 
         return SimulatedProof(registry, keys, restic, partial(digest_of_copy, self._world), report)
@@ -139,7 +139,7 @@ class SimulatedAdapters(WorldAdapters):
     async def local_store(self, start: Callable[[], Awaitable[Mapping[str, str]]]) -> "ObjectStore":
         """Keys in a folder of the world; no server is started, and none is built."""
         del start
-        from hermesops.app.adapters.simulated_store import SimulatedStore
+        from hermesops.agents.backup.store.simulated import SimulatedStore
 
         return SimulatedStore(self._world, _LOCAL_BUCKET)
 
@@ -148,7 +148,7 @@ class SimulatedAdapters(WorldAdapters):
     ) -> "RepositoryContents":
         """Copies in the world's own memory."""
         del keys, restic, store
-        from hermesops.app.adapters.simulated_backups import SimulatedContents
+        from hermesops.agents.backup.simulated import SimulatedContents
         from hermesops.localcloud.drivers.sim.node.state import drop_copies
 
         return SimulatedContents(registry.backups.list, partial(drop_copies, self._world))

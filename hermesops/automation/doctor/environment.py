@@ -1,21 +1,17 @@
 """Checks an environment: its registry opens, the vendor accepts its key."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from hermesops.base import blocking
 from hermesops.base.fan_out import Limits, fan_out
 from hermesops.errors import HermesError, NotWrittenError, UnavailableError
-from hermesops.model.check import Check, Verdict
+from hermesops.model.check import Check, Probe, Verdict
 
 WITHIN_S = 30.0
 """Seconds for one check; a registry that another process has locked is waited for 20."""
 
 _ENDED_S = 5.0
-
-Probe = Callable[[], Coroutine[Any, Any, str]]
-"""Checks one thing; returns what it saw in a few words, or raises why it failed."""
 
 
 async def check_all(probes: Mapping[str, Probe]) -> list[Check]:

@@ -148,10 +148,11 @@ def restore(
 
 
 def _break_and_mend(composed: "Container", fault: "Fault", instance: "Instance") -> "Drilled":
-    from hermesops.app.services import drills, runbooks
+    from hermesops.app.services import drills
     from hermesops.base.waiting import pause_blocking
     from hermesops.cli.options.runbook import execute, folder, show
     from hermesops.observability.runbook import drill
+    from hermesops.observability.runbook import service as runbooks
     from hermesops.observability.runbook.document import load
     from hermesops.observability.runbook.faults import AtVendor, ByCommand, OnMachine
 

@@ -11,7 +11,7 @@ app = Noun(no_args_is_help=True)
 @app.command("list")
 def list_() -> None:
     """List the environments of this home; * is the one that commands are about."""
-    from hermesops.app.services.environments import list_environments
+    from hermesops.automation.doctor.environments import list_environments
 
     rows = [environment.environment(one) for one in list_environments(context.environment())]
     columns = ("name", "chosen", "vendor", "registry", "problem")

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from datetime import datetime
 
+    from hermesops.agents.health.fleet import FleetHealth, JudgedInstance
     from hermesops.app import Container
-    from hermesops.app.services.fleet_health import FleetHealth, JudgedInstance
-    from hermesops.app.services.fleet_top import Top
     from hermesops.model.backup import Loss
     from hermesops.model.fleet import LowOnDisk
     from hermesops.model.instance import Instance
     from hermesops.model.operation import BackgroundWork, Operation
     from hermesops.model.rollout import Freeze
     from hermesops.model.selector import Selector
+    from hermesops.observability.telemetry.top import Top
 
 app = Noun(no_args_is_help=True)
 
@@ -72,7 +72,7 @@ class _Status:
 
     @classmethod
     def read(cls, composed: "Container", selector: "Selector", chosen: "Collection[Condition]") -> "_Status":
-        from hermesops.app.services.fleet_health import fleet_health, narrowed, selected
+        from hermesops.agents.health.fleet import fleet_health, narrowed, selected
         from hermesops.model.backup import RPO
         from hermesops.store.operations.holder import is_gone
 
@@ -140,7 +140,7 @@ def _none(chosen: "Collection[Condition]") -> str:
 @app.command()
 def cost() -> None:
     """Show what the fleet costs a month: estimated from rows and prices, and as JustAVPS estimates it."""
-    from hermesops.app.services.costs import costs_of
+    from hermesops.agents.cells.costs import costs_of
 
     composed = context.compose()
     costs = context.run(costs_of(composed.registry, composed.vendor, composed.env.name))
@@ -160,7 +160,7 @@ def usage(
     Routers write within seconds; a day is a day of UTC. `failures` are attempts that a provider failed at and requests
     that a router refused.
     """
-    from hermesops.app.services.model_usage import By, usage_of
+    from hermesops.users.billing.model_usage import By, usage_of
 
     composed = context.compose()
     begin = values.since(since, now=composed.registry.now()).date()
@@ -178,8 +178,8 @@ def outdated(
     detach: Detach = False,
 ) -> int:
     """List instances that a rollout could not reach, or that came after it, with the release that they shall get."""
+    from hermesops.agents.rollout import requests as rollout_requests
     from hermesops.agents.rollout.plan.backlog import requests_for
-    from hermesops.app.services import rollout_requests
 
     composed = context.compose()
     found = rollout_requests.outdated(composed.registry)
@@ -285,7 +285,7 @@ def status(
     minutes. Without a recent fact it is unknown. JustAVPS is not asked, unless by --live, and agents by --ask.
     With --where, what backups would lose is left out: that is counted for the whole fleet.
     """
-    from hermesops.app.services.fleet_health import fleet_selector
+    from hermesops.agents.health.fleet import fleet_selector
 
     chosen = {values.one_of(Condition, word, "--health") for word in health.split(",")} if health else _NOT_WELL
     composed = context.compose()
@@ -293,11 +293,11 @@ def status(
 
     def observed() -> "_Status":
         if live:
-            from hermesops.app.services.fleet_observation import list_machines
+            from hermesops.automation.monitor.fleet_observation import list_machines
 
             context.run(list_machines(composed.registry, composed.vendor, composed.env.name))
         if ask:
-            from hermesops.app.services.fleet_observation import ask_agents
+            from hermesops.automation.monitor.fleet_observation import ask_agents
 
             context.run(ask_agents(composed.registry, composed.vendor))
         return _Status.read(composed, selector, chosen)
@@ -329,9 +329,9 @@ def top(
 
     Instances that should run and have no such figure are counted below: nothing is known of them.
     """
-    from hermesops.app.services.fleet_health import fleet_selector
-    from hermesops.app.services.fleet_top import fleet_top
+    from hermesops.agents.health.fleet import fleet_selector
     from hermesops.observability.telemetry.figures import TOP, Figure
+    from hermesops.observability.telemetry.top import fleet_top
 
     figure = values.one_of(Figure, by, "--by")
     if figure not in TOP:
@@ -388,7 +388,7 @@ def changes(
     since: Annotated[str, typer.Option(help="An age (90m, 12h, 7d) or a time in ISO 8601 (UTC by default).")] = "24h",
 ) -> None:
     """List what happened, oldest first: changes by operators, stack runs, and changes from outside hermesops."""
-    from hermesops.app.services.fleet import happenings
+    from hermesops.agents.drift.service import happenings
 
     composed = context.compose()
     found = context.run(happenings(composed.registry, composed.engine, values.since(since), composed.report))

@@ -24,7 +24,7 @@ Who = Annotated[
 @app.command("list")
 def list_() -> None:
     """List every machine's newest certificate."""
-    from hermesops.app.services.certificates import newest_certificates
+    from hermesops.agents.instances.certificates import newest_certificates
 
     registry = context.compose().registry
     now = registry.now()
@@ -36,7 +36,7 @@ def list_() -> None:
 @app.command()
 def show(who: Who) -> None:
     """Show the certificates of one machine, newest first."""
-    from hermesops.app.services.certificates import find_holder
+    from hermesops.agents.instances.certificates import find_holder
 
     registry = context.compose().registry
     now, holder = registry.now(), find_holder(registry, who)
@@ -48,7 +48,7 @@ def show(who: Who) -> None:
 @app.command()
 def revoke(who: Who, yes: Yes = False, reason: Why = "") -> None:
     """Revoke a machine's certificate: no key for its data, no renewal. Its agent runs on until it restarts."""
-    from hermesops.app.services.certificates import find_holder
+    from hermesops.agents.instances.certificates import find_holder
 
     composed = context.compose()
     holder = find_holder(composed.registry, who)
@@ -73,7 +73,7 @@ def renew(
     """Give a machine a fresh certificate through the toolbox, also one whose last was revoked or has run out."""
     if bool(who) == everything:
         raise UsageError("name a user or a machine, or --all", hint=Hint(("identity", "list")))
-    from hermesops.app.services.certificates import find_holder
+    from hermesops.agents.instances.certificates import find_holder
 
     composed = context.compose()
     if everything:

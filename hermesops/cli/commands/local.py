@@ -49,8 +49,8 @@ def up(driver: Driver = None, monitoring: Monitoring = False) -> None:
     from hermesops.app.container_parts.local_world import server_environment
 
     if monitoring:
-        from hermesops.app.services.local_monitoring import refuse_simulated
         from hermesops.localcloud.world.files import is_simulated
+        from hermesops.platform.parts.monitoring import refuse_simulated
 
         wanted = driver or environment.settings.local.driver
         refuse_simulated(is_simulated=is_simulated(environment.world, wanted))

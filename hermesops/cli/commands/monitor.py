@@ -56,7 +56,7 @@ def monitor(
 
 
 def _check() -> None:
-    from hermesops.app.services.monitor import leader
+    from hermesops.automation.monitor.service import leader
     from hermesops.cli.views.fleet import MONITOR_MAY
     from hermesops.errors import UnavailableError
 

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
     from hermesops.app import Container
     from hermesops.app.container_parts.platform import PlatformParts
-    from hermesops.app.services.platform_connect import Connected, Disconnected, SettingChange
-    from hermesops.app.services.platform_restore import Restored
-    from hermesops.app.services.platform_services import ServiceLog
-    from hermesops.app.services.platform_state import HostState, ServiceState
     from hermesops.infra.stacks.platform.outputs import PlatformOutputs
     from hermesops.platform.bootstrap.decide import Step
     from hermesops.platform.bootstrap.runner import Bootstrap, Preview
+    from hermesops.platform.connect import Connected, Disconnected, SettingChange
+    from hermesops.platform.restore import Restored
+    from hermesops.platform.services import ServiceLog
+    from hermesops.platform.state import HostState, ServiceState
 
 app = Noun(no_args_is_help=True)
 
@@ -53,8 +53,8 @@ def bootstrap(
     Shows first what would be made or mended, and asks. What is there already stays; killed at any moment, the same
     command goes on.
     """
-    from hermesops.app.services.environments import require_known
-    from hermesops.app.services.platform_bootstrap import bootstrap_of
+    from hermesops.automation.doctor.environments import require_known
+    from hermesops.platform.bootstrap.service import bootstrap_of
 
     if exit_code and not preview:
         raise UsageError("--exit-code goes with --preview")
@@ -86,8 +86,8 @@ def show() -> None:
 
     Of a local world that has its monitoring alone, it shows the services of that.
     """
-    from hermesops.app.services.platform_connect import is_connected
     from hermesops.cli.views import platform as view
+    from hermesops.platform.connect import is_connected
 
     composed = context.compose()
     if composed.env.is_local:
@@ -111,8 +111,8 @@ def logs(
     lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=1000, help="Lines of each, from the end.")] = 40,
 ) -> None:
     """Show the newest lines of a service's log; without SERVICE, of each service that is down."""
-    from hermesops.app.services.platform_services import unread
     from hermesops.cli.views import platform as view
+    from hermesops.platform.services import unread
 
     composed = _with_host("journalctl shows its log")
 
@@ -229,9 +229,9 @@ def restore(
     meanwhile; then a new epoch begins, and machines refuse leases from before. Killed at any moment, the same command
     goes on; another moment gives up the unfinished one.
     """
-    from hermesops.app.services.platform_restore import LATEST, target_of
     from hermesops.cli.options import values
     from hermesops.cli.views import audit
+    from hermesops.platform.restore import LATEST, target_of
 
     composed = context.compose()
     if not composed.env.is_local:

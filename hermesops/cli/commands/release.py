@@ -58,7 +58,7 @@ def build(
         given = [file for file in (wheel, source) if file]
         work = composed.release_changes.rebuild(_lock_in(lock), given, note=note)
     else:
-        from hermesops.app.services.releases import usual_request
+        from hermesops.machines.release.service import usual_request
 
         usual = usual_request(composed.agent_pins)
         order = replace(

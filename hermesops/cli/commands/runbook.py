@@ -85,7 +85,7 @@ def run(
     runbook has several ways, you pick one, which --yes alone does not. The rows of its table that fit what was printed
     are told before anything is changed. A transcript goes into the audit.
     """
-    from hermesops.app.services import runbooks
+    from hermesops.observability.runbook import service as runbooks
     from hermesops.observability.runbook.document import load
     from hermesops.observability.runbook.run import RunbookRun
 
@@ -156,7 +156,7 @@ def _finish(
 
 def _note(composed: "Container", made: "RunbookRun", runbook: "Runbook", instance: "Instance | None") -> None:
     """Write the transcript; the registry may be what is broken, and what the run found counts more."""
-    from hermesops.app.services import runbooks
+    from hermesops.observability.runbook import service as runbooks
 
     try:
         runbooks.note(composed.registry, runbook, instance, made.transcript())

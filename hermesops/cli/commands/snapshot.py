@@ -46,7 +46,7 @@ def delete(
     reason: Why = "",
 ) -> None:
     """Delete a snapshot for good."""
-    from hermesops.app.services.snapshots import chosen
+    from hermesops.agents.instances.snapshots import chosen
 
     composed, instance = find_instance(user)
     images = context.run_connected(composed, lambda session: session.snapshots.of(instance.id))

@@ -112,7 +112,7 @@ def revoke(
 
 
 def _revoke_models(composed: "Container", user: str, instance: "Instance", reason: str) -> None:
-    from hermesops.app.services.tokens import revoke_model_tokens
+    from hermesops.agents.instances.tokens import revoke_model_tokens
 
     async def hand(instance: "Instance") -> None:
         async with composed.session() as session:

@@ -10,8 +10,8 @@ from hermesops.errors import Hint, UsageError
 
 if TYPE_CHECKING:
     from hermesops.agents.cells.changes.guard import Overrides
+    from hermesops.agents.cells.service import ChosenCells
     from hermesops.app import Container
-    from hermesops.app.services.cells import ChosenCells
 
 Cells = Annotated[list[str] | None, typer.Argument(help="Names of cells.", show_default=False)]
 Stacks = Annotated[

@@ -26,7 +26,7 @@ def show(text: str) -> None:
 
 def execute(composed: "Container", words: tuple[str, ...], *, shown: bool = True) -> "Ended":
     """Run a command of hermesops in the chosen environment; one that changes something shows its output, if wanted."""
-    from hermesops.app.services import runbooks
+    from hermesops.observability.runbook import service as runbooks
     from hermesops.observability.runbook.command import run_command
     from hermesops.observability.runbook.reading import is_reading
 

@@ -10,8 +10,8 @@ from hermesops.model.alert import ACKNOWLEDGED, INSTANCE
 from hermesops.wire.foreign_text import one_line
 
 if TYPE_CHECKING:
-    from hermesops.app.services.alerts import OpenAlert
     from hermesops.model.alert import Silence
+    from hermesops.observability.telemetry.shown_alerts import OpenAlert
 
 COLUMNS = ("severity", "alert", "user", "cell", "for", "state", "figure", "next")
 """Of the table of open alerts."""

@@ -10,7 +10,7 @@ from hermesops.errors import BrokenInvariantError, Hint
 from hermesops.model.audit import AuditEntry, ChainFinding, ChainReport
 
 if TYPE_CHECKING:
-    from hermesops.app.services.registry_copies import CopyPreview, Listed
+    from hermesops.agents.backup.registry_copies import CopyPreview, Listed
 
 _SHOWN = 5
 """Names of machines in a line."""

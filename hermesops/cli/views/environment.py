@@ -12,7 +12,7 @@ from hermesops.errors import RefusedError
 from hermesops.model.check import Check, Verdict
 
 if TYPE_CHECKING:
-    from hermesops.app.services.environments import EnvironmentState
+    from hermesops.automation.doctor.environments import EnvironmentState
     from hermesops.settings import Environment
 
 

@@ -19,19 +19,19 @@ from hermesops.wire.foreign_text import one_line, quoted, unbroken
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hermesops.agents.cells.costs import Costs
     from hermesops.agents.drift.changes import Happening
     from hermesops.agents.drift.finding import Finding
     from hermesops.agents.drift.rebuild import Rebuild
-    from hermesops.app.services.costs import Costs
-    from hermesops.app.services.fleet_health import FleetHealth, JudgedInstance
-    from hermesops.app.services.fleet_top import Top
-    from hermesops.app.services.model_usage import UsageSum
+    from hermesops.agents.health.fleet import FleetHealth, JudgedInstance
     from hermesops.machines.converge import Converged
     from hermesops.model.backup import Loss
     from hermesops.model.fleet import RecordedInstance
     from hermesops.model.instance import Instance
     from hermesops.model.operation import BackgroundWork, Operation
     from hermesops.model.rollout import Freeze
+    from hermesops.observability.telemetry.top import Top
+    from hermesops.users.billing.model_usage import UsageSum
 
 STATUS_SIGNS = {
     InstanceStatus.PROVISIONING: "P",

@@ -8,10 +8,10 @@ from hermesops.cli.views import shapes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hermesops.app.services.platform_connect import SettingChange
-    from hermesops.app.services.platform_services import ServiceLog
-    from hermesops.app.services.platform_state import HostState, ServiceState
     from hermesops.infra.stacks.platform.outputs import PlatformOutputs
+    from hermesops.platform.connect import SettingChange
+    from hermesops.platform.services import ServiceLog
+    from hermesops.platform.state import HostState, ServiceState
 
 
 NONE_DOWN = "no service is down"

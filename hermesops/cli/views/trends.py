@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 from hermesops.cli.views.shapes import timestamp
 
 if TYPE_CHECKING:
-    from hermesops.app.services.trends import Trends
     from hermesops.observability.telemetry.figures import Figure
+    from hermesops.observability.telemetry.trends import Trends
 
 _TITLES = {"up": "agent up", "memory": "memory", "turn": "turn", "errors": "errors"}
 
 
 def shape(trends: "Trends") -> dict[str, object]:
     """The points of each figure, oldest first; where a time has none, it is left out."""
-    from hermesops.app.services.trends import STEP_S
+    from hermesops.observability.telemetry.trends import STEP_S
 
     return {
         "begin": timestamp(trends.begin),

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 
 from hermesops.agents.instances.remote.releases import ReleaseClient
-from hermesops.app.services.releases import image_request, parts_of
 from hermesops.base import assets
 from hermesops.machines.image.build import Builder, Built, Recipe
 from hermesops.machines.image.definition import AgentPins, Definition, inputs_of, load
@@ -17,6 +16,7 @@ from hermesops.machines.image.download import NEWEST_GLIBC, Pip
 from hermesops.machines.release.builder import build as releases
 from hermesops.machines.release.builder.resolver import Resolver
 from hermesops.machines.release.releases import HandedOut, Releases
+from hermesops.machines.release.service import image_request, parts_of
 from hermesops.model.ids import ImageId, MachineId
 from hermesops.model.release import ReleaseId
 from hermesops.programs.node import build as node

@@ -23,11 +23,11 @@ import httpx
 
 from hermesops.access.pki.authority import Authority
 from hermesops.access.pki.client import client_context
-from hermesops.app.services.host_certificates import CERTIFICATE_LIFE
 from hermesops.base import assets, waiting
 from hermesops.model.certificate import CallerName, MachineNames
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.observability.alerts.rules import deployed
+from hermesops.platform.parts.tls import CERTIFICATE_LIFE
 from hermesops.programs.ingest import build
 from hermesops.programs.node.system import openssl
 from tests.support.fakes.credentials import LIFE, authority_in

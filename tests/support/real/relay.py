@@ -17,8 +17,8 @@ from hermesops.access.pki.authority import Authority, fresh_key
 from hermesops.access.pki.callers import Admitted, Callers
 from hermesops.access.pki.server import Bounds, MutualTlsListener, OwnCertificate
 from hermesops.agents.relay.places import Places
+from hermesops.agents.relay.serve import bounds_of
 from hermesops.agents.relay.service import Relay
-from hermesops.app.services.relay import bounds_of
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.token import PLATFORM, ProxyToken

@@ -9,12 +9,12 @@ from datetime import timedelta
 from pathlib import Path
 
 from hermesops.app import Container
-from hermesops.app.services.host_certificates import CERTIFICATE_LIFE
 from hermesops.base.waiting import Pending, cancel, pause, until
 from hermesops.errors import UnavailableError
 from hermesops.model.ids import InstanceId
 from hermesops.model.model_usage import Account, Usage
 from hermesops.model.route import ROUTES
+from hermesops.platform.parts.tls import CERTIFICATE_LIFE
 from hermesops.programs.ingest.remote_write import compress, encode_labels, encode_sample, encode_series
 from hermesops.programs.model_router.books import Books, open_books
 from hermesops.programs.model_router.metrics import Metrics

@@ -22,7 +22,7 @@ from hermesops.errors import UnavailableError, UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from hermesops.app.services.break_glass import BreakGlassOrders
+    from hermesops.access.identity.break_glass import BreakGlassOrders
     from hermesops.model.break_glass import BreakGlass
     from hermesops.model.instance import Instance
 

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from hermesops.agents.instances.observation import Observation
     from hermesops.app import Container
     from hermesops.app.container_parts.runtime import Runtime
-    from hermesops.app.services.instance_logs import InstanceLog, LogQuestion
-    from hermesops.app.services.trends import Trends
     from hermesops.model.instance import Instance
     from hermesops.model.plan import Plan
     from hermesops.model.state import State
+    from hermesops.observability.telemetry.logs import InstanceLog, LogQuestion
+    from hermesops.observability.telemetry.trends import Trends
     from hermesops.vendor.channel import Completed
 
 _GATEWAY = "hermes-gateway.service"
@@ -151,9 +151,9 @@ def show(user: User) -> None:
 
     The last hour is what the platform's monitoring has within two seconds: agent up, memory, seconds of a turn, errors.
     """
+    from hermesops.agents.health.fleet import observed_health
     from hermesops.agents.instances.suspension import suspension_of
-    from hermesops.app.services.fleet_health import observed_health
-    from hermesops.app.services.trends import trends_of
+    from hermesops.observability.telemetry.trends import trends_of
 
     composed, instance = find_instance(user)
     asked_at = composed.registry.now()
@@ -187,7 +187,7 @@ def timeline(
     7 days without --since. Without it, restarts are known from health samples, which rollouts and `fleet status --ask`
     record and which are kept for 7 days.
     """
-    from hermesops.app.services.timeline import instance_timeline, monitored
+    from hermesops.agents.drift.timeline import instance_timeline, monitored
 
     begin = values.since(since) if since else None
     composed, instance = find_instance(user)
@@ -253,7 +253,7 @@ def logs(
     for a dead machine too, and has of a gateway's lines only level and category. Each stands in for the other where
     that does not answer or has nothing, and it says which it was.
     """
-    from hermesops.app.services.instance_logs import InstanceLogs, LogQuestion, LogSource
+    from hermesops.observability.telemetry.logs import InstanceLogs, LogQuestion, LogSource
 
     begin = values.since(since) if since else None
     question = LogQuestion(lines, unit, begin, grep)
@@ -281,7 +281,7 @@ def logs(
 
 
 def _follow(composed: "Container", instance: "Instance", question: "LogQuestion") -> None:
-    from hermesops.app.services.instance_logs import ALL_UNITS
+    from hermesops.observability.telemetry.logs import ALL_UNITS
 
     kept: list[str] = []
     unit = "" if question.unit == ALL_UNITS else question.unit

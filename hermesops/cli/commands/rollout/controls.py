@@ -12,15 +12,15 @@ from hermesops.cli.options.rollout import Detach, Id
 from hermesops.cli.views.rollout import status
 
 if TYPE_CHECKING:
+    from hermesops.agents.rollout.operator_commands import Decide
     from hermesops.app.container import Container
-    from hermesops.app.services.rollout_commands import Decide
     from hermesops.model.rollout import Rollout
 
 
 def pause(rollout_id: Id = "", reason: Why = "") -> None:
     """Pause a rollout: no further instance starts; those in progress finish, and gates still count."""
     from hermesops.agents.rollout import commands
-    from hermesops.app.services.rollout_commands import give_command
+    from hermesops.agents.rollout.operator_commands import give_command
 
     composed = context.compose()
     row = composed.registry.rollouts.find(rollout_id)
@@ -78,7 +78,7 @@ def approve(
     reason: Why = "",
 ) -> None:
     """Approve stages whose blast radius needs a second operator; signed with your key, never your own rollout."""
-    from hermesops.app.services.rollout_commands import approve as signed
+    from hermesops.agents.rollout.operator_commands import approve as signed
 
     composed = context.compose()
     row, approver = signed(composed.env, composed.registry, rollout_id, stage, why=reason or "approved")
@@ -122,7 +122,7 @@ def _find_and_give(rollout_id: str, decide: "Decide", *, why: str, wanted: str =
 def _give(
     composed: "Container", row: "Rollout", decide: "Decide", *, why: str, wanted: str = "done", detach: bool
 ) -> int:
-    from hermesops.app.services.rollout_commands import give_command
+    from hermesops.agents.rollout.operator_commands import give_command
 
     give_command(composed.registry, row.id, decide, why=why)
     return follow.run(composed, row.id, wanted=wanted, detach=detach)

@@ -42,7 +42,7 @@ def run(composed: "Container", rollout_id: "RolloutId", *, wanted: str, detach: 
 
 def watch(composed: "Container", rollout_id: "RolloutId") -> int:
     """Show a rollout that another process runs until it ends or halts."""
-    from hermesops.app.services import rollout_commands
+    from hermesops.agents.rollout import operator_commands as rollout_commands
     from hermesops.cli.views.rollout.live import view
 
     with view(composed.registry.now) as seen:
@@ -99,7 +99,7 @@ def _execute(
 
 
 async def _run_or_leave(session: "Runtime", rollout: "Rollout", seen: "View", *, detach: bool) -> "Rollout":
-    from hermesops.app.services.rollout_commands import follow
+    from hermesops.agents.rollout.operator_commands import follow
 
     if detach:
         session.rollouts.leave(rollout)
@@ -117,7 +117,7 @@ async def _run_or_leave(session: "Runtime", rollout: "Rollout", seen: "View", *,
 
 def _print_end(composed: "Container", rollout: "Rollout", *, wanted: str, detach: bool) -> int:
     from hermesops.agents.rollout.reports.progress import progress_of
-    from hermesops.app.adapters.rollout_store import records
+    from hermesops.agents.rollout.store import records
 
     rollout_progress = progress_of(records(composed.registry, rollout.id), composed.registry.now())
     shown = {"rollout": status.rollout(rollout), "progress": status.rollout_progress(rollout_progress)}

@@ -38,7 +38,7 @@ def _as_recorded(what: str) -> Any:  # noqa: ANN401 - Typer's own type is not fo
 def history(rollout_id: options.Id = "") -> None:
     """List each change of a rollout's state: when, by whom, why."""
     from hermesops.agents.rollout.events import CommandGiven, RolloutStarted, StateChanged
-    from hermesops.app.adapters.rollout_store import events_of
+    from hermesops.agents.rollout.store import events_of
 
     registry = context.compose().registry
     row = registry.rollouts.find(rollout_id)
@@ -59,7 +59,7 @@ def explain(
     """Explain a rollout: each decision in order, with its reason and figures."""
     from hermesops.agents.rollout.events import instances_of
     from hermesops.agents.rollout.reports.explain import explain as explained
-    from hermesops.app.adapters.rollout_store import events_of
+    from hermesops.agents.rollout.store import events_of
 
     registry = context.compose().registry
     row = registry.rollouts.find(rollout_id)
@@ -86,7 +86,7 @@ def replay(
 ) -> None:
     """Replay a recorded rollout with other gates: would they have halted it, and when?"""
     from hermesops.agents.rollout.reports.replay import replay as over
-    from hermesops.app.adapters.rollout_store import events_of
+    from hermesops.agents.rollout.store import events_of
 
     registry = context.compose().registry
     row = registry.rollouts.find(rollout_id)
@@ -116,8 +116,8 @@ def preview(
     action: options.ActionOption = "slot",
 ) -> None:
     """Show what a rollout would do, who is first, what its gates would catch and the worst case. Nothing is touched."""
+    from hermesops.agents.rollout.alert_watch import held_now
     from hermesops.agents.rollout.plan.requests import RolloutRequest
-    from hermesops.app.adapters.rollout_alerts import held_now
     from hermesops.model.rollout_spec import Action
 
     composed = context.compose()
@@ -181,8 +181,8 @@ def status(
     With --watch it ends when the rollout does: exit 0 when it is done, 8 when a gate halted it, 6 when it was ended
     otherwise.
     """
+    from hermesops.agents.rollout import store as rollout_store
     from hermesops.agents.rollout.reports.progress import progress_of
-    from hermesops.app.adapters import rollout_store
 
     composed = context.compose()
     found = rollout_store.records(composed.registry, rollout_id)

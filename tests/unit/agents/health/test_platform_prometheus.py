@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hermesops.agents.health.prometheus import PlatformPrometheus, Prometheus
-from hermesops.app.services.rollouts import Rollouts
+from hermesops.agents.rollout.service import Rollouts
 from hermesops.errors import UnavailableError
 from hermesops.model.ids import InstanceId
 from hermesops.model.vitals import Source, Vital

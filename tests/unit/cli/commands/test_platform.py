@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from hermesops.app.services.platform_services import ServiceLog
-from hermesops.app.services.platform_state import ServiceState
 from hermesops.cli import context
 from hermesops.cli.commands import platform
 from hermesops.errors import PartlyDoneError, UnavailableError, UsageError
+from hermesops.platform.services import ServiceLog
+from hermesops.platform.state import ServiceState
 from tests.support.fakes.parts import part
 
 

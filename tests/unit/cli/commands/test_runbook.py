@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from hermesops.app.services import runbooks
 from hermesops.cli.commands import runbook
 from hermesops.cli.options import runbook as options
 from hermesops.errors import Hint, RefusedError
 from hermesops.model.plan import Plan
+from hermesops.observability.runbook import service as runbooks
 from hermesops.observability.runbook.command import Ended
 from hermesops.observability.runbook.document import Guard, Kind, Step, parse
 from hermesops.settings import Environment

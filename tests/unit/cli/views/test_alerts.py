@@ -3,10 +3,10 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from hermesops.app.services.alerts import OpenAlert
 from hermesops.cli.views import alerts as view
 from hermesops.errors import Hint
 from hermesops.model.alert import Alert, Matcher, Severity, Silence
+from hermesops.observability.telemetry.shown_alerts import OpenAlert
 from tests.support.suite.cases import each_case
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

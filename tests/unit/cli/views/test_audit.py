@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from hermesops.app.services.registry_copies import CopyPreview, Listed
+from hermesops.agents.backup.registry_copies import CopyPreview, Listed
 from hermesops.cli.views import audit
 from hermesops.model.audit import AuditEntry, AuditHead, ChainFinding, ChainReport
 from hermesops.store.registry.maintenance.backup import Copy

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from hermesops.app.services.environments import EnvironmentState, list_environments
+from hermesops.automation.doctor.environments import EnvironmentState, list_environments
 from hermesops.cli.views import environment as environment_view
 from hermesops.errors import Hint
 from hermesops.model.check import Check, Verdict

@@ -9,7 +9,7 @@ from hermesops.agents.drift.changes import happenings
 from hermesops.agents.drift.finding import Kind
 from hermesops.agents.drift.rebuild import plan_rebuild
 from hermesops.agents.drift.repairs import write_finding
-from hermesops.app.services.fleet_health import FleetHealth, selected
+from hermesops.agents.health.fleet import FleetHealth, selected
 from hermesops.automation.monitor.decide import Actions
 from hermesops.cli.views import fleet as fleet_view
 from hermesops.errors import Hint

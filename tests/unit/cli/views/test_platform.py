@@ -1,7 +1,7 @@
 """What ``platform show`` prints of a host."""
 
-from hermesops.app.services.platform_state import HostState, ServiceState
 from hermesops.cli.views import platform
+from hermesops.platform.state import HostState, ServiceState
 
 NGINX = ServiceState("hermes-platform-nginx", "active", is_healthy=True, restarts=0)
 LOKI = ServiceState("hermes-platform-loki", "failed", is_healthy=False, restarts=3)

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from hermesops.app.services.platform_host import HostAddress, PlatformHost
 from hermesops.base import assets
 from hermesops.errors import PartlyDoneError
 from hermesops.machines.converge.results import Converged, EventFold
 from hermesops.machines.converge.variables import literal, secret_lines, without
 from hermesops.model.ids import MachineId
+from hermesops.platform.host import HostAddress, PlatformHost
 from tests.support.fakes.parts import part
 
 NAME = "hermes-local-platform"

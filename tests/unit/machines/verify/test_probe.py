@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from hermesops.access.pki.authority import Authority
-from hermesops.app.services.host_certificates import server_pair
 from hermesops.machines.verify.on_machine import probe
+from hermesops.platform.parts.tls import server_pair
 from tests.support.fakes.credentials import authority_in
 
 

@@ -1,6 +1,6 @@
 """A registry's URL is shown in errors and to doctors; its password is not, wherever it stands in it."""
 
-from hermesops.app.container_parts.registry import _anchor_name
+from hermesops.access.registry_place import _anchor_name
 from hermesops.store.registry.database import Database
 from tests.support.suite.cases import each_case
 

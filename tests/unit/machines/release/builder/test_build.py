@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.app.adapters.simulated_releases import SimulatedBuilder
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.machines.release.blobs import place
 from hermesops.machines.release.builder.build import BuildRequest, Built, Rebuilder
+from hermesops.machines.release.simulated import SimulatedBuilder
 from hermesops.wire.documents.lock import Lock, Managed
 from tests.support.releases.package_index import (
     AT,

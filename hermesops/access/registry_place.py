@@ -1,0 +1,240 @@
+"""Where an environment's registry is, with what is kept beside it: key, copies, and the audit's heads."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from hermesops.access.identity.current_operator import who_acts
+from hermesops.access.secrets.catalog import REGISTRY_KEY
+from hermesops.access.secrets.environment import secrets_of
+from hermesops.access.secrets.keyring.key_ring import KeyRing
+from hermesops.access.secrets.keyring.ring import Ring
+from hermesops.base.disk import is_refusal, not_written
+from hermesops.base.narration import Warn
+from hermesops.base.private_file import close_to_others, make_private_folder
+from hermesops.base.web_address import with_verified_tls
+from hermesops.errors import Hint, RefusedError, UsageError
+from hermesops.model.audit import ChainReport
+from hermesops.settings import Environment
+from hermesops.store.registry import Registry, open_registry
+from hermesops.store.registry.audit.anchor import Anchor
+from hermesops.store.registry.maintenance.backup import Copies
+from hermesops.store.registry.maintenance.restore import restore
+from hermesops.store.registry.open import migrate_registry
+
+if TYPE_CHECKING:
+    from hermesops.store.registry.maintenance.restore import Restored
+
+
+@dataclass(frozen=True)
+class RestoredEpoch:
+    """What began with a registry whose database was restored.
+
+    Attributes:
+        audit: What is in the database, verified against what was not restored.
+    """
+
+    epoch: int
+    audit: ChainReport
+
+
+class RegistryPlace:
+    """An environment's registry."""
+
+    def __init__(self, env: Environment, warn: Warn) -> None:
+        self._env = env
+        self._warn = warn
+        self._url = registry_url(env)
+        given = self._url if env.settings.registry.url else ""
+        self.anchor = Anchor(env.settings.audit_anchor or env.folder / _anchor_name(given))
+        self.file = _sqlite_file(self._url)
+        self._copies = Copies(self.file, env.settings.registry.copies) if self.file else None
+
+    @property
+    def copies(self) -> Copies:
+        """The copies of an SQLite registry.
+
+        Raises:
+            RefusedError: It is PostgreSQL.
+        """
+        if self._copies is None:
+            raise RefusedError(
+                "this registry is in PostgreSQL, whose backups are the database's own",
+                hint=Hint("restore it there, then:", ("registry", "restored", "--reason", "WHY")),
+            )
+        return self._copies
+
+    def sealer(self) -> KeyRing:
+        """The key that seals secrets, which outlives the registry.
+
+        Raises:
+            RefusedError: It is missing, damaged, or readable by others.
+        """
+        return self._key_ring(False)
+
+    def open(self) -> Registry:
+        """Open it, as ``open_registry`` does."""
+        return self._open_at(self._url, anchor=self.anchor, copies=self._copies)
+
+    def highest_epoch(self) -> int:
+        """The newest epoch of every registry that this environment had on this computer.
+
+        A database that was restored on another host is found at another URL, with an anchor that knows nothing yet.
+        """
+        return max(Anchor(file).highest_epoch() for file in {self.anchor.path, *self._env.folder.glob("audit*.anchor")})
+
+    def anchor_at(self, url: str) -> Anchor:
+        """The audit's heads of this environment's registry where it is kept at another URL."""
+        own = f"sqlite:///{self._env.folder / 'registry.db'}"
+        return Anchor(self._env.settings.audit_anchor or self._env.folder / _anchor_name("" if url == own else url))
+
+    def open_at(self, url: str) -> Registry:
+        """Open this environment's registry where it is kept at another URL; with that one's own anchor."""
+        file = _sqlite_file(url)
+        copies = Copies(file, self._env.settings.registry.copies) if file else None
+        return self._open_at(url, anchor=self.anchor_at(url), copies=copies)
+
+    def open_anew(self, why: str, *, above: int = 0) -> Registry:
+        """Open an empty registry after a loss of all copies, with an epoch above all known ones.
+
+        Move the remains of an SQLite file away first.
+
+        Args:
+            above: An epoch that the new one exceeds, beside those in the audit's anchor.
+
+        Raises:
+            RefusedError: There is a registry.
+        """
+        migrate_registry(self._url)
+        registry = self._open_at(self._url, anchor=self.anchor, copies=None)
+        if registry.audit.list(limit=1):
+            registry.close()
+            raise RefusedError("there is a registry, and it is not empty", hint=Hint(("registry", "check")))
+        registry.epochs.open(why, above=above)
+        registry.close()
+        return self.open()
+
+    def record_restored(self, why: str) -> RestoredEpoch:
+        """Begin an epoch in a registry whose database was restored, so that every lease from before has ended.
+
+        Its audit is verified against the anchor, which was not restored: a broken one goes on to be told as that.
+        """
+        registry = self.open()
+        try:
+            epoch = registry.epochs.open(why, above=self.highest_epoch())
+            return RestoredEpoch(epoch, registry.audit.check())
+        finally:
+            registry.close()
+
+    def migrate(self) -> tuple[str, str]:
+        """Bring its tables to this code's revision; the revisions before and now."""
+        return migrate_registry(self._url, anchor=self.anchor, copies=self._copies)
+
+    def copy_or_newest(self, copy: Path | None) -> Path:
+        """That copy, or the newest one for ``None``.
+
+        Raises:
+            RefusedError: There is none.
+        """
+        taken = () if copy else self.copies.list()
+        if copy is None and not taken:
+            raise RefusedError(
+                f"there is no copy in {self.copies.folder}",
+                hint=Hint(("registry", "rebuild"), ", from vendor, machines and recovery records"),
+            )
+        return copy or taken[0].file
+
+    def restore(self, copy: Path | None, *, over: str, why: str) -> "Restored":
+        """Restore a copy of the registry.
+
+        Args:
+            copy: ``None`` takes the newest.
+            over: The environment's name, if a healthy registry may be overwritten.
+        """
+        if over and over != self._env.name:
+            raise UsageError(f"--over {over} names another environment than this one, {self._env.name}")
+        copy = self.copy_or_newest(copy)
+        open_at = partial(self._open_at, anchor=None, copies=None)
+        return restore(self.copies, copy, open_at=open_at, anchor=self.anchor, over_healthy=bool(over), why=why)
+
+    def _open_at(self, url: str, *, anchor: Anchor | None, copies: Copies | None) -> Registry:
+        return open_registry(
+            url,
+            environment=self._env.name,
+            actor=self._actor,
+            sealer=self._key_ring,
+            anchor=anchor,
+            copies=copies,
+            warn=self._warn,
+        )
+
+    def _actor(self) -> str:
+        return who_acts(self._env)
+
+    @property
+    def _key_ring(self) -> Callable[[bool], KeyRing]:
+        secrets = secrets_of(self._env)
+        file = self._env.settings.registry.key_file or secrets.home.path(REGISTRY_KEY.name)
+        if file is not None:
+            return lambda is_new: KeyRing.load(file, create=is_new)
+
+        def kept(is_new: bool) -> KeyRing:  # noqa: FBT001 - as the registry calls it
+            if is_new:
+                secrets.made(REGISTRY_KEY, Ring.fresh().to_text())
+            return KeyRing.kept(partial(secrets.read, REGISTRY_KEY), source=secrets.home.title)
+
+        return kept
+
+
+def registry_url(env: Environment) -> str:
+    """SQLAlchemy's URL of an environment's registry."""
+    given = env.settings.registry.url
+    return given.get_secret_value() if given else f"sqlite:///{_folder_of(env) / 'registry.db'}"
+
+
+def queue_url(env: Environment) -> str:
+    """URL of the workers' queue: in the registry's PostgreSQL, which many computers reach; else a file of this one."""
+    url = env.settings.registry.url.get_secret_value() if env.settings.registry.url else ""
+    return with_verified_tls(url) if url.startswith("postgresql") else f"sqlite:///{env.folder / 'worker.db'}"
+
+
+_WHO = ("user", "password", "sslcert", "sslkey", "sslpassword", "sslrootcert")
+"""Parameters of a URL's query that identify the client, or what it trusts, not the registry."""
+
+
+def _anchor_name(given: str) -> str:
+    """The anchor belongs to the registry: another URL, another file."""
+    if not given:
+        return "audit.anchor"
+    try:
+        which = sa.make_url(given).set(username=None, password=None).difference_update_query(_WHO).render_as_string()
+    except sa.exc.ArgumentError:
+        which = ""  # opening it reports the problem
+    return f"audit-{hashlib.sha256(which.encode()).hexdigest()[:8]}.anchor"
+
+
+def _sqlite_file(url: str) -> Path | None:
+    try:
+        parsed = sa.make_url(url)
+    except sa.exc.ArgumentError:
+        return None
+    return Path(parsed.database) if parsed.get_backend_name() == "sqlite" and parsed.database else None
+
+
+def _folder_of(env: Environment) -> Path:
+    try:
+        make_private_folder(env.folder)
+        close_to_others(env.folder)
+    except OSError as error:
+        if is_refusal(error):
+            raise not_written(env.folder, error) from error
+        raise RefusedError(
+            f"nothing can be kept in {env.folder}: {error.strerror}",
+            hint="set HERMESOPS_HOME to a folder this user may write to",
+        ) from error
+    return env.folder

@@ -1,0 +1,173 @@
+"""Previews and runs of the stacks of one, several or all cells."""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from hermesops.agents.cells.bulk import CellRun, run_cells
+from hermesops.agents.cells.changes.guard import NO_OVERRIDES, Cost, Overrides
+from hermesops.agents.cells.changes.preview import ChangePreview, refuse_moved
+from hermesops.agents.cells.environment_guard import Guards
+from hermesops.agents.cells.saved_previews import SavedPreviews
+from hermesops.agents.cells.stack.stacks import CellStacks
+from hermesops.agents.cells.workflow import StackUp, UpRequest
+from hermesops.errors import BrokenInvariantError, Hint, UsageError
+from hermesops.model.cell import Cell
+from hermesops.model.ids import CellName, MachineName
+from hermesops.model.operation import Lease, Operation, OperationKind
+from hermesops.model.stack import Preview, UpResult
+from hermesops.settings import Environment
+from hermesops.store.operations.kinds import StackUpIntent
+from hermesops.store.operations.runner import QUEUED, Handler, Operations, abandon
+from hermesops.store.registry import Registry
+
+
+@dataclass(frozen=True)
+class StackUps:
+    """Runs ``up`` of cells."""
+
+    env: Environment
+    registry: Registry
+    stacks: CellStacks
+    guards: Guards
+    previews: SavedPreviews
+    runner: Callable[[Mapping[OperationKind, Handler]], Operations]
+    report: Callable[[str], None]
+
+    async def run(self, request: UpRequest) -> UpResult:
+        """Run an ``up`` here, with its row and its lease.
+
+        Raises:
+            UsageError: There is no such cell or machine, or a change was named that this run would not make.
+            RefusedError: The run would make a change that was not named, or a saved preview is outdated.
+            LeaseHeldError: Another process runs ``up`` of this cell.
+        """
+        operation = await self._open(request)
+        work = self._work(request, operation)
+        await self.runner({OperationKind.STACK_UP: lambda _operation, _lease: work}).run(operation)
+        if work.result is None:
+            raise BrokenInvariantError(f"operation {operation.id} ended without a run of {request.cell}")
+        return work.result
+
+    async def leave(self, request: UpRequest) -> Operation:
+        """Leave an ``up`` to the workers.
+
+        Raises:
+            UsageError: There is no such cell.
+            LeaseHeldError: Another process runs ``up`` of this cell.
+        """
+        self.registry.cells.spec(request.cell)
+        operation = await self._open(request)
+        self.registry.operations.record_step(operation.id, QUEUED)
+        return operation
+
+    def work_of(self, operation: Operation, _lease: Lease) -> StackUp:
+        """The workflow of an ``up``, from its row."""
+        return self._work(UpRequest.of(StackUpIntent.of(operation)), operation)
+
+    def _work(self, request: UpRequest, operation: Operation) -> StackUp:
+        return StackUp(request.cell, partial(self._up, request, began=operation.step not in {"", QUEUED}))
+
+    async def _up(self, request: UpRequest, *, began: bool) -> UpResult:
+        stacks = self.stacks
+        if not request.saved:
+            if request.named != NO_OVERRIDES:
+                self.previews.refuse_unapproved(request.cell, "what goes beyond the limits")
+            guard = partial(self.guards.judge, named=request.named, began=began)
+            return await stacks.up(request.cell, named=request.named.machines, only=request.only, guard=guard)
+        approved = self.previews.approved(request.saved, request.approval)
+        self.report(f"{request.cell}: {approved}")
+
+        async def refuse_anything_else(seen: ChangePreview) -> None:
+            refuse_moved(approved.preview, self.previews.of_cell(seen))
+
+        named = approved.preview.named
+        return await stacks.up(request.cell, named=named, guard=refuse_anything_else, with_drift=True)
+
+    async def _open(self, request: UpRequest) -> Operation:
+        """Open an ``up``; an unfinished one with other arguments is abandoned."""
+        registry, intent = self.registry, request.to_intent().to_json()
+        found = registry.operations.open(OperationKind.STACK_UP, f"cell/{request.cell}", intent=intent)
+        if dict(found.intent) == intent:
+            return found
+        await abandon(found, registry, reason="another up of the cell was asked for")
+        return registry.operations.open(OperationKind.STACK_UP, f"cell/{request.cell}", intent=intent)
+
+
+@dataclass(frozen=True)
+class ChosenCells:
+    """Some cells of an environment."""
+
+    stacks: CellStacks
+    guards: Guards
+    previews: SavedPreviews
+    ups: StackUps
+    parallel: int
+    chosen: tuple[Cell, ...]
+
+    async def preview(self, only: Collection[str]) -> tuple[tuple[CellRun, ...], Cost]:
+        """Preview ``up`` of each, and what the fleet would cost then."""
+        seen: list[ChangePreview] = []
+
+        async def run(cell: CellName) -> Preview:
+            seen.append(await self.stacks.change_preview(cell, only=_machines(only)))
+            return seen[-1].preview
+
+        return await self._changes_of(run), await self.guards.cost(*seen)
+
+    async def save_preview(self) -> tuple[tuple[CellRun, ...], Cost, str]:
+        """Preview ``up`` of one cell against its real machines, and sign that preview; its file is the last result.
+
+        Raises:
+            UsageError: Several cells are meant.
+            RefusedError: The operator's key does not sign.
+        """
+        if len(self.chosen) != 1:
+            raise UsageError("a saved preview is of one cell; name that cell", hint=Hint(("cell", "list")))
+        cell = self.chosen[0].name
+        seen = await self.stacks.change_preview(cell, with_drift=True)
+        cost = await self.guards.cost(seen)
+        text = self.previews.sign(self.previews.of_cell(seen, cost))
+        return (CellRun(cell, seen.preview.changes),), cost, text
+
+    async def up_as(self, saved: str, approval: str = "") -> tuple[CellRun, ...]:
+        """Apply the saved preview of a cell, and nothing else; another operator's approval may go with it."""
+        return await self._changes_of(lambda cell: self.ups.run(UpRequest(cell, saved=saved, approval=approval)))
+
+    async def preview_refresh(self, only: Collection[str]) -> tuple[CellRun, ...]:
+        """Preview ``refresh`` of each."""
+        return await self._changes_of(partial(self.stacks.preview_refresh, only=_machines(only)))
+
+    async def refresh(self, only: Collection[str]) -> tuple[CellRun, ...]:
+        """Refresh the state of each from the vendor."""
+        return await self._changes_of(partial(self.stacks.refresh, only=_machines(only)))
+
+    async def destroy(self) -> tuple[CellRun, ...]:
+        """Remove each stack; one that holds a machine refuses."""
+        return await self._changes_of(self.stacks.destroy)
+
+    async def up(self, only: Collection[str], *, named: Overrides) -> tuple[CellRun, ...]:
+        """Run ``up`` of each as an operation."""
+        return await self._changes_of(lambda cell: self.ups.run(UpRequest(cell, _machines(only), named)))
+
+    async def leave_up(self, only: Collection[str], *, named: Overrides) -> tuple[CellRun, ...]:
+        """Leave ``up`` of each to the workers."""
+
+        async def work(cell: CellName) -> CellRun:
+            operation = await self.ups.leave(UpRequest(cell, _machines(only), named))
+            return CellRun(cell, operation_id=operation.id)
+
+        return await self._run(work)
+
+    async def _changes_of(self, run: Callable[[CellName], Awaitable[Preview | UpResult]]) -> tuple[CellRun, ...]:
+        async def work(cell: CellName) -> CellRun:
+            return CellRun(cell, (await run(cell)).changes)
+
+        return await self._run(work)
+
+    async def _run(self, work: Callable[[CellName], Awaitable[CellRun]]) -> tuple[CellRun, ...]:
+        return await run_cells([cell.name for cell in self.chosen], work, parallel=self.parallel)
+
+
+def _machines(names: Collection[str]) -> frozenset[MachineName]:
+    return frozenset(MachineName(name) for name in names)

@@ -1,0 +1,73 @@
+"""The health of instances for rollouts: asks nodes and Prometheus."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+
+from hermesops.agents.health.canary_watch import CanaryWatch
+from hermesops.agents.health.kept_samples import StoredHealthSamples
+from hermesops.agents.health.prometheus import Prometheus
+from hermesops.agents.health.sampler import Sampler
+from hermesops.agents.health.samples import figures_of
+from hermesops.agents.instances.remote.power_control import PowerControl
+from hermesops.agents.rollout.machines.slots import machine_of
+from hermesops.agents.rollout.ports import Comparison, HealthObservation
+from hermesops.model.ids import InstanceId
+from hermesops.model.vitals import ChangeSpan, Vital
+from hermesops.store.operations.db_thread import in_db_thread
+from hermesops.store.registry import Registry
+from hermesops.vendor.channel import Channel
+
+
+class RolloutHealth:
+    """``hermesops.agents.rollout.ports.HealthWatch``.
+
+    Args:
+        prometheus: ``None`` for none.
+        now: The present moment, by the clock that also says when each instance was changed.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        instance_client: PowerControl,
+        prometheus: Prometheus | None,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._registry = registry
+        self._instance_client = instance_client
+        self._prometheus = prometheus
+        self._sampler = Sampler(self._open_channel, now)
+        self._watcher = CanaryWatch(self._sampler, StoredHealthSamples(registry), now, self._prometheus)
+
+    async def require(self, vitals: Sequence[str]) -> None:
+        """Refuse vitals whose metric Prometheus lacks; nodes always have their own vitals.
+
+        Raises:
+            RefusedError: A gate on it would never pass.
+            UnavailableError: It does not answer.
+        """
+        for vital in Vital:
+            if self._prometheus and vital.value in vitals:
+                await self._prometheus.require_vital(vital)
+
+    async def watch(
+        self, changed: Mapping[InstanceId, ChangeSpan], untouched: Sequence[InstanceId], vitals: Sequence[str]
+    ) -> HealthObservation:
+        """Observe changed and untouched instances; one that did not answer yet is absent."""
+        seen = await self._watcher.watch(changed, untouched)
+        return HealthObservation(
+            liveness_of=seen.liveness_of,
+            comparisons=tuple(
+                Comparison(each, figures_of(each, seen.changed), figures_of(each, seen.controls))
+                for each in Vital
+                if each.value in vitals
+            ),
+        )
+
+    async def stop(self) -> None:
+        """Stop waiting for answers."""
+        await self._sampler.stop()
+
+    async def _open_channel(self, instance_id: InstanceId) -> Channel:
+        instance = await in_db_thread(self._registry.instances.get, instance_id)
+        return self._instance_client.channel(machine_of(instance))

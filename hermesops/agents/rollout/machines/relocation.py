@@ -1,0 +1,194 @@
+"""The machines of a rollout of an image: each agent is relocated to another machine, which boots that image.
+
+This changes what a slot cannot: system, kernel, server type. The relocation's own row tells how far one came and how it
+ended, so any runner can go on with it.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hermesops.agents.backup.drills import Drills
+from hermesops.agents.instances.remote import node_commands
+from hermesops.agents.instances.remote.power_control import PowerControl
+from hermesops.agents.instances.requests.changes import InstanceRequests
+from hermesops.agents.pool.service import Pools
+from hermesops.agents.rollout.machines.slots import held_is_unavailable, machine_of, unwell
+from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError, UnavailableError, UsageError
+from hermesops.model.ids import ImageId, InstanceId
+from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.operation import Operation, OperationKind, OperationStatus
+from hermesops.model.release import ReleaseId
+from hermesops.model.rollout import GateResult, ReleaseStatus, Target
+from hermesops.model.rollout_spec import Spec
+from hermesops.model.slot import SlotsState
+from hermesops.store.operations.db_thread import in_db_thread
+from hermesops.store.operations.kinds import RelocateIntent
+from hermesops.store.operations.runner import abandon
+from hermesops.store.registry import Registry
+from hermesops.vendor.channel import understood
+
+_STATUS_S = 20.0
+_GIVEN_UP = frozenset({OperationStatus.FAILED, OperationStatus.ABANDONED})
+
+
+@dataclass(frozen=True)
+class RelocationState:
+    """An instance and its relocations, as the registry has them.
+
+    Attributes:
+        image: What its machine boots from; empty for the vendor's own.
+        given_up: The last one that failed or was abandoned.
+    """
+
+    instance: Instance
+    image: str
+    unfinished: Operation | None
+    given_up: Operation | None
+
+    @property
+    def is_cut_over(self) -> bool:
+        """Whether the instance is on the new machine, though its agent may not run there yet."""
+        return self.unfinished is not None and self.instance.machine_name != RelocateIntent.of(self.unfinished).origin
+
+
+@dataclass(frozen=True)
+class RelocatedMachines:
+    """``hermesops.agents.rollout.ports.Machines`` for images; the release that an agent runs is relocated with it.
+
+    Attributes:
+        run: Runs an operation to its end, without narration: a rollout runs many at once.
+    """
+
+    registry: Registry
+    instance_client: PowerControl
+    pools: Pools
+    drills: Drills
+    requests: InstanceRequests
+    run: Callable[[Operation], Awaitable[str]]
+    purpose: str
+
+    async def observe(self, instance_id: InstanceId) -> ReleaseStatus:
+        """Read the image and the last relocation, and ask hermes-node whether the agent is busy."""
+        found = await in_db_thread(relocation_state, self.registry, instance_id)
+        status = status_of(found)
+        if status.absent or status.activation:
+            return status
+        node = await self._node(found.instance)
+        if node.get("fenced") and found.given_up:
+            return replace(status, activation=status.last_to, phase="unconfirmed")  # its agent does not run yet
+        with understood(machine_of(found.instance), "status"):
+            return replace(status, busy=SlotsState.from_status(node).busy)
+
+    async def observe_agent(self, target: Target) -> str:
+        """Ask the gateway through the proxy, and hermes-node; another machine would not make the agent well."""
+        return await unwell(self.registry, self.instance_client, target)
+
+    async def fetch(self, target: Target, release: ReleaseId) -> None:  # noqa: ARG002 - of the port
+        """Check that JustAVPS has the image; a machine that boots it is made by the relocation."""
+        if not await self.instance_client.is_bootable(ImageId(release)):
+            raise RefusedError(f"no machine boots from image {release}", hint=Hint(("image", "list")))
+
+    async def activate(self, target: Target, release: ReleaseId, spec: Spec) -> None:  # noqa: ARG002 - of the port
+        """Relocate the agent to a machine of the image and compare its state; on failure, relocate it back."""
+        with held_is_unavailable():
+            operation = await self.requests.renew(target.instance_id, ImageId(release), reason=self.purpose)
+        await self._finish(target, operation)
+
+    async def cancel(self, target: Target) -> None:
+        """Do nothing: a relocation that has begun is finished, and undone where the rollout is aborted."""
+
+    async def confirm(self, target: Target, release: ReleaseId) -> None:
+        """Finish a relocation that was left; its last step sees the gateway answer through the proxy."""
+        found = await in_db_thread(relocation_state, self.registry, target.instance_id)
+        if found.unfinished:
+            await self._finish(target, found.unfinished)
+        elif found.image != release:
+            await self._undo(target, f"{self.purpose} was given up")
+
+    async def roll_back(
+        self,
+        target: Target,
+        *,
+        lose: bool,  # noqa: ARG002 - nothing is lost by it
+        even_revoked: bool = False,  # noqa: ARG002 - an image is not revoked
+    ) -> None:
+        """Relocate the agent, with its present memory, to a machine of the image from before."""
+        await self._undo(target, f"{self.purpose} is rolled back")
+
+    async def drill(self, release: ReleaseId, before: str) -> tuple[GateResult, str]:
+        """Restore the backup that was proved longest ago onto a warm-pool machine, if those boot the image."""
+        ready = await in_db_thread(self.pools.ready)
+        drills = self.drills
+        if not any(str(one.image_id) == release for one in ready) or await in_db_thread(drills.candidate) is None:
+            words = f"no machine of a pool boots from {release}, or there is no backup; before it was {before}"
+            return GateResult.NOT_EXERCISED, words
+        operation = await drills.open(None, why=self.purpose)
+        try:
+            return GateResult.PASS, await self.run(operation)
+        except (RefusedError, BrokenInvariantError) as error:
+            return GateResult.FAIL, error.message
+
+    async def _node(self, instance: Instance) -> Mapping[str, Any]:
+        channel = self.instance_client.channel(machine_of(instance))
+        status = await node_commands.status(channel, timeout_s=_STATUS_S)
+        if status is None:
+            raise UnavailableError(f"hermes-node on {instance.machine_name} gives no answer")
+        return status
+
+    async def _finish(self, target: Target, operation: Operation) -> None:
+        """Finish a relocation; where its agent does not run on the new machine, undo it."""
+        try:
+            with held_is_unavailable():
+                await self.run(operation)
+        except (RefusedError, UsageError) as error:
+            await self._undo(target, error.message)
+            raise RefusedError(error.message, hint=error.hint) from error
+        except HermesError as error:
+            found = await in_db_thread(relocation_state, self.registry, target.instance_id)
+            if not found.is_cut_over:
+                raise
+            await self._undo(target, error.message)
+            raise RefusedError(f"on its new machine: {error.message}", hint=error.hint) from error
+
+    async def _undo(self, target: Target, why: str) -> None:
+        found = await in_db_thread(relocation_state, self.registry, target.instance_id)
+        with held_is_unavailable():
+            if found.unfinished:
+                await abandon(found.unfinished, self.registry, reason=why)
+            if found.image != target.release_before:
+                image = ImageId(target.release_before)
+                operation = await self.requests.renew(target.instance_id, image, reason=self.purpose)
+            elif (await self._node(found.instance)).get("fenced"):
+                operation = await self.requests.resume(target.instance_id, reason=why)
+            else:
+                return
+            await self.run(operation)
+
+
+def relocation_state(registry: Registry, instance_id: InstanceId) -> RelocationState:
+    """Read an instance and its relocations."""
+    instance = registry.instances.get(instance_id)
+    ordered = next((one for one in registry.fleet.list_ordered(instance.cell) if one.instance.id == instance_id), None)
+    moves = registry.operations.list(instance_id=instance_id, kind=OperationKind.RELOCATE)
+    return RelocationState(
+        instance,
+        (ordered.image_id if ordered else None) or "",
+        next((one for one in moves if not one.status.has_ended), None),
+        next((one for one in moves if one.status in _GIVEN_UP), None),
+    )
+
+
+def status_of(found: RelocationState) -> ReleaseStatus:
+    """An instance's image and relocations as rollouts read them. Pure."""
+    unfinished, last = found.unfinished, found.given_up
+    return ReleaseStatus(
+        current=found.image,
+        activation=RelocateIntent.of(unfinished).image_id or "" if unfinished else "",
+        phase="unconfirmed" if unfinished else "",
+        last=f"{last.id} {last.status}" if last else "",
+        last_to=RelocateIntent.of(last).image_id or "" if last else "",
+        last_failed=last is not None,
+        why=last.outcome if last else "",
+        absent="" if found.instance.status is InstanceStatus.RUNNING else found.instance.status.value,
+    )

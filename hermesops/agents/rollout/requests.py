@@ -1,0 +1,157 @@
+"""Checks requests for rollouts against registry and store of releases, and reads which instances are outdated."""
+
+import re
+from dataclasses import dataclass
+
+from hermesops.agents.rollout.plan import backlog
+from hermesops.agents.rollout.plan.admission import refuse_raised, refuse_spec
+from hermesops.agents.rollout.plan.backlog import OutdatedInstance
+from hermesops.agents.rollout.plan.preview import RolloutPreview, preview
+from hermesops.agents.rollout.plan.requests import RolloutRequest, find_overlapping, find_same, running_targets
+from hermesops.agents.rollout.plan.windows import closed_at
+from hermesops.agents.rollout.store import fleet_of, refuse_unknown, start_of
+from hermesops.errors import Hint, RefusedError, UsageError
+from hermesops.machines.release import Releases
+from hermesops.model.image import PLATFORM_IMAGE
+from hermesops.model.release import ReleaseId
+from hermesops.model.rollout import Rollout, Target
+from hermesops.model.rollout_spec import Action, Spec
+from hermesops.model.unknown_name import unknown_name
+from hermesops.settings import Settings
+from hermesops.store.registry import Registry
+from hermesops.wire import protocol
+
+_ROTATION = re.compile(r"tokens-[0-9]{8}T[0-9]{6}")
+
+_SHOWN = 3
+"""Damaged files that are named."""
+
+
+@dataclass(frozen=True)
+class RolloutRequests:
+    """Checks requests for rollouts."""
+
+    registry: Registry
+    releases: Releases
+    settings: Settings
+
+    def refuse_unsound(self, request: RolloutRequest) -> None:
+        """Refuse a spec that is impossible, or that has fewer approvals than this environment demands."""
+        refuse_spec(request.spec)
+        refuse_raised(request.spec, self.settings.highest_two_person)
+
+    def find_release(self, request: RolloutRequest) -> ReleaseId:
+        """The release or image of a request, if it may be rolled out.
+
+        Raises:
+            UsageError: There is no such release or image.
+            RefusedError: As ``check_release``.
+        """
+        if request.action is Action.SLOT:
+            return self.check_release(request.release)
+        if request.action is Action.TOKENS:
+            return self._find_rotation(request)
+        images = [one for one in self.registry.images.list() if one.name != PLATFORM_IMAGE]
+        text = request.release
+        latest = self.registry.images.latest(text) if text != PLATFORM_IMAGE else None
+        meant = latest or next((one for one in images if one.id == text), None)
+        if meant is None:
+            raise unknown_name("image", text, dict.fromkeys(one.name for one in images))
+        return ReleaseId(meant.id)
+
+    def _find_rotation(self, request: RolloutRequest) -> ReleaseId:
+        """The name of a rotation of tokens: the same as of an equal request that has not ended."""
+        if request.release:
+            if not _ROTATION.fullmatch(request.release):
+                raise UsageError(
+                    f"{request.release[:40]!r} is no rotation of tokens", hint=Hint(("token", "rotate", "--all"))
+                )
+            return ReleaseId(request.release)
+        for row in self.registry.rollouts.list(unfinished=True):
+            if row.action is Action.TOKENS and start_of(self.registry, row.id).where == request.where:
+                return row.release
+        return ReleaseId(f"tokens-{self.registry.now():%Y%m%dT%H%M%S}")
+
+    def check_release(self, text: str) -> ReleaseId:
+        """The release of an id, the beginning of one or an agent's version, if it may be rolled out.
+
+        Raises:
+            UsageError: There is none.
+            RefusedError: It is revoked, below the floor or needs a newer hermes-node, or its signature is bad.
+        """
+        lock = self.releases.find(text)
+        self.releases.refuse_revoked(lock)
+        if lock.node.protocol > protocol.VERSION:
+            raise RefusedError(
+                f"release {lock.id} needs a hermes-node of protocol {lock.node.protocol}; this hermesops speaks "
+                f"{protocol.VERSION}",
+                hint="install the hermesops that the release was built with",
+            )
+        return ReleaseId(lock.id)
+
+    def refuse_damaged(self, release: ReleaseId) -> None:
+        """Refuse a release unless all its files in the store match its lock; reads them all.
+
+        Raises:
+            RefusedError: Some files do not match.
+        """
+        if damage := self.releases.verify(release):
+            files = ", ".join(f"{one.name} {one.what}" for one in damage[:_SHOWN])
+            files += f" and {len(damage) - _SHOWN} more" if len(damage) > _SHOWN else ""
+            hint = Hint(("release", "verify", release), "; then build it again")
+            raise RefusedError(f"release {release} is damaged: {files}", hint=hint)
+
+    def targets(self, request: RolloutRequest) -> tuple[Target, ...]:
+        """The running instances that a request means.
+
+        Raises:
+            UsageError: None, one that does not exist, or all of them without ``all_running``.
+        """
+        refuse_unknown(self.registry, request.selector)
+        return request.select(running_targets(fleet_of(self.registry), request.action))
+
+    def preview(self, request: RolloutRequest) -> tuple[RolloutPreview, str]:
+        """What a request would do, from the registry alone; and what forbids it now, empty for nothing.
+
+        Raises:
+            UsageError: As ``targets``; or it cannot be carried out.
+            RefusedError: As ``check_release``.
+        """
+        self.refuse_unsound(request)
+        release, targets, spec = self.find_release(request), self.targets(request), request.spec
+        closed = closed_at(self.registry.now(), spec.windows, self.registry.freezes.list())
+        return preview(release, targets, spec), closed.why if closed and not spec.emergency else ""
+
+    def find_unfinished(self, release: ReleaseId, request: RolloutRequest) -> Rollout | None:
+        """The same rollout, begun before and not ended."""
+        rows = self.registry.rollouts.list(unfinished=True)
+        return find_same(((row, start_of(self.registry, row.id).where) for row in rows), release, request)
+
+    def find_ahead(self, request: RolloutRequest) -> Rollout | None:
+        """A rollout that has not ended and has one of the instances that a request means."""
+        rows = self.registry.rollouts.list(unfinished=True)
+        held = ((row, [target.id for target in self.registry.rollout_targets.list(row.id)]) for row in rows)
+        return find_overlapping(held, self.targets(request))
+
+
+def outdated(registry: Registry) -> tuple[OutdatedInstance, ...]:
+    """All outdated instances, first those that a rollout did not reach."""
+    rows = registry.rollout_targets.outdated()
+    actions = {rollout: registry.rollouts.get(rollout).action for rollout in {row[0] for row in rows}}
+    missed = backlog.missed_instances(rows, actions)
+    last = backlog.last_done(registry.rollouts.list())
+    if last is None:
+        return missed
+    late = backlog.late_instances(last, start_of(registry, last.id).where, fleet_of(registry))
+    known = {one.instance_id for one in missed}
+    return (*missed, *(one for one in late if one.instance_id not in known))
+
+
+def updatable(registry: Registry) -> tuple[OutdatedInstance, ...]:
+    """The outdated instances that a rollout can be started for now."""
+    return backlog.updatable(outdated(registry), fleet_of(registry))
+
+
+def usual_spec(settings: Settings) -> Spec:
+    """The default spec of a rollout."""
+    return Spec(two_person_above=settings.two_person_above)

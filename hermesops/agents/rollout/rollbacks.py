@@ -1,0 +1,94 @@
+"""Rolls one agent back: through the registry, or with nothing but the vendor's key."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from functools import partial
+
+from hermesops.agents.instances.remote.releases import ReleaseClient
+from hermesops.agents.instances.rollback import find_machine, roll_back_release
+from hermesops.agents.rollout.machines.slots import machine_of
+from hermesops.errors import Hint
+from hermesops.machines.release import Releases
+from hermesops.machines.release.releases import HandedOut
+from hermesops.model.ids import MachineId, instance_subject
+from hermesops.model.instance import Instance
+from hermesops.model.operation import Lease, LeaseHeldError
+from hermesops.model.release import ReleaseId
+from hermesops.model.slot import RollbackResult
+from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.registry import Registry
+from hermesops.vendor.channel import ToolboxChannel
+from hermesops.vendor.justavps import Client
+
+
+@dataclass(frozen=True)
+class Rollbacks:
+    """Rolls back single agents.
+
+    Attributes:
+        registry: Opens the registry, which a direct rollback does without.
+        releases: The store, for a machine that lost the slot.
+    """
+
+    environment: str
+    registry: Callable[[], Registry]
+    vendor: Callable[[], AbstractAsyncContextManager[Client]]
+    hold_lease: Callable[[str], LeaseKeeper]
+    releases: Callable[[], Releases]
+
+    async def roll_back(
+        self, instance: Instance, *, to: str, loses: bool, even_revoked: bool, why: str
+    ) -> RollbackResult:
+        """Roll one agent back to its previous release, under its lease, and record it in the registry.
+
+        Raises:
+            UsageError: There is no such release on its machine.
+            RefusedError: Another operation works on it, rows would be lost, or the release was revoked.
+            UnavailableError: Its machine does not answer.
+        """
+        title, machine_id = instance.title, machine_of(instance)
+        async with self.vendor() as client:
+            try:
+                async with self.hold_lease(instance_subject(instance.id)) as keeper:
+                    slots = _releases(client, keeper.lease)
+                    rolling_back = roll_back_release(
+                        slots, machine_id, self._bundle_of, to=to, loses=loses, even_revoked=even_revoked, title=title
+                    )
+                    done = await keeper.guard(rolling_back)
+            except LeaseHeldError as held:
+                hint = Hint(("operation", "list"), ";", ("rollback", title, "--direct"), "ignores that operation")
+                raise LeaseHeldError(held.message, hint=hint, holder=held.holder) from held
+        targets = self.registry().rollout_targets
+        targets.record_rolled_back(instance.id, done.release, before=done.before, why=why)
+        return done
+
+    async def roll_back_directly(
+        self, text: str, *, to: str, loses: bool, even_revoked: bool
+    ) -> tuple[str, RollbackResult]:
+        """Roll one agent back without a registry: no lease, no record. Returns the machine's name and the result.
+
+        Raises:
+            UsageError: No machine matches, or several do, or it has no such release.
+            RefusedError: Rows would be lost, or the release was revoked.
+            UnavailableError: It does not answer.
+        """
+        async with self.vendor() as client:
+            machine = await find_machine(client, partial(ToolboxChannel, client), text, environment=self.environment)
+            done = await roll_back_release(
+                _releases(client),
+                MachineId(machine.id),
+                self._bundle_of,
+                to=to,
+                loses=loses,
+                even_revoked=even_revoked,
+                title=machine.name,
+            )
+            return machine.name, done
+
+    def _bundle_of(self, release: ReleaseId) -> HandedOut:
+        return HandedOut(release, self.releases())
+
+
+def _releases(client: Client, lease: Lease | None = None) -> ReleaseClient:
+    return ReleaseClient(partial(ToolboxChannel, client), lease)

@@ -1,0 +1,257 @@
+"""Whether an environment can be worked with: registry and vendor answer, and each secret opens what it should.
+
+Parts are opened by the check that needs them, so that one that does not open fails that check and no other.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import gettempdir
+
+from hermesops.access.registry_place import RegistryPlace
+from hermesops.access.secrets.catalog import (
+    API_KEY,
+    AUTHORITY_KEY,
+    BACKUP_KEY,
+    BILLING_KEY,
+    BILLING_SECRET,
+    CATALOG,
+    DATABASE_KEY,
+    PROVIDERS_KEY,
+    PULUMI_PASSPHRASE,
+    REGISTRY_KEY,
+    RELEASE_KEY,
+    ROUTER_KEY,
+    SecretSpec,
+)
+from hermesops.access.secrets.endpoint import Endpoint
+from hermesops.access.secrets.keyring.key_ring import parse_ring
+from hermesops.access.secrets.store import Secrets, SecretState
+from hermesops.agents.instances.certificates import CertificateAuthority
+from hermesops.automation.doctor.computer import check_computer
+from hermesops.automation.doctor.environment import check_all
+from hermesops.automation.doctor.network import check_network
+from hermesops.base import disk
+from hermesops.base.network.variables import NetworkVariables
+from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError, UnavailableError
+from hermesops.machines.release.signing import ReleaseKey
+from hermesops.model.check import Check, Probe
+from hermesops.model.ids import platform_machine_name
+from hermesops.platform.parts.router import parse_provider_keys
+from hermesops.settings import Environment
+from hermesops.store.registry import Registry
+from hermesops.users.billing.secrets import rules_of, subscriptions_at_stripe
+from hermesops.vendor.justavps import Client
+
+LOCAL_WORLD = "the local world"
+
+
+@dataclass(frozen=True)
+class EnvironmentChecks:
+    """Checks of one environment.
+
+    Attributes:
+        runs_machines: Whether its machines run on this computer, and are no simulated ones.
+        account: Checks of the platform's cloud account, by name; none where the environment has no account.
+        machines: Whether anybody gets through to machines.
+        state_opens: Opens a state of Pulumi's with the passphrase.
+    """
+
+    env: Environment
+    runs_machines: bool
+    place: Callable[[], RegistryPlace]
+    registry: Callable[[], Registry]
+    secrets: Callable[[], Secrets]
+    endpoint: Callable[[], Endpoint]
+    vendor: Callable[[], AbstractAsyncContextManager[Client]]
+    machines: Probe
+    router_key: Callable[[], bytes]
+    authority: Callable[[], CertificateAuthority]
+    release_key: Callable[[], ReleaseKey]
+    room: Probe
+    bucket: Probe
+    account: Mapping[str, Probe]
+    state_opens: Probe
+
+    async def doctor(self) -> list[Check]:
+        """What this computer and this environment lack."""
+        probes: dict[str, Probe] = {
+            "disk": self._disks_take_writes,
+            "registry": self._registry_opens,
+            "audit": self._audit_is_whole,
+            "network": self._network,
+            "vendor": self._vendor_answers,
+            "machines": self.machines,
+        }
+        if self.runs_machines:
+            probes = {"room": self.room, **probes}
+        checks = map(_with_a_hint_elsewhere, await check_all(probes))
+        return [*check_computer(runs_machines=self.runs_machines), *checks]
+
+    async def all(self) -> list[Check]:
+        """Registry, vendor, the platform's account and every secret."""
+        own = await check_all({"registry": self._registry_opens, "vendor": self._vendor_answers, **self.account})
+        others = tuple(one.name for one in CATALOG if one != API_KEY)  # the vendor's answer is its check
+        return [*own, *await self.check_secrets(others)]
+
+    async def check_secrets(self, names: tuple[str, ...] = ()) -> list[Check]:
+        """Use each secret for something harmless, one after the other, since two of them open the registry.
+
+        Args:
+            names: Only these; empty for all.
+        """
+        opens: dict[SecretSpec, Probe] = {
+            API_KEY: self._vendor_answers,
+            REGISTRY_KEY: self._registry_unseals,
+            PULUMI_PASSPHRASE: self._passphrase_opens,
+            ROUTER_KEY: self._router_key_is_long,
+            PROVIDERS_KEY: self._providers_are_named,
+            BACKUP_KEY: self._bucket_answers,
+            DATABASE_KEY: self._database_key_is_kept,
+            AUTHORITY_KEY: self._authority_signs,
+            RELEASE_KEY: self._release_key_signs,
+            BILLING_SECRET: self._endpoint_is_known,
+            BILLING_KEY: self._stripe_is_asked,
+        }
+        wanted = [one for one in CATALOG if not names or one.name in names]
+        return [check for one in wanted for check in await check_all({one.name: opens[one]})]
+
+    def held_secrets(self) -> tuple[SecretState, ...]:
+        """What there is of each secret that this environment needs, in the catalog's order.
+
+        Raises:
+            RefusedError: The home does not let us in.
+            UnavailableError: The home does not answer.
+        """
+        worlds_own = {API_KEY, ROUTER_KEY, BACKUP_KEY} if self.env.is_local else set()
+        found = (self.secrets().held(one) for one in CATALOG)
+        return tuple(
+            SecretState(one.needed, LOCAL_WORLD, self.env.world.exists(), None)
+            if one.needed in worlds_own and not one.is_there
+            else one
+            for one in found
+        )
+
+    def unneeded_secrets(self) -> list[str]:
+        """What the home holds that is not in the catalog: something mistyped, perhaps."""
+        try:
+            return sorted(self.secrets().home.names() - {one.name for one in CATALOG})
+        except HermesError:  # the checks report problems of the home
+            return []
+
+    async def _disks_take_writes(self) -> str:
+        file = self.place().file
+        folders = (self.env.folder, *([file.parent] if file else []), self.env.cache, Path(gettempdir()))
+        for folder in folders:
+            if refusal := disk.try_to_write(folder):
+                raise disk.not_written(folder, refusal)
+        rooms = {disk.device(folder): f"{disk.free(folder)} at {folder}" for folder in reversed(folders)}
+        return ", ".join(reversed(rooms.values()))
+
+    async def _registry_opens(self) -> str:
+        self.registry().epochs.try_to_write()
+        return f"{len(self.registry().instances.list())} instances"
+
+    async def _audit_is_whole(self) -> str:
+        report, details = self.registry().audit.check(), Hint(("audit", "verify"), "says where")
+        if report.findings:
+            raise BrokenInvariantError(f"{len(report.findings)} findings: {report.findings[0].what}", hint=details)
+        if report.entries and not report.anchors:
+            raise UnavailableError(
+                f"no head of its {report.entries} entries is kept outside the database", hint=details
+            )
+        return f"{report.entries} entries are chained, up to {report.anchored_to} anchored"
+
+    async def _network(self) -> str:
+        try:
+            api_url = self.endpoint().api_url
+        except HermesError:  # the check of the vendor says why
+            api_url = ""
+        return await check_network(NetworkVariables.of_process(), api_url)
+
+    async def _vendor_answers(self) -> str:
+        async with self.vendor() as client:
+            account = await client.get_account()
+            platform = await client.find_machine(platform_machine_name(self.env.name))
+        count = account.machines_count
+        known = f"{count - 1} machines and the platform's own" if platform else f"{count} machines"
+        return f"{self.endpoint().api_url} knows {known}"
+
+    async def _registry_unseals(self) -> str:
+        registry, secrets = self.registry(), self.secrets()
+        left = registry.sealing.count_otherwise()
+        if left:
+            raise RefusedError(
+                f"{left} values are sealed with an older key than {registry.sealing.key()}: a rotation was cut short",
+                hint=Hint(("secrets", "rotate", REGISTRY_KEY.name, "--reason", "WHY")),
+            )
+        ring = parse_ring(secrets.read(REGISTRY_KEY), secrets.where(REGISTRY_KEY))
+        kept = f", {len(ring.retired)} kept for older copies" if ring.retired else ""
+        return f"the registry opens; key {registry.sealing.key()} seals{kept}"
+
+    async def _passphrase_opens(self) -> str:
+        if self.secrets().find(PULUMI_PASSPHRASE) is None:
+            return "made when the first cell is"
+        return await self.state_opens()
+
+    async def _router_key_is_long(self) -> str:
+        return f"{8 * len(self.router_key())} bits"
+
+    async def _authority_signs(self) -> str:
+        known = len(self.registry().certificates.list_authorities())
+        if not known:
+            return "made with the first machine's certificate"
+        self.authority().load()
+        return f"signs; machines trust {known}"
+
+    async def _release_key_signs(self) -> str:
+        key = self.release_key()
+        if not key.is_available:
+            return "nobody signs releases here: none can be built, and no image; those of the store can be deployed"
+        signer = key.find()
+        return f"{signer.public()} signs releases" if signer else "made with the first release"
+
+    async def _endpoint_is_known(self) -> str:
+        if self.secrets().find(BILLING_SECRET) is None:
+            return "none: no events of Stripe's are taken here"
+        rules = rules_of(self.env.settings.billing, self.secrets(), is_production=self.env.is_production)
+        mode = "live" if rules.livemode else "test"
+        return f"{len(rules.secrets)} signing secrets, of {mode} mode"
+
+    async def _stripe_is_asked(self) -> str:
+        settings, is_production = self.env.settings.billing, self.env.is_production
+        if subscriptions_at_stripe(settings, self.secrets(), is_production=is_production) is None:
+            return "none: Stripe's events alone decide"
+        return "Stripe is asked before anything is done"
+
+    async def _providers_are_named(self) -> str:
+        text = self.secrets().find(PROVIDERS_KEY)
+        if text is None:
+            own = (
+                "the local world's model stands in" if self.env.is_local else "the platform's model router has no model"
+            )
+            return f"none: {own}"
+        return f"keys of {', '.join(parse_provider_keys(text, self.secrets().where(PROVIDERS_KEY)))}"
+
+    async def _database_key_is_kept(self) -> str:
+        text = self.secrets().find(DATABASE_KEY)
+        if text is None:
+            return "made when the platform is, where that is one machine"
+        return f"kept, {len(text)} characters; the platform's host alone can try it"
+
+    async def _bucket_answers(self) -> str:
+        if self.env.is_local and not self.env.settings.backup.bucket:
+            return "the local world's own, made with the first backup"
+        return f"bucket {await self.bucket()} answers, and keeps versions"
+
+
+def _with_a_hint_elsewhere(check: Check) -> Check:
+    """A check of ``doctor`` without a way back to ``doctor``: what its hint says before that, or the address meant."""
+    if ("doctor",) not in check.hint.parts:
+        return check
+    first = str(check.hint.parts[0])
+    does = (
+        Hint(first.rstrip(";")) if first.endswith(";") else Hint(("settings", "show"), "shows which address is meant")
+    )
+    return replace(check, hint=does)

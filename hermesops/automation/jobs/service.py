@@ -1,0 +1,268 @@
+"""The scheduled jobs of an environment."""
+
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from hermesops.agents.backup.drills import Drills
+from hermesops.agents.backup.service import Backups
+from hermesops.agents.instances.expiry import Upkeep
+from hermesops.agents.instances.tokens import ModelTokens, ProxyTokens
+from hermesops.agents.pool.service import Pools
+from hermesops.agents.rollout.plan.backlog import requests_for
+from hermesops.agents.rollout.plan.requests import RolloutRequest
+from hermesops.agents.rollout.requests import updatable, usual_spec
+from hermesops.agents.rollout.service import Rollouts
+from hermesops.automation.jobs.runner import Job, JobScheduler, Report
+from hermesops.base.fan_out import Limits, problems
+from hermesops.errors import problem_of
+from hermesops.model.ids import CellName
+from hermesops.model.unknown_name import unknown_name
+from hermesops.settings import Settings
+from hermesops.store.operations.db_thread import in_db_thread
+from hermesops.store.operations.runner import Operations
+from hermesops.store.registry import Registry
+from hermesops.users.billing.service import Billing
+
+ALL = "all"
+
+_MINUTE, _HOUR = timedelta(minutes=1), timedelta(hours=1)
+_RECORDS = "recovery-records"
+
+_ONE_BY_ONE = Limits(at_once=1, slow_after_s=600.0, within_s=3600.0)
+"""Of repositories: forgetting and pruning is the object store's work."""
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """The jobs of one environment."""
+
+    settings: Settings
+    registry: Registry
+    operations: Operations
+    backups: Backups
+    drills: Drills
+    rollouts: Rollouts
+    pools: Pools
+    upkeep: Upkeep
+    proxy_tokens: ProxyTokens
+    model_tokens: ModelTokens
+    billing: Billing
+
+    def scheduler(self, *, grace_s: float) -> JobScheduler:
+        """Runs the jobs of a worker.
+
+        Args:
+            grace_s: Seconds for running jobs to end after a stop was requested.
+        """
+        return JobScheduler(self.chosen(), self.registry, grace_s=grace_s)
+
+    def all(self) -> dict[str, Job]:
+        """Every job, by name."""
+        jobs = (
+            Job(
+                "backups",
+                "back up agents whose turn of the day has come",
+                _MINUTE,
+                lambda: [instance.title for instance in self.backups.nightly.due()],
+                lambda: _reported(self.backups.nightly.run(), "{} agents backed up"),
+                longest=timedelta(hours=8),
+            ),
+            Job(
+                "lifecycle",
+                "end agents whose grace is over, give left machines back",
+                10 * _MINUTE,
+                self._ends,
+                self._end,
+                longest=timedelta(hours=8),
+            ),
+            Job(
+                "billing",
+                "read Stripe's events, and bring agents to what is paid for",
+                timedelta(seconds=10),
+                self._unbilled,
+                self.bill,
+            ),
+            Job(
+                "tokens",
+                "renew the platform's proxy tokens, revoke those unused",
+                _MINUTE,
+                self._old_tokens,
+                lambda: _reported(self.proxy_tokens.renew_due(), "{} tokens renewed"),
+            ),
+            Job(
+                "model-tokens",
+                "hand agents a fresh token for the model router before theirs runs out",
+                _MINUTE,
+                lambda: [instance.title for instance in self.model_tokens.due()],
+                lambda: _reported(self.model_tokens.renew_due(), "{} agents were handed a model token"),
+            ),
+            Job(
+                "model-budgets",
+                "tell model routers what agents may use in a month",
+                10 * _MINUTE,
+                lambda: [plan.value for plan in self.model_tokens.plans_due()],
+                self._write_budgets,
+            ),
+            Job("pools", "fill or shrink warm pools to their size", _MINUTE, self._short_pools, self._refill),
+            Job(
+                "outdated",
+                "deploy releases to instances that a rollout missed or that came later",
+                10 * _MINUTE,
+                lambda: [one.user for one in updatable(self.registry)],
+                self._deploy_outdated,
+                rest=timedelta(hours=6),
+            ),
+            Job(
+                "drill",
+                "restore a backup onto a machine, for proof",
+                10 * _MINUTE,
+                self._undrilled,
+                self._drill,
+            ),
+            Job(
+                "prune",
+                "take away backups that no rule keeps",
+                timedelta(hours=6),
+                lambda: [instance.title for instance in self.backups.pruning.due()],
+                self._prune,
+                rest=timedelta(days=7),
+            ),
+            Job(
+                _RECORDS,
+                "keep what opens backups and data volumes where it outlives the registry",
+                _MINUTE,
+                self._unrecorded,
+                lambda: _reported(self.backups.records.save_all(), "recovery records of {} agents are up to date"),
+            ),
+            Job(
+                "ended",
+                "take away backups of agents that ended long ago",
+                timedelta(hours=1),
+                lambda: [instance.id for instance in self.backups.ended.due()],
+                self._erase,
+            ),
+        )
+        return {job.name: job for job in jobs}
+
+    def named(self, name: str) -> Job:
+        """One job.
+
+        Raises:
+            UsageError: There is none of that name.
+        """
+        jobs = self.all()
+        if name not in jobs:
+            raise unknown_name("job", name, jobs)
+        return jobs[name]
+
+    def chosen(self) -> list[Job]:
+        """The jobs that this environment's workers run.
+
+        Raises:
+            UsageError: The setting ``without_jobs`` names one that there is not.
+        """
+        without = self.settings.without_jobs
+        left_out = {name.strip() for name in without.split(",") if name.strip()}
+        if ALL in left_out:
+            return []
+        for name in left_out:
+            self.named(name)
+        return [job for name, job in self.all().items() if name not in left_out]
+
+    async def _write_budgets(self) -> Report:
+        await in_db_thread(self.model_tokens.write_budgets)
+        return Report("model routers read the budgets within seconds")
+
+    # Backups
+
+    async def _prune(self) -> Report:
+        pruning = self.backups.pruning
+        told = await problems({one.title: one.id for one in pruning.due()}, pruning.prune, _ONE_BY_ONE)
+        return _report(told, "backups of {} agents pruned")
+
+    async def _erase(self) -> Report:
+        ended = self.backups.ended
+        told = await problems({str(one.id): one for one in ended.due()}, ended.erase, _ONE_BY_ONE)
+        return _report(told, "backups of {} ended agents erased")
+
+    def _unrecorded(self) -> list[str]:
+        last = self.registry.jobs.get(_RECORDS)
+        ended_at = last.ended_at if last and not last.problem else None
+        is_fresh = ended_at is not None and self.registry.now() - ended_at < _HOUR
+        if is_fresh or not self.backups.store.holds_anything:
+            return []
+        return [one.title for one in self.registry.instances.list()]
+
+    # Rollouts
+
+    async def _deploy_outdated(self) -> Report:
+        told = {}
+        spec = usual_spec(self.settings)
+        for request in requests_for(updatable(self.registry), "outdated", spec):
+            told[f"{request.release} to {request.where}"] = await problem_of(self._begin(request))
+        return _report(told, "{} rollouts are left to the workers")
+
+    async def _begin(self, request: RolloutRequest) -> None:
+        self.rollouts.leave(await self.rollouts.start(request))
+
+    # Drills
+
+    def _undrilled(self) -> list[str]:
+        instance = self.drills.due()
+        return [instance.title] if instance else []
+
+    async def _drill(self) -> Report:
+        instance = self.drills.due()
+        if instance is None:
+            return Report("no drill is due")
+        self.operations.leave(await self.drills.open(instance, why="weekly"))
+        return Report(f"a drill of the newest backup of {instance.title} is left to the workers")
+
+    # Tokens
+
+    def _old_tokens(self) -> list[str]:
+        due = self.proxy_tokens.due()
+        return [*due.renew, *(f"{token.purpose} of {token.machine_id}" for token in due.drop)]
+
+    # Lives
+
+    def _ends(self) -> list[str]:
+        due = self.upkeep.due()
+        return [*(instance.title for instance in due.ends), *(row.name for row in due.leaves)]
+
+    async def _end(self) -> Report:
+        upkeep = self.upkeep
+        return _report(await upkeep.apply(upkeep.due()), "{} agents ended or machines given back")
+
+    # Billing
+
+    def _unbilled(self) -> list[str]:
+        return self.billing.due()
+
+    async def bill(self, *, everybody: bool = False) -> Report:
+        """Do the job ``billing``; of ``everybody``, though their events are to wait longer."""
+        return Report(await self.billing.run(everybody=everybody))
+
+    # Pools
+
+    def _short_pools(self) -> list[CellName]:
+        return self.pools.short()
+
+    async def _refill(self) -> Report:
+        pools = self.pools
+        cells = pools.short()
+        for cell in cells:
+            # Only opened here: workers make the machines, which takes minutes, and other jobs shall not wait for that.
+            self.operations.leave(pools.open(cell))
+        return Report(f"{len(cells)} pools are being filled: {', '.join(cells)}")
+
+
+async def _reported(doing: Awaitable[Mapping[str, str]], words: str) -> Report:
+    return _report(await doing, words)
+
+
+def _report(told: Mapping[str, str], words: str) -> Report:
+    failed = {what: why for what, why in told.items() if why}
+    problem = "; ".join(f"{what}: {why}" for what, why in failed.items())
+    return Report(words.format(len(told) - len(failed)), problem)

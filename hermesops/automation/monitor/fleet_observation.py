@@ -1,0 +1,75 @@
+"""Asks JustAVPS and agents how the fleet is, and records what they say."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+from hermesops.agents.drift.collect import listing
+from hermesops.agents.health.kept_samples import StoredHealthSamples
+from hermesops.agents.health.sampler import Sampler
+from hermesops.agents.health.samples import Question
+from hermesops.agents.instances.remote.both_ways import ask_both_ways
+from hermesops.agents.instances.remote.instance_client import InstanceClient
+from hermesops.automation.monitor.controls import draw, ways_that_answer
+from hermesops.automation.monitor.sources import Source
+from hermesops.errors import Hint, RefusedError, UnavailableError
+from hermesops.model.health import GatewayHealth
+from hermesops.model.ids import InstanceId
+from hermesops.model.instance import InstanceStatus
+from hermesops.store.registry import Registry
+from hermesops.vendor.channel import Channel, ToolboxChannel
+from hermesops.vendor.justavps import Client
+
+_VENDOR_DOWN = Hint(("runbook", "show", "vendor-down"))
+
+
+async def list_machines(
+    registry: Registry, vendor: Callable[[], AbstractAsyncContextManager[Client]], environment: str
+) -> None:
+    """Ask the vendor for its list of machines, and record it: one call."""
+    rows = registry.fleet.list_ordered()
+    async with vendor() as client:
+        seen, missing = listing(await client.list_machines(), rows, environment, {})
+    registry.observations.record(seen, missing=missing)
+
+
+async def reach_machines(registry: Registry, client: InstanceClient) -> str:
+    """Ask a few of the machines that should run by both ways that lead to machines; what was seen, in a few words.
+
+    Raises:
+        RefusedError: JustAVPS tells of the machines, and by one of the ways none of them answered.
+        UnavailableError: JustAVPS tells of none, so that nobody could be asked.
+    """
+    expected = {one.id: one for one in registry.fleet.expected(reason="doctor").instances if not one.busy}
+    serving = {one.id for one in expected.values() if one.reported_gateway is GatewayHealth.OK}
+    asked = draw(list(expected), serving)
+    if not asked:
+        return "no machine runs"
+    instances = [registry.instances.get(one.id) for one in asked]
+    answers = [found for found, _ in await asyncio.gather(*(ask_both_ways(client, one) for one in instances))]
+    whom = ", ".join(expected[one.id].user for one in asked)
+    found = ways_that_answer(asked, answers)
+    if found[Source.JUSTAVPS] is False:
+        raise UnavailableError(f"JustAVPS tells of no machine; asked: {whom}", hint=_VENDOR_DOWN)
+    # JustAVPS says that they run, and 5xx of its toolbox or proxy are answers: this is seen, not unknown.
+    if silent := [way.value for way, lets_through in found.items() if lets_through is False]:
+        raise RefusedError(f"no machine answers by {' and '.join(silent)}; asked: {whom}", hint=_VENDOR_DOWN)
+    return f"{whom} answer by {' and '.join(way.value for way in (Source.TOOLBOX, Source.PROXY) if found[way])}"
+
+
+async def ask_agents(registry: Registry, vendor: Callable[[], AbstractAsyncContextManager[Client]]) -> None:
+    """Ask each instance that should run how it is, some seconds long, and record the answers that came."""
+    asked_at = registry.now()
+    running = registry.instances.list(status=InstanceStatus.RUNNING)
+    machines = {one.id: one.machine_id for one in running if one.machine_id}
+    async with vendor() as client:
+
+        async def open_channel(instance_id: InstanceId) -> Channel:
+            return ToolboxChannel(client, machines[instance_id])
+
+        sampler = Sampler(open_channel, lambda: asked_at)
+        try:
+            answers = await sampler.sample(dict.fromkeys(machines, Question()))
+        finally:
+            await sampler.stop()
+    await StoredHealthSamples(registry).add({one: sample for one, sample in answers.items() if sample})

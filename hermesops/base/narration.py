@@ -1,0 +1,21 @@
+"""Narration and the log."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import structlog
+
+Reporter = Callable[[str], None]
+"""Takes a line of narration."""
+
+
+class Warn(Protocol):
+    """Logs a problem that does not stop the work."""
+
+    def __call__(self, event: str, **fields: object) -> None:
+        """Log it."""
+
+
+def warn(event: str, **fields: object) -> None:
+    """Log a warning."""
+    structlog.get_logger("hermesops").warning(event, **fields)

@@ -1,0 +1,1 @@
+"""Parts of a platform's host: database, model router, hermesops itself, monitoring and certificates."""

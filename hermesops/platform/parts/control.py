@@ -1,0 +1,193 @@
+"""Role ``hermes_platform_control``: hermesops itself on the platform's host, its settings and its keys."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from hermesops.access.secrets.catalog import (
+    API_KEY,
+    AUTHORITY_KEY,
+    BILLING_KEY,
+    BILLING_SECRET,
+    PULUMI_PASSPHRASE,
+    REGISTRY_KEY,
+    ROUTER_KEY,
+)
+from hermesops.access.secrets.endpoint import Endpoint
+from hermesops.infra.stacks.platform.outputs import PlatformOutputs
+from hermesops.machines.image.control_bundle import ControlBundle
+from hermesops.platform.host import CertificatePairs, HostAddress
+from hermesops.settings import FIELDS, Environment, value_of
+
+AUTHORITIES = "/etc/hermes-platform/tls/authorities.crt"
+"""Where role ``hermes_platform_tls`` puts the authorities that certificates may be signed by."""
+
+PROCESSES = {"hermesops": "/var/lib/hermesops", "hermesops-identity": "/var/lib/hermesops-identity"}
+"""Users of hermesops' processes, with their homes; the names in the certificates by which they reach the registry."""
+
+OPERATOR = "hermesops-operator"
+"""Name of an operator's computer in the certificate by which it reaches the registry."""
+
+DATABASE_USER = "hermesops"
+"""Role of the database that owns the registry."""
+
+DATABASE_CLIENTS = {DATABASE_USER: [*PROCESSES, OPERATOR], "router": ["hermesops-router"]}
+"""Names in certificates by roles of the database."""
+
+STORE_KEYS = "object-store.keys"
+"""File of the keys to buckets of releases and of Pulumi's state, a profile each; in ``keys/``."""
+
+IAM_ON_HOST = "https://127.0.0.1:8447"
+"""IAM of the host's object store."""
+
+HANDED_OVER = (API_KEY, REGISTRY_KEY, AUTHORITY_KEY, ROUTER_KEY, PULUMI_PASSPHRASE, BILLING_SECRET, BILLING_KEY)
+"""Secrets that processes on the platform cannot work without; the role says which gets which."""
+
+
+@dataclass(frozen=True)
+class ControlPart:
+    """What the role has to be told.
+
+    Args:
+        bundle: Makes the archive that hermesops is installed from; blocks.
+        registry_url: Without certificates, which each process adds.
+        settings: As settings.toml has them.
+        keys: Texts of secrets by their names; those that are not there are left out.
+        proof: Variables that say who may act, and whose signatures count; see ``host_proof``.
+        vendor_api: ``HOST:PORT`` of a local world's API; empty for a vendor that is reached by itself.
+        vendor_api_port: On the host's loopback, as on the computer of the world.
+        is_connected: Whether the host's registry has the environment's rows. Two registries over one vendor would work
+            against each other, so no process runs before.
+    """
+
+    environment: str
+    bundle: Callable[[], ControlBundle]
+    registry_url: str
+    settings: Mapping[str, object]
+    keys: Callable[[], Mapping[str, str]]
+    proof: Mapping[str, str]
+    vendor_api: str
+    vendor_api_port: int
+    is_connected: bool
+    role: str = "hermes_platform_control"
+
+    async def variables(self, at: HostAddress, pairs: CertificatePairs) -> Mapping[str, object]:
+        """The role's variables."""
+        del at
+        bundle = await asyncio.to_thread(self.bundle)
+        certificates = {}
+        for name, home in PROCESSES.items():
+            certificate, key = await pairs.client(name, f"{home}/registry-client.crt")
+            certificates[name] = {"certificate": certificate, "key": key}
+        return {
+            "environment": self.environment,
+            "bundle": bundle.file,
+            "version": bundle.version,
+            "registry_url": self.registry_url,
+            "certificates": certificates,
+            "settings": self.settings,
+            "keys": self.keys(),
+            **self.proof,
+            "object_store": True,
+            "processes": ["worker", "monitor", "identity"] if self.is_connected else [],
+            "vendor_api": self.vendor_api,
+            "vendor_api_port": self.vendor_api_port,
+        }
+
+
+def url_on_host(database: str) -> str:
+    """SQLAlchemy's URL of the registry as processes on a local platform's host reach it, without their certificates."""
+    return f"postgresql://{DATABASE_USER}@127.0.0.1:5432/{database}?sslmode=verify-full&sslrootcert={AUTHORITIES}"
+
+
+_PROOF = frozenset({"operators", "approvals"})
+"""Settings that the role writes itself, with the keys and files that belong to them."""
+
+_OWN = ("registry.", "local.", "pulumi.", "secrets.", "release.", "platform.")
+"""Settings that say where this computer keeps something; the host keeps its own."""
+
+
+def host_settings(
+    env: Environment, endpoint: Endpoint, outputs: PlatformOutputs[str], *, api_url: str
+) -> dict[str, object]:
+    """Settings of hermesops on a local platform's host: what is set here and is no file or secret, and the platform's.
+
+    Args:
+        api_url: The vendor's API as the host finds it.
+    """
+    return _tables(
+        _handed_on(env)
+        | {
+            "api_url": api_url,
+            "broker_addresses": ",".join(endpoint.broker_addresses),
+            "daemon_port": endpoint.daemon_port,
+            "platform_url": outputs.identity_url,
+            "router.url": outputs.router_url,
+            "monitoring.url": outputs.monitoring_url,
+            "monitoring.ingest_url": outputs.ingest_url,
+            "releases": outputs.releases_url,
+            "pulumi.backend": outputs.pulumi_state_url,
+            "platform.key_file": f"{PROCESSES['hermesops']}/{env.name}/keys/{STORE_KEYS}",
+            "platform.ca_file": AUTHORITIES,
+            "backup.bucket": outputs.backup_bucket,
+            "backup.endpoint": outputs.object_store_endpoint,
+            "backup.iam_endpoint": IAM_ON_HOST,
+            "backup.region": outputs.region,
+            "backup.ca_file": AUTHORITIES,
+        }
+    )
+
+
+def handed_settings(env: Environment) -> dict[str, object]:
+    """Tables of settings that a host of any platform gets: what is set here and is no file or secret.
+
+    A platform's own addresses are added to them, and win.
+    """
+    return _tables(_handed_on(env))
+
+
+def _handed_on(env: Environment) -> dict[str, object]:
+    return {
+        name: plain
+        for name in FIELDS
+        if env.sources[name] != "default"
+        and not name.startswith(_OWN)
+        and name not in _PROOF
+        and (plain := _plain(value_of(env.settings, name))) is not None
+    }
+
+
+def _tables(found: Mapping[str, object]) -> dict[str, object]:
+    """Settings by their names as settings.toml has them, always in the same order."""
+    top = {name: value for name, value in found.items() if "." not in name}
+    tables: dict[str, dict[str, object]] = {}
+    for name in found.keys() - top.keys():
+        table, _, key = name.partition(".")
+        tables.setdefault(table, {})[key] = found[name]
+    return {
+        **dict(sorted(top.items())),
+        **{table: dict(sorted(values.items())) for table, values in sorted(tables.items())},
+    }
+
+
+def host_proof(env: Environment) -> dict[str, str]:
+    """What the role is told of who may act in an environment, and of whose signatures count; paths on this computer."""
+    settings = env.settings
+    files = {"allowed_signers": settings.allowed_signers, "revoked_signers": settings.revoked_signers}
+    return {
+        "operators": settings.operators,
+        "approvals": settings.approvals,
+        **{name: str(file.absolute()) if file else "" for name, file in files.items()},
+    }
+
+
+def _plain(value: object) -> object | None:
+    """A value as settings.toml has it; ``None`` for secrets, files, and what has no value."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, frozenset):
+        return sorted(str(item) for item in value)
+    if isinstance(value, str | Decimal):
+        return str(value)
+    return value if isinstance(value, bool | int | float) else None

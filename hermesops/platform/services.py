@@ -1,0 +1,125 @@
+"""The services of a platform's host: the log of one, and its restart."""
+
+import asyncio
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hermesops.errors import HermesError, Hint, PartlyDoneError, UnavailableError, UsageError
+from hermesops.platform.host import run_on_host
+from hermesops.platform.state import HostState, ServiceState, observe_host
+from hermesops.vendor.channel import Channel
+
+_PREFIX = "hermes-platform-"
+_STABLE_S = 3
+"""Seconds after which a service that ends at once has ended again."""
+
+_RESTART_S = 300.0
+_LOG_S = 30.0
+
+
+@dataclass(frozen=True)
+class ServiceLog:
+    """The newest lines of a service's log, oldest first; none where it could not be read.
+
+    Attributes:
+        problem: Why it could not be read.
+    """
+
+    service: str
+    lines: tuple[str, ...] = ()
+    problem: HermesError | None = None
+
+
+@dataclass(frozen=True)
+class PlatformServices:
+    """Reads and restarts the services of a host.
+
+    Args:
+        channel: To the host.
+        note: Notes in the audit that services are restarted, by their names, and why.
+    """
+
+    channel: Channel
+    note: Callable[[Sequence[str], str], None]
+
+    async def logs(self, name: str, most: int) -> list[ServiceLog]:
+        """The newest lines of each service's log; one that cannot be read hides no other.
+
+        Args:
+            name: Of the service, as ``chosen`` takes it.
+            most: Lines of each.
+
+        Raises:
+            UsageError: There is no such service.
+            UnavailableError: The host does not say which services it has.
+        """
+        services = chosen(await observe_host(self.channel), name)
+        return list(await asyncio.gather(*(self._log(one, most) for one in services)))
+
+    async def restart(self, name: str, why: str) -> list[ServiceState]:
+        """Restart a service, and look at it once it could have ended again; how it is then.
+
+        Args:
+            name: Of the service, as ``chosen`` takes it; without one nothing that runs is touched.
+            why: For the audit.
+
+        Raises:
+            UsageError: There is no such service.
+            PartlyDoneError: One of them does not stay up.
+            UnavailableError: The host does not answer.
+        """
+        services = chosen(await observe_host(self.channel), name)
+        names = [one.name for one in services]
+        if not names:
+            return []
+        self.note(names, why)
+        units = shlex.join(one.unit for one in services)
+        # A unit that failed too often is not started any more, until that is forgotten.
+        restart = (
+            f"systemctl reset-failed -- {units} 2>/dev/null; systemctl restart -- {units}; sleep {_STABLE_S}; true"
+        )
+        await run_on_host(self.channel, restart, what="to restart services", timeout_s=_RESTART_S)
+        now = [one for one in (await observe_host(self.channel)).services if one.name in names]
+        down = [one.name for one in now if not one.is_healthy]
+        if down:
+            raise PartlyDoneError(
+                f"{', '.join(down)} did not stay up", hint=Hint(("platform", "logs", down[0]), "says why")
+            )
+        return now
+
+    async def _log(self, service: ServiceState, most: int) -> ServiceLog:
+        command = f"journalctl --unit={shlex.quote(service.unit)} --lines {most} --no-pager --output short-iso --quiet"
+        try:
+            said = await run_on_host(self.channel, command, timeout_s=_LOG_S)
+        except HermesError as error:
+            return ServiceLog(service.name, problem=error)
+        return ServiceLog(service.name, tuple(said.splitlines()))
+
+
+def unread(logs: Sequence[ServiceLog]) -> HermesError | None:
+    """The error that names the logs that could not be read; none where all were."""
+    failed = [(one.service, one.problem) for one in logs if one.problem]
+    if not failed:
+        return None
+    names, (_, first) = ", ".join(name for name, _ in failed), failed[0]
+    kind = UnavailableError if len(failed) == len(logs) else PartlyDoneError
+    return kind(f"the log of {names} could not be read: {first.message}", hint=first.hint)
+
+
+def chosen(host: HostState, name: str) -> Sequence[ServiceState]:
+    """The service of a name; without a name all that are not as they should be.
+
+    Args:
+        name: Of its unit, also without ``.service``, and without ``hermes-platform-``, as alerts say it.
+
+    Raises:
+        UsageError: There is none of that name.
+    """
+    if not name:
+        return [one for one in host.services if not one.is_healthy]
+    found = [one for one in host.services if {one.name, one.unit} & {name, _PREFIX + name}]
+    if not found:
+        known = ", ".join(one.name.removeprefix(_PREFIX) for one in host.services)
+        raise UsageError(f"the platform's host has no service {name!r}", hint=f"it has {known}")
+    return found

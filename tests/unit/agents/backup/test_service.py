@@ -1,0 +1,66 @@
+"""Backups go to the bucket that settings name, or to the local world's own object store."""
+
+from pathlib import Path
+
+import pytest
+
+from hermesops.agents.backup.service import BackupStore
+from hermesops.agents.backup.store.object_store import ObjectStore
+from hermesops.app.container_parts.world_adapters import WorldAdapters
+from hermesops.errors import UsageError
+from hermesops.settings import Environment
+from tests.support.fakes.parts import part
+
+WHERE = {"region": "r", "endpoint": "http://store", "iam_endpoint": "http://iam", "key_file": "/keys/store"}
+
+
+class LocalStore:
+    """The local world's object store."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def __call__(self) -> ObjectStore:
+        async def start() -> dict[str, str]:
+            self.asked += 1
+            return WHERE
+
+        return await WorldAdapters().local_store(start)
+
+
+def environment(name: str, **variables: str) -> Environment:
+    given = {f"HERMESOPS_{key}": value for key, value in variables.items()}
+    return Environment.load(name, {"HOME": "/nowhere", "HERMESOPS_HOME": "/nowhere", **given})
+
+
+def store(env: Environment, local: LocalStore) -> BackupStore:
+    return BackupStore(env, part(find=lambda _: None), local)
+
+
+async def test_the_local_worlds_store_is_asked_for_once() -> None:
+    local = LocalStore()
+    kept = store(environment("local"), local)
+    assert kept.exists
+    found = await kept.find()
+    assert found is await kept.find()
+    assert (found.bucket.endpoint, local.asked) == ("http://store", 1)
+
+
+async def test_a_bucket_that_is_set_is_taken_in_the_local_environment_too() -> None:
+    local = LocalStore()
+    for name in ("local", "staging"):
+        found = await store(environment(name, BACKUP_BUCKET="ours", BACKUP_REGION="eu"), local).find()
+        assert (found.bucket.name, found.bucket.region) == ("ours", "eu")
+    assert local.asked == 0
+
+
+async def test_an_environment_without_a_bucket_keeps_no_backups() -> None:
+    kept = store(environment("staging"), LocalStore())
+    assert not kept.exists
+    with pytest.raises(UsageError, match=r"no backup\.bucket"):
+        await kept.find()
+
+
+def test_no_key_file_is_needed_where_aws_programs_find_one(tmp_path: Path) -> None:
+    assert store(environment("staging", BACKUP_KEY_FILE=str(tmp_path / "k")), LocalStore())._key_file == tmp_path / "k"
+    assert store(environment("staging"), LocalStore())._key_file is None

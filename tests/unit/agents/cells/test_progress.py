@@ -1,0 +1,30 @@
+from hermesops.agents.cells.progress import report_problem, report_progress
+from hermesops.infra.engine.options import Progress
+from hermesops.model.ids import CellName
+from tests.support.suite.cases import each_case
+
+CELL = CellName("cell1")
+MACHINE = "justavps:index:Machine"
+
+
+@each_case(
+    ("progress", "said"),
+    [
+        (Progress("warning", message="removed the lock of process 7"), ["cell1: removed the lock of process 7"]),
+        (Progress("error", name="m", message="no capacity"), ["cell1: m: no capacity"]),
+        (Progress("failed", "create", MACHINE, "m"), ["cell1: m: create"]),
+        (Progress("info", name="m", message="waits"), []),
+        (Progress("begun", "create", MACHINE, "m"), []),
+    ],
+)
+def test_a_problem_is_told_with_what_it_is_about(progress: Progress, said: list[str]) -> None:
+    told: list[str] = []
+    report_problem(told.append, CELL, progress)
+    assert told == said
+
+
+def test_progress_names_the_machines_that_change() -> None:
+    told: list[str] = []
+    for change, kind in (("create", MACHINE), ("same", MACHINE), ("create", "hermesops:fleet:Cell")):
+        report_progress(told.append, CELL, Progress("begun", change, kind, "m"))
+    assert told == ["cell1: create m"]

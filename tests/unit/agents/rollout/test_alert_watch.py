@@ -1,0 +1,104 @@
+"""What a rollout knows of open alerts while monitoring answers, and after it has fallen silent."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from hermesops.agents.rollout.alert_watch import COUNTS, RolloutAlerts, held_now
+from hermesops.agents.rollout.ports import AlertState
+from hermesops.errors import UnavailableError
+from hermesops.model.rollout_spec import Spec
+from hermesops.observability.telemetry.client import MonitoringClient
+from tests.support.fakes.monitoring import Answer, alert, fake_monitoring, silence
+
+ALERTS, SILENCES = "GET /alertmanager/api/v2/alerts", "GET /alertmanager/api/v2/silences"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.at = datetime(2026, 1, 2, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.at
+
+    def turn(self, seconds: float) -> None:
+        self.at += timedelta(seconds=seconds)
+
+
+def holder(*, silenced: tuple[str, ...] = ()) -> dict[str, object]:
+    return alert("FleetGap", silenced=silenced, scope="fleet")
+
+
+async def test_without_monitoring_no_alert_holds_a_rollout() -> None:
+    assert await RolloutAlerts(None, Clock()).check() == AlertState()
+
+
+async def test_it_is_asked_now_and_then_and_its_answer_counts_meanwhile() -> None:
+    clock = Clock()
+    async with fake_monitoring() as monitoring:
+        monitoring.answers[ALERTS] = Answer([holder(), alert("Other")])
+        alerts = RolloutAlerts(monitoring.client, clock)
+        for _ in range(20):
+            seen = await alerts.check()
+            assert [one.name for one in seen.open] == ["FleetGap"]
+            clock.turn(1)
+        assert len(monitoring.asked) == 2
+        monitoring.answers[ALERTS] = Answer([])
+        clock.turn(1)
+        assert await alerts.check() == AlertState()
+
+
+async def test_after_three_heartbeats_of_silence_nothing_is_known() -> None:
+    clock = Clock()
+    async with fake_monitoring() as monitoring:
+        monitoring.answers[ALERTS] = Answer([])
+        alerts = RolloutAlerts(monitoring.client, clock)
+        assert await alerts.check() == AlertState()
+        monitoring.answers[ALERTS] = Answer(b"", 502)
+        clock.turn(COUNTS.total_seconds())
+        assert await alerts.check() == AlertState(), "an answer counts for that long"
+        clock.turn(10)
+        assert "502" in (await alerts.check()).unknown
+        monitoring.answers[ALERTS] = Answer([holder()])
+        clock.turn(10)
+        assert len((await alerts.check()).open) == 1
+
+
+async def test_who_never_answered_is_unknown_at_once() -> None:
+    async with fake_monitoring() as monitoring:
+        assert "404" in (await RolloutAlerts(monitoring.client, Clock()).check()).unknown
+
+
+@pytest.mark.parametrize(("comment", "holds"), [("acknowledged: at it", True), ("it is known", False)])
+async def test_a_silence_says_whether_somebody_works_on_it(comment: str, *, holds: bool) -> None:
+    async with fake_monitoring() as monitoring:
+        monitoring.answers[ALERTS] = Answer([holder(silenced=("ab12",))])
+        monitoring.answers[SILENCES] = Answer([silence("ab12", comment=comment)])
+        assert bool((await RolloutAlerts(monitoring.client, Clock()).check()).open) is holds
+
+
+async def test_silences_that_are_not_known_leave_it_unknown() -> None:
+    async with fake_monitoring() as monitoring:
+        monitoring.answers[ALERTS] = Answer([holder(silenced=("ab12",))])
+        assert (await RolloutAlerts(monitoring.client, Clock()).check()).unknown
+
+
+async def test_what_would_hold_a_rollout_that_began_now() -> None:
+    async with fake_monitoring() as monitoring:
+        monitoring.answers[ALERTS] = Answer([holder(), alert("Other")])
+        held = await held_now(lambda: monitoring.client, (), Spec(), Clock())
+        assert held == "held by open alerts: FleetGap"
+        despite = Spec(despite_alerts="it is the cure")
+        assert await held_now(lambda: monitoring.client, (), despite, Clock()) == ""
+        monitoring.answers[ALERTS] = Answer([])
+        assert await held_now(lambda: monitoring.client, (), Spec(), Clock()) == ""
+
+
+async def test_monitoring_that_is_not_up_would_hold_it_too() -> None:
+    def down() -> MonitoringClient:
+        raise UnavailableError("the local world is not up, and its monitoring with it")
+
+    assert await held_now(down, (), Spec(), Clock()) == (
+        "not known whether an alert is open: the local world is not up, and its monitoring with it"
+    )
+    assert await held_now(lambda: None, (), Spec(), Clock()) == "", "an environment without monitoring has no alerts"

@@ -1,0 +1,57 @@
+"""Health as a rollout's runner gets it: by whose clock, and which figures."""
+
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+
+from hermesops.agents.rollout.health_watch import RolloutHealth
+from hermesops.model.ids import InstanceId
+from hermesops.model.instance import Instance
+from hermesops.model.vitals import ChangeSpan, Vital
+from hermesops.vendor.channel import Completed
+from tests.support.fakes.instances import ADA
+from tests.support.fakes.probes import WELL
+from tests.support.fakes.registry import FakeRegistry
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+class Rows(FakeRegistry):
+    """The registry, as far as health needs it."""
+
+    def __init__(self) -> None:
+        self.kept: list[tuple[datetime, str]] = []
+
+    def instances_get(self, instance_id: InstanceId) -> Instance:
+        assert instance_id == ADA.id
+        return ADA
+
+    def health_samples_add(self, read: Mapping[InstanceId, tuple[datetime, str]]) -> None:
+        self.kept += read.values()
+
+    def health_samples_list(
+        self, instances: Collection[InstanceId], *, since: datetime
+    ) -> dict[InstanceId, tuple[str, ...]]:
+        return {each: tuple(text for at, text in self.kept if at >= since) for each in instances}
+
+
+class Node:
+    """A machine whose agent is well, whatever its own clock says."""
+
+    async def run(self, command: str, *, timeout_s: float) -> Completed:
+        assert " probe" in command
+        assert timeout_s > 0
+        return WELL
+
+
+async def test_before_and_after_are_told_by_the_clock_that_says_when_it_was_changed() -> None:
+    rows, timestamps = Rows(), [NOW]
+    client = SimpleNamespace(channel=lambda _machine_id: Node())
+    watching = RolloutHealth(rows, client, None, lambda: timestamps[-1])  # type: ignore[arg-type]
+    await watching.watch({}, [ADA.id], [Vital.MEMORY])
+    timestamps.append(NOW + timedelta(minutes=2))
+    changed = NOW + timedelta(minutes=1)
+    watched = await watching.watch({ADA.id: ChangeSpan(changed, changed)}, [], [Vital.MEMORY])
+    assert [at for at, _ in rows.kept] == timestamps
+    assert [(one.vital, one.canaries) for one in watched.comparisons] == [(Vital.MEMORY, {ADA.id: (1.0, 1.0)})]
+    assert watched.liveness_of[ADA.id].answers

@@ -1,0 +1,84 @@
+"""Scheduled jobs: which workers do them, what is due, and what their reports say."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from hermesops.automation.jobs.service import Jobs
+from hermesops.errors import UsageError
+from hermesops.model.ids import CellName
+from hermesops.settings import Settings
+from tests.support.fakes.instances import ADA
+from tests.support.fakes.parts import part
+
+
+def jobs(**parts: Any) -> Jobs:  # noqa: ANN401 - each stands for a service
+    settings = Settings.model_validate({"without_jobs": parts.pop("without", "")})
+    names = (
+        "backups",
+        "drills",
+        "rollouts",
+        "pools",
+        "upkeep",
+        "proxy_tokens",
+        "model_tokens",
+        "operations",
+        "billing",
+    )
+    return Jobs(settings=settings, registry=parts.pop("registry", part()), **({name: part() for name in names} | parts))
+
+
+def backups(due: list[Any], told: Mapping[str, str]) -> Any:  # noqa: ANN401 - stands for Backups
+    async def run() -> Mapping[str, str]:
+        return told
+
+    return part(nightly=part(due=lambda: due, run=run))
+
+
+def test_workers_do_all_jobs_but_those_that_settings_name() -> None:
+    every = [job.name for job in jobs().chosen()]
+    assert every == list(jobs().all())
+    assert [job.name for job in jobs(without="pools, drill").chosen()] == [
+        name for name in every if name not in {"pools", "drill"}
+    ]
+    assert jobs(without="all").chosen() == []
+    with pytest.raises(UsageError, match="pols"):
+        jobs(without="pols").chosen()
+
+
+async def test_a_report_counts_what_was_done_and_names_what_was_not() -> None:
+    job = jobs(backups=backups([ADA], {"ada": "", "bob": "no answer"})).named("backups")
+    assert list(job.due()) == ["ada"]
+    report = await job.do()
+    assert (report.done, report.problem) == ("1 agents backed up", "bob: no answer")
+
+
+async def test_one_erased_backup_that_fails_does_not_keep_others() -> None:
+    async def erase(instance: Any) -> None:  # noqa: ANN401 - stands for an instance
+        if instance.id == "b":
+            raise UsageError("cannot")
+
+    ended = part(due=lambda: [part(id="a"), part(id="b")], erase=erase)
+    report = await jobs(backups=part(ended=ended)).named("ended").do()
+    assert (report.done, report.problem) == ("backups of 1 ended agents erased", "b: cannot")
+
+
+async def test_short_pools_and_due_drills_are_left_to_the_workers() -> None:
+    left: list[str] = []
+
+    async def open_drill(instance: Any, *, why: str) -> str:  # noqa: ANN401 - stands for an instance
+        return f"drill of {instance.title}: {why}"
+
+    pools = part(short=lambda: [CellName("cell1")], open=lambda cell: f"fill of {cell}")
+    drills = part(due=lambda: ADA, open=open_drill)
+    all_jobs = jobs(pools=pools, drills=drills, operations=part(leave=left.append))
+    assert (await all_jobs.named("pools").do()).done == "1 pools are being filled: cell1"
+    assert "newest backup of ada" in (await all_jobs.named("drill").do()).done
+    assert left == ["fill of cell1", "drill of ada: weekly"]
+
+
+async def test_no_drill_is_due_when_nobody_has_a_backup() -> None:
+    job = jobs(drills=part(due=lambda: None)).named("drill")
+    assert list(job.due()) == []
+    assert (await job.do()).done == "no drill is due"

@@ -1,0 +1,82 @@
+"""Certificates of a platform's host: made once, and again a month before their end."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from hermesops.model.certificate import CallerName
+from hermesops.model.ids import MachineId
+from hermesops.platform.host import ROLES, CertificatePairs, HostAddress, stages_of
+from hermesops.platform.parts.tls import is_good, is_of_caller
+from hermesops.vendor.channel import Completed
+from tests.support.fakes.credentials import authority_in
+from tests.support.fakes.parts import part
+
+AT = HostAddress("hermes-local-platform", MachineId("m-1"), "10.213.0.1")
+NAMES = ["10.213.0.1", "127.0.0.1", "platform.hermes.internal"]
+LIFE = timedelta(days=90)
+
+
+def test_a_certificate_is_good_for_its_names_and_authority_until_a_month_before_its_end(tmp_path: Path) -> None:
+    authority = authority_in(tmp_path)
+    made, now = authority.serve(NAMES, life=LIFE).pem, datetime.now(UTC)
+    assert AT.certificate_names == NAMES
+    assert is_good(made, NAMES, authority, now)
+    assert not is_good(made, NAMES, authority, now + timedelta(days=61))
+    assert not is_good(made, ["10.213.0.2", *NAMES[1:]], authority, now)
+    assert not is_good(made, NAMES, authority_in(tmp_path, environment="other"), now)
+    assert not is_good("", NAMES, authority, now)
+
+
+def test_a_processs_certificate_is_good_under_its_own_name_alone(tmp_path: Path) -> None:
+    authority, now = authority_in(tmp_path), datetime.now(UTC)
+    worker, monitor = CallerName("local", "hermesops-worker"), CallerName("local", "hermesops-monitor")
+    made = authority.introduce(worker, life=LIFE).pem
+    assert is_of_caller(made, worker, authority, now)
+    assert not is_of_caller(made, monitor, authority, now)
+    assert not is_of_caller(made, worker, authority, now + timedelta(days=61))
+
+
+async def test_roles_of_one_run_get_the_same_certificate_and_a_host_that_has_a_good_one_gets_none(
+    tmp_path: Path,
+) -> None:
+    authority, files = authority_in(tmp_path), dict[str, str]()
+
+    async def run(command: str, **_: object) -> Completed:
+        text = files.get(command.removeprefix("cat "))
+        return Completed(1 if text is None else 0, (text or "").encode(), b"")
+
+    channel: Any = part(run=run)
+    pairs = CertificatePairs(channel, authority, "local")
+    certificate, key = await pairs.server(AT)
+    assert await pairs.server(AT) == (certificate, key)
+    client, _ = await pairs.client("hermesops-worker", "/etc/worker.crt")
+    files.update({"/etc/hermes-platform/tls/server.crt": certificate, "/etc/worker.crt": client})
+    again = CertificatePairs(channel, authority, "local")
+    assert await again.server(AT) == ("", "")
+    assert await again.client("hermesops-worker", "/etc/worker.crt") == ("", "")
+    assert await again.client("hermesops-monitor", "/etc/worker.crt") != ("", "")
+
+
+def test_roles_that_need_nothing_of_each_other_run_side_by_side() -> None:
+    assert stages_of(ROLES, side_by_side=True) == [
+        [("hermes_base", "hermes_platform_tls")],
+        [
+            ("hermes_platform_object_store", "hermes_platform_postgresql", "hermes_platform_control"),
+            ("hermes_platform_redis", "hermes_platform_monitoring", "hermes_platform_llm_router"),
+        ],
+    ]
+
+
+def test_side_by_side_or_not_every_role_runs_once_and_after_what_it_needs() -> None:
+    beside = stages_of(ROLES, side_by_side=True)
+    assert sorted(role for stage in beside for sequence in stage for role in sequence) == sorted(ROLES)
+    assert stages_of(ROLES, side_by_side=False) == [[ROLES]]
+
+
+def test_roles_that_are_not_asked_for_make_no_run_of_their_own() -> None:
+    asked = {"hermes_base", "hermes_platform_tls", "hermes_platform_monitoring"}
+    assert stages_of(asked, side_by_side=True) == [
+        [("hermes_base", "hermes_platform_tls", "hermes_platform_monitoring")]
+    ]
+    assert stages_of({"hermes_platform_control"}, side_by_side=False) == [[("hermes_platform_control",)]]

@@ -1,0 +1,64 @@
+"""A settings.toml that is pointed at a platform keeps everything else that stands in it."""
+
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hermesops.errors import UsageError
+from hermesops.platform.connect import edited
+
+OURS = """# ours
+region = "nbg1" # where we are
+cell_size = 20
+
+[backup]
+# two weeks
+keep_daily = 14
+bucket = "old"
+
+[monitoring]
+actions = "none"
+"""
+
+
+def test_values_are_changed_where_they_stand_and_comments_stay() -> None:
+    made = edited(OURS, {"releases": "s3://releases", "backup.bucket": "backups", "registry.url": "postgresql://x"})
+    assert made.splitlines()[0] == 'releases = "s3://releases"'
+    for line in ("# ours", 'region = "nbg1" # where we are', "# two weeks", "keep_daily = 14"):
+        assert line in made.splitlines()
+    assert tomllib.loads(made) == {
+        "releases": "s3://releases",
+        "region": "nbg1",
+        "cell_size": 20,
+        "backup": {"keep_daily": 14, "bucket": "backups"},
+        "monitoring": {"actions": "none"},
+        "registry": {"url": "postgresql://x"},
+    }
+
+
+def test_the_same_once_more_changes_nothing() -> None:
+    wanted = {"releases": "s3://releases", "backup.bucket": "backups", "platform_url": "https://10.0.0.1:1"}
+    once = edited(OURS, wanted)
+    assert edited(once, wanted) == once
+
+
+def test_an_empty_file_gets_the_values_alone() -> None:
+    assert tomllib.loads(edited("", {"a": "1", "b.c": "2"})) == {"a": "1", "b": {"c": "2"}}
+
+
+def test_a_file_that_is_written_otherwise_is_left_alone() -> None:
+    with pytest.raises(UsageError, match="cannot be changed here"):
+        edited('backup = { bucket = "old" }\n', {"backup.bucket": "new"})
+
+
+NAMES = st.sampled_from(["releases", "backup.bucket", "backup.region", "registry.url", "platform_url"])
+
+
+@given(st.dictionaries(NAMES, st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=20)))
+def test_what_is_written_is_what_is_read(values: dict[str, str]) -> None:
+    read = tomllib.loads(edited(OURS, values))
+    for name, value in values.items():
+        table, _, key = name.rpartition(".")
+        assert (read[table] if table else read)[key] == value
