@@ -149,7 +149,7 @@ async def test_what_waits_in_the_queue_for_a_day_is_not_too_old(world: World, cl
     clock.timestamp = datetime.now(UTC)
     assert world.billing().due() == ["event 1"]
     await world.billing().run()
-    assert world.registry.billing.get("1").state is BillingState.WAITING
+    assert world.registry.billing.get(1).state is BillingState.WAITING
 
 
 def nobodys(**told: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
@@ -184,7 +184,7 @@ async def test_an_event_that_names_no_user_is_kept_aside_and_forgotten(world: Wo
     clock.turn(15 * 86400)
     assert world.billing().due() == ["2 old events"]
     await world.billing().run()
-    assert not world.registry.billing.get(str(taken.id)).has_body
+    assert not world.registry.billing.get(taken.id).has_body
     assert EMAIL not in world.written()
     assert world.billing().due() == []
 
@@ -275,7 +275,7 @@ async def test_only_what_was_set_aside_is_dismissed(world: World) -> None:
     waits = await world.apply(created())
     with pytest.raises(RefusedError, match="is waiting, and nobody has to look at it"):
         world.billing().dismiss([aside, waits], reason="t")
-    assert world.registry.billing.get(str(aside.id)).state is BillingState.SET_ASIDE
+    assert world.registry.billing.get(aside.id).state is BillingState.SET_ASIDE
 
 
 async def test_a_dismissed_event_is_forgotten_in_the_end_or_looked_at_again(world: World, clock: TurnedClock) -> None:
@@ -287,7 +287,7 @@ async def test_a_dismissed_event_is_forgotten_in_the_end_or_looked_at_again(worl
     world.billing().dismiss([again], reason="t")
     clock.turn(86400 + 1)
     await world.billing().run()
-    left = world.registry.billing.get(str(aside.id))
+    left = world.registry.billing.get(aside.id)
     assert (left.state, left.has_body) == (BillingState.DISMISSED, False)
     with pytest.raises(RefusedError, match="what was received is deleted"):
         await world.billing().retry(left, reason="look again")
@@ -308,7 +308,7 @@ async def test_what_a_dismissed_event_says_of_its_subscription_counts(world: Wor
     clock.timestamp = datetime.now(UTC)
     late = await world.apply(created())
     assert (late.state, late.detail) == (BillingState.SET_ASIDE, newest.detail)
-    assert world.registry.billing.get(str(newest.id)).state is BillingState.DISMISSED
+    assert world.registry.billing.get(newest.id).state is BillingState.DISMISSED
     assert world.registry.operations.list() == ()
     later = await world.apply(event(UPDATED, subscription("sub_1"), at=NOW + timedelta(minutes=2)))
     assert later.state is BillingState.WAITING
@@ -371,7 +371,7 @@ async def test_what_is_not_stripes_writes_an_audit_row_and_nothing_else(world: W
         body, signature.replace("\x00", "")
     )  # PostgreSQL has none of these in texts
     await world.billing().run()
-    assert world.registry.billing.get(str(number)).state is BillingState.REFUSED
+    assert world.registry.billing.get(number).state is BillingState.REFUSED
     assert world.registry.operations.list() == ()
 
 
@@ -407,7 +407,7 @@ async def test_an_old_event_counts_no_more_whatever_its_row_says(world: World, c
     world.registry.billing.receive(*world.endpoint.signed(created(), at=month_ago))
     clock.timestamp = datetime.now(UTC)
     await world.billing().run()
-    assert (world.registry.billing.get("1").state, world.registry.billing.get("1").detail) == (
+    assert (world.registry.billing.get(1).state, world.registry.billing.get(1).detail) == (
         BillingState.REFUSED,
         "the signature is refused: too old",
     )
@@ -450,7 +450,7 @@ async def test_what_was_refused_for_a_wrong_secret_is_read_again_within_a_day(wo
     world.registry.billing.receive(*world.endpoint.signed(created()))
     world.rules = {"secrets": (fresh_secret(),)}
     await world.billing().run()
-    refused = world.registry.billing.get("1")
+    refused = world.registry.billing.get(1)
     assert refused.state is BillingState.REFUSED
     world.rules = {}
     assert (await world.billing().retry(refused, reason="the secret is right now")).state is BillingState.WAITING
@@ -522,11 +522,11 @@ async def test_an_invoice_waits_for_the_event_that_names_its_user(world: World, 
     assert early.state is BillingState.WAITING
     await world.apply(created())
     [operation] = world.registry.operations.list()
-    assert world.registry.billing.get(str(early.id)).operation_id == operation.id
+    assert world.registry.billing.get(early.id).operation_id == operation.id
     clock.turn(5 * 86400)
     await world.billing().run()
-    assert world.registry.billing.get(str(lost.id)).state is BillingState.SET_ASIDE
-    assert world.registry.billing.get(str(early.id)).state is BillingState.WAITING
+    assert world.registry.billing.get(lost.id).state is BillingState.SET_ASIDE
+    assert world.registry.billing.get(early.id).state is BillingState.WAITING
 
 
 async def test_a_refused_request_waits_and_is_made_again(world: World, clock: TurnedClock) -> None:
@@ -538,7 +538,7 @@ async def test_a_refused_request_waits_and_is_made_again(world: World, clock: Tu
     assert world.billing().due() == [f"user {USER}"]
     world.problem = ""
     await world.billing().run()
-    assert "left to the workers" in world.registry.billing.get(str(taken.id)).detail
+    assert "left to the workers" in world.registry.billing.get(taken.id).detail
 
 
 async def test_a_failed_operation_is_opened_again_by_a_person_only(world: World, clock: TurnedClock) -> None:
@@ -548,7 +548,7 @@ async def test_a_failed_operation_is_opened_again_by_a_person_only(world: World,
     for _ in range(2):
         clock.turn(600)
         await world.billing().run()
-    found = world.registry.billing.get(str(taken.id))
+    found = world.registry.billing.get(taken.id)
     assert found.state is BillingState.SET_ASIDE
     assert "no machine came" in found.detail
     assert len(world.registry.operations.list()) == 1
@@ -575,7 +575,7 @@ async def test_what_is_done_is_not_done_again(world: World) -> None:
     with pytest.raises(RefusedError, match="nothing is left"):
         await world.billing().retry(taken, reason="again")
     with pytest.raises(UsageError, match="no billing event"):
-        world.registry.billing.get("evt_none")
+        world.registry.billing.find("evt_none")
 
 
 class Killed(BaseException):

@@ -92,7 +92,7 @@ def list_(
 def show(event: Event) -> None:
     """Show one event: what it says, what became of it, and the others of its user."""
     registry = context.compose().registry
-    found = registry.billing.get(event)
+    found = registry.billing.find(event)
     owner = registry.billing.user_of(found.fact.subscription_id) if found.fact else None
     others = [one for one in registry.billing.of_user(owner) if one.id != found.id] if owner else []
     data = {**view.event(found), "others": [view.event(one) for one in others]}
@@ -114,7 +114,7 @@ def retry(
     require_reason(reason, "billing", "retry", event or "--all")
     composed = context.compose()
     if not everything:
-        found = composed.registry.billing.get(event)
+        found = composed.registry.billing.find(event)
 
         async def work(session: "Runtime") -> "BillingEvent":
             return await session.billing.retry(found, reason=reason)
@@ -145,7 +145,7 @@ def dismiss(
     """
     require_reason(reason, "billing", "dismiss", *events)
     composed = context.compose()
-    found = [composed.registry.billing.get(event) for event in events]
+    found = [composed.registry.billing.find(event) for event in events]
 
     async def work(session: "Runtime") -> "list[BillingEvent]":
         return session.billing.dismiss(found, reason=reason)

@@ -40,16 +40,16 @@ class Billing:
         Raises:
             RefusedError: It is not Stripe's, or not meant for this environment; only the audit log says that it came.
         """
-        registry, rules = self.registry, self.rules()
+        registry = self.registry
         try:
-            _verify(Delivery(body, signature, registry.now()), rules)
+            event = _verified(Delivery(body, signature, registry.now()), self.rules())
         except RefusedError as refused:
             after = {"bytes": len(body)}
             registry.audit.append("billing_event_refused", "billing", after=after, why=refused.message)
             raise
-        number = self._read(registry.billing.receive(body, signature), rules)
+        number = self._record(registry.billing.receive(body, signature), event)
         await self._look(number)
-        return registry.billing.get(str(number))
+        return registry.billing.get(number)
 
     def due(self) -> list[str]:
         """What is to be read or to be looked at, a few words for each."""
@@ -102,7 +102,7 @@ class Billing:
         self.registry.billing.retry(event.id, why=reason)
         self._read_all()
         await self._look(event.id)
-        return self.registry.billing.get(str(event.id))
+        return self.registry.billing.get(event.id)
 
     async def retry_all(self, *, reason: str) -> list[BillingEvent]:
         """Look again at every event that was set aside; what became of each."""
@@ -110,9 +110,9 @@ class Billing:
         aside = billing.list(states=(BillingState.SET_ASIDE,), limit=10_000)
         for event in aside:
             # One look at a user's events decides all of them.
-            if billing.get(str(event.id)).state is BillingState.SET_ASIDE and not self._names_another(event):
+            if billing.get(event.id).state is BillingState.SET_ASIDE and not self._names_another(event):
                 await self.retry(event, reason=reason)
-        return [billing.get(str(event.id)) for event in aside]
+        return [billing.get(event.id) for event in aside]
 
     def dismiss(self, events: Sequence[BillingEvent], *, reason: str) -> list[BillingEvent]:
         """Have nothing follow from events that were set aside; what they say of a subscription counts as before.
@@ -128,7 +128,7 @@ class Billing:
                     hint=Hint(("billing", "list", "--state", "set_aside"), "shows those that may be dismissed"),
                 )
         billing.dismiss([event.id for event in events], why=reason)
-        return [billing.get(str(event.id)) for event in events]
+        return [billing.get(event.id) for event in events]
 
     def _names_another(self, event: BillingEvent) -> bool:
         """Whether an event names another user than the first one of its subscription."""
@@ -139,7 +139,7 @@ class Billing:
     async def _look(self, number: int) -> None:
         """Have the agent of an event's user brought to what is paid for."""
         billing = self.registry.billing
-        fact = billing.get(str(number)).fact
+        fact = billing.get(number).fact
         if fact is not None and (user_id := billing.user_of(fact.subscription_id)):
             await self.agents.settle(user_id)
 
@@ -163,14 +163,16 @@ class Billing:
         Raises:
             RefusedError: It is not Stripe's, or not meant for this environment.
         """
-        billing = self.registry.billing
-        delivery = billing.delivery(number)
+        delivery = self.registry.billing.delivery(number)
         if delivery is None:
             raise RefusedError(_TOO_LARGE)
-        read = read_event(delivery, rules, now=datetime.now(UTC))
-        outcome = self._outcome_of(read)
-        keeps_body = outcome.state is BillingState.SET_ASIDE and read.fact is None
-        return billing.read(number, read.id, read.type, read.fact, outcome, keeps_body=keeps_body)
+        return self._record(number, read_event(delivery, rules, now=datetime.now(UTC)))
+
+    def _record(self, number: int, event: ReadEvent) -> int:
+        """Record what an event says; the number of its row, which is another one's where it came before."""
+        outcome = self._outcome_of(event)
+        keeps_body = outcome.state is BillingState.SET_ASIDE and event.fact is None
+        return self.registry.billing.read(number, event.id, event.type, event.fact, outcome, keeps_body=keeps_body)
 
     def _outcome_of(self, read: ReadEvent) -> Outcome:
         fact = read.fact
@@ -186,12 +188,12 @@ class Billing:
         return Outcome(BillingState.WAITING, "it was read")
 
 
-def _verify(delivery: Delivery, rules: Rules) -> None:
-    """Go on only with an event of Stripe's that is meant for this environment.
+def _verified(delivery: Delivery, rules: Rules) -> ReadEvent:
+    """Read an event of Stripe's that is meant for this environment.
 
     Raises:
         RefusedError: It is none.
     """
     if len(delivery.body) > MOST_BYTES or len(delivery.signature) > MOST_SIGNATURE:
         raise RefusedError(_TOO_LARGE)
-    read_event(delivery, rules, now=datetime.now(UTC))
+    return read_event(delivery, rules, now=datetime.now(UTC))

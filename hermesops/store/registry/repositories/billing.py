@@ -144,14 +144,25 @@ class BillingRepository(Repository):
         emptied = billing_events.update().where(is_refused, _COLUMNS.id.not_in(newest))
         connection.execute(emptied.values(body=None, signature=None))
 
-    def get(self, text: str) -> BillingEvent:
+    def get(self, number: int) -> BillingEvent:
+        """The event of a row.
+
+        Raises:
+            UsageError: There is none.
+        """
+        return self._one_event(_COLUMNS.id == number, str(number))
+
+    def find(self, text: str) -> BillingEvent:
         """One event, by the number of its row or by Stripe's id.
 
         Raises:
             UsageError: There is none.
         """
         number = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else 0  # noqa: PLR2004 - a BIGINT's
-        row = self._row(_EVENTS.where(sa.or_(_COLUMNS.id == number, _COLUMNS.event_id == text)))
+        return self._one_event(sa.or_(_COLUMNS.id == number, _COLUMNS.event_id == text), text)
+
+    def _one_event(self, condition: sa.ColumnElement[bool], text: str) -> BillingEvent:
+        row = self._row(_EVENTS.where(condition))
         if row is None:
             raise unknown_name("billing event", text)
         return _event(row)
