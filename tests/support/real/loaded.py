@@ -6,7 +6,10 @@ from pkgutil import walk_packages
 COMMAND = "hermesops.cli.main"
 """The module whose ``main`` is the command."""
 
-_WINGS = ("app", "cli", "engine", "channel", "image", "instances", "justavps", "localcloud", "release")
+_PACKAGES = (
+    *("app", "cli", "access", "agents", "automation", "infra.engine", "localcloud"),
+    *("machines.image", "machines.release", "observability", "platform", "users", "vendor"),
+)
 _LAZILY = (
     "anyio._backends._asyncio",
     "grpc.aio",
@@ -21,8 +24,8 @@ def load() -> None:
     """Load what commands load. Nothing of it may start a thread: who forks has one."""
     for name in _LAZILY:
         import_module(name)
-    for wing in _WINGS:
-        package = import_module(f"hermesops.{wing}")
-        for module in walk_packages(package.__path__, f"hermesops.{wing}."):
+    for name in _PACKAGES:
+        package = import_module(f"hermesops.{name}")
+        for module in walk_packages(package.__path__, f"hermesops.{name}."):
             if not module.name.endswith("__main__"):
                 import_module(module.name)
