@@ -167,3 +167,13 @@ async def problem_of(work: Awaitable[object]) -> str:
     except HermesError as error:
         return error.message
     return ""
+
+
+def require_reason(reason: str, *command: str) -> None:
+    """Go on only with a reason for the audit log; ``command`` is its words without it, for the hint.
+
+    Raises:
+        UsageError: There is no reason.
+    """
+    if not reason.strip():
+        raise UsageError("say why", hint=Hint((*command, "--reason", "WHY")))

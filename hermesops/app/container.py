@@ -3,34 +3,38 @@
 Each part is made when it is first asked for, and imports only what it needs.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from hermesops.app.container_parts.unconnected import Unconnected
+from hermesops.app.container_parts.registry_services import RegistryServices
 from hermesops.settings import Environment
 
 if TYPE_CHECKING:
     from hermesops.access.identity.break_glass import BreakGlassOrders
     from hermesops.access.identity.signatures import Signers
-    from hermesops.access.pki.callers import Callers
     from hermesops.access.secrets.service import SecretChanges
     from hermesops.agents.backup.registry_copies import RegistryCopies
     from hermesops.agents.cells.service import ChosenCells
     from hermesops.agents.drift.recovery import Orphans, RegistryRebuild
+    from hermesops.agents.drill.service import RunbookDrills
+    from hermesops.agents.instances.tokens import ModelTokenRevocation
     from hermesops.agents.relay.serve import RelayService
     from hermesops.agents.rollout.rollbacks import Rollbacks
     from hermesops.app.container_parts.platform import PlatformParts
     from hermesops.app.container_parts.runtime import Runtime
     from hermesops.automation.doctor.environment_checks import EnvironmentChecks
     from hermesops.model.ids import InstanceId
+    from hermesops.model.instance import Instance
+    from hermesops.observability.runbook.command import Ended
+    from hermesops.observability.runbook.faults import AtVendor, Fault
     from hermesops.platform.stack import PlatformStack
     from hermesops.platform.world_purge import WorldPurge
     from hermesops.vendor.justavps import Client
 
 
-class Container(Unconnected):
+class Container(RegistryServices):
     """Everything of one environment."""
 
     @asynccontextmanager
@@ -124,6 +128,39 @@ class Container(Unconnected):
 
         return Rollbacks(self.env.name, lambda: self.registry, self.vendor, self.hold_lease, lambda: self.releases)
 
+    @property
+    def runbook_drills(self) -> "RunbookDrills":
+        """Drills of runbooks, each with connections of its own: it breaks what they lead to."""
+        from hermesops.agents.drill.service import RunbookDrills
+        from hermesops.base import assets
+        from hermesops.observability.runbook.command import run_command
+        from hermesops.observability.runbook.service import variables_of
+
+        async def provision(fault: "Fault") -> "Instance":
+            async with self.session() as session:
+                return await session.drill_machines.provision(fault)
+
+        async def at_vendor(instance: "Instance", action: "AtVendor") -> None:
+            async with self.session() as session:
+                await session.drill_machines.at_vendor(instance, action)
+
+        async def command(words: tuple[str, ...], show: "Callable[[str], None]") -> "Ended":
+            return await run_command(words, environment=self.env.name, variables=variables_of(self.env), show=show)
+
+        folder = assets.folder("runbooks")
+        return RunbookDrills(self.registry, self.env.is_local, folder, provision, at_vendor, command)
+
+    @property
+    def model_token_revocation(self) -> "ModelTokenRevocation":
+        """Revokes agents' tokens for the model router; connects only to hand an agent another."""
+        from hermesops.agents.instances.tokens import ModelTokenRevocation
+
+        async def hand(instance: "Instance") -> None:
+            async with self.session() as session:
+                await session.model_tokens.hand(instance)
+
+        return ModelTokenRevocation(self.registry, hand)
+
     @cached_property
     def secret_changes(self) -> "SecretChanges":
         """Changes secrets."""
@@ -190,14 +227,6 @@ class Container(Unconnected):
 
         domain = self.env.settings.proxy_domain
         return RelayService(self.registry, self.authority, self.callers, api_url_of(self.env), domain)
-
-    @property
-    def callers(self) -> "Callers":
-        """Services that may call the relay."""
-        from hermesops.access.pki.callers import Callers
-
-        authority = self.authority
-        return Callers(self.registry, authority.load, environment=self.env.name, life=authority.life)
 
     @cached_property
     def aws_platform_stack(self) -> "PlatformStack":

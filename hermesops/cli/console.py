@@ -13,8 +13,9 @@ from typing import Annotated
 
 import typer
 
+from hermesops import errors
 from hermesops.cli import context
-from hermesops.errors import HermesError, Hint, RefusedError, UsageError
+from hermesops.errors import HermesError, Hint, RefusedError
 from hermesops.wire.foreign_text import unbroken, visible
 
 SHAPE_VERSION = 1
@@ -203,8 +204,7 @@ def require_reason(reason: str, *command: str) -> None:
     Raises:
         UsageError: There is no reason.
     """
-    if not reason:
-        raise UsageError("say why", hint=Hint((*command, "--reason", "WHY")))
+    errors.require_reason(reason, *command)
 
 
 def _to_stderr(line: str) -> None:

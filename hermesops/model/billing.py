@@ -6,6 +6,12 @@ from enum import StrEnum
 
 from hermesops.model.ids import OperationId, UserId
 
+MOST_BYTES = 256 * 1024
+"""Of the body of an event: Stripe's events about subscriptions have some 10 KiB."""
+
+MOST_SIGNATURE = 4096
+"""Characters of a header ``Stripe-Signature``."""
+
 CREATED = "customer.subscription.created"
 DELETED = "customer.subscription.deleted"
 SUBSCRIPTION_EVENTS = frozenset(

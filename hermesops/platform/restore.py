@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from hermesops.access.registry_place import RestoredEpoch
-from hermesops.errors import UnavailableError
+from hermesops.errors import UnavailableError, UsageError
 from hermesops.model.audit import ChainReport
 from hermesops.platform.connect import UNITS
 from hermesops.platform.host import run_on_host
@@ -74,8 +74,14 @@ class Restored:
     audit: ChainReport | None = None
 
 
-def target_of(at: datetime | None) -> str:
-    """A moment as pgBackRest reads it; ``None`` is the last change there is. Pure."""
+def target_of(at: datetime | None, now: datetime) -> str:
+    """A moment as pgBackRest reads it; ``None`` is the last change there is. Pure.
+
+    Raises:
+        UsageError: The moment is in the future.
+    """
+    if at and at > now:
+        raise UsageError(f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC is in the future")
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S+00}" if at else LATEST
 
 

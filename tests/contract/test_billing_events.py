@@ -14,14 +14,13 @@ import pytest
 import sqlalchemy as sa
 
 from hermesops.errors import HermesError, RefusedError, UsageError
-from hermesops.model.billing import SUBSCRIPTION_EVENTS, BillingEvent, BillingState
+from hermesops.model.billing import MOST_BYTES, MOST_SIGNATURE, SUBSCRIPTION_EVENTS, BillingEvent, BillingState
 from hermesops.model.ids import UserId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.store.operations.lease import LeaseKeeper
 from hermesops.store.registry import Registry
-from hermesops.store.registry.repositories.billing import MOST_BYTES, MOST_SIGNATURE
 from hermesops.store.registry.schema.tables import billing_events
 from hermesops.users.billing.decide import Policy
 from hermesops.users.billing.events import Rules

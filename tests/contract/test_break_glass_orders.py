@@ -62,10 +62,11 @@ def test_the_order_opens_the_machine_and_says_so(
     made = orders.make(ada, orders.signers(), source="192.0.2.7", seconds=600, why="cut off")
     assert (made.source, made.host_key, made.who) == ("192.0.2.7/32", HOST_KEY, "tester")
     polls(registry, polled, ada)
-    opened = orders.wait_open(made)
+    opened = orders.wait_open(ada, made)
     assert (opened.address, opened.expires_at.timestamp()) == ("192.0.2.1", BORN + 600)
     assert polled.ssh.until == {"192.0.2.7/32": BORN + 600}
-    registry.break_glass.withdraw(ada.id, why="done")
+    assert [one.id for one in orders.close(ada, why="done")] == [made.id]
+    assert not orders.key_of(made.id).exists()
     polls(registry, polled, ada)
     assert polled.ssh.admitted == []
     assert registry.break_glass.get(made.id).outcome == "it was ended early"
@@ -78,13 +79,16 @@ def test_a_refusal_of_the_machines_is_told(
     made = orders.make(ada, eve.signers, source="192.0.2.7", seconds=600, why="cut off")
     polls(registry, polled, ada)
     with pytest.raises(RefusedError, match="the order is refused: the signature is by nobody"):
-        orders.wait_open(made)
+        orders.wait_open(ada, made)
 
 
 def test_a_machine_that_does_not_ask_is_told_as_that(orders: BreakGlassOrders, ada: Instance) -> None:
     made = orders.make(ada, orders.signers(), source="192.0.2.7", seconds=600, why="cut off")
     with pytest.raises(UnavailableError, match="did not fetch the order within 1 s"):
-        orders.wait_open(made, timeout_s=1)
+        orders.wait_open(ada, made, timeout_s=1)
+    ended = orders.registry.break_glass.get(made.id)
+    assert ended.state(orders.registry.now()) == "closed", "nobody waits for it any more"
+    assert not orders.key_of(made.id).exists()
 
 
 def test_an_order_that_is_ended_meanwhile_is_not_waited_for(
@@ -94,7 +98,7 @@ def test_an_order_that_is_ended_meanwhile_is_not_waited_for(
     ending = threading.Timer(0.3, lambda: registry.break_glass.withdraw(ada.id, why="no"))
     ending.start()
     with pytest.raises(RefusedError, match="the order is closed"):
-        orders.wait_open(made)
+        orders.wait_open(ada, made)
     ending.join()
 
 

@@ -12,7 +12,7 @@ from hermesops.observability.telemetry import figures
 from hermesops.observability.telemetry.client import MonitoringClient, WrongQuestionError
 from hermesops.observability.telemetry.figures import Figure
 from hermesops.observability.telemetry.metrics import Metrics
-from hermesops.observability.telemetry.top import Top, fleet_top
+from hermesops.observability.telemetry.top import FleetTop, Top
 from hermesops.store.registry import Registry
 from tests.support.real import prometheus
 from tests.support.real.prometheus import Series
@@ -62,7 +62,7 @@ def url(tmp_path_factory: pytest.TempPathFactory, registry: Registry) -> Iterato
 
 async def _top(registry: Registry, url: str, by: Figure, limit: int = 10, where: str = "") -> Top:
     selector = fleet_selector(registry, where)
-    return await fleet_top(registry, MonitoringClient(url), by, limit=limit, selector=selector)
+    return await FleetTop(registry, lambda: MonitoringClient(url)).read(by, limit=limit, selector=selector)
 
 
 async def test_the_highest_comes_first_with_its_other_figures(registry: Registry, url: str) -> None:
@@ -104,7 +104,6 @@ async def test_every_expression_is_taken_and_one_that_is_wrong_is_not(registry: 
 
 
 async def test_nothing_is_asked_about_instances_that_are_not_there(registry: Registry, url: str) -> None:
-    top = await fleet_top(
-        registry, MonitoringClient(url), Figure.MEMORY, limit=3, selector=Selector({"plan": frozenset({"heavy"})})
-    )
+    nobody = Selector({"plan": frozenset({"heavy"})})
+    top = await FleetTop(registry, lambda: MonitoringClient(url)).read(Figure.MEMORY, limit=3, selector=nobody)
     assert (top.instances, top.without, top.problems) == ((), (), ())

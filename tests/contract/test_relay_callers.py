@@ -123,3 +123,18 @@ def test_long_gone_certificates_are_forgotten(
     clock.turn((LIFE + timedelta(days=31)).total_seconds())
     fresh = callers.admit("web", request_, why="again")
     assert [one.serial for one in registry.relay_callers.list()] == [fresh.serial]
+
+
+def test_a_service_is_admitted_and_revoked_for_a_reason(callers: Callers, request_: str) -> None:
+    with pytest.raises(UsageError, match="say why"):
+        callers.admit("web", request_, why="")
+    assert callers.list() == ()
+    admitted = callers.admit("web", request_, why="asked")
+    with pytest.raises(UsageError, match="say why"):
+        callers.revoke("web", why="")
+    assert callers.caller_of(shown(admitted)).name == "web"
+    assert callers.revoke("web", why="its key was seen") == 1
+    with pytest.raises(RefusedError, match="counts no more"):
+        callers.caller_of(shown(admitted))
+    with pytest.raises(RefusedError, match="no certificate of service web counts"):
+        callers.revoke("web", why="again")

@@ -10,11 +10,13 @@ from hermesops.agents.rollout.plan.requests import RolloutRequest
 from hermesops.agents.rollout.requests import RolloutRequests
 from hermesops.agents.rollout.service import Rollouts
 from hermesops.errors import UnavailableError, UsageError
-from hermesops.model.ids import ImageId
+from hermesops.model.ids import ImageId, MachineId
 from hermesops.model.image import PLATFORM_IMAGE
+from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.model.rollout import Rollout, RolloutState
-from hermesops.model.rollout_spec import Action, Spec
+from hermesops.model.rollout_spec import Action, DrillPolicy, Spec
+from hermesops.observability.telemetry.client import MonitoringClient
 from hermesops.settings import Settings
 from hermesops.store.operations.runner import QUEUED, Operations
 from hermesops.store.registry import Registry
@@ -30,7 +32,7 @@ def rollouts_of(registry: Registry, prometheus: str = "") -> Rollouts:
     env: Any = SimpleNamespace(settings=Settings.model_validate({"prometheus_url": prometheus}), is_local=True)
     unused: Any = None
     operations = Operations(registry, {}, lambda _: None)
-    requests = RolloutRequests(registry, releases, env.settings)
+    requests = RolloutRequests(registry, releases, env.settings, lambda: None)
     return Rollouts(env, registry, requests, unused, unused, lambda: operations, lambda _: None)
 
 
@@ -76,3 +78,31 @@ def test_the_platforms_image_is_none_that_agents_boot_from(registry: Registry) -
     for named in (PLATFORM_IMAGE, "image-2"):
         with pytest.raises(UsageError, match="no image"):
             requests.find_release(replace(by_machine, release=named))
+
+
+async def test_a_preview_says_what_forbids_the_rollout_and_what_would_hold_it_now(registry: Registry) -> None:
+    ada = placed(registry, "ada")
+    registry.instances.set_machine(ada.id, MachineId("m-ada"))
+    registry.instances.set_status(ada.id, InstanceStatus.RUNNING)
+    requests = rollouts_of(registry).requests
+    seen = await requests.preview(REQUEST)
+    assert ([target.id for target in seen.ahead.targets], seen.closed, seen.held) == ([ada.id], "", "")
+    registry.freezes.set(begins_at=None, ends_at=None, reason="a launch")
+
+    def down() -> MonitoringClient:
+        raise UnavailableError("the platform is down")
+
+    seen = await replace(requests, monitoring=down).preview(REQUEST)
+    assert "a launch" in seen.closed
+    assert "the platform is down" in seen.held
+    with pytest.raises(UsageError, match="stages"):
+        await requests.preview(replace(REQUEST, spec=Spec(stages=(0.5, 0.2, 1.0))))
+
+
+def test_a_release_for_everybody_at_once_has_no_stages_and_waits_for_nothing(registry: Registry) -> None:
+    request = rollouts_of(registry).requests.everybody_at_once(NEW, reason="it was good")
+    spec = request.spec
+    assert (request.release, request.where, request.all_running, request.reason) == (NEW, "", True, "it was good")
+    assert (spec.stages, spec.soak_s, spec.settle_s, spec.drill) == ((1.0,), 0.0, 0.0, DrillPolicy.NO)
+    assert (spec.gates.health.vitals, spec.two_person_above) == ((), Settings.model_validate({}).two_person_above)
+    assert (spec.max_unavailable, spec.most_unavailable) == (Spec().max_unavailable, Spec().most_unavailable)

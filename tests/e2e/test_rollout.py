@@ -212,7 +212,7 @@ async def test_what_makes_no_sense_is_refused_before_anything_moves(fleet: Comma
         (("rollout", "start", good, "--all", "--stages", "50%,20%,100%"), "rise"),
         (("rollout", "start", good, "--all", "--window", "sometimes"), "maintenance window"),
         (("rollout", "status", "nothing"), "no rollout"),
-        (("rollback",), "who?"),
+        (("rollback",), "missing USER"),
         (("instance", "policy", "user-1", "--quiet-hours", "25-3"), "time of day"),
         (("freeze", "set"), "reason"),
     )

@@ -32,6 +32,7 @@ OURS = {
         "disk",
         "errors",
         "health",
+        "instances",
         "keyring",
         "model",
         "node",
@@ -40,6 +41,9 @@ OURS = {
     *("operations", "processes", "registry", "router", "secrets", "settings", "sqlite_wal", "web_address"),
 }
 """Packages of ours that answer from the registry; of ``node`` only what makes text from machines fit to be shown."""
+
+INSTANCES = {"hermesops.agents.instances", "hermesops.agents.instances.directory"}
+"""Modules of ``instances`` that answer from the registry; the others reach machines."""
 
 PROGRAM = """
 import sys
@@ -63,6 +67,7 @@ def test_a_command_that_asks_the_registry_imports_no_more_than_that(home: Path, 
     loaded = modules_of(home, *words)
     assert loaded & NOT_NEEDED == set()
     assert {name.split(".")[1] for name in loaded if name.startswith("hermesops.")} <= OURS
+    assert {name for name in loaded if name.startswith("hermesops.agents.instances")} <= INSTANCES
 
 
 def modules_of(home: Path, *words: str) -> set[str]:

@@ -62,6 +62,18 @@ class BreakGlassOrders:
         """Remove the key of an order whose session is over; absent is success."""
         self.key_of(order_id).unlink(missing_ok=True)
 
+    def close(self, instance: Instance, *, why: str) -> tuple[BreakGlass, ...]:
+        """End all orders of an instance early: its machine closes sshd at its next question. The orders that ended."""
+        ended = self.registry.break_glass.withdraw(instance.id, why=why)
+        for order in ended:
+            self.forget(order.id)
+        return ended
+
+    def end(self, instance: Instance, order: BreakGlass, *, why: str) -> None:
+        """``close``, and remove the key of one order even if that order had ended by itself."""
+        self.close(instance, why=why)
+        self.forget(order.id)
+
     def _make_key(self, order_id: str) -> None:
         """Make an order's key, and remove those that killed sessions left and that no order counts for any more."""
         made = self.key_of(order_id)
@@ -133,13 +145,20 @@ class BreakGlassOrders:
             )
         )
 
-    def wait_open(self, order: BreakGlass, *, timeout_s: float = WAIT_S) -> BreakGlass:
-        """Wait until the machine says that it has opened sshd.
+    def wait_open(self, instance: Instance, order: BreakGlass, *, timeout_s: float = WAIT_S) -> BreakGlass:
+        """Wait until the machine says that it has opened sshd; end the order where that fails or is interrupted.
 
         Raises:
             RefusedError: It refuses the order, or an operator ended it.
             UnavailableError: It has not fetched the order.
         """
+        try:
+            return self._wait_open(order, timeout_s)
+        except BaseException:
+            self.end(instance, order, why="nobody waits for it any more")
+            raise
+
+    def _wait_open(self, order: BreakGlass, timeout_s: float) -> BreakGlass:
         for _ in range(int(timeout_s / _POLL_S)):
             found = self.registry.break_glass.get(order.id)
             state = found.state(self.registry.now())

@@ -8,10 +8,6 @@ import secrets
 
 from hermesops.access.identity.oidc import Pipelines
 from hermesops.access.identity.signatures import Signers
-from hermesops.errors import UsageError
-from hermesops.model.ids import instance_subject
-from hermesops.model.instance import Instance
-from hermesops.store.registry import Registry
 
 NAMESPACE = "hermesops-operator"
 """Namespace of the signature by which an operator's key proves that it is there."""
@@ -51,25 +47,3 @@ def by_token(pipelines: Pipelines, token: str, host: str) -> str:
         UnavailableError: Its issuer does not publish its keys.
     """
     return f"{pipelines.subject_of(token)}@oidc:{host}"
-
-
-class AuditedAccess:
-    """Lets operators access users' agents, with a reason that is recorded before anything is sent."""
-
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-
-    def enter(self, instance: Instance, *, how: str, reason: str) -> None:
-        """Record that an operator is about to ``chat`` with, ``exec`` on or open a ``shell`` on a user's machine.
-
-        What is said or run is private to the user and not recorded.
-
-        Raises:
-            UsageError: No reason was given; nothing was recorded or sent.
-        """
-        if not reason.strip():
-            raise UsageError(
-                f"{how} touches what belongs to {instance.title}; say why",
-                hint="--reason WHY",
-            )
-        self._registry.audit.append(f"{how}_opened", instance_subject(instance.id), why=reason.strip())

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from hermesops.access.pki.authority import Authority, read_peer
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import Hint, RefusedError, UsageError, require_reason
 from hermesops.model.certificate import Caller, CallerName, is_ours
 from hermesops.store.registry import Registry
 
@@ -61,9 +61,10 @@ class Callers:
         ``request`` is a certificate signing request, PEM.
 
         Raises:
-            UsageError: It is no name of a service, or one of hermesops' own processes.
+            UsageError: There is no reason, or it is no name of a service, or one of hermesops' own processes.
             RefusedError: The request is malformed.
         """
+        require_reason(why, "relay", "admit", name, "--to", "FOLDER")
         if is_ours(name):
             raise UsageError(f"{name} is a name of hermesops' own processes")
         return self._issue(name, request, why=why)
@@ -96,6 +97,23 @@ class Callers:
         if held is None or held.name != name.name:
             raise RefusedError(f"certificate {serial} of service {name.name} counts no more")
         return held
+
+    def list(self) -> tuple[Caller, ...]:
+        """The certificates of all services, the newest of each first."""
+        return self._registry.relay_callers.list()
+
+    def revoke(self, name: str, *, why: str) -> int:
+        """Revoke a service's certificates, so that the relay refuses its next request; how many that were.
+
+        Raises:
+            UsageError: There is no reason.
+            RefusedError: None of its certificates is valid.
+        """
+        require_reason(why, "relay", "revoke", name)
+        count = self._registry.relay_callers.revoke(name, why=why)
+        if not count:
+            raise RefusedError(f"no certificate of service {name} counts", hint=Hint(("relay", "list")))
+        return count
 
     def _issue(self, name: str, request: str, *, why: str, renews: str = "") -> Admitted:
         names = CallerName(self._environment, name)

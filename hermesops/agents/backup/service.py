@@ -30,6 +30,7 @@ from hermesops.base import child_environment
 from hermesops.errors import Hint, UsageError
 from hermesops.localcloud.world.files import WorldFiles
 from hermesops.model.backup import Backup, Credential
+from hermesops.model.ids import instance_subject
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease, Operation
 from hermesops.settings import Environment
@@ -162,6 +163,28 @@ class Backups:
             refuse_without_room(instance, backup, await self.instance_client.room(observation.machine.id))
         intent = RestoreIntent(user=instance.title, reason=reason, snapshot=backup.id, keeps=keeps)
         return await self.opener.open_eligible(instance, intent)
+
+    async def prune(self, user: str = "") -> dict[str, int]:
+        """Delete backups that no retention rule keeps; how many of each instance, by its title.
+
+        Args:
+            user: Only those of this user's instance, by any of its names; empty for all.
+
+        Raises:
+            UsageError: There is no such user.
+        """
+        instances = self.registry.instances
+        chosen = [instances.find(user)] if user else instances.list()
+        return {one.title: len(await self.pruning.prune(one.id)) for one in chosen}
+
+    async def rotate_key(self, instance: Instance, *, reason: str = "") -> None:
+        """Give an instance's machine another key to its repository; the key before opens it no more.
+
+        Raises:
+            LeaseHeldError: Another process works on the instance.
+        """
+        async with LeaseKeeper(self.registry, instance_subject(instance.id)):
+            await self.keys.rotate(instance.id, why=reason or "rotated")
 
     def backup_of(self, operation: Operation, lease: Lease) -> BackUp:
         """The workflow of a backup, from its row."""

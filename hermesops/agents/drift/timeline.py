@@ -115,3 +115,32 @@ def instance_timeline(
         restarts = [one for one in restarts if one[0] < seen.counts_since]
     found = timeline(entries, steps, targets, restarts, subject=subject, since=since)
     return tuple(sorted((*found, *seen.happenings), key=lambda one: one.at))
+
+
+@dataclass(frozen=True)
+class InstanceTimeline:
+    """What happened to one instance, the newest last.
+
+    Attributes:
+        problem: Why monitoring knows nothing; empty when it does.
+    """
+
+    happenings: tuple[Happening, ...]
+    problem: str
+
+
+@dataclass(frozen=True)
+class Timelines:
+    """Timelines of one environment's instances.
+
+    Attributes:
+        monitoring: The client of the platform's monitoring; ``None`` where the environment has none.
+    """
+
+    registry: "Registry"
+    monitoring: "MonitoringClient | None"
+
+    async def of(self, instance: "Instance", since: datetime | None) -> InstanceTimeline:
+        """The timeline of an instance from registry and monitoring; all of it for ``None``."""
+        past = await monitored(self.monitoring, instance, since, self.registry.now())
+        return InstanceTimeline(instance_timeline(self.registry, instance, since, past), past.problem)

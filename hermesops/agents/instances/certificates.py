@@ -20,7 +20,7 @@ from hermesops.access.secrets.store import Secrets
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.base.fan_out import Limits, problems
 from hermesops.base.private_file import make_secret, read_secret
-from hermesops.errors import Hint, RefusedError, UsageError
+from hermesops.errors import Hint, RefusedError, UsageError, require_reason
 from hermesops.model.certificate import CallerName, Certificate
 from hermesops.model.ids import MachineId, instance_subject
 from hermesops.model.instance import Instance
@@ -109,11 +109,14 @@ class CertificateAuthority:
         )
         await MutualTlsServer(service.answer, own.context, clock=clock).serve(listener)
 
-    def trust(self, file: Path) -> None:
+    def trust(self, file: Path) -> int:
         """Make a key for another authority, which machines trust beside the present one.
 
         Args:
             file: Takes the key; one that is there already is trusted as it is.
+
+        Returns:
+            How many authorities are trusted now.
 
         Raises:
             RefusedError: The file may be read by others, or holds no such key.
@@ -123,6 +126,7 @@ class CertificateAuthority:
         make_secret(file, fresh_key())
         key = read_key(read_secret(file, what="authority's key"), source=str(file))
         self.registry.certificates.trust_authority(make_root(key, self.env.name))
+        return len(self.registry.certificates.list_authorities())
 
 
 @dataclass(frozen=True)
@@ -177,6 +181,39 @@ def newest_certificates(registry: Registry) -> list[tuple[str, Certificate]]:
     for one in registry.certificates.list():
         found.setdefault(one.machine_id, one)
     return [(titles.get(machine_id, machine_id), one) for machine_id, one in found.items()]
+
+
+@dataclass(frozen=True)
+class MachineCertificates:
+    """The certificates of machines: found, and revoked."""
+
+    registry: Registry
+
+    def newest(self) -> Sequence[tuple[str, Certificate]]:
+        """The newest certificate of every machine with its instance; deleted machines by their ids."""
+        return newest_certificates(self.registry)
+
+    def find_holder(self, who: str) -> Holder:
+        """The machine of a user, or of that name or id.
+
+        Raises:
+            UsageError: There is none.
+            RefusedError: The user has none now.
+        """
+        return find_holder(self.registry, who)
+
+    def list(self, holder: Holder) -> tuple[Certificate, ...]:
+        """The certificates of one machine, newest first."""
+        return self.registry.certificates.list(holder.machine_id)
+
+    def revoke(self, holder: Holder, *, reason: str) -> int:
+        """Revoke what a machine has: no key for its data, no renewal; how many certificates that were.
+
+        Raises:
+            UsageError: There is no reason.
+        """
+        require_reason(reason, "identity", "revoke", holder.title)
+        return self.registry.certificates.revoke(holder.machine_id, why=reason)
 
 
 @dataclass(frozen=True)

@@ -92,20 +92,29 @@ class ModelTokens:
             await client.personalise(instance, MachineId(seen.machine.id), None)
 
 
-async def revoke_model_tokens(
-    registry: Registry, instance: Instance, hand: Callable[[Instance], Awaitable[None]], *, reason: str
-) -> tuple[int, str]:
-    """Revoke all tokens of an instance, then hand a running agent another.
+@dataclass(frozen=True)
+class ModelTokenRevocation:
+    """Revokes agents' tokens for the model router.
 
-    The first needs the registry alone, whatever is away. Killed in between, the agent is due for a token, as is one
-    whose machine did not answer.
-
-    Returns:
-        The oldest generation that counts, and why the agent was not handed another token; empty where it was, or is to
-        have none.
+    Attributes:
+        hand: Hands a running agent another token; makes the connections that this needs.
     """
-    generation = registry.model_tokens.revoke(instance.id, why=reason)
-    return generation, await problem_of(hand(instance)) if instance.status is InstanceStatus.RUNNING else ""
+
+    registry: Registry
+    hand: Callable[[Instance], Awaitable[None]]
+
+    async def revoke(self, instance: Instance, *, reason: str) -> tuple[int, str]:
+        """Revoke all tokens of an instance, then hand a running agent another.
+
+        The first needs the registry alone, whatever is away. Killed in between, the agent is due for a token, as is one
+        whose machine did not answer.
+
+        Returns:
+            The oldest generation that counts, and why the agent was not handed another token; empty where it was, or is
+            to have none.
+        """
+        generation = self.registry.model_tokens.revoke(instance.id, why=reason or "revoked")
+        return generation, await problem_of(self.hand(instance)) if instance.status is InstanceStatus.RUNNING else ""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ An approval is checked when it is given and again before each stage that needs i
 import asyncio
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 
 from hermesops.access.identity.approval import Asked, digest_of, refuse_other
@@ -14,13 +15,13 @@ from hermesops.access.identity.operators import proved_identity
 from hermesops.agents.cells.approvals import Approvals
 from hermesops.agents.rollout import commands
 from hermesops.agents.rollout.commands import OperatorCommand, Transition
+from hermesops.agents.rollout.directory import Rollouts
 from hermesops.agents.rollout.events import RolloutStarted, to_row
 from hermesops.agents.rollout.ports import ApprovalState, Records
-from hermesops.agents.rollout.store import records_of
 from hermesops.base import waiting
 from hermesops.base.waiting import cancel
 from hermesops.errors import RefusedError, UnavailableError, UsageError
-from hermesops.model.rollout import Rollout, RolloutId
+from hermesops.model.rollout import Rollout, RolloutId, RolloutState
 from hermesops.settings import Environment
 from hermesops.store.operations.db_thread import in_db_thread
 from hermesops.store.operations.runner import Operations
@@ -37,72 +38,117 @@ _TRIES = 10
 _OBSERVE_S = 1.0
 
 
-def give_command(registry: Registry, rollout_id: RolloutId, decide: Decide, *, why: str) -> Rollout:
-    """Apply a command to a rollout's row, by compare-and-swap.
+@dataclass(frozen=True)
+class RolloutCommands:
+    """Commands of operators to the rollouts of one environment, each by the rollout's id or an empty text.
 
-    Raises:
-        RefusedError: The rollout's state does not allow it.
-        UnavailableError: Its row changed every time; give the command again.
+    Every command raises UsageError where there is no such rollout, RefusedError where its state does not allow the
+    command, and UnavailableError where its row changed during each try: give the command again.
     """
-    for _ in range(_TRIES):
-        found = records_of(registry, rollout_id)
-        transition = decide(found, OperatorCommand(registry.actor, why, registry.now()))
-        event = to_row(transition.event)
-        if registry.rollouts.change(found.rollout, transition.rollout, event, targets=transition.targets):
-            return registry.rollouts.get(rollout_id)
-    raise UnavailableError(f"rollout {rollout_id} changed during each of {_TRIES} tries", hint="give the command again")
 
+    env: Environment
+    registry: Registry
 
-async def follow(registry: Registry, operations: Operations, rollout_id: RolloutId, show: Show) -> Rollout:
-    """Run a rollout until it ends or halts. If another process runs it, watch that; if that stops, run it here.
+    def pause(self, text: str, *, why: str = "") -> Rollout:
+        """Begin no more targets; those in progress are finished, and gates still count."""
+        return self._give(text, commands.pause, why=why or "paused")
 
-    Raises:
-        HermesError: A step failed; the same command goes on.
-    """
-    seen = await _read(registry, rollout_id, show)
-    if not seen.rollout.state.has_runner:
-        return seen.rollout
-    operation = await in_db_thread(registry.rollouts.reopen_operation, seen.rollout)
-    watching = asyncio.ensure_future(watch(registry, rollout_id, show))
-    try:
-        await operations.resume(operation, wait_s=inf)
-    finally:
-        await cancel(watching)
-    return (await _read(registry, rollout_id, show)).rollout
+    def resume(self, text: str, *, why: str = "", despite_alerts: str = "") -> Rollout:
+        """Continue a rollout that is paused or whose runner died; nothing changes where a process may run it.
 
+        Args:
+            despite_alerts: Reason to ignore open alerts from now on; empty to mind them.
+        """
+        if despite_alerts:
+            return self._give(text, partial(commands.resume, despite_alerts=True), why=despite_alerts)
+        rollout = self._rollouts.find(text)
+        if rollout.state is not RolloutState.PAUSED and rollout.state.has_runner:
+            return rollout
+        return self._give(rollout.id, commands.resume, why=why or "resumed")
 
-async def watch(registry: Registry, rollout_id: RolloutId, show: Show) -> Rollout:
-    """Show a rollout until it ends or halts, whichever process runs it."""
-    while True:
-        seen = await _read(registry, rollout_id, show)
+    def promote(self, text: str, *, full: bool = False, why: str = "") -> Rollout:
+        """Begin the next stage, or all with ``full``, without soak, approval or more data."""
+        return self._give(text, partial(commands.promote, full=full), why=why or "promoted")
+
+    def approve(self, text: str, stage: int, *, why: str = "") -> tuple[Rollout, str]:
+        """Approve stages up to a number with the operator's key.
+
+        Returns:
+            The rollout and the signer.
+
+        Raises:
+            RefusedError: The key cannot sign, is no operator's here, or is that of the one who started it.
+        """
+        row = self._rollouts.find(text)
+        approval, approver = Approvals(self.env).sign(asked_for(self._rollouts.records(row.id), stage, self.env.name))
+
+        def decide(records: Records, command: OperatorCommand) -> Transition:
+            transition = commands.approve(records.rollout, stage, replace(command, who=approver), approval)
+            event = replace(transition.event, evidence={**transition.event.evidence, "approval": json.loads(approval)})
+            return replace(transition, event=event)
+
+        return self._give(row.id, decide, why=why or "approved"), approver
+
+    def abort(self, text: str, *, why: str = "") -> Rollout:
+        """Begin no more targets; those in progress finish or go back, others keep the release."""
+        return self._give(text, commands.abort, why=why or "aborted")
+
+    def retry(self, text: str, *, why: str = "") -> Rollout:
+        """Give failed targets another try, before the others and through the same gates."""
+        return self._give(text, commands.retry, why=why or "retried")
+
+    def roll_back(self, text: str, *, lose: bool, even_revoked: bool, why: str = "") -> Rollout:
+        """Roll back all targets that run the release because of a rollout."""
+        decide = partial(commands.roll_back, lose=lose, even_revoked=even_revoked)
+        return self._give(text, decide, why=why or "rolled back")
+
+    async def follow(self, operations: Operations, rollout_id: RolloutId, show: Show) -> Rollout:
+        """Run a rollout until it ends or halts. If another process runs it, watch that; if that stops, run it here.
+
+        Raises:
+            HermesError: A step failed; the same command goes on.
+        """
+        seen = await self._read(rollout_id, show)
         if not seen.rollout.state.has_runner:
             return seen.rollout
-        await waiting.pause(_OBSERVE_S)
+        operation = await in_db_thread(self.registry.rollouts.reopen_operation, seen.rollout)
+        watching = asyncio.ensure_future(self.watch(rollout_id, show))
+        try:
+            await operations.resume(operation, wait_s=inf)
+        finally:
+            await cancel(watching)
+        return (await self._read(rollout_id, show)).rollout
 
+    async def watch(self, rollout_id: RolloutId, show: Show) -> Rollout:
+        """Show a rollout until it ends or halts, whichever process runs it."""
+        while True:
+            seen = await self._read(rollout_id, show)
+            if not seen.rollout.state.has_runner:
+                return seen.rollout
+            await waiting.pause(_OBSERVE_S)
 
-async def _read(registry: Registry, rollout_id: RolloutId, show: Show) -> Records:
-    """Read a rollout and show it."""
-    seen = await in_db_thread(records_of, registry, rollout_id)
-    show(seen)
-    return seen
+    async def _read(self, rollout_id: RolloutId, show: Show) -> Records:
+        """Read a rollout and show it."""
+        records = await in_db_thread(self._rollouts.records, rollout_id)
+        show(records)
+        return records
 
+    def _give(self, text: str, decide: Decide, *, why: str) -> Rollout:
+        """Apply a command to a rollout's row, by compare-and-swap."""
+        rollout_id = self._rollouts.find(text).id
+        for _ in range(_TRIES):
+            records = self._rollouts.records(rollout_id)
+            transition = decide(records, OperatorCommand(self.registry.actor, why, self.registry.now()))
+            event = to_row(transition.event)
+            if self.registry.rollouts.change(records.rollout, transition.rollout, event, targets=transition.targets):
+                return self._rollouts.get(rollout_id)
+        raise UnavailableError(
+            f"rollout {rollout_id} changed during each of {_TRIES} tries", hint="give the command again"
+        )
 
-def approve(env: Environment, registry: Registry, text: str, stage: int, *, why: str) -> tuple[Rollout, str]:
-    """Approve stages with the operator's key; returns the rollout and the signer.
-
-    Raises:
-        UsageError: There is no such rollout.
-        RefusedError: The key cannot sign, is no operator's here, or is that of who started it; or it has ended.
-    """
-    row = registry.rollouts.find(text)
-    approval, approver = Approvals(env).sign(asked_for(records_of(registry, row.id), stage, env.name))
-
-    def decide(records: Records, command: OperatorCommand) -> Transition:
-        transition = commands.approve(records.rollout, stage, replace(command, who=approver), approval)
-        event = replace(transition.event, evidence={**transition.event.evidence, "approval": json.loads(approval)})
-        return replace(transition, event=event)
-
-    return give_command(registry, row.id, decide, why=why), approver
+    @property
+    def _rollouts(self) -> Rollouts:
+        return Rollouts(self.registry)
 
 
 async def check_approval(env: Environment, records: Records) -> ApprovalState:

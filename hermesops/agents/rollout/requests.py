@@ -1,8 +1,10 @@
 """Checks requests for rollouts against registry and store of releases, and reads which instances are outdated."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
+from hermesops.agents.rollout.alert_watch import held_now
 from hermesops.agents.rollout.plan import backlog
 from hermesops.agents.rollout.plan.admission import refuse_raised, refuse_spec
 from hermesops.agents.rollout.plan.backlog import OutdatedInstance
@@ -15,9 +17,11 @@ from hermesops.machines.release import Releases
 from hermesops.model.image import PLATFORM_IMAGE
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, Target
-from hermesops.model.rollout_spec import Action, Spec
+from hermesops.model.rollout_spec import Action, DrillPolicy, HealthGate, Spec
 from hermesops.model.unknown_name import unknown_name
+from hermesops.observability.telemetry.client import MonitoringClient
 from hermesops.settings import Settings
+from hermesops.store.operations.db_thread import in_db_thread
 from hermesops.store.registry import Registry
 from hermesops.wire import protocol
 
@@ -28,12 +32,31 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True)
+class RequestPreview:
+    """What a request for a rollout would do now.
+
+    Attributes:
+        closed: The window or freeze that forbids it now; empty for none.
+        held: The open alerts that would hold it, or why they are not known; empty for none.
+    """
+
+    ahead: RolloutPreview
+    closed: str
+    held: str
+
+
+@dataclass(frozen=True)
 class RolloutRequests:
-    """Checks requests for rollouts."""
+    """Checks requests for rollouts.
+
+    Attributes:
+        monitoring: The client of the platform's monitoring; ``None`` where the environment has none.
+    """
 
     registry: Registry
     releases: Releases
     settings: Settings
+    monitoring: Callable[[], MonitoringClient | None]
 
     def refuse_unsound(self, request: RolloutRequest) -> None:
         """Refuse a spec that is impossible, or that has fewer approvals than this environment demands."""
@@ -89,6 +112,20 @@ class RolloutRequests:
             )
         return ReleaseId(lock.id)
 
+    def everybody_at_once(self, release: str, *, reason: str) -> RolloutRequest:
+        """A request to deploy a release to every running agent without stages, as to return all to one that is good.
+
+        Raises:
+            UsageError: As ``check_release``.
+            RefusedError: As ``check_release``.
+        """
+        usual = usual_spec(self.settings)
+        gates = replace(usual.gates, health=HealthGate(vitals=()))
+        spec = replace(usual, stages=(1.0,), soak_s=0.0, settle_s=0.0, gates=gates, drill=DrillPolicy.NO)
+        refuse_spec(spec)
+        checked = self.check_release(release)
+        return RolloutRequest(checked, "", all_running=True, spec=spec, action=Action.SLOT, reason=reason)
+
     def refuse_damaged(self, release: ReleaseId) -> None:
         """Refuse a release unless all its files in the store match its lock; reads them all.
 
@@ -110,13 +147,19 @@ class RolloutRequests:
         refuse_unknown(self.registry, request.selector)
         return request.select(running_targets(fleet_of(self.registry), request.action))
 
-    def preview(self, request: RolloutRequest) -> tuple[RolloutPreview, str]:
-        """What a request would do, from the registry alone; and what forbids it now, empty for nothing.
+    async def preview(self, request: RolloutRequest) -> RequestPreview:
+        """What a request would do, by registry and open alerts; nothing is touched.
 
         Raises:
             UsageError: As ``targets``; or it cannot be carried out.
             RefusedError: As ``check_release``.
         """
+        ahead, closed = await in_db_thread(self._preview, request)
+        return RequestPreview(
+            ahead, closed, await held_now(self.monitoring, ahead.targets, request.spec, self.registry.now)
+        )
+
+    def _preview(self, request: RolloutRequest) -> tuple[RolloutPreview, str]:
         self.refuse_unsound(request)
         release, targets, spec = self.find_release(request), self.targets(request), request.spec
         closed = closed_at(self.registry.now(), spec.windows, self.registry.freezes.list())
@@ -155,3 +198,19 @@ def updatable(registry: Registry) -> tuple[OutdatedInstance, ...]:
 def usual_spec(settings: Settings) -> Spec:
     """The default spec of a rollout."""
     return Spec(two_person_above=settings.two_person_above)
+
+
+@dataclass(frozen=True)
+class Outdated:
+    """The instances that no rollout has brought to the release that they should have."""
+
+    registry: Registry
+    settings: Settings
+
+    def list(self) -> tuple[OutdatedInstance, ...]:
+        """All of them, first those that a rollout did not reach."""
+        return outdated(self.registry)
+
+    def requests(self, instances: Sequence[OutdatedInstance], *, reason: str = "") -> Sequence[RolloutRequest]:
+        """Requests for the rollouts that bring them up to date, with the default spec."""
+        return backlog.requests_for(instances, reason or "outdated", usual_spec(self.settings))

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from hermesops.agents.rollout.directory import Rollouts
 from hermesops.agents.rollout.events import Event, Recorded, RolloutStarted, from_row, to_row
 from hermesops.agents.rollout.plan.requests import Fleet
 from hermesops.agents.rollout.ports import Records
@@ -27,7 +28,7 @@ class RolloutRows:
         """All of it."""
 
         def read() -> Records:
-            return replace(records_of(self.registry, self.rollout_id), freezes=self.registry.freezes.list())
+            return replace(Rollouts(self.registry).records(self.rollout_id), freezes=self.registry.freezes.list())
 
         return await in_db_thread(read)
 
@@ -50,29 +51,6 @@ class RolloutRows:
     async def add_exposure(self, instance_id: InstanceId, release: ReleaseId) -> None:
         """Write that an instance was among the first."""
         await in_db_thread(self.registry.rollout_targets.add_exposure, instance_id, release, lease=self.lease)
-
-
-def records_of(registry: Registry, rollout_id: RolloutId) -> Records:
-    """What the registry holds of a rollout, freezes aside."""
-    return Records(
-        registry.rollouts.get(rollout_id),
-        registry.rollout_targets.list(rollout_id),
-        tuple(map(from_row, registry.rollout_events.latest(rollout_id).values())),
-    )
-
-
-def events_of(registry: Registry, rollout_id: RolloutId) -> list[Recorded[Event]]:
-    """All events of a rollout, the oldest first."""
-    return [from_row(row) for row in registry.rollout_events.list(rollout_id)]
-
-
-def records(registry: Registry, text: str) -> Records:
-    """The records of the rollout that an operator means; of the unfinished one for an empty text.
-
-    Raises:
-        UsageError: There is none of that id.
-    """
-    return records_of(registry, registry.rollouts.find(text).id)
 
 
 def fleet_of(registry: Registry) -> Fleet:

@@ -8,12 +8,12 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from hermesops import __version__
-from hermesops.access.identity.operators import AuditedAccess
 from hermesops.access.registry_place import queue_url
 from hermesops.access.secrets.instance_keys import InstanceKeys
 from hermesops.agents.cells.scheduling import choose_cell
 from hermesops.agents.instances.expiry import Upkeep
 from hermesops.agents.instances.remote.certificates import Certifying
+from hermesops.agents.instances.remote.operator_access import OperatorAccess
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.remote.releases import ReleaseClient
 from hermesops.agents.instances.requests.bulk import BulkProvision
@@ -39,21 +39,27 @@ from hermesops.vendor.justavps import Client
 
 if TYPE_CHECKING:
     from hermesops.agents.backup.drills import Drills
+    from hermesops.agents.backup.restores import Restores
     from hermesops.agents.backup.service import Backups
     from hermesops.agents.drift.service import Drift
+    from hermesops.agents.drill.service import DrillMachines
+    from hermesops.agents.health.instance_reports import InstanceReports
     from hermesops.agents.instances.certificates import CertificateRenewal
     from hermesops.agents.instances.release_transfer import ReleaseTransfer
+    from hermesops.agents.instances.remote.state_comparison import StateComparisons
     from hermesops.agents.instances.requests.changes import InstanceRequests
     from hermesops.agents.pool.service import Pools
     from hermesops.agents.rollout.ports import Machines
     from hermesops.agents.rollout.service import Rollouts
-    from hermesops.app.container_parts.unconnected import Unconnected
+    from hermesops.app.container_parts.registry_services import RegistryServices
     from hermesops.automation.jobs.service import Jobs
     from hermesops.automation.monitor.ports import Metrics
     from hermesops.automation.monitor.runner import Monitor
     from hermesops.machines.image.build import Builder, Recipe
+    from hermesops.machines.image.directory import ImageBuilds
     from hermesops.machines.verify.verification import Verification
     from hermesops.model.rollout import Rollout
+    from hermesops.observability.telemetry.logs import InstanceLogs
     from hermesops.store.operations.worker import Worker
     from hermesops.users.billing.service import Billing
 
@@ -62,7 +68,7 @@ if TYPE_CHECKING:
 class Runtime:
     """All parts of one environment that need connections, while these are open."""
 
-    app: "Unconnected"
+    app: "RegistryServices"
     client: Client
     agents: AgentApi
 
@@ -108,6 +114,27 @@ class Runtime:
             report=self.app.report,
             certifying=Certifying(certificates) if certificates.url else None,
         )
+
+    @property
+    def instance_reports(self) -> "InstanceReports":
+        """Reports on single instances."""
+        from hermesops.agents.health.instance_reports import InstanceReports
+
+        return InstanceReports(self.app.registry, self.instance_client, self.app.monitoring_client)
+
+    @property
+    def instance_logs(self) -> "InstanceLogs":
+        """Reads instances' logs. Raises as ``monitoring``."""
+        from hermesops.observability.telemetry.logs import InstanceLogs
+
+        return InstanceLogs(self.instance_client, self.app.monitoring_client(), self.app.registry.now)
+
+    @property
+    def state_comparisons(self) -> "StateComparisons":
+        """Compares instances' states with their backups."""
+        from hermesops.agents.instances.remote.state_comparison import StateComparisons
+
+        return StateComparisons(self.app.registry, self.instance_client)
 
     @cached_property
     def _keys(self) -> InstanceKeys:
@@ -175,6 +202,20 @@ class Runtime:
             app.hold_lease,
             app.report,
         )
+
+    @property
+    def restores(self) -> "Restores":
+        """Opens restores of agents' states."""
+        from hermesops.agents.backup.restores import Restores
+
+        return Restores(self.backups, self.instance_requests)
+
+    @property
+    def drill_machines(self) -> "DrillMachines":
+        """Machines of warm pools for drills of runbooks."""
+        from hermesops.agents.drill.service import DrillMachines
+
+        return DrillMachines(self.app.registry, self.pools, self.admission, self.operations, self.client)
 
     @cached_property
     def snapshots(self) -> Snapshots:
@@ -309,6 +350,13 @@ class Runtime:
             report=app.report,
         )
 
+    @property
+    def image_builds(self) -> "ImageBuilds":
+        """Builds images and records them."""
+        from hermesops.machines.image.directory import ImageBuilds
+
+        return ImageBuilds(self.app.registry, self.image_builder, self.recipe_to_build, self.app.hold_lease)
+
     async def _install_release(self, machine_id: MachineId, release: ReleaseId, python: str) -> None:
         from hermesops.agents.instances.remote.releases import ReleaseClient
         from hermesops.machines.release.releases import HandedOut
@@ -377,7 +425,7 @@ class Runtime:
         policy = Policy(
             settings.server_types,
             settings.data_gb,
-            timedelta(days=settings.grace_days),
+            self.app.termination_policy.grace,
             Keep(settings.suspended_machines),
             keeps_previous=settings.previous_days > 0,
         )
@@ -404,7 +452,7 @@ class Runtime:
         settings = self.app.env.settings
 
         async def end(instance: Instance) -> str:
-            keeps = settings.last_backup == "required"
+            keeps = self.app.termination_policy.requires_backup
             reason = "its days of grace are over"
             request = self.instance_requests.terminate(instance.id, keeps_backup=keeps, reason=reason)
             return await self.operations.run(await request)
@@ -424,8 +472,8 @@ class Runtime:
         agents = PaidAgents(
             app.registry,
             Policy(asked.prices, timedelta(days=asked.grace_days), asked.suspending_pauses),
-            is_graceful=settings.grace_days > 0,
-            keeps_backup=settings.last_backup == "required",
+            is_graceful=bool(app.termination_policy.grace),
+            keeps_backup=app.termination_policy.requires_backup,
             admission=lambda: self.admission,
             requests=lambda: self.instance_requests,
             leave=self.operations.leave,
@@ -435,10 +483,10 @@ class Runtime:
         rules = partial(rules_of, asked, app.secrets, is_production=app.env.is_production)
         return Billing(app.registry, rules, timedelta(days=asked.keep_days), agents)
 
-    @cached_property
-    def audited_access(self) -> AuditedAccess:
-        """Records why an operator enters a machine."""
-        return AuditedAccess(self.app.registry)
+    @property
+    def operator_access(self) -> OperatorAccess:
+        """Accesses agents and machines for operators, with audited reasons."""
+        return OperatorAccess(self.app.registry, self.instance_client)
 
     async def verify(self, instance: Instance) -> "Verification":
         """Run all checks on an instance's machine."""

@@ -496,7 +496,7 @@ class Unconnected:
         """Checks requests for rollouts."""
         from hermesops.agents.rollout.requests import RolloutRequests
 
-        return RolloutRequests(self.registry, self.releases, self.env.settings)
+        return RolloutRequests(self.registry, self.releases, self.env.settings, self.monitoring_client)
 
     @cached_property
     def cell_states(self) -> "CellStates":

@@ -20,7 +20,7 @@ class EnvironmentState:
     folder: Path
     is_chosen: bool
     vendor: str
-    registry: str
+    registry_kind: str
     problem: str
 
 

@@ -1,8 +1,9 @@
 """The scheduled jobs of an environment."""
 
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
 
 from hermesops.agents.backup.drills import Drills
 from hermesops.agents.backup.service import Backups
@@ -13,10 +14,11 @@ from hermesops.agents.rollout.plan.backlog import requests_for
 from hermesops.agents.rollout.plan.requests import RolloutRequest
 from hermesops.agents.rollout.requests import updatable, usual_spec
 from hermesops.agents.rollout.service import Rollouts
-from hermesops.automation.jobs.runner import Job, JobScheduler, Report
+from hermesops.automation.jobs.runner import Job, JobScheduler, Report, do_now, may_begin_at
 from hermesops.base.fan_out import Limits, problems
 from hermesops.errors import problem_of
 from hermesops.model.ids import CellName
+from hermesops.model.operation import JobRun, job_subject
 from hermesops.model.unknown_name import unknown_name
 from hermesops.settings import Settings
 from hermesops.store.operations.db_thread import in_db_thread
@@ -31,6 +33,28 @@ _RECORDS = "recovery-records"
 
 _ONE_BY_ONE = Limits(at_once=1, slow_after_s=600.0, within_s=3600.0)
 """Of repositories: forgetting and pruning is the object store's work."""
+
+
+@dataclass(frozen=True)
+class JobState:
+    """A job with what is pending and recorded of it.
+
+    Attributes:
+        last: Its last run; ``None`` for never.
+        due: What is pending, a few words for each thing.
+        holder: The process that runs it now; empty for none.
+        earliest: When it may begin again; ``None`` for at any time.
+        is_late: Whether it may begin now.
+        is_chosen: Whether this environment's workers run it.
+    """
+
+    job: Job
+    last: JobRun | None
+    due: tuple[str, ...]
+    holder: str
+    earliest: datetime | None
+    is_late: bool
+    is_chosen: bool
 
 
 @dataclass(frozen=True)
@@ -169,6 +193,45 @@ class Jobs:
         for name in left_out:
             self.named(name)
         return [job for name, job in self.all().items() if name not in left_out]
+
+    def states(self) -> list[JobState]:
+        """Every job with what is pending and recorded of it.
+
+        Raises:
+            UsageError: As ``chosen``.
+        """
+        chosen = {job.name for job in self.chosen()}
+        leases = {lease.subject: lease.holder for lease in self.registry.leases.list()}
+        now = self.registry.now()
+
+        def state(job: Job) -> JobState:
+            last = self.registry.jobs.get(job.name)
+            earliest = may_begin_at(last, job.rest)
+            is_late = earliest is None or earliest <= now
+            holder = leases.get(job_subject(job.name), "")
+            return JobState(job, last, tuple(job.due()), holder, earliest, is_late, job.name in chosen)
+
+        return [state(job) for job in self.all().values()]
+
+    async def run(self, name: str) -> Report:
+        """Run one job now, as a worker would, whenever it ran last.
+
+        Raises:
+            UsageError: There is none of that name.
+            LeaseHeldError: Another process does it.
+            HermesError: It failed; its row has the problem.
+        """
+        return await do_now(self.named(name), self.registry)
+
+    async def bill_everybody(self) -> Report:
+        """Run the job ``billing`` now, also for users whose events are to wait longer.
+
+        Raises:
+            LeaseHeldError: Another process does it.
+            HermesError: It failed; its row has the problem.
+        """
+        job = replace(self.named("billing"), do=partial(self.bill, everybody=True))
+        return await do_now(job, self.registry)
 
     async def _write_budgets(self) -> Report:
         await in_db_thread(self.model_tokens.write_budgets)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 
 from hermesops.agents.drift.collect import listing
 from hermesops.agents.health.kept_samples import StoredHealthSamples
@@ -21,6 +22,40 @@ from hermesops.vendor.channel import Channel, ToolboxChannel
 from hermesops.vendor.justavps import Client
 
 _VENDOR_DOWN = Hint(("runbook", "show", "vendor-down"))
+
+
+@dataclass(frozen=True)
+class FleetObservation:
+    """Observes the fleet of one environment, and records what was seen."""
+
+    registry: Registry
+    vendor: Callable[[], AbstractAsyncContextManager[Client]]
+    environment: str
+
+    async def list_machines(self) -> None:
+        """Ask JustAVPS for its list of machines, and record it: one call.
+
+        Raises:
+            UnavailableError: JustAVPS does not answer.
+        """
+        await list_machines(self.registry, self.vendor, self.environment)
+
+    async def ask_agents(self) -> None:
+        """Ask each instance that should run how it is, some seconds long, and record the answers that came."""
+        asked_at = self.registry.now()
+        running = self.registry.instances.list(status=InstanceStatus.RUNNING)
+        machines = {one.id: one.machine_id for one in running if one.machine_id}
+        async with self.vendor() as client:
+
+            async def open_channel(instance_id: InstanceId) -> Channel:
+                return ToolboxChannel(client, machines[instance_id])
+
+            sampler = Sampler(open_channel, lambda: asked_at)
+            try:
+                answers = await sampler.sample(dict.fromkeys(machines, Question()))
+            finally:
+                await sampler.stop()
+        await StoredHealthSamples(self.registry).add({one: sample for one, sample in answers.items() if sample})
 
 
 async def list_machines(
@@ -55,21 +90,3 @@ async def reach_machines(registry: Registry, client: InstanceClient) -> str:
     if silent := [way.value for way, lets_through in found.items() if lets_through is False]:
         raise RefusedError(f"no machine answers by {' and '.join(silent)}; asked: {whom}", hint=_VENDOR_DOWN)
     return f"{whom} answer by {' and '.join(way.value for way in (Source.TOOLBOX, Source.PROXY) if found[way])}"
-
-
-async def ask_agents(registry: Registry, vendor: Callable[[], AbstractAsyncContextManager[Client]]) -> None:
-    """Ask each instance that should run how it is, some seconds long, and record the answers that came."""
-    asked_at = registry.now()
-    running = registry.instances.list(status=InstanceStatus.RUNNING)
-    machines = {one.id: one.machine_id for one in running if one.machine_id}
-    async with vendor() as client:
-
-        async def open_channel(instance_id: InstanceId) -> Channel:
-            return ToolboxChannel(client, machines[instance_id])
-
-        sampler = Sampler(open_channel, lambda: asked_at)
-        try:
-            answers = await sampler.sample(dict.fromkeys(machines, Question()))
-        finally:
-            await sampler.stop()
-    await StoredHealthSamples(registry).add({one: sample for one, sample in answers.items() if sample})

@@ -16,7 +16,7 @@ from hermesops.automation.monitor.decide import Actions, Policy, Repairing, Repl
 from hermesops.automation.monitor.exposition import Series, series
 from hermesops.automation.monitor.fleet_observation import list_machines
 from hermesops.automation.monitor.ports import Figures
-from hermesops.errors import RefusedError
+from hermesops.errors import Hint, RefusedError, UnavailableError
 from hermesops.model.backup import newest_to_restore
 from hermesops.model.billing import BillingState
 from hermesops.model.fleet import ExpectedFleet
@@ -53,9 +53,22 @@ def policy_of(settings: MonitoringSettings) -> Policy:
     )
 
 
-def leader(registry: Registry) -> Lease | None:
-    """The lease of the monitor that acts; ``None`` where none does."""
-    return next((lease for lease in registry.leases.list() if lease.subject == MONITOR_SUBJECT), None)
+@dataclass(frozen=True)
+class MonitorLead:
+    """Which of an environment's monitors acts."""
+
+    registry: Registry
+
+    def require(self) -> Lease:
+        """The lease of the monitor that acts.
+
+        Raises:
+            UnavailableError: None does.
+        """
+        lease = next((one for one in self.registry.leases.list() if one.subject == MONITOR_SUBJECT), None)
+        if lease is None:
+            raise UnavailableError("no monitor acts", hint=Hint(("monitor",), "starts one"))
+        return lease
 
 
 def waits(provisions: Iterable[Operation]) -> Iterator[tuple[Operation, float]]:

@@ -56,9 +56,9 @@ def list_(
     """
     chosen = tuple(values.one_of(Severity, word, "--severity") for word in severity.split(",")) if severity else ()
     composed = context.compose()
-    instance = composed.registry.instances.find(user) if user else None
+    instance = composed.instances.find(user) if user else None
     found = context.run(composed.alerts().list(instance=instance, severities=chosen, everything=everything))
-    now = composed.registry.now()
+    now = composed.now()
     rows = [(view.alert if is_json() else view.alert_row)(one, now) for one in found]
     table("alert-list", "alerts", view.COLUMNS, rows, "no alert is open" if not (user or severity) else "none is open")
 
@@ -72,7 +72,7 @@ def ack(
 ) -> None:
     """Acknowledge an alert: you work on it, and nobody is told of it again for some hours. Rollouts stay held."""
     composed = context.compose()
-    instance = composed.registry.instances.find(user) if user else None
+    instance = composed.instances.find(user) if user else None
     span = timedelta(seconds=values.seconds(length, "--for"))
     made = context.run(composed.alerts().acknowledge(alert, instance, length=span, reason=reason))
     line = view.silence_line(made, f"{alert} is acknowledged", Hint(("alert", "silence", "--lift", made.id)))
@@ -112,7 +112,7 @@ def silence(
         lifted = context.run(composed.alerts().lift(lift, reason=reason or "lifted"))
         result("alert-silence", {"silence": view.silence(lifted)}, [f"silence {lifted.id} has ended"])
         return
-    instance = composed.registry.instances.find(user) if user else None
+    instance = composed.instances.find(user) if user else None
     span = timedelta(seconds=values.seconds(length, "--for"))
     alerts = composed.alerts()
     made = context.run(alerts.silence(where, instance, length=span, reason=reason))

@@ -55,7 +55,7 @@ def _sign_list(composed: "Container", text: str, listed: Path, save: Path, *, ye
 
     change, signer = composed.mass_changes.open(text)
     asked = asked_by(change, signer)
-    titles = {one.id: one.title for one in composed.registry.instances.list()}
+    titles = {one.id: one.title for one in composed.instances.list()}
     for instance in change.instances:
         say(f"{titles.get(instance, 'nobody')} ({instance})")
     agree(
@@ -85,7 +85,7 @@ def request(
 ) -> None:
     """Request approval to terminate or resize many agents: a list, signed with your key, for a second operator."""
     composed = context.compose()
-    instances = [composed.registry.instances.find(user).id for user in users]
+    instances = [composed.instances.find(user).id for user in users]
     write_saved(save, composed.mass_changes.request(instances, reason=reason))
     line = advice(f"{len(instances)} agents; another operator:", ("approval", "sign", str(save), "--save", "APPROVAL"))
     result("approval-requested", {"instances": sorted(instances), "file": str(save)}, [line])

@@ -10,7 +10,6 @@ from hermesops.cli.command_group import Noun
 from hermesops.cli.console import result, table
 from hermesops.cli.options import values
 from hermesops.cli.views import audit
-from hermesops.errors import BrokenInvariantError, Hint, RefusedError
 
 app = Noun(no_args_is_help=True)
 
@@ -26,7 +25,7 @@ def log(
 ) -> None:
     """List entries, newest first."""
     begin = values.since(since) if since else None
-    entries = context.compose().registry.audit.list(subject=subject, who=who, since=begin, limit=limit)
+    entries = context.compose().audit.list(subject=subject, who=who, since=begin, limit=limit)
     columns = ("id", "at", "who", "action", "subject", "why")
     table("audit-log", "entries", columns, [audit.entry(entry) for entry in entries], "nothing was changed")
 
@@ -38,22 +37,5 @@ def verify(
     ] = None,
 ) -> None:
     """Verify that no entry was edited, removed, moved or recomputed."""
-    from hermesops.store.registry.audit.anchor import Anchor
-
-    composed = context.compose()
-    held = Anchor(anchor) if anchor else composed.registry_place.anchor
-    report = composed.registry.audit.check(held)
-    if report.findings:
-        first, *others = report.findings
-        more = f"; and {len(others)} more: {', '.join(str(f.id) for f in others[:20])}" if others else ""
-        raise BrokenInvariantError(
-            f"{audit.place(first)} {first.what}{more}",
-            hint=Hint(("registry", "copies"), ": an older copy shows what stood there; keep the database as it is"),
-        )
-    if report.entries and not report.anchors:
-        raise RefusedError(
-            f"the {report.entries} entries are chained, but {held.path} anchors none of them: "
-            "a log that was computed anew would look the same",
-            hint="--anchor FILE takes that of another computer; any change anchors them from now on",
-        )
-    result("audit-verify", audit.report(report, held.path), audit.lines(report, held.path))
+    report, held = context.compose().audit.verify(anchor)
+    result("audit-verify", audit.report(report, held), audit.lines(report, held))

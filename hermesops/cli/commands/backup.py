@@ -9,12 +9,10 @@ from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, advice, agree, is_json, result, table
 from hermesops.cli.options.instance import NoWait, User, Wait, find_instance, run_operation
 from hermesops.cli.views import backup as backup_view
-from hermesops.errors import Hint, PartlyDoneError, RefusedError, UsageError
+from hermesops.errors import Hint, PartlyDoneError, RefusedError
 
 if TYPE_CHECKING:
     from hermesops.app import Container
-    from hermesops.app.container_parts.runtime import Runtime
-    from hermesops.model.operation import Operation
 
 app = Noun(no_args_is_help=True)
 
@@ -30,8 +28,8 @@ def list_(
     if not user:
         _ages(composed)
         return
-    instance = composed.registry.instances.find(user)
-    found = composed.registry.backups.list(instance.id)
+    instance = composed.instances.find(user)
+    found = composed.backup_rows.list(instance)
     shape = backup_view.backup if is_json() else backup_view.line
     columns = ("backup", "at", "why", "bytes", "added", "holds", "check")
     empty = advice(f"no backups of {instance.title};", ("backup", "create", user), "makes one")
@@ -45,7 +43,7 @@ def create(user: User, no_wait: NoWait = False, wait: Wait = "") -> None:
     _, outcome = run_operation(
         composed, lambda session: session.backups.open_backup(instance, why="manual"), no_wait=no_wait, wait=wait
     )
-    newest = None if no_wait else composed.registry.backups.get(instance.id, "")
+    newest = None if no_wait else composed.backup_rows.get(instance)
     shown = backup_view.backup(newest, user) if newest else None
     result("backup", {"user": user, "outcome": outcome, "made": shown}, [outcome])
 
@@ -68,7 +66,7 @@ def daily() -> None:
 def check(user: User, snapshot: Snapshot = "") -> None:
     """Restore a backup into a temporary folder here, and compare it with what was copied."""
     composed, instance = find_instance(user)
-    chosen = composed.registry.backups.get(instance.id, snapshot)
+    chosen = composed.backup_rows.get(instance, snapshot)
     checked = context.run_connected(composed, lambda session: session.backups.proof.check(chosen))
     verdict = f"is what was copied: {checked.state}" if checked.is_proved else "is not what was copied"
     line = f"backup {checked.id[:8]} was restored and {verdict}"
@@ -100,33 +98,28 @@ def restore(
     Without --snapshot it is the newest but for those that a restore made of what it replaced: the same command again
     does not undo it.
     """
-    if onto_new_machine and damaged:
-        raise UsageError("--damaged is about the machine it is on; --onto-new-machine takes another one")
-    from hermesops.agents.instances.refusals import operation_unfinished
-    from hermesops.model.backup import newest_to_restore
+    from hermesops.agents.backup.restores import RestoreRequest
 
     composed, instance = find_instance(user)
-    newest = None if snapshot else newest_to_restore(composed.registry.backups.list(instance.id))
-    chosen = newest or composed.registry.backups.get(instance.id, snapshot)
+    chosen = composed.backup_rows.to_restore(instance, snapshot)
+    request = RestoreRequest(
+        user,
+        instance,
+        chosen,
+        reason,
+        is_named=bool(snapshot),
+        is_damaged=damaged,
+        is_onto_new_machine=onto_new_machine,
+    )
     agree(
         f"This puts the agent of {user} in environment {composed.env.name} back to {chosen.at:%Y-%m-%d %H:%M} UTC.",
         expect=user,
         spared=f"{user} in {composed.env.name} is untouched",
         yes=yes,
     )
-
-    async def begin(session: "Runtime") -> "Operation":
-        operation = (
-            await session.instance_requests.restore(user, snapshot=chosen.id, reason=reason or "restore")
-            if onto_new_machine
-            else await session.backups.open_restore(instance, chosen, keeps=not damaged, reason=reason)
-        )
-        restored = str(operation.intent["snapshot"])
-        if snapshot and restored != chosen.id:
-            raise operation_unfinished(instance, operation)
-        return operation
-
-    operation, outcome = run_operation(composed, begin, no_wait=no_wait, wait=wait)
+    operation, outcome = run_operation(
+        composed, lambda session: session.restores.open(request), no_wait=no_wait, wait=wait
+    )
     restored = str(operation.intent["snapshot"])
     result("restore", {"user": user, "backup": restored, "outcome": outcome}, [outcome])
 
@@ -134,13 +127,7 @@ def restore(
 @app.command()
 def prune(user: Annotated[str, typer.Argument(help="Only this one's.")] = "") -> None:
     """Delete backups that no rule keeps (settings backup_keep_…); run it weekly, as cron does."""
-    composed = context.compose()
-    chosen = [composed.registry.instances.find(user)] if user else list(composed.registry.instances.list())
-
-    async def work(session: "Runtime") -> dict[str, int]:
-        return {one.title: len(await session.backups.pruning.prune(one.id)) for one in chosen}
-
-    gone = context.run_connected(composed, work)
+    gone = context.run_connected(context.compose(), lambda session: session.backups.prune(user))
     result("backup-prune", {"gone": gone}, [f"deleted {sum(gone.values())} backups of {len(gone)} agents"])
 
 
@@ -148,22 +135,21 @@ def prune(user: Annotated[str, typer.Argument(help="Only this one's.")] = "") ->
 def rotate(user: User, reason: Why = "") -> None:
     """Give a user's machine another key to its repository; the key before opens it no more."""
     composed, instance = find_instance(user)
-
-    async def work(session: "Runtime") -> None:
-        async with composed.hold_lease(f"instance/{instance.id}"):
-            await session.backups.keys.rotate(instance.id, why=reason or "rotated")
-
-    context.run_connected(composed, work)
+    context.run_connected(composed, lambda session: session.backups.rotate_key(instance, reason=reason))
     result("backup-rotate", {"user": user}, [f"the repository of {user} has another key now"])
 
 
 def _ages(composed: "Container") -> None:
-    from hermesops.model.backup import RPO
-
-    now, newest = composed.registry.now(), composed.registry.backups.newest()
-    rows = [backup_view.age(one, newest.get(one.id), now) for one in composed.registry.instances.list()]
+    ages = composed.backup_rows.ages()
+    rows = [backup_view.age(one, newest, ages.now) for one, newest in ages.rows]
     rows.sort(key=lambda row: (not row["counts"], -int(str(row["age_s"]))))
-    loss = composed.registry.backups.loss(RPO)
     empty = advice("no instances;", ("provision", "USER", "--plan", "light"), "makes one")
     columns = ("user", "status", "newest", "age")
-    table("backup-ages", "instances", columns, rows, empty, beside={"oldest_s": loss.oldest_s, "late": loss.late})
+    table(
+        "backup-ages",
+        "instances",
+        columns,
+        rows,
+        empty,
+        beside={"oldest_s": ages.loss.oldest_s, "late": ages.loss.late},
+    )

@@ -6,7 +6,7 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.console import advice, require_reason, result, table
+from hermesops.cli.console import advice, result, table
 from hermesops.cli.options.values import one_of
 from hermesops.cli.views import billing as view
 from hermesops.errors import CHANGES_REMAIN, Hint, UsageError
@@ -38,7 +38,7 @@ def apply(
     if not signature:
         raise UsageError("say how Stripe signed it", hint=Hint(("billing", "apply", source, "--signature", "HEADER")))
     from hermesops.cli.options.files import read_bytes
-    from hermesops.store.registry.repositories.billing import MOST_BYTES
+    from hermesops.model.billing import MOST_BYTES
 
     body = read_bytes(source, most=MOST_BYTES)
 
@@ -52,18 +52,8 @@ def apply(
 
 def _work_off() -> None:
     composed = context.compose()
-
-    async def work(session: "Runtime") -> str:
-        from dataclasses import replace
-        from functools import partial
-
-        from hermesops.automation.jobs.runner import do_now
-
-        job = replace(session.jobs.named("billing"), do=partial(session.jobs.bill, everybody=True))
-        return (await do_now(job, composed.registry)).done
-
-    done = context.run_connected(composed, work)
-    counts = {state.value: count for state, count in composed.registry.billing.count().items()}
+    done = context.run_connected(composed, lambda session: session.jobs.bill_everybody()).done
+    counts = {state.value: count for state, count in composed.billing_events.count().items()}
     result("billing", {"done": done, "events": counts}, [done])
 
 
@@ -81,20 +71,17 @@ def list_(
     """List events, the newest first, with why one waits or was set aside."""
     from hermesops.model.billing import BillingState
 
-    registry = context.compose().registry
-    states = (one_of(BillingState, state, "--state"),) if state else ()
-    user_id = registry.users.resolve(user).id if user else None
-    rows = [view.event(one) for one in registry.billing.list(states=states, user_id=user_id, limit=limit)]
+    chosen = one_of(BillingState, state, "--state") if state else None
+    rows = [view.event(one) for one in context.compose().billing_events.list(state=chosen, user=user, limit=limit)]
     table("billing-list", "events", ("event", "type", "subscription", "state", "due", "detail"), rows, "no events")
 
 
 @app.command()
 def show(event: Event) -> None:
     """Show one event: what it says, what became of it, and the others of its user."""
-    registry = context.compose().registry
-    found = registry.billing.find(event)
-    owner = registry.billing.user_of(found.fact.subscription_id) if found.fact else None
-    others = [one for one in registry.billing.of_user(owner) if one.id != found.id] if owner else []
+    events = context.compose().billing_events
+    found = events.get(event)
+    others = events.others(found)
     data = {**view.event(found), "others": [view.event(one) for one in others]}
     result("billing-show", data, view.lines(found, others))
 
@@ -111,10 +98,9 @@ def retry(
     """
     if bool(event) == everything:
         raise UsageError("say which event, or --all that were set aside", hint=Hint(("billing", "list")))
-    require_reason(reason, "billing", "retry", event or "--all")
     composed = context.compose()
     if not everything:
-        found = composed.registry.billing.find(event)
+        found = composed.billing_events.get(event)
 
         async def work(session: "Runtime") -> "BillingEvent":
             return await session.billing.retry(found, reason=reason)
@@ -143,9 +129,8 @@ def dismiss(
     What such an event says of its subscription counts as before, and so does every later one. billing retry looks at a
     dismissed event again.
     """
-    require_reason(reason, "billing", "dismiss", *events)
     composed = context.compose()
-    found = [composed.registry.billing.find(event) for event in events]
+    found = [composed.billing_events.get(event) for event in events]
 
     async def work(session: "Runtime") -> "list[BillingEvent]":
         return session.billing.dismiss(found, reason=reason)

@@ -10,7 +10,6 @@ from hermesops.cli.console import result, table
 from hermesops.cli.options.cells import ExitCode, Where
 from hermesops.cli.views import cells
 from hermesops.errors import CHANGES_REMAIN
-from hermesops.model.cell import parse_cell
 
 app = Noun(no_args_is_help=True)
 
@@ -18,11 +17,9 @@ app = Noun(no_args_is_help=True)
 @app.command("list")
 def list_(where: Where = "") -> None:
     """List cells from the registry; no state is read."""
-    from hermesops.agents.cells.selection import filter_cells
-
     composed = context.compose()
     size = composed.env.settings.cell_size
-    rows = [cells.cell(one, size=size) for one in filter_cells(composed.registry.cells.list(), where)]
+    rows = [cells.cell(one, size=size) for one in composed.cells.list(where)]
     columns = ("cell", "region", "plans", "machines", "room", "last_up")
     table("cell-list", "cells", columns, rows, "no cells; the first provision opens one")
 
@@ -34,10 +31,8 @@ def show(
     exit_code: ExitCode = False,
 ) -> int:
     """Show a cell: what it takes, how full it is, its machines, who works on it, what it waits for."""
-    from hermesops.agents.cells.status import view
-
     composed = context.compose()
-    seen = view(composed.registry, parse_cell(cell))
+    seen = composed.cells.view(cell)
     pending = context.run(composed.cell_stacks.preview(seen.cell.name)).changes if preview else None
     shown = cells.show(seen, size=composed.env.settings.cell_size, pending=pending)
     result("cell", {"cell": shown}, cells.lines(shown))

@@ -1,6 +1,5 @@
 """``hermesops drill``: rehearsals of disaster recovery, and of the runbooks."""
 
-import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,14 +9,13 @@ from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Yes, advice, agree, complain, result, say, table
 from hermesops.cli.options.instance import NoWait, run_operation
+from hermesops.cli.options.runbook import show
 from hermesops.cli.views import backup
-from hermesops.errors import HermesError, Hint, RefusedError
 
 if TYPE_CHECKING:
-    from hermesops.app import Container
-    from hermesops.model.instance import Instance
+    from hermesops.agents.drill.service import LastDrill
     from hermesops.observability.runbook.drill import Drilled
-    from hermesops.observability.runbook.faults import Action, Fault
+    from hermesops.observability.runbook.faults import Fault
 
 _RUN = "run"
 
@@ -46,28 +44,7 @@ def list_() -> None:
 
     One that is not drilled is about more than one machine; tests bring it about.
     """
-    from hermesops.app.services import drills
-    from hermesops.observability.runbook.faults import FAULTS
-
-    registry = context.compose().registry
-    rows: list[dict[str, object]] = []
-    for fault in FAULTS:
-        last = drills.last(registry, fault)
-        rows.append(
-            {
-                "drill": fault.name,
-                "alerts": list(fault.alerts),
-                "runbook": fault.runbook,
-                "fault": fault.meaning,
-                "drilled": fault.is_drilled,
-                "last_run": last.at.isoformat(timespec="seconds")
-                if last
-                else None
-                if fault.is_drilled
-                else "by tests alone",
-                "found": (last.problem or "well") if last else None,
-            }
-        )
+    rows = [_row(fault, last) for fault, last in context.compose().runbook_drills.list()]
     table("drill-list", "drills", ("drill", "alerts", "runbook", "last_run", "found"), rows, "no drills")
 
 
@@ -82,39 +59,23 @@ def run(
     warm pool the drill is refused. Alerts fire for it as for any other. A drill that was killed is begun anew by the
     same command.
     """
-    from hermesops.app.services import drills
-    from hermesops.observability.runbook import faults
+    from hermesops.agents.drill.service import Stage
 
-    fault = faults.fault(name)
-    if not fault.is_drilled:
-        hint = Hint(("runbook", "show", fault.runbook), "ends it; tests bring it about, in a world of their own")
-        raise RefusedError(f"{fault.name} is about more than one machine", hint=hint)
     composed = context.compose()
-    if fault.needs_local and not composed.env.is_local:
-        hint = Hint(("drill", "list"), "names the others")
-        raise RefusedError(f"only the local world can bring {fault.name} about: {fault.meaning}", hint=hint)
-    user = drills.user_of(fault)
+    drills = composed.runbook_drills
+    fault = drills.choose(name)
     agree(
         f"This breaks a machine of a warm pool of {composed.env.name} ({fault.meaning}) and destroys it afterwards.",
         expect=fault.name,
         spared="nothing was broken",
         yes=yes,
     )
-    if drills.left_over(composed.registry, fault):
-        say(f"{user} was left by a drill that was killed")
-        _destroy(composed, user)
-    instance = context.run_connected(composed, lambda session: drills.provision(session, fault))
-    drilled, failure = None, None
-    try:
-        drilled = _break_and_mend(composed, fault, instance)
-    except HermesError as error:
-        failure = error
-    drills.note(composed.registry, fault, drilled, failure.message if failure else "")
-    _destroy(composed, user)
+    done = drills.run(fault, Stage(context.run, report=lambda hint: say(advice(hint)), show=show))
+    drilled, failure = done.drilled, done.failure
     shown = {
         "drill": fault.name,
         "runbook": fault.runbook,
-        "machine_name": instance.machine_name,
+        "machine_name": done.instance.machine_name,
         **(vars(drilled) if drilled else {}),
         "problem": failure.message if failure else None,
     }
@@ -137,61 +98,26 @@ def restore(
     The gateway there never starts, and nothing of the user is on it but the state. Workers do it weekly (drill_days).
     """
     composed = context.compose()
-    instance = composed.registry.instances.find(user) if user else None
+    instance = composed.instances.find(user) if user else None
     operation, outcome = run_operation(
         composed, lambda session: session.drills.open(instance, why="by hand"), no_wait=no_wait
     )
-    whose = next(one for one in composed.registry.backups.list() if one.id == operation.intent["snapshot"])
-    title = composed.registry.instances.get(whose.instance_id).title
-    shown = None if no_wait else backup.backup(whose, title)
-    result("drill", {"user": title, "outcome": outcome, "proved": shown}, [outcome])
+    restored, owner = composed.backup_rows.of_drill(operation)
+    shown = None if no_wait else backup.backup(restored, owner.title)
+    result("drill", {"user": owner.title, "outcome": outcome, "proved": shown}, [outcome])
 
 
-def _break_and_mend(composed: "Container", fault: "Fault", instance: "Instance") -> "Drilled":
-    from hermesops.app.services import drills
-    from hermesops.base.waiting import pause_blocking
-    from hermesops.cli.options.runbook import execute, folder, show
-    from hermesops.observability.runbook import drill
-    from hermesops.observability.runbook import service as runbooks
-    from hermesops.observability.runbook.document import load
-    from hermesops.observability.runbook.faults import AtVendor, ByCommand, OnMachine
-
-    user, why = instance.title, ("--reason", f"drill {fault.name}")
-
-    def inject(action: "Action") -> None:
-        match action:
-            case AtVendor():
-                context.run_connected(composed, lambda session: drills.at_vendor(session, instance, action))
-                return
-            case ByCommand(words=words):
-                pass
-            case OnMachine(script=script):
-                words = ("instance", "exec", *why, user, script)
-        if code := execute(composed, words).exit_code:
-            raise RefusedError(f"the fault was not brought about: {' '.join(words)} ended with exit code {code}")
-
-    runbook = load(folder(), fault.runbook)
-    values = runbooks.values_of(composed.registry, runbook, instance)
-    values = {**values, "USER": user, "INSTANCE": instance.id}
-    world = drill.World(
-        execute=lambda words: execute(composed, words),
-        watch=lambda words: execute(composed, words, shown=False),
-        inject=inject,
-        clock=time.monotonic,
-        pause=pause_blocking,
-        report=lambda hint: say(advice(hint)),
-        show=show,
-    )
-    return drill.run(fault.filled(values), runbook.filled(values), user, world)
-
-
-def _destroy(composed: "Container", user: str) -> None:
-    """End a drill's agent and its machine."""
-    from hermesops.cli.options.runbook import execute
-
-    words = ("instance", "terminate", user, "--now", "--without-backup", "--yes", "--reason", "the drill is over")
-    if execute(composed, words, shown=False).exit_code:
-        say(advice(words, "is left to do"))
+def _row(fault: "Fault", last: "LastDrill | None") -> dict[str, object]:
+    never = None if fault.is_drilled else "by tests alone"
+    return {
+        "drill": fault.name,
+        "alerts": list(fault.alerts),
+        "runbook": fault.runbook,
+        "fault": fault.meaning,
+        "drilled": fault.is_drilled,
+        "last_run": last.at.isoformat(timespec="seconds") if last else never,
+        "found": (last.problem or "well") if last else None,
+    }
 
 
 def _line(fault: "Fault", drilled: "Drilled") -> str:

@@ -1,6 +1,5 @@
 """``hermesops fleet``: all instances at once: what they are, cost and lack, and the repairs of what drift names."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,20 +15,11 @@ from hermesops.cli.views import fleet
 from hermesops.cli.views.rollout import status as rollout_view
 from hermesops.errors import CHANGES_REMAIN, PartlyDoneError, UsageError
 from hermesops.model.health import Condition
-from hermesops.model.plan import GB
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-    from datetime import datetime
+    from collections.abc import Collection
 
-    from hermesops.agents.health.fleet import FleetHealth, JudgedInstance
-    from hermesops.app import Container
-    from hermesops.model.backup import Loss
-    from hermesops.model.fleet import LowOnDisk
-    from hermesops.model.instance import Instance
-    from hermesops.model.operation import BackgroundWork, Operation
-    from hermesops.model.rollout import Freeze
-    from hermesops.model.selector import Selector
+    from hermesops.agents.health.fleet_status import FleetStatus
     from hermesops.observability.telemetry.top import Top
 
 app = Noun(no_args_is_help=True)
@@ -45,92 +35,32 @@ _NOT_WELL = frozenset({Condition.DOWN, Condition.SILENT, Condition.DEGRADED})
 """Instances that ``fleet status`` names unless others are chosen."""
 
 
-@dataclass(frozen=True)
-class _Status:
-    """What ``fleet status`` shows of one moment; ``loss`` is ``None`` for a part of the fleet.
-
-    Attributes:
-        actions: The setting ``monitoring.actions``.
-        silent_share: The setting ``monitoring.silent_share``.
-        ending: Agents whose termination is scheduled, the first to end first.
-        stopped: Operations that have not ended and that no process works on.
-        at_work: How many others have not ended.
-    """
-
-    health: "FleetHealth"
-    instances: "tuple[JudgedInstance, ...]"
-    loss: "Loss | None"
-    crowded: "list[LowOnDisk]"
-    work: "BackgroundWork"
-    actions: str
-    silent_share: float
-    freezes: "tuple[Freeze, ...]"
-    ending: "tuple[Instance, ...]"
-    stopped: "tuple[Operation, ...]"
-    at_work: int
-    now: "datetime"
-
-    @classmethod
-    def read(cls, composed: "Container", selector: "Selector", chosen: "Collection[Condition]") -> "_Status":
-        from hermesops.agents.health.fleet import fleet_health, narrowed, selected
-        from hermesops.model.backup import RPO
-        from hermesops.store.operations.holder import is_gone
-
-        backups, health = composed.registry.backups, fleet_health(composed.registry)
-        crowded = backups.list_low_on_disk({plan: gb * GB for plan, gb in composed.env.settings.data_gb.items()})
-        now = composed.registry.now()
-        freezes = tuple(one for one in composed.registry.freezes.list() if one.holds_at(now))
-        settings = composed.env.settings.monitoring
-        beside = (composed.registry.operations.background(), settings.actions, settings.silent_share, freezes)
-        unfinished = composed.registry.operations.unfinished()
-        ending = tuple(composed.registry.instances.list_ending())
-        leased = {lease.subject for lease in composed.registry.leases.list() if not is_gone(lease.holder)}
-        if not selector.conditions:
-            work = (ending, *_at_rest(unfinished, leased))
-            return cls(health, selected(health, chosen), backups.loss(RPO), list(crowded), *beside, *work, now)
-        health = narrowed(health, selector)
-        ending = tuple(one for one in ending if one.id in health.ids)
-        work = (ending, *_at_rest([one for one in unfinished if one.instance_id in health.ids], leased))
-        users = {one.user for cell in health.cells for one in cell.instances}
-        low = [one for one in crowded if one.user in users]
-        return cls(health, selected(health, chosen), None, low, *beside, *work, now)
-
-    def rows(self) -> list[dict[str, object]]:
-        return fleet.judged_table(self.instances)
-
-    def shape(self) -> dict[str, object]:
-        return {
-            **fleet.status(self.health),
-            "health": fleet.judged(self.health, self.instances),
-            "backups": fleet.loss(self.loss) if self.loss else None,
-            "crowded": fleet.crowded(self.crowded),
-            "freezes": [rollout_view.freeze(one, self.now) for one in self.freezes],
-            "ending": fleet.ending(self.ending),
-            **fleet.operations(self.stopped, self.at_work),
-            **fleet.background(self.work, self.actions),
-        }
-
-    def lines(self) -> list[str]:
-        return [
-            *fleet.grid(self.health),
-            *fleet.health_lines(self.health, self.instances),
-            *fleet.at_once_lines(self.health, self.silent_share),
-            *(fleet.loss_lines(self.loss) if self.loss else []),
-            *fleet.crowded_lines(self.crowded),
-            *fleet.freeze_lines(self.freezes),
-            *fleet.ending_lines(self.ending),
-            *fleet.operation_lines(self.stopped, self.at_work),
-            *(self._background() if self.health.judgements or self.work.waiting else []),
-        ]
-
-    def _background(self) -> list[str]:
-        return fleet.background_lines(self.work, self.actions, self.loss, self.now)
+def _shape(found: "FleetStatus") -> dict[str, object]:
+    return {
+        **fleet.status(found.health),
+        "health": fleet.judged(found.health, found.instances),
+        "backups": fleet.loss(found.loss) if found.loss else None,
+        "crowded": fleet.crowded(found.crowded),
+        "freezes": [rollout_view.freeze(one, found.now) for one in found.freezes],
+        "ending": fleet.ending(found.ending),
+        **fleet.operations(found.stopped, found.at_work),
+        **fleet.background(found.work, found.actions),
+    }
 
 
-def _at_rest(unfinished: "Sequence[Operation]", leased: "Collection[str]") -> "tuple[tuple[Operation, ...], int]":
-    """Operations that nobody works on, and how many others there are."""
-    stopped = tuple(one for one in unfinished if one.subject not in leased)
-    return stopped, len(unfinished) - len(stopped)
+def _lines(found: "FleetStatus") -> list[str]:
+    is_background_shown = found.health.judgements or found.work.waiting
+    return [
+        *fleet.grid(found.health),
+        *fleet.health_lines(found.health, found.instances),
+        *fleet.at_once_lines(found.health, found.silent_share),
+        *(fleet.loss_lines(found.loss) if found.loss else []),
+        *fleet.crowded_lines(found.crowded),
+        *fleet.freeze_lines(found.freezes),
+        *fleet.ending_lines(found.ending),
+        *fleet.operation_lines(found.stopped, found.at_work),
+        *(fleet.background_lines(found.work, found.actions, found.loss, found.now) if is_background_shown else []),
+    ]
 
 
 def _none(chosen: "Collection[Condition]") -> str:
@@ -140,10 +70,7 @@ def _none(chosen: "Collection[Condition]") -> str:
 @app.command()
 def cost() -> None:
     """Show what the fleet costs a month: estimated from rows and prices, and as JustAVPS estimates it."""
-    from hermesops.agents.cells.costs import costs_of
-
-    composed = context.compose()
-    costs = context.run(costs_of(composed.registry, composed.vendor, composed.env.name))
+    costs = context.run(context.compose().read_costs())
     result("fleet-cost", fleet.cost(costs), fleet.cost_lines(costs))
 
 
@@ -160,12 +87,11 @@ def usage(
     Routers write within seconds; a day is a day of UTC. `failures` are attempts that a provider failed at and requests
     that a router refused.
     """
-    from hermesops.users.billing.model_usage import By, usage_of
+    from hermesops.users.billing.model_usage import By
 
     composed = context.compose()
-    begin = values.since(since, now=composed.registry.now()).date()
-    instance = composed.registry.instances.find(user) if user else None
-    sums, total = usage_of(composed.registry, begin, by=values.one_of(By, by, "--by"), instance=instance)
+    begin = values.since(since, now=composed.now()).date()
+    sums, total = composed.model_usage.sums(begin, by=values.one_of(By, by, "--by"), user=user)
     rows = [fleet.usage(one) for one in ([*sums, total] if len(sums) > 1 else sums)]
     columns = ("name", "answers", "failures", "input_tokens", "output_tokens", "usd")
     table("fleet-usage", "usage", columns, rows, f"no agent used a model since {begin}")
@@ -178,18 +104,15 @@ def outdated(
     detach: Detach = False,
 ) -> int:
     """List instances that a rollout could not reach, or that came after it, with the release that they shall get."""
-    from hermesops.agents.rollout import requests as rollout_requests
-    from hermesops.agents.rollout.plan.backlog import requests_for
-
     composed = context.compose()
-    found = rollout_requests.outdated(composed.registry)
+    found = composed.outdated.list()
     if not (deploy and found):
         rows = [rollout_view.outdated(one) for one in found]
         columns = ("user", "release", "rollout", "why", "since")
         table("fleet-outdated", "outdated", columns, rows, "no instance is outdated")
         return 0
     codes = []
-    for request in requests_for(found, reason or "outdated", rollout_requests.usual_spec(composed.env.settings)):
+    for request in composed.outdated.requests(found, reason=reason):
         codes.append(follow.start(request, queue=False, detach=detach))
         composed.report(f"deployed {request.release} to the outdated instances")
     return max(codes)
@@ -256,7 +179,7 @@ def accept_size(user: User, reason: Why = "") -> None:
 def converge(users: Annotated[list[str], typer.Argument(help="User ids, aliases or instance ids.")]) -> int:
     """Apply the roles to instances' machines: managed files and units become as they should be. Safe to repeat."""
     composed = context.compose()
-    instances = [composed.registry.instances.find(user) for user in users]
+    instances = [composed.instances.find(user) for user in users]
     ran = context.run_connected(composed, lambda session: session.drift.converge(instances))
     columns = ("instance", "status", "changed", "failure")
     table("fleet-converge", "instances", columns, fleet.converged(ran), "nothing to do")
@@ -285,36 +208,32 @@ def status(
     minutes. Without a recent fact it is unknown. JustAVPS is not asked, unless by --live, and agents by --ask.
     With --where, what backups would lose is left out: that is counted for the whole fleet.
     """
-    from hermesops.agents.health.fleet import fleet_selector
-
     chosen = {values.one_of(Condition, word, "--health") for word in health.split(",")} if health else _NOT_WELL
     composed = context.compose()
-    selector = fleet_selector(composed.registry, where)
+    selector = composed.fleet.selector(where)
 
-    def observed() -> "_Status":
+    def observed() -> "FleetStatus":
         if live:
-            from hermesops.automation.monitor.fleet_observation import list_machines
-
-            context.run(list_machines(composed.registry, composed.vendor, composed.env.name))
+            context.run(composed.fleet_observation.list_machines())
         if ask:
-            from hermesops.automation.monitor.fleet_observation import ask_agents
-
-            context.run(ask_agents(composed.registry, composed.vendor))
-        return _Status.read(composed, selector, chosen)
+            context.run(composed.fleet_observation.ask_agents())
+        return composed.fleet.status(selector, chosen)
 
     if watch:
         from hermesops.cli.views.watch import watch as show_again
 
         def lines() -> list[str]:
-            return table_lines(fleet.JUDGED, observed().rows(), _none(chosen)) if health else observed().lines()
+            found = observed()
+            rows = fleet.judged_table(found.instances)
+            return table_lines(fleet.JUDGED, rows, _none(chosen)) if health else _lines(found)
 
         show_again(lines, values.seconds(every, "--every"))
         return
     found = observed()
     if health and not is_json():
-        table("fleet-status", "instances", fleet.JUDGED, found.rows(), _none(chosen))
+        table("fleet-status", "instances", fleet.JUDGED, fleet.judged_table(found.instances), _none(chosen))
         return
-    result("fleet-status", found.shape(), found.lines())
+    result("fleet-status", _shape(found), _lines(found))
 
 
 @app.command()
@@ -329,20 +248,16 @@ def top(
 
     Instances that should run and have no such figure are counted below: nothing is known of them.
     """
-    from hermesops.agents.health.fleet import fleet_selector
     from hermesops.observability.telemetry.figures import TOP, Figure
-    from hermesops.observability.telemetry.top import fleet_top
 
     figure = values.one_of(Figure, by, "--by")
     if figure not in TOP:
         raise UsageError(f"--by {by}: one of {', '.join(TOP)}")
     composed = context.compose()
-    selector = fleet_selector(composed.registry, where)
+    selector = composed.fleet.selector(where)
 
     def observed() -> "Top":
-        return context.run(
-            fleet_top(composed.registry, composed.require_monitoring(), figure, limit=limit, selector=selector)
-        )
+        return context.run(composed.fleet_top.read(figure, limit=limit, selector=selector))
 
     empty = f"Prometheus has no figure of {by}"
     if watch:
@@ -388,9 +303,6 @@ def changes(
     since: Annotated[str, typer.Option(help="An age (90m, 12h, 7d) or a time in ISO 8601 (UTC by default).")] = "24h",
 ) -> None:
     """List what happened, oldest first: changes by operators, stack runs, and changes from outside hermesops."""
-    from hermesops.agents.drift.service import happenings
-
-    composed = context.compose()
-    found = context.run(happenings(composed.registry, composed.engine, values.since(since), composed.report))
+    found = context.run(context.compose().read_happenings(values.since(since)))
     rows = fleet.changes(found)
     table("fleet-changes", "changes", ("at", "who", "what", "subject", "detail"), rows, "nothing happened")

@@ -8,7 +8,6 @@ from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import advice, result, table
 from hermesops.cli.views.rollout import status
-from hermesops.errors import UsageError
 
 app = Noun(no_args_is_help=True)
 
@@ -20,9 +19,9 @@ def list_(
     past: Annotated[bool, typer.Option("--all", help="Those of the past as well.")] = False,
 ) -> None:
     """List freezes: those that hold now, and those to come."""
-    registry = context.compose().registry
-    now = registry.now()
-    rows = [status.freeze(one, now) for one in registry.freezes.list(past=past)]
+    composed = context.compose()
+    now = composed.now()
+    rows = [status.freeze(one, now) for one in composed.freezes.list(past=past)]
     table("freeze-list", "freezes", ("id", "state", "begins_at", "ends_at", "reason", "who"), rows, "nothing is frozen")
 
 
@@ -40,17 +39,14 @@ def set_(
     """Freeze rollouts for a while; a running rollout stops before its next batch."""
     from hermesops.cli.options.values import until as timestamp_of
 
-    if not reason.strip():
-        raise UsageError("a freeze needs a reason: others have to wait for it", hint="--reason 'quarter end'")
     composed = context.compose()
-    now = composed.registry.now()
+    now = composed.now()
     begins_at = timestamp_of(begin, now=now) if begin else None
-    made = composed.registry.freezes.set(
-        begins_at=begins_at, ends_at=timestamp_of(until, now=now) if until else None, reason=reason
-    )
+    ends_at = timestamp_of(until, now=now) if until else None
+    made = composed.freezes.set(begins_at=begins_at, ends_at=ends_at, reason=reason)
     ends = f"until {made.ends_at:%Y-%m-%d %H:%M} UTC" if made.ends_at else "until it is lifted"
     line = advice(f"{composed.env.name} is frozen {ends}:", ("freeze", "lift", made.id, "--reason", "WHY"), "ends it")
-    result("freeze", {"freeze": status.freeze(made, composed.registry.now())}, [line])
+    result("freeze", {"freeze": status.freeze(made, composed.now())}, [line])
 
 
 @app.command()
@@ -62,6 +58,6 @@ def lift(
     reason: Reason = "",
 ) -> None:
     """End a freeze now."""
-    registry = context.compose().registry
-    lifted = registry.freezes.lift(freeze_id, why=reason or "lifted")
-    result("freeze", {"freeze": status.freeze(lifted, registry.now())}, [f"freeze {lifted.id} is lifted"])
+    composed = context.compose()
+    lifted = composed.freezes.lift(freeze_id, reason=reason)
+    result("freeze", {"freeze": status.freeze(lifted, composed.now())}, [f"freeze {lifted.id} is lifted"])

@@ -9,7 +9,7 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.console import Why, Yes, advice, agree, require_reason, result, table
+from hermesops.cli.console import Why, Yes, advice, agree, result, table
 from hermesops.cli.listener import inherited, listen, serve_until_signal
 from hermesops.cli.views import shapes
 from hermesops.errors import Hint, PartlyDoneError, UsageError
@@ -24,11 +24,9 @@ Who = Annotated[
 @app.command("list")
 def list_() -> None:
     """List every machine's newest certificate."""
-    from hermesops.agents.instances.certificates import newest_certificates
-
-    registry = context.compose().registry
-    now = registry.now()
-    rows = [shapes.certificate(title, one, now) for title, one in newest_certificates(registry)]
+    composed = context.compose()
+    now = composed.now()
+    rows = [shapes.certificate(title, one, now) for title, one in composed.machine_certificates.newest()]
     columns = ("machine", "cell", "state", "not_after", "serial")
     table("identity-list", "certificates", columns, rows, "no machine has a certificate yet")
 
@@ -36,11 +34,9 @@ def list_() -> None:
 @app.command()
 def show(who: Who) -> None:
     """Show the certificates of one machine, newest first."""
-    from hermesops.agents.instances.certificates import find_holder
-
-    registry = context.compose().registry
-    now, holder = registry.now(), find_holder(registry, who)
-    rows = [shapes.certificate(holder.title, one, now) for one in registry.certificates.list(holder.machine_id)]
+    composed = context.compose()
+    now, holder = composed.now(), composed.machine_certificates.find_holder(who)
+    rows = [shapes.certificate(holder.title, one, now) for one in composed.machine_certificates.list(holder)]
     columns = ("serial", "cell", "state", "issued_at", "not_after", "why")
     table("identity", "certificates", columns, rows, f"the machine of {holder.title} has none")
 
@@ -48,18 +44,15 @@ def show(who: Who) -> None:
 @app.command()
 def revoke(who: Who, yes: Yes = False, reason: Why = "") -> None:
     """Revoke a machine's certificate: no key for its data, no renewal. Its agent runs on until it restarts."""
-    from hermesops.agents.instances.certificates import find_holder
-
     composed = context.compose()
-    holder = find_holder(composed.registry, who)
+    holder = composed.machine_certificates.find_holder(who)
     agree(
         f"This revokes the identity of the machine of {holder.title} in environment {composed.env.name}.",
         expect=who,
         spared=f"the machine of {holder.title} in {composed.env.name} is trusted as before",
         yes=yes,
     )
-    require_reason(reason, "identity", "revoke", who)
-    count = composed.registry.certificates.revoke(holder.machine_id, why=reason)
+    count = composed.machine_certificates.revoke(holder, reason=reason)
     shape = {"machine": holder.title, "machine_id": holder.machine_id, "certificates": count}
     words = advice(f"{holder.title}: {count} certificates revoked;", ("identity", "renew", who), "gives it another")
     result("identity-revoked", shape, [words])
@@ -73,8 +66,6 @@ def renew(
     """Give a machine a fresh certificate through the toolbox, also one whose last was revoked or has run out."""
     if bool(who) == everything:
         raise UsageError("name a user or a machine, or --all", hint=Hint(("identity", "list")))
-    from hermesops.agents.instances.certificates import find_holder
-
     composed = context.compose()
     if everything:
         problems = context.run_connected(composed, lambda session: session.certificate_renewal.renew_all())
@@ -83,7 +74,7 @@ def renew(
         if failed := [title for title, problem in problems.items() if problem]:
             raise PartlyDoneError(f"no certificate for {', '.join(failed)}", hint="the same command again")
         return
-    holder = find_holder(composed.registry, who)
+    holder = composed.machine_certificates.find_holder(who)
     made = context.run_connected(composed, lambda session: session.certificate_renewal.renew(holder))
     data = {"machine": holder.title, "serial": made.serial, "names": list(made.names), "not_after": made.not_after}
     result("identity-renewed", data, [f"{holder.title}: certificate {made.serial}", *made.names])
@@ -94,9 +85,7 @@ def trust(
     file: Annotated[Path, typer.Argument(dir_okay=False, help="Takes the new key; one that is there is taken.")],
 ) -> None:
     """Create the key of another authority, trusted beside the current one; secrets set authority.key then uses it."""
-    composed = context.compose()
-    composed.authority.trust(file)
-    count = len(composed.registry.certificates.list_authorities())
+    count = context.compose().authority.trust(file)
     lines = [f"{count} authorities are trusted; machines learn of it with their next certificate"]
     result("identity-trusted", {"file": str(file), "authorities": count}, lines)
 
@@ -118,7 +107,6 @@ def host(
     FOLDER gets server.crt and server.key, client.crt and client.key, and authorities.crt: what role
     hermes_platform_monitoring and role hermes_platform_tls are told. In a local world, local up --monitoring does it.
     """
-    require_reason(reason, "identity", "host", *hosts, "--out", str(out))
     composed = context.compose()
     made = composed.host_certificates.issue(hosts, out, client=client, anew=anew, why=reason)
     shape = {

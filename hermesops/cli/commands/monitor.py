@@ -8,7 +8,7 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.console import result
-from hermesops.errors import Hint, UsageError
+from hermesops.errors import UsageError
 
 if TYPE_CHECKING:
     from hermesops.app.container_parts.runtime import Runtime
@@ -56,14 +56,10 @@ def monitor(
 
 
 def _check() -> None:
-    from hermesops.automation.monitor.service import leader
     from hermesops.cli.views.fleet import MONITOR_MAY
-    from hermesops.errors import UnavailableError
 
     composed = context.compose()
-    lease, actions = leader(composed.registry), composed.env.settings.monitoring.actions
-    if lease is None:
-        raise UnavailableError("no monitor acts", hint=Hint(("monitor",), "starts one"))
+    lease, actions = composed.monitor_lead.require(), composed.env.settings.monitoring.actions
     line = f"monitor {lease.holder} acts; it {MONITOR_MAY[actions]}"
     result("monitor-check", {"leader": lease.holder, "actions": actions}, [line])
 

@@ -1,6 +1,6 @@
 """``hermesops operation``: list, show, continue and abandon operations."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,8 +13,7 @@ from hermesops.cli.views.shapes import timestamp
 from hermesops.errors import Hint
 
 if TYPE_CHECKING:
-    from hermesops.model.audit import AuditEntry
-    from hermesops.model.operation import Lease, Operation, OperationStep
+    from hermesops.store.operations.directory import OperationHistory
 
 app = Noun(no_args_is_help=True)
 
@@ -26,7 +25,7 @@ def list_(
     everything: Annotated[bool, typer.Option("--all", help="Ended ones as well.")] = False,
 ) -> None:
     """List operations that have not ended."""
-    rows = context.compose().registry.operations.list(unfinished=not everything)
+    rows = context.compose().operation_directory.list(ended=everything)
     columns = ("id", "kind", "subject", "status", "step", "updated_at")
     table("operation-list", "operations", columns, [shapes.operation(row) for row in rows], "no operation is running")
 
@@ -34,11 +33,7 @@ def list_(
 @app.command()
 def show(operation_id: Id) -> None:
     """Show one operation: its steps with their times, which process has it, and its audit entries."""
-    registry = context.compose().registry
-    row = registry.operations.get(operation_id)
-    lease = next((one for one in registry.leases.list() if one.subject == row.subject), None)
-    audit = [entry for entry in registry.audit.list(subject=row.subject, limit=100) if entry.at >= row.created_at]
-    shown = detail(row, registry.operations.steps(row.id), lease, audit, _hint(row, lease))
+    shown = detail(context.compose().operation_directory.history(operation_id))
     result("operation-show", {"operation": shown}, lines(shown))
 
 
@@ -51,7 +46,7 @@ def continue_(
 ) -> None:
     """Continue an operation from where it stopped; follow it if another process has it."""
     composed = context.compose()
-    operation = composed.registry.operations.get(operation_id)
+    operation = composed.operation_directory.get(operation_id)
     outcome = context.run_connected(composed, lambda session: session.operations.resume(operation, wait_s=wait))
     result("operation", {"id": operation.id, "outcome": outcome}, [outcome])
 
@@ -65,39 +60,22 @@ def abandon(
     yes: Yes = False,
 ) -> None:
     """Abandon an operation that no process works on; says what is left behind."""
-    from hermesops.store.operations import runner as abandoning
-
     composed = context.compose()
-    row = composed.registry.operations.get(operation_id)
+    row = composed.operation_directory.get(operation_id)
     question = f"Nobody will continue {row.kind} of {row.subject} in environment {composed.env.name}."
     # Without a reason it is refused anyway: no question is needed.
     agree(question, expect=row.id[:8], spared=f"operation {row.id} is as it was", yes=yes or not reason.strip())
-    left = context.run(abandoning.abandon(row, composed.registry, reason=reason))
+    left = context.run(composed.abandon(row, reason=reason))
     lines = [f"abandoned {row.kind} {row.id}", f"left behind: {left.what}", f"next: {advice(left.next)}"]
     result("operation-abandon", {"id": row.id, "left": left.what, "hint": left.next}, lines)
 
 
-def _hint(row: "Operation", lease: "Lease | None") -> Hint:
-    from hermesops.store.operations.runner import abandon_note
-
-    if row.status.has_ended:
-        return Hint() if row.status == "done" else abandon_note(row).next
-    if lease:
-        return Hint(("operation", "continue", row.id), f"waits for {lease.holder}")
-    return Hint(("operation", "continue", row.id), ", or", ("worker", "--once"))
-
-
-def detail(
-    row: "Operation",
-    steps: "Iterable[OperationStep]",
-    lease: "Lease | None",
-    audit: "Iterable[AuditEntry]",
-    hint: Hint,
-) -> dict[str, object]:
-    """An operation with its steps (oldest first), its lease, the audit of its subject (newest first), and what next."""
+def detail(history: "OperationHistory") -> dict[str, object]:
+    """An operation with its history; ``hint`` is the command that comes next."""
+    lease = history.lease
     return {
-        **shapes.operation(row),
-        "intent": dict(row.intent),
+        **shapes.operation(history.operation),
+        "intent": dict(history.operation.intent),
         "lease": (
             {"holder": lease.holder, "token": lease.token, "expires_at": timestamp(lease.expires_at)} if lease else None
         ),
@@ -108,10 +86,12 @@ def detail(
                 "holder": one.holder or None,
                 "problem": one.problem or None,
             }
-            for one in steps
+            for one in history.steps
         ],
-        "audit": [{"at": timestamp(one.at), "who": one.who, "action": one.action, "why": one.why} for one in audit],
-        "hint": hint or None,
+        "audit": [
+            {"at": timestamp(one.at), "who": one.who, "action": one.action, "why": one.why} for one in history.audit
+        ],
+        "hint": history.next or None,
     }
 
 

@@ -239,10 +239,7 @@ def restore(
             f"the database of environment {composed.env.name} is not on a machine of a local world",
             hint=Hint("RDS restores it, or the role:", ("runbook", "show", "platform-database-restored")),
         )
-    at = None if to == LATEST else values.since(to)
-    if at and at > datetime.now(UTC):
-        raise UsageError(f"--to {to!r} is yet to come")
-    target = target_of(at)
+    target = target_of(None if to == LATEST else values.since(to), datetime.now(UTC))
     agree(
         f"This restores the database of environment {composed.env.name}'s platform to {target}: "
         "what was written later is in the database of before alone.",

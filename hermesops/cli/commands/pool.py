@@ -26,17 +26,9 @@ Cells = Annotated[list[str] | None, typer.Argument(help="Names of cells; none me
 @app.command("list")
 def list_(cells: Cells = None) -> None:
     """List the machines of warm pools from the registry, and how many the settings want."""
-    from hermesops.model.cell import parse_cell
-    from hermesops.model.unassigned_machine import MachineRole
-
     composed = context.compose()
-    named = {composed.registry.cells.get(parse_cell(name)).name for name in cells or ()}
     wanted = composed.env.settings.pool_size
-    rows = [
-        cells_view.unassigned(one)
-        for one in composed.registry.unassigned.list(role=MachineRole.WARM)
-        if not named or one.cell in named
-    ]
+    rows = [cells_view.unassigned(one) for one in composed.pool_machines.list(cells or ())]
     sizes = {plan.value: size for plan, size in sorted(wanted.items())}
     columns = ("machine_name", "cell", "plan", "server_type", "status", "ready_at")
     empty = "no machines; the setting pool_size says how many each cell keeps ready"
@@ -66,11 +58,8 @@ def drain(
     """Destroy the machines of warm pools; the next refill makes new ones."""
     if bool(cells) == everything:
         raise UsageError("name cells, or --all", hint=Hint(("pool", "list")))
-    from hermesops.model.cell import parse_cell
-
     composed = context.compose()
-    for name in cells or ():
-        composed.registry.cells.get(parse_cell(name))
+    composed.cells.named(cells or ())
     named = ", ".join(cells) if cells else "all cells"
     environment = composed.env.name
     agree(

@@ -40,12 +40,13 @@ def provision(
     With --from many users at once: every line is judged before anything is begun, --plan and --region count for lines
     that name none. Some that fail end in exit 6; the same command again does the rest.
     """
+    example = Hint(("provision", user or "USER", "--plan", "light"), "or heavy")
     if bool(user) == bool(source):
-        raise UsageError("who? a user, or --from FILE", hint=Hint(("provision", "USER", "--plan", "light"), "or heavy"))
+        raise UsageError("missing USER: name one user, or use --from FILE", hint=example)
     if source:
         return _many(source, plan, region, no_wait=no_wait)
     if not plan:
-        raise UsageError("which plan?", hint=Hint(("provision", user, "--plan", "light"), "or heavy"))
+        raise UsageError("missing --plan (light or heavy)", hint=example)
     _one(user, plan, region, no_wait=no_wait)
     return 0
 
@@ -63,7 +64,7 @@ def _one(user: str, plan: str, region: str, *, no_wait: bool) -> None:
         return instance, operation, await run_or_leave(session.operations, operation, no_wait=no_wait)
 
     admitted, operation, outcome = context.run_connected(composed, work)
-    instance = composed.registry.instances.get(admitted.id)
+    instance = composed.instances.get(admitted.id)
     result("instance", {"instance": shapes.instance(instance), "operation_id": operation.id}, [outcome])
 
 
@@ -81,7 +82,7 @@ def _many(source: str, plan: str, region: str, *, no_wait: bool) -> int:
 
     provision_results = context.run_connected(composed, work)
     rows = [
-        shapes.provision_result(one, composed.registry.instances.get(one.instance.id) if one.instance else None)
+        shapes.provision_result(one, composed.instances.get(one.instance.id) if one.instance else None)
         for one in provision_results
     ]
     failures = [one.failure.message for one in provision_results if one.failure]

@@ -10,11 +10,11 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.console import Why, Yes, advice, agree, require_reason, result, table
+from hermesops.cli.console import Why, Yes, advice, agree, result, table
 from hermesops.cli.listener import listen, serve_until_signal
 from hermesops.cli.options import files
 from hermesops.cli.views import shapes
-from hermesops.errors import Hint, RefusedError, UsageError
+from hermesops.errors import UsageError
 
 app = Noun(no_args_is_help=True)
 
@@ -54,7 +54,6 @@ def admit(
 
     The service renews it by itself, with POST /certificate to the relay, before it runs out.
     """
-    require_reason(reason, "relay", "admit", service, "--to", "FOLDER")
     text = files.read(request)
     made = context.compose().callers.admit(service, text, why=reason)
     try:
@@ -71,8 +70,9 @@ def admit(
 @app.command("list")
 def list_() -> None:
     """List the services' certificates, the newest of each first."""
-    registry = context.compose().registry
-    rows = [shapes.caller(one, registry.now()) for one in registry.relay_callers.list()]
+    composed = context.compose()
+    now = composed.now()
+    rows = [shapes.caller(one, now) for one in composed.callers.list()]
     columns = ("service", "state", "not_after", "serial", "why")
     table("relay-callers", "certificates", columns, rows, "no service may call the relay")
 
@@ -87,10 +87,7 @@ def revoke(service: Service, yes: Yes = False, reason: Why = "") -> None:
         spared=f"{service} may call the relay as before",
         yes=yes,
     )
-    require_reason(reason, "relay", "revoke", service)
-    count = composed.registry.relay_callers.revoke(service, why=reason)
-    if not count:
-        raise RefusedError(f"no certificate of service {service} counts", hint=Hint(("relay", "list")))
+    count = composed.callers.revoke(service, why=reason)
     again = advice(("relay", "admit", service, "--request", "FILE", "--to", "FOLDER"))
     words = f"{service}: {count} certificates revoked; {again} gives it another"
     result("relay-revoked", {"service": service, "certificates": count}, [words])

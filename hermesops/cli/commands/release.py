@@ -149,8 +149,6 @@ def floor(
     composed = context.compose()
     revocations = composed.releases.revocations()
     if version:
-        if not reason:
-            raise UsageError("a floor is set for a reason", hint="--reason WHY")
         wanted = "" if version == "none" else version
         revocations = context.run(composed.release_changes.set_floor(wanted, reason=reason))
     line = f"machines install no agent older than {revocations.floor}" if revocations.floor else "there is no floor"

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.commands.rollout import controls, follow
+from hermesops.cli.commands.rollout import follow
 from hermesops.cli.console import Why, Yes, agree, result
-from hermesops.cli.options.rollout import Detach, spec_of
+from hermesops.cli.options.rollout import Detach
 from hermesops.cli.views.rollout import status
 from hermesops.errors import Hint, UsageError
 
@@ -53,42 +53,39 @@ def rollback(
         name, done = context.run(work)
         return _print(text, done, machine=name)
     if bool(user) + bool(rollout_id) > 1 or not (user or rollout_id or to):
-        raise UsageError("who? one of a user, --rollout ID, --to RELEASE", hint=Hint(("rollback", "USER")))
+        raise UsageError(
+            "missing USER: name one user, or use --rollout ID or --to RELEASE", hint=Hint(("rollback", "USER"))
+        )
     composed = context.compose()
     if user:
-        instance = composed.registry.instances.find(user)
+        instance = composed.instances.find(user)
         why = reason or "rolled back"
         done = context.run(
             composed.rollbacks.roll_back(instance, to=to, loses=lose, even_revoked=even_revoked, why=why)
         )
         return _print(instance.title, done)
     if rollout_id:
-        row = composed.registry.rollouts.find(rollout_id)
-        changed = sum(target.progress.on_release for target in composed.registry.rollout_targets.list(row.id))
+        row = composed.rollouts.find(rollout_id)
+        changed = sum(target.progress.on_release for target in composed.rollouts.targets(row.id))
         agree(
             f"This rolls {changed} agents in environment {composed.env.name} back from {row.release}.",
             expect=row.id,
             spared=f"rollout {row.id} is as it was",
             yes=yes,
         )
-        why = reason or "rolled back"
-        return controls.roll_back(composed, row, lose=lose, even_revoked=even_revoked, why=why, detach=detach)
+        composed.rollout_commands.roll_back(row.id, lose=lose, even_revoked=even_revoked, why=reason)
+        return follow.run(composed, row.id, wanted="rolled_back", detach=detach)
     return _everybody(composed, to, why=reason or f"back to {to}", yes=yes, detach=detach)
 
 
 def _everybody(composed: "Container", to: str, *, why: str, yes: bool, detach: bool) -> int:
-    from hermesops.agents.rollout.plan.requests import RolloutRequest
-    from hermesops.model.rollout_spec import Action
-
-    release = composed.rollout_requests.check_release(to)
+    request = composed.rollout_requests.everybody_at_once(to, reason=why)
     agree(
-        f"This deploys {release} to every running agent in environment {composed.env.name}, without stages.",
+        f"This deploys {request.release} to every running agent in environment {composed.env.name}, without stages.",
         expect=composed.env.name,
         spared="nothing was begun",
         yes=yes,
     )
-    spec = spec_of(stages="100%", soak="0s", settle="0s", vitals="none", drill="no")
-    request = RolloutRequest(release, "", all_running=True, spec=spec, action=Action.SLOT, reason=why)
     return follow.start(request, queue=False, detach=detach)
 
 

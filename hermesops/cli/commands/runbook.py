@@ -85,16 +85,14 @@ def run(
     runbook has several ways, you pick one, which --yes alone does not. The rows of its table that fit what was printed
     are told before anything is changed. A transcript goes into the audit.
     """
-    from hermesops.observability.runbook import service as runbooks
     from hermesops.observability.runbook.document import load
     from hermesops.observability.runbook.run import RunbookRun
 
     runbook = load(folder(), name)
     first = runbook.begin_at(begin)
     composed = context.compose()
-    instance = composed.registry.instances.find(user) if user else None
-    if runbook.values:  # the registry may be what is broken
-        runbook = runbook.filled(runbooks.values_of(composed.registry, runbook, instance))
+    instance = composed.instances.find(user) if user else None
+    runbook = composed.runbook_records.filled(runbook, instance)
     if dry_run:
         steps = runbook.steps[first:]
         unfilled = _unfilled(runbook)
@@ -156,10 +154,8 @@ def _finish(
 
 def _note(composed: "Container", made: "RunbookRun", runbook: "Runbook", instance: "Instance | None") -> None:
     """Write the transcript; the registry may be what is broken, and what the run found counts more."""
-    from hermesops.observability.runbook import service as runbooks
-
     try:
-        runbooks.note(composed.registry, runbook, instance, made.transcript())
+        composed.runbook_records.keep(runbook, instance, made.transcript())
     except HermesError as error:
         say(f"the audit has no transcript of this run: {error.message}")
 

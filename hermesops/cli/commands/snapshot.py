@@ -32,7 +32,7 @@ def create(user: User, reason: Why = "", no_wait: NoWait = False, wait: Wait = "
     """Take a snapshot of a user's machine; its gateway is stopped until JustAVPS has the image, which may take long."""
 
     async def begin(session: "Runtime") -> "Operation":
-        instance = session.app.registry.instances.find(user)
+        instance = session.app.instances.find(user)
         return await session.snapshots.open(instance, reason=reason or "asked for")
 
     change_instance("snapshot", user, begin, no_wait=no_wait, wait=wait)

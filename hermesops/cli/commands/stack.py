@@ -51,7 +51,7 @@ def rollback_state(
 ) -> None:
     """Restore a copy of the cell's Pulumi state; the current state becomes a copy, machines stay as they are."""
     composed = context.compose()
-    name = composed.registry.cells.get(parse_cell(cell)).name
+    name = composed.cells.get(cell).name
     if list_:
         copies = context.run(composed.cell_states.versions(name, limit=limit))
         rows = [shapes.state_version(one) for one in copies]
@@ -93,7 +93,7 @@ def import_(
         _take_in(name, machines or [], reason)
         return
     composed = context.compose()
-    composed.registry.cells.get(name)
+    composed.cells.get(name)
     try:
         document = state_in(file.read_bytes(), str(file))
     except OSError as error:
@@ -108,7 +108,7 @@ def import_(
 @app.command("list")
 def list_() -> None:
     """List cells from the registry; no state is read."""
-    rows = [{"cell": cell.name, "machines": cell.machines} for cell in context.compose().registry.cells.list()]
+    rows = [{"cell": cell.name, "machines": cell.machines} for cell in context.compose().cells.list()]
     table("stack-list", "stacks", ("cell", "machines"), rows, "no cells; the first provision opens one")
 
 

@@ -36,9 +36,9 @@ def list_(user: Annotated[str, typer.Argument(help="Only this one's.")] = "") ->
     Each is root on its machine: it opens JustAVPS's toolbox there, and every port of the machine's loopback.
     """
     composed = context.compose()
-    now = composed.registry.now()
+    now = composed.now()
 
-    instance = composed.registry.instances.find(user) if user else None
+    instance = composed.instances.find(user) if user else None
 
     async def work(session: "Runtime") -> "list[dict[str, object]]":
         proxy = [shape(owner, token, now) for owner, token in session.proxy_tokens.of(instance)]
@@ -112,13 +112,7 @@ def revoke(
 
 
 def _revoke_models(composed: "Container", user: str, instance: "Instance", reason: str) -> None:
-    from hermesops.agents.instances.tokens import revoke_model_tokens
-
-    async def hand(instance: "Instance") -> None:
-        async with composed.session() as session:
-            await session.model_tokens.hand(instance)
-
-    generation, problem = context.run(revoke_model_tokens(composed.registry, instance, hand, reason=reason))
+    generation, problem = context.run(composed.model_token_revocation.revoke(instance, reason=reason))
     words = [f"no model token of {user} made before now is valid; the router refuses them within 10 seconds"]
     result("token-revoke", {"user": user, "revoked": [], "models_from_generation": generation}, words)
     if problem:

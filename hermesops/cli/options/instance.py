@@ -55,7 +55,7 @@ _AGAIN = Hint("the same command again later, or with --wait 10m;", ("operation",
 def find_instance(user: str) -> "tuple[Container, Instance]":
     """The objects of the selected environment, and a user's instance there."""
     composed = context.compose()
-    return composed, composed.registry.instances.find(user)
+    return composed, composed.instances.find(user)
 
 
 def approved_list(listed: Path | None, approved_by: Path | None) -> "ApprovedList | None":
@@ -82,7 +82,7 @@ def change_instance(
     """
     composed = context.compose()
     composed.approved_list = approved
-    composed.registry.instances.find(user)
+    composed.instances.find(user)
     try:
         operation, outcome = run_operation(composed, begin, no_wait=no_wait, wait=wait)
     except AlreadySoError as fulfilled:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hermesops.cli.views.shapes import timestamp
 from hermesops.errors import BrokenInvariantError, Hint
-from hermesops.model.audit import AuditEntry, ChainFinding, ChainReport
+from hermesops.model.audit import AuditEntry, ChainReport
 
 if TYPE_CHECKING:
     from hermesops.agents.backup.registry_copies import CopyPreview, Listed
@@ -66,11 +66,6 @@ def require_sound(found: ChainReport) -> None:
     """
     if found.doubt:
         raise BrokenInvariantError(f"the registry is in use, but {found.told}", hint=Hint(("audit", "verify")))
-
-
-def place(finding: ChainFinding) -> str:
-    """Where a finding is."""
-    return f"audit entry {finding.id}" if finding.id else "the audit:"
 
 
 def copy(one: "Listed") -> Mapping[str, object]:

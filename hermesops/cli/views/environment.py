@@ -42,7 +42,7 @@ def environment(one: "EnvironmentState") -> dict[str, object]:
         "name": one.name,
         "chosen": one.is_chosen,
         "vendor": one.vendor or None,
-        "registry": one.registry or None,
+        "registry": one.registry_kind or None,
         "folder": str(one.folder),
         "problem": one.problem or None,
     }

@@ -85,7 +85,13 @@ class ReleaseChanges:
         return revocations
 
     async def set_floor(self, version: str, *, reason: str) -> Revocations:
-        """Set the oldest version of the agent that machines install."""
+        """Set the oldest version of the agent that machines install.
+
+        Raises:
+            UsageError: No reason is given.
+        """
+        if not reason:
+            raise UsageError("a floor is set for a reason", hint="--reason WHY")
         async with self.hold_lease(_SUBJECT):
             before = self.releases.revocations()
             revocations = self.releases.set_floor(version)

@@ -1,5 +1,6 @@
 """What a run of a runbook is about, what its commands are given, and its entry in the audit."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hermesops.base.child_environment import BUCKET, GO, PACKAGES, PULUMI, SSH_AGENT
@@ -8,7 +9,7 @@ from hermesops.model.ids import instance_subject
 from hermesops.settings import is_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from hermesops.model.instance import Instance
     from hermesops.observability.runbook.document import Runbook
@@ -61,3 +62,26 @@ def note(registry: "Registry", runbook: "Runbook", instance: "Instance | None", 
     """Write the transcript of a run to the audit."""
     subject = instance_subject(instance.id) if instance else f"runbook/{runbook.name}"
     registry.audit.append("runbook_run", subject, why=f"runbook {runbook.name}", after=done)
+
+
+@dataclass(frozen=True)
+class RunbookRecords:
+    """Fills runbooks from the registry and keeps the transcripts of their runs in its audit.
+
+    Attributes:
+        registry: Opens it, and only where something is read or written: it may be what is broken.
+    """
+
+    registry: "Callable[[], Registry]"
+
+    def filled(self, runbook: "Runbook", instance: "Instance | None") -> "Runbook":
+        """The runbook with values for the words in capitals of its steps.
+
+        Raises:
+            UsageError: As ``values_of``.
+        """
+        return runbook.filled(values_of(self.registry(), runbook, instance)) if runbook.values else runbook
+
+    def keep(self, runbook: "Runbook", instance: "Instance | None", transcript: "Mapping[str, object]") -> None:
+        """Write the transcript of a run to the audit."""
+        note(self.registry(), runbook, instance, transcript)

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from hermesops.access.pki.authority import Authority, OwnedCertificate
 from hermesops.base.private_file import make_private_folder, replace_secret
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import RefusedError, UsageError, require_reason
 from hermesops.model.certificate import CallerName
 from hermesops.store.registry import Registry
 
@@ -106,9 +106,11 @@ class HostCertificates:
             anew: Replaces good ones, too, as after a key has leaked.
 
         Raises:
-            UsageError: Something is no name or address, or the client's is none that a certificate can have.
+            UsageError: There is no reason, something is no name or address, or the client's is none that a certificate
+                can have.
             RefusedError: Others than its owner may read the folder, or the authority's key is not to be had.
         """
+        require_reason(why, "identity", "host", *hosts, "--out", str(folder))
         names = certificate_names(*_checked(hosts))
         caller = CallerName(self.environment, client)
         _make_private(folder)

@@ -471,3 +471,12 @@ STOPS_GATEWAY = frozenset(
     kind for kind, intent in KINDS.items() if issubclass(intent, InstanceIntent) and intent.stops_gateway
 )
 """Kinds during which the gateway is stopped."""
+
+
+def abandon_note(operation: Operation) -> AbandonNote:
+    """What a row of that kind leaves behind when it is not continued. Pure."""
+    told = KINDS[operation.kind].abandoned
+    # A row may say less than its kind declares: the note is for people, and must not fail.
+    words = {"user": "USER", "cell": "CELL", "plan": "light", "rollout": "ID", **operation.intent}
+    values = {name.upper(): str(value) for name, value in words.items()}
+    return AbandonNote(told.what.format_map(words), told.next.put(**values))

@@ -8,7 +8,7 @@ from hermesops.base import waiting
 from hermesops.errors import BrokenInvariantError, Hint, RefusedError, UsageError
 from hermesops.model.operation import Lease, LeaseHeldError, Operation, OperationKind, OperationStatus
 from hermesops.store.operations.intent import AbandonNote
-from hermesops.store.operations.kinds import KINDS
+from hermesops.store.operations.kinds import abandon_note
 from hermesops.store.operations.lease import LeaseKeeper
 from hermesops.store.operations.reconcile import Reconciler, drive, never
 from hermesops.store.registry import Registry
@@ -121,12 +121,3 @@ async def abandon(operation: Operation, registry: Registry, *, reason: str) -> A
         outcome = f"abandoned: {reason.strip()}"
         registry.operations.finish(operation.id, OperationStatus.ABANDONED, outcome, lease=keeper.lease)
     return abandon_note(operation)
-
-
-def abandon_note(operation: Operation) -> AbandonNote:
-    """What a row of that kind leaves behind when it is not continued. Pure."""
-    told = KINDS[operation.kind].abandoned
-    # A row may say less than its kind declares: the note is for people, and must not fail.
-    words = {"user": "USER", "cell": "CELL", "plan": "light", "rollout": "ID", **operation.intent}
-    values = {name.upper(): str(value) for name, value in words.items()}
-    return AbandonNote(told.what.format_map(words), told.next.put(**values))

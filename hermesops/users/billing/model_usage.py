@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 
-from hermesops.model.instance import Instance
 from hermesops.model.model_usage import Usage
 from hermesops.model.plan import Plan
 from hermesops.settings import ModelSettings
@@ -55,27 +54,39 @@ class UsageSum:
         )
 
 
-def usage_of(
-    registry: Registry, since: date, *, by: By, instance: Instance | None = None
-) -> tuple[list[UsageSum], UsageSum]:
-    """Sums from a day on, the dearest first, days in their order; and the sum of all."""
-    rows = registry.model_usage.list(since, instance_id=instance.id if instance else None)
-    titles = {one.id: one.title for one in registry.instances.list(terminated=True)} if by is By.USER else {}
-    names: Mapping[By, Callable[[Usage], str]] = {
-        By.USER: lambda row: titles.get(row.instance_id, row.instance_id),
-        By.DAY: lambda row: row.day.isoformat(),
-        By.MODEL: lambda row: row.model or "none",
-        By.PROVIDER: lambda row: row.provider or "router",
-        By.OUTCOME: lambda row: row.outcome,
-    }
-    sums = _sums(rows, names[by])
-    ordered = sorted(sums, key=lambda one: one.name)
-    if by is not By.DAY:
-        ordered.sort(key=lambda one: (-one.micros, -one.answers))
-    total = UsageSum("total")
-    for row in rows:
-        total = total.plus(row)
-    return ordered, total
+@dataclass(frozen=True)
+class ModelUsage:
+    """What agents of one environment used of models."""
+
+    registry: Registry
+
+    def sums(self, since: date, *, by: By, user: str = "") -> tuple[list[UsageSum], UsageSum]:
+        """Sums from a day on, the dearest first, days in their order; and the sum of all.
+
+        Args:
+            user: Only of this user's instance, by any of its names; empty for the whole fleet.
+
+        Raises:
+            UsageError: There is no such user.
+        """
+        registry = self.registry
+        instance_id = registry.instances.find(user).id if user else None
+        rows = registry.model_usage.list(since, instance_id=instance_id)
+        titles = {one.id: one.title for one in registry.instances.list(terminated=True)} if by is By.USER else {}
+        names: Mapping[By, Callable[[Usage], str]] = {
+            By.USER: lambda row: titles.get(row.instance_id, row.instance_id),
+            By.DAY: lambda row: row.day.isoformat(),
+            By.MODEL: lambda row: row.model or "none",
+            By.PROVIDER: lambda row: row.provider or "router",
+            By.OUTCOME: lambda row: row.outcome,
+        }
+        ordered = sorted(_sums(rows, names[by]), key=lambda one: one.name)
+        if by is not By.DAY:
+            ordered.sort(key=lambda one: (-one.micros, -one.answers))
+        total = UsageSum("total")
+        for row in rows:
+            total = total.plus(row)
+        return ordered, total
 
 
 def _sums(rows: Iterable[Usage], name_of: Callable[[Usage], str]) -> list[UsageSum]:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from hermesops.base.fan_out import Limits, fan_out
-from hermesops.errors import Hint, RefusedError
-from hermesops.model.billing import BillingEvent, BillingState, Delivery
+from hermesops.errors import Hint, RefusedError, require_reason
+from hermesops.model.billing import MOST_BYTES, MOST_SIGNATURE, BillingEvent, BillingState, Delivery
 from hermesops.store.registry import Registry
-from hermesops.store.registry.repositories.billing import MOST_BYTES, MOST_SIGNATURE, Outcome
+from hermesops.store.registry.repositories.billing import Outcome
 from hermesops.users.billing.events import ReadEvent, Rules, read_event
 from hermesops.users.billing.settlement import PaidAgents
 
@@ -84,8 +84,10 @@ class Billing:
         """Look at an event again that was not applied.
 
         Raises:
+            UsageError: There is no reason.
             RefusedError: It was applied, or nothing is left of it that could be read.
         """
+        require_reason(reason, "billing", "retry", str(event.id))
         has_ended = event.state in {BillingState.REFUSED, BillingState.DISMISSED}
         is_gone = has_ended and not event.has_body and event.fact is None
         if event.state is BillingState.APPLIED or is_gone:
@@ -105,7 +107,12 @@ class Billing:
         return self.registry.billing.get(event.id)
 
     async def retry_all(self, *, reason: str) -> list[BillingEvent]:
-        """Look again at every event that was set aside; what became of each."""
+        """Look again at every event that was set aside; what became of each.
+
+        Raises:
+            UsageError: There is no reason.
+        """
+        require_reason(reason, "billing", "retry", "--all")
         billing = self.registry.billing
         aside = billing.list(states=(BillingState.SET_ASIDE,), limit=10_000)
         for event in aside:
@@ -118,8 +125,10 @@ class Billing:
         """Have nothing follow from events that were set aside; what they say of a subscription counts as before.
 
         Raises:
+            UsageError: There is no reason.
             RefusedError: One of them was not set aside; none is dismissed.
         """
+        require_reason(reason, "billing", "dismiss", *(str(event.id) for event in events))
         billing = self.registry.billing
         for event in events:
             if event.state not in {BillingState.SET_ASIDE, BillingState.DISMISSED}:

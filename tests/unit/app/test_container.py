@@ -42,7 +42,8 @@ def parts_of(cls: type) -> list[str]:
 @pytest.fixture
 def app(tmp_path: Path) -> Container:
     made = container(tmp_path, "staging", **VENDOR)
-    vars(made)["registry"] = part(cells=part(list=list), images=part(latest=lambda _: None), now=lambda: None)
+    images = part(latest=lambda _: None)
+    vars(made)["registry"] = part(cells=part(list=list), images=images, audit=part(), now=lambda: None)
     return made
 
 

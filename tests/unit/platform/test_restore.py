@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hermesops.access.registry_place import RestoredEpoch
-from hermesops.errors import PartlyDoneError, UnavailableError
+from hermesops.errors import PartlyDoneError, UnavailableError, UsageError
 from hermesops.model.audit import ChainReport
 from hermesops.platform.connect import UNITS
 from hermesops.platform.restore import DatabaseRestore, target_of
@@ -88,6 +88,12 @@ async def test_a_host_that_names_another_folder_is_told_of_in_words_that_may_be_
 
 def test_a_moment_is_told_in_utc() -> None:
     at = datetime(2026, 11, 26, 8, 30, tzinfo=timezone(timedelta(hours=2)))
-    assert target_of(at) == "2026-11-26 06:30:00+00"
-    assert target_of(datetime(2026, 11, 26, tzinfo=UTC)) == "2026-11-26 00:00:00+00"
-    assert target_of(None) == "latest"
+    assert target_of(at, at) == "2026-11-26 06:30:00+00"
+    assert target_of(datetime(2026, 11, 26, tzinfo=UTC), at) == "2026-11-26 00:00:00+00"
+    assert target_of(None, at) == "latest"
+
+
+def test_a_moment_in_the_future_is_refused() -> None:
+    now = datetime(2026, 11, 26, tzinfo=UTC)
+    with pytest.raises(UsageError, match="2026-11-26 00:00:01 UTC is in the future"):
+        target_of(now + timedelta(seconds=1), now)

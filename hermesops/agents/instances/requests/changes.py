@@ -17,6 +17,7 @@ from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.requests.opening import OperationOpener
 from hermesops.agents.instances.requests.placement import MachinePlacement, refuse_unsold
 from hermesops.agents.instances.requests.settings_patch import SettingsPatch
+from hermesops.agents.instances.requests.termination import Termination
 from hermesops.errors import AlreadySoError, Hint, RefusedError, UsageError
 from hermesops.model.cell import Placement
 from hermesops.model.ids import ImageId, InstanceId, MachineId, instance_subject
@@ -101,6 +102,16 @@ class InstanceRequests:
             if not TerminateIntent.of(operation).keeps_backup:
                 self.registry.instances.mark_for_deletion(instance.id, why=reason or f"terminate {operation.id}")
         return operation
+
+    async def end(self, user_text: str, termination: Termination, *, reason: str) -> Operation:
+        """Record that an agent shall end, now or after its days of grace.
+
+        Raises:
+            RefusedError: As ``terminate`` and ``schedule_termination``.
+        """
+        if termination.at_once:
+            return await self.terminate(user_text, keeps_backup=termination.keeps_backup, reason=reason)
+        return await self.schedule_termination(user_text, reason=reason or "asked for")
 
     async def schedule_termination(self, user_text: str, *, reason: str) -> Operation:
         """Record that an agent shall end after its days of grace.

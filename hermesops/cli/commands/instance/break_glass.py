@@ -60,12 +60,7 @@ def break_glass(
     order = orders.make(instance, orders.signers(), source=source, seconds=seconds, why=reason)
     key = orders.key_of(order.id)
     say(f"order {order.id[:8]} is signed; the machine of {instance.title} asks for it within half a minute")
-    try:
-        opened = orders.wait_open(order)
-    except BaseException:
-        orders.registry.break_glass.withdraw(instance.id, why="nobody waits for it any more")
-        orders.forget(order.id)
-        raise
+    opened = orders.wait_open(instance, order)
     place = address or opened.address
     say(f"sshd of {instance.title} is open at {place} for {opened.source} until {opened.expires_at:%H:%M:%S} UTC")
     if print_:
@@ -74,16 +69,13 @@ def break_glass(
     if keep_open:
         say(advice(("instance", "break-glass", user, "--close", "--reason", "WHY"), "ends it early"))
     else:
-        orders.registry.break_glass.withdraw(instance.id, why="the session is over")
-        orders.forget(order.id)
+        orders.end(instance, order, why="the session is over")
         say("the machine closes sshd when it asks the next time, within half a minute")
     return code
 
 
 def _close(orders: "BreakGlassOrders", instance: "Instance", reason: str) -> int:
-    ended = orders.registry.break_glass.withdraw(instance.id, why=reason)
-    for one in ended:
-        orders.forget(one.id)
+    ended = orders.close(instance, why=reason)
     lines = [f"order {one.id[:8]} is ended; the machine closes sshd within half a minute" for one in ended]
     data = {"user": instance.title, "orders": [one.id for one in ended]}
     result("break-glass-closed", data, lines or [f"there is no order for {instance.title}"])

@@ -1,6 +1,5 @@
 """``hermesops instance``: list and show agents, talk to one, reach its machine, verify it, export its data."""
 
-import asyncio
 import math
 import os
 import re
@@ -22,20 +21,16 @@ from hermesops.cli.options import values
 from hermesops.cli.options.instance import NoWait, User, Wait, change_instance, find_instance
 from hermesops.cli.views import backup, fleet, shapes
 from hermesops.cli.views import trends as trends_view
-from hermesops.errors import CHANGES_REMAIN, Hint, RefusedError, UnavailableError, UsageError
+from hermesops.errors import CHANGES_REMAIN, Hint, RefusedError, UsageError
 from hermesops.model.instance import InstanceStatus
 from hermesops.wire.foreign_text import one_line
 
 if TYPE_CHECKING:
-    from hermesops.agents.instances.observation import Observation
     from hermesops.app import Container
     from hermesops.app.container_parts.runtime import Runtime
     from hermesops.model.instance import Instance
     from hermesops.model.plan import Plan
-    from hermesops.model.state import State
-    from hermesops.observability.telemetry.logs import InstanceLog, LogQuestion
-    from hermesops.observability.telemetry.trends import Trends
-    from hermesops.vendor.channel import Completed
+    from hermesops.observability.telemetry.logs import LogQuestion
 
 _GATEWAY = "hermes-gateway.service"
 
@@ -91,13 +86,9 @@ def export(
     composed, instance = find_instance(user)
 
     def export_to(write: Callable[[bytes], object]) -> dict[str, int]:
-        from hermesops.agents.instances.remote.data_export import export_data
-
-        async def work(session: "Runtime") -> dict[str, int]:
-            session.audited_access.enter(instance, how="export", reason=reason)
-            return await export_data(await session.instance_client.channel_to(instance), write)
-
-        return context.run_connected(composed, work)
+        return context.run_connected(
+            composed, lambda session: session.operator_access.export(instance, write, reason=reason)
+        )
 
     if to is None:
         counts = export_to(write_bytes)
@@ -129,13 +120,11 @@ def list_(
     everything: Annotated[bool, typer.Option("--all", help="Terminated ones as well.")] = False,
 ) -> None:
     """List instances."""
-    from hermesops.model.cell import parse_cell
-
-    registry = context.compose().registry
-    rows = registry.instances.list(
+    composed = context.compose()
+    rows = composed.instances.list(
         status=values.one_of(InstanceStatus, status, "--status") if status else None,
         plan=_plan(plan) if plan else None,
-        cell=registry.cells.get(parse_cell(cell)).name if cell else None,
+        cell=composed.cells.get(cell).name if cell else None,
         terminated=everything,
     )
     ends = ("ends_at",) if any(map(shapes.is_ending, rows)) else ()
@@ -151,24 +140,11 @@ def show(user: User) -> None:
 
     The last hour is what the platform's monitoring has within two seconds: agent up, memory, seconds of a turn, errors.
     """
-    from hermesops.agents.health.fleet import observed_health
-    from hermesops.agents.instances.suspension import suspension_of
-    from hermesops.observability.telemetry.trends import trends_of
-
     composed, instance = find_instance(user)
-    asked_at = composed.registry.now()
-
-    async def work(session: "Runtime") -> "tuple[Observation, Trends]":
-        trends = asyncio.ensure_future(trends_of(composed.monitoring_client(), instance.id, asked_at))
-        try:
-            return await session.instance_client.observe(instance.id), await trends
-        finally:
-            trends.cancel()
-
-    seen, trends = context.run_connected(composed, work)
-    since = suspension_of(composed.registry.operations.list(instance_id=instance.id))
-    suspended = shapes.suspension(seen.instance, since)
-    data = {**shapes.observation(seen, observed_health(composed.registry, seen)), **suspended}
+    report = context.run_connected(composed, lambda session: session.instance_reports.of(instance))
+    seen, trends = report.observation, report.trends
+    suspended = shapes.suspension(seen.instance, report.suspension)
+    data = {**shapes.observation(seen, report.health), **suspended}
     shown = {"instance": data, "trends": trends_view.shape(trends)}
     lines = {**data, **shapes.instance_line(seen.instance), **shapes.suspension_line(suspended)}
     result("instance", shown, [*shapes.fields(lines), *trends_view.lines(trends)])
@@ -187,12 +163,10 @@ def timeline(
     7 days without --since. Without it, restarts are known from health samples, which rollouts and `fleet status --ask`
     record and which are kept for 7 days.
     """
-    from hermesops.agents.drift.timeline import instance_timeline, monitored
-
     begin = values.since(since) if since else None
     composed, instance = find_instance(user)
-    past = context.run(monitored(composed.monitoring_client(), instance, begin, composed.registry.now()))
-    rows = fleet.changes(instance_timeline(composed.registry, instance, begin, past))
+    past = context.run(composed.timelines.of(instance, begin))
+    rows = fleet.changes(past.happenings)
     columns = ("at", "who", "what", "subject", "detail")
     beside = {"user": instance.title, "problem": past.problem or None}
     table("instance-timeline", "timeline", columns, rows, "nothing happened", beside=beside)
@@ -213,11 +187,11 @@ def chat(
     if not said:
         raise UsageError("nothing to say", hint=Hint(("instance", "chat", "USER", "hello", "--reason", "WHY")))
     answer: list[str] = []
-    instance = composed.registry.instances.find(user)
+    instance = composed.instances.find(user)
 
     async def work(session: "Runtime") -> None:
-        session.audited_access.enter(instance, how="chat", reason=reason)
-        async for piece in session.instance_client.chat(instance, said, session_id=session_id):
+        pieces = session.operator_access.chat(instance, said, session_id=session_id, reason=reason)
+        async for piece in pieces:
             if piece.is_tool:
                 say(f"[{one_line(piece.text, longest=80)}]")
                 continue
@@ -253,7 +227,7 @@ def logs(
     for a dead machine too, and has of a gateway's lines only level and category. Each stands in for the other where
     that does not answer or has nothing, and it says which it was.
     """
-    from hermesops.observability.telemetry.logs import InstanceLogs, LogQuestion, LogSource
+    from hermesops.observability.telemetry.logs import LogQuestion, LogSource
 
     begin = values.since(since) if since else None
     question = LogQuestion(lines, unit, begin, grep)
@@ -261,18 +235,14 @@ def logs(
     usual = LogSource.MONITORING if is_search else LogSource.MACHINE
     first = values.one_of(LogSource, source, "--from") if source else usual
     composed = context.compose()
-    instance = composed.registry.instances.find(user)
+    instance = composed.instances.find(user)
     if follow:
         if grep or source:
             raise UsageError("--follow reads on the machine, every line as it comes: without --grep and --from")
         _follow(composed, instance, question)
         return
 
-    async def work(session: "Runtime") -> "InstanceLog":
-        logs = InstanceLogs(session.instance_client, composed.monitoring_client(), composed.registry.now)
-        return await logs.read(instance, question, first=first)
-
-    found = context.run_connected(composed, work)
+    found = context.run_connected(composed, lambda session: session.instance_logs.read(instance, question, first=first))
     shown = {"user": user, "source": found.source.value, "note": found.note or None, "lines": list(found.lines)}
     result("logs", shown, found.lines)
     if found.note or is_search:
@@ -312,14 +282,12 @@ def exec_(
         raise UsageError(f"--timeout {timeout}: a number of seconds above 0")
     composed = context.compose()
     line = command[0] if len(command) == 1 else shlex.join(command)
-    instance = composed.registry.instances.find(user)
+    instance = composed.instances.find(user)
 
-    async def work(session: "Runtime") -> "Completed":
-        session.audited_access.enter(instance, how="exec", reason=reason)
-        channel = await session.instance_client.channel_to(instance)
-        return await channel.run(line, user=as_user, timeout_s=timeout, binary=True)
-
-    done = context.run_connected(composed, work)
+    done = context.run_connected(
+        composed,
+        lambda session: session.operator_access.run(instance, line, user=as_user, timeout_s=timeout, reason=reason),
+    )
     if is_json():
         stdout, stderr = (data.decode(errors="replace") for data in (done.stdout, done.stderr))
         result("exec", {"exit_code": done.exit_code, "stdout": stdout, "stderr": stderr})
@@ -335,10 +303,7 @@ def shell(user: User, reason: Reason = "") -> int:
     composed, instance = find_instance(user)
 
     async def work(session: "Runtime") -> int:
-        from hermesops.vendor.channel.shell import Shell
-
-        session.audited_access.enter(instance, how="shell", reason=reason)
-        remote = Shell(await session.instance_client.channel_to(instance))
+        remote = await session.operator_access.shell(instance, reason=reason)
         while True:
             write(f"{user}:{remote.folder}# " if sys.stdin.isatty() else "")
             line = sys.stdin.readline()
@@ -365,24 +330,10 @@ app.command("break-glass")(break_glass)
 
 def _verify_state(user: str) -> int:
     """Print what differs from the newest backup; a running agent goes on learning, so a difference is no fault."""
-    from hermesops.model.ids import MachineId
-
     composed, instance = find_instance(user)
-    newest = composed.registry.backups.get(instance.id, "")
-
-    async def work(session: "Runtime") -> "State":
-        machine_id = MachineId((await session.instance_client.channel_to(instance)).machine_id)
-        state = await session.instance_client.state(machine_id)
-        if state is None:
-            raise UnavailableError(
-                f"machine {instance.machine_name} of {instance.title} does not answer",
-                hint=Hint(("instance", "show", instance.title)),
-            )
-        return state
-
-    state = context.run_connected(composed, work)
-    differences = newest.state.differences(state)
-    lines = list(differences) or [f"as in backup {newest.id[:8]} of {newest.at:%Y-%m-%d %H:%M} UTC: {state}"]
+    compared = context.run_connected(composed, lambda session: session.state_comparisons.with_newest(instance))
+    newest, state, differences = compared.backup, compared.state, compared.differences
+    lines = differences or [f"as in backup {newest.id[:8]} of {newest.at:%Y-%m-%d %H:%M} UTC: {state}"]
     result("verify-state", backup.comparison(newest, user, state), lines)
     return CHANGES_REMAIN if differences else 0
 

@@ -113,30 +113,26 @@ def terminate(
     Until then --undo cancels that. How many days, and whether a backup must be made, the settings say (grace_days,
     last_backup).
     """
-    why = reason or "asked for"
     if undo:
         if now or without_backup:
             raise UsageError("--undo goes alone")
         change_instance(
             "terminate",
             user,
-            lambda s: s.instance_requests.resume(user, undo=True, reason=why),
+            lambda s: s.instance_requests.resume(user, undo=True, reason=reason or "asked for"),
             no_wait=no_wait,
             wait=wait,
         )
         return
     composed = context.compose()
-    composed.registry.instances.find(user)
-    settings, name = composed.env.settings, composed.env.name
-    at_once = now or settings.grace_days == 0
-    if without_backup and not at_once:
-        raise UsageError("--without-backup goes with --now: who has days of grace has a backup")
-    keeps_backup = settings.last_backup == "required" and not without_backup
-    kept = "; its last backup is kept" if keeps_backup else " with all its memories"
+    composed.instances.find(user)
+    policy, name = composed.termination_policy, composed.env.name
+    termination = policy.choose(now=now, without_backup=without_backup)
+    kept = "; its last backup is kept" if termination.keeps_backup else " with all its memories"
     agree(
         f"This destroys the machine of {user} in environment {name}{kept}."
-        if at_once
-        else f"This ends the agent of {user} in environment {name}: it is suspended for {settings.grace_days:g} days, "
+        if termination.at_once
+        else f"This ends the agent of {user} in environment {name}: it is suspended for {policy.days:g} days, "
         "then its machine is destroyed.",
         expect=user,
         spared=f"{user} in {name} is untouched",
@@ -145,9 +141,7 @@ def terminate(
     change_instance(
         "terminate",
         user,
-        (lambda s: s.instance_requests.terminate(user, keeps_backup=keeps_backup, reason=reason))
-        if at_once
-        else (lambda s: s.instance_requests.schedule_termination(user, reason=why)),
+        lambda s: s.instance_requests.end(user, termination, reason=reason),
         no_wait=no_wait,
         wait=wait,
         approved=approved_list(listed, approved_by),

@@ -1,7 +1,5 @@
 """``hermesops instance settings|policy``: what a user's agent is set to, and its place in rollouts."""
 
-from dataclasses import replace
-from datetime import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,9 +15,6 @@ from hermesops.errors import UsageError
 if TYPE_CHECKING:
     from hermesops.agents.instances.requests.settings_patch import SettingsPatch
     from hermesops.app.container_parts.runtime import Runtime
-    from hermesops.model.instance import QuietHours
-
-_QUIET = "--quiet-hours reads BEGIN-END on the user's clock, as 22-07 or 22:30-07:00; none ends them"
 
 
 def settings(
@@ -48,15 +43,13 @@ def settings(
 
         where = "standard input" if source == "-" else source
         request = replacing(read(source), where=where) if source else setting(assignments or [])
-    from hermesops.model.masking import masked
-
     composed, instance = find_instance(user)
 
     async def change(session: "Runtime") -> str:
         return await session.operations.run(await session.instance_requests.configure(user, request, reason=reason))
 
     outcome = context.run_connected(composed, change) if ways else ""
-    shown = masked(composed.registry.instance_secrets.settings(instance.id))
+    shown = composed.masked_settings.of(instance)
     route = shapes.route(str(shown["model"]))
     lines = [outcome] if outcome else shapes.settings_lines(shown, route)
     result("instance-settings", {"user": user, "settings": shown, "route": route, "outcome": outcome or None}, lines)
@@ -79,53 +72,9 @@ def policy(
     reason: Why = "",
 ) -> None:
     """Show or change when and how early a user's agent takes part in rollouts."""
-    if opt_in and protect:
-        raise UsageError("--opt-in and --protect exclude each other: first or last")
-    composed = context.compose()
-    registry = composed.registry
-    instance = registry.instances.find(user)
-    held = registry.policies.get(instance.id)
-    wanted = held
-    if opt_in is not None:
-        wanted = replace(wanted, opted_in=opt_in, protected=wanted.protected and not opt_in)
-    if protect is not None:
-        wanted = replace(wanted, protected=protect, opted_in=wanted.opted_in and not protect)
-    if quiet_hours or timezone:
-        wanted = replace(wanted, quiet=_quiet(quiet_hours, timezone, held.quiet))
-    if wanted != held:
-        registry.policies.set(instance.id, wanted, why=reason)
-    shown = status.policy(wanted)
+    from hermesops.agents.instances.policies import PolicyChange
+
+    change = PolicyChange(opt_in, protect, quiet_hours, timezone)
+    composed, instance = find_instance(user)
+    shown = status.policy(composed.instance_policies.change(instance, change, why=reason))
     result("instance-policy", {"user": instance.title, "policy": shown}, shapes.fields(shown))
-
-
-def _quiet(text: str, timezone: str, held: "QuietHours | None") -> "QuietHours | None":
-    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-    from hermesops.model.instance import QuietHours
-
-    if text == "none":
-        return None
-    zone = timezone or (held.timezone if held else "UTC")
-    try:
-        ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise UsageError(f"{zone!r} is no time zone", hint="an IANA name, as Europe/Berlin or UTC") from None
-    if not text:
-        if held is None:
-            raise UsageError("--timezone goes with --quiet-hours: there are none", hint=_QUIET)
-        return QuietHours(held.begin, held.end, zone)
-    begin, dash, end = text.partition("-")
-    if not dash:
-        raise UsageError(f"{text!r} are no hours", hint=_QUIET)
-    hours = QuietHours(_hour(begin), _hour(end), zone)
-    if hours.begin == hours.end:
-        raise UsageError(f"{text!r} are no hours, or all of them: an agent that is never touched is frozen, not quiet")
-    return hours
-
-
-def _hour(text: str) -> time:
-    hour, _, minute = text.strip().partition(":")
-    try:
-        return time(int(hour), int(minute or 0))
-    except ValueError:
-        raise UsageError(f"{text!r} is no time of day", hint=_QUIET) from None

@@ -35,18 +35,17 @@ def run(composed: "Container", rollout_id: "RolloutId", *, wanted: str, detach: 
     """Run a rollout until it ends or halts, or leave it to the workers; ``wanted`` is the state it should end in."""
 
     async def find(session: "Runtime") -> "Rollout":
-        return session.app.registry.rollouts.get(rollout_id)
+        return session.app.rollouts.get(rollout_id)
 
     return _execute(composed, find, wanted=wanted, detach=detach)
 
 
 def watch(composed: "Container", rollout_id: "RolloutId") -> int:
     """Show a rollout that another process runs until it ends or halts."""
-    from hermesops.agents.rollout import operator_commands as rollout_commands
     from hermesops.cli.views.rollout.live import view
 
-    with view(composed.registry.now) as seen:
-        rollout = context.run(rollout_commands.watch(composed.registry, rollout_id, seen.show))
+    with view(composed.now) as seen:
+        rollout = context.run(composed.rollout_commands.watch(rollout_id, seen.show))
     return _print_end(composed, rollout, wanted=rollout.state.value, detach=False) or exit_code_of(rollout)
 
 
@@ -88,7 +87,7 @@ def _execute(
 ) -> int:
     from hermesops.cli.views.rollout.live import view
 
-    with view(composed.registry.now) as seen:
+    with view(composed.now) as seen:
         composed.report = seen.report
 
         async def work(session: "Runtime") -> "Rollout":
@@ -99,15 +98,13 @@ def _execute(
 
 
 async def _run_or_leave(session: "Runtime", rollout: "Rollout", seen: "View", *, detach: bool) -> "Rollout":
-    from hermesops.agents.rollout.operator_commands import follow
-
     if detach:
         session.rollouts.leave(rollout)
         return rollout
     try:
-        return await follow(session.app.registry, session.operations, rollout.id, seen.show)
+        return await session.app.rollout_commands.follow(session.operations, rollout.id, seen.show)
     except asyncio.CancelledError:
-        now = session.app.registry.rollouts.get(rollout.id)
+        now = session.app.rollouts.get(rollout.id)
         left = "rolls back by itself" if now.action == "slot" else "stays half moved, its old machine kept"
         words = f"rollout {now.id} is {now.state.replace('_', ' ')} and no process runs it now; an instance that is "
         on, end = ("rollout", "resume", now.id), ("rollout", "abort", now.id)
@@ -116,10 +113,7 @@ async def _run_or_leave(session: "Runtime", rollout: "Rollout", seen: "View", *,
 
 
 def _print_end(composed: "Container", rollout: "Rollout", *, wanted: str, detach: bool) -> int:
-    from hermesops.agents.rollout.reports.progress import progress_of
-    from hermesops.agents.rollout.store import records
-
-    rollout_progress = progress_of(records(composed.registry, rollout.id), composed.registry.now())
+    rollout_progress = composed.rollouts.progress(composed.rollouts.records(rollout.id))
     shown = {"rollout": status.rollout(rollout), "progress": status.rollout_progress(rollout_progress)}
     if detach and rollout.state.has_runner:
         line = advice("left to the workers:", ("rollout", "status", rollout.id, "--watch"), "follows it")

@@ -37,16 +37,9 @@ def _as_recorded(what: str) -> Any:  # noqa: ANN401 - Typer's own type is not fo
 @app.command()
 def history(rollout_id: options.Id = "") -> None:
     """List each change of a rollout's state: when, by whom, why."""
-    from hermesops.agents.rollout.events import CommandGiven, RolloutStarted, StateChanged
-    from hermesops.agents.rollout.store import events_of
-
-    registry = context.compose().registry
-    row = registry.rollouts.find(rollout_id)
-    rows = [
-        status_view.change(one.at, one.event)
-        for one in events_of(registry, row.id)
-        if isinstance(one.event, RolloutStarted | StateChanged | CommandGiven)
-    ]
+    rollouts = context.compose().rollouts
+    row = rollouts.find(rollout_id)
+    rows = [status_view.change(at, event) for at, event in rollouts.changes(row.id)]
     beside = {"rollout": status_view.rollout(row)}
     table("rollout-history", "changes", ("at", "what", "to", "who", "why"), rows, "nothing happened", beside=beside)
 
@@ -57,17 +50,12 @@ def explain(
     user: Annotated[str, typer.Option(help="Only what is about this user's instance.")] = "",
 ) -> None:
     """Explain a rollout: each decision in order, with its reason and figures."""
-    from hermesops.agents.rollout.events import instances_of
     from hermesops.agents.rollout.reports.explain import explain as explained
-    from hermesops.agents.rollout.store import events_of
 
-    registry = context.compose().registry
-    row = registry.rollouts.find(rollout_id)
-    titles = {one.id: one.facts.user for one in registry.rollout_targets.list(row.id)}
-    events = events_of(registry, row.id)
-    if user:
-        instance = registry.instances.find(user)
-        events = [one for one in events if instance.id in instances_of(one.event)]
+    rollouts = context.compose().rollouts
+    row = rollouts.find(rollout_id)
+    titles = {one.id: one.facts.user for one in rollouts.targets(row.id)}
+    events = rollouts.events(row.id, user=user)
     shown = {"rollout": status_view.rollout(row), "events": [status_view.event(one) for one in events]}
     lines = [line for one in events for line in status_view.explain_lines(explained(one), titles)]
     result("rollout-explain", shown, lines)
@@ -85,11 +73,8 @@ def replay(
     vitals: options.Vitals = "",
 ) -> None:
     """Replay a recorded rollout with other gates: would they have halted it, and when?"""
-    from hermesops.agents.rollout.reports.replay import replay as over
-    from hermesops.agents.rollout.store import events_of
-
-    registry = context.compose().registry
-    row = registry.rollouts.find(rollout_id)
+    rollouts = context.compose().rollouts
+    row = rollouts.find(rollout_id)
     gates = options.other_gates(
         row.spec,
         base_rate=base_rate,
@@ -100,7 +85,7 @@ def replay(
         early_rate=early_rate,
         vitals=vitals,
     )
-    seen = over(events_of(registry, row.id), registry.rollout_targets.list(row.id), gates)
+    seen = rollouts.replay(row.id, gates)
     shown = {"rollout": status_view.rollout(row), **preview_view.replayed(seen)}
     result("rollout-replay", shown, [preview_view.replayed_line(seen)])
 
@@ -116,16 +101,14 @@ def preview(
     action: options.ActionOption = "slot",
 ) -> None:
     """Show what a rollout would do, who is first, what its gates would catch and the worst case. Nothing is touched."""
-    from hermesops.agents.rollout.alert_watch import held_now
     from hermesops.agents.rollout.plan.requests import RolloutRequest
     from hermesops.model.rollout_spec import Action
 
     composed = context.compose()
     request = RolloutRequest(release, where, everybody, spec, one_of(Action, action, "--action"), "")
-    ahead, closed = composed.rollout_requests.preview(request)
-    held = context.run(held_now(composed.monitoring_client, ahead.targets, spec, composed.registry.now))
-    shown = {**preview_view.preview(ahead), "closed": closed or None, "held": held or None}
-    result("rollout-preview", {"preview": shown}, preview_view.preview_lines(ahead, closed, held))
+    seen = context.run(composed.rollout_requests.preview(request))
+    shown = {**preview_view.preview(seen.ahead), "closed": seen.closed or None, "held": seen.held or None}
+    result("rollout-preview", {"preview": shown}, preview_view.preview_lines(seen.ahead, seen.closed, seen.held))
 
 
 @app.command()
@@ -161,7 +144,7 @@ def list_(
     everything: Annotated[bool, typer.Option("--all", help="Ended ones as well.")] = False,
 ) -> None:
     """List rollouts that have not ended."""
-    rows = context.compose().registry.rollouts.list(unfinished=not everything)
+    rows = context.compose().rollouts.list(unfinished=not everything)
     columns = ("id", "release", "state", "reason", "who", "updated_at")
     empty = advice("nothing is being rolled out;", ("rollout", "start", "RELEASE", "--all"), "begins")
     table("rollout-list", "rollouts", columns, [status_view.rollout(row) for row in rows], empty)
@@ -181,14 +164,12 @@ def status(
     With --watch it ends when the rollout does: exit 0 when it is done, 8 when a gate halted it, 6 when it was ended
     otherwise.
     """
-    from hermesops.agents.rollout import store as rollout_store
-    from hermesops.agents.rollout.reports.progress import progress_of
-
     composed = context.compose()
-    found = rollout_store.records(composed.registry, rollout_id)
+    row = composed.rollouts.find(rollout_id)
     if watch:
-        return follow.watch(composed, found.rollout.id)
-    rollout_progress = progress_of(found, composed.registry.now())
+        return follow.watch(composed, row.id)
+    found = composed.rollouts.records(row.id)
+    rollout_progress = composed.rollouts.progress(found)
     shown: dict[str, object] = {
         "rollout": status_view.rollout(found.rollout),
         "progress": status_view.rollout_progress(rollout_progress),

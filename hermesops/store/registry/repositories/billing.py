@@ -7,17 +7,18 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.model.billing import BillingEvent, BillingFact, BillingState, Delivery
+from hermesops.model.billing import (
+    MOST_BYTES,
+    MOST_SIGNATURE,
+    BillingEvent,
+    BillingFact,
+    BillingState,
+    Delivery,
+)
 from hermesops.model.ids import InstanceId, OperationId, UserId, instance_subject
 from hermesops.model.unknown_name import unknown_name
 from hermesops.store.registry.repositories.base import Repository
 from hermesops.store.registry.schema.tables import LIVING, billing_events, hermes_instances, operations
-
-MOST_BYTES = 256 * 1024
-"""Of a body: Stripe's events about subscriptions have some 10 KiB."""
-
-MOST_SIGNATURE = 4096
-"""Characters of a header ``Stripe-Signature``."""
 
 _COLUMNS = billing_events.c
 _DETAIL = 500

@@ -6,11 +6,12 @@ import pytest
 
 from hermesops.agents.instances.certificates import (
     CertificateRenewal,
+    MachineCertificates,
     find_holder,
     holders_of,
     newest_certificates,
 )
-from hermesops.errors import RefusedError
+from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.model.ids import instance_subject
 from hermesops.model.unassigned_machine import machine_subject
 from tests.support.fakes.instances import ADA
@@ -80,3 +81,20 @@ async def test_one_that_somebody_works_on_does_not_keep_others_from_theirs() -> 
     told = await renewal(Leases(instance_subject(ADA.id)), certifying(part())).renew_all()
     assert "being worked on" in told["ada"]
     assert told[POOLED.name] == ""
+
+
+def test_a_machines_certificates_are_revoked_for_a_reason() -> None:
+    revoked: list[tuple[object, str]] = []
+
+    def revoke(machine_id: object, *, why: str) -> int:
+        revoked.append((machine_id, why))
+        return 2
+
+    certificates = MachineCertificates(registry_with(certificates=part(revoke=revoke)))
+    holder = certificates.find_holder("ada")
+    with pytest.raises(UsageError, match="say why") as refused:
+        certificates.revoke(holder, reason=" ")
+    assert refused.value.hint == Hint(("identity", "revoke", "ada", "--reason", "WHY"))
+    assert not revoked
+    assert certificates.revoke(holder, reason="stolen") == 2
+    assert revoked == [(ADA.machine_id, "stolen")]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hermesops.agents.instances.observation import Observation
-from hermesops.agents.instances.tokens import ModelTokens, revoke_model_tokens
+from hermesops.agents.instances.tokens import ModelTokenRevocation, ModelTokens
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.model.instance import Instance, InstanceStatus
 from tests.support.fakes.instances import ADA, READY
@@ -69,6 +69,7 @@ async def test_tokens_are_revoked_whether_or_not_the_agent_can_be_handed_another
         raise UnavailableError("its machine is away")
 
     registry = part(model_tokens=part(revoke=lambda _, **__: 3))
-    assert await revoke_model_tokens(registry, ADA, hand, reason="leak") == (3, "its machine is away")
-    assert await revoke_model_tokens(registry, SUSPENDED, hand, reason="leak") == (3, "")
+    revocation = ModelTokenRevocation(registry, hand)
+    assert await revocation.revoke(ADA, reason="leak") == (3, "its machine is away")
+    assert await revocation.revoke(SUSPENDED, reason="leak") == (3, "")
     assert asked == ["ada"]

@@ -1,13 +1,16 @@
 """Scheduled jobs: which workers do them, what is due, and what their reports say."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from hermesops.automation.jobs.runner import Job, Report
 from hermesops.automation.jobs.service import Jobs
 from hermesops.errors import UsageError
 from hermesops.model.ids import CellName
+from hermesops.model.operation import JobRun, Lease
 from hermesops.settings import Settings
 from tests.support.fakes.instances import ADA
 from tests.support.fakes.parts import part
@@ -82,3 +85,24 @@ async def test_no_drill_is_due_when_nobody_has_a_backup() -> None:
     job = jobs(drills=part(due=lambda: None)).named("drill")
     assert list(job.due()) == []
     assert (await job.do()).done == "no drill is due"
+
+
+async def nothing() -> Report:
+    raise AssertionError
+
+
+def test_a_job_rests_after_its_last_run_and_names_the_process_that_runs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, rest = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), timedelta(days=7)
+    last = JobRun(now - timedelta(days=6), now - timedelta(days=6), "2 pruned")
+    runs = {"fresh": JobRun(now - timedelta(days=8), now, "done"), "resting": last}
+    registry = part(
+        leases=part(list=lambda: [Lease("job/held", "here:1", 1, 1, now)]),
+        jobs=part(get=runs.get),
+        now=lambda: now,
+    )
+    made = {name: Job(name, "-", rest, lambda: ["ada"], nothing, rest=rest) for name in ("fresh", "resting", "held")}
+    monkeypatch.setattr(Jobs, "all", lambda _: made)
+    fresh, resting, held = jobs(registry=registry, without="held").states()
+    assert (fresh.due, fresh.is_late, fresh.is_chosen, fresh.holder) == (("ada",), True, True, "")
+    assert (resting.is_late, resting.earliest, resting.last) == (False, now + timedelta(days=1), last)
+    assert (held.holder, held.is_chosen, held.is_late) == ("here:1", False, True)

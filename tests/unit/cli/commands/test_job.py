@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hermesops.automation.jobs.runner import Job, Report
+from hermesops.automation.jobs.service import JobState
 from hermesops.cli.commands import job, token
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import JobRun
@@ -37,17 +38,19 @@ SHAPE = {
 
 
 def test_a_chore_with_its_last_turn_and_its_next_one() -> None:
-    assert job.shape(PRUNE, LAST, ["ada"], {}, now=AT + 2 * MINUTE, is_chosen=True) == SHAPE
-    late = job.shape(PRUNE, LAST, ["ada"], {}, now=AT + 6 * MINUTE, is_chosen=True)
-    assert late["next"] == "when a worker looks"
-    idle = job.shape(PRUNE, LAST, [], {}, now=AT + 6 * MINUTE, is_chosen=True)
+    resting = JobState(PRUNE, LAST, ("ada",), "", AT + 6 * MINUTE, is_late=False, is_chosen=True)
+    assert job.shape(resting) == SHAPE
+    late = replace(resting, is_late=True)
+    assert job.shape(late)["next"] == "when a worker looks"
+    idle = job.shape(replace(late, due=()))
     assert (idle["next"], idle["due"]) == ("when something is due", 0)
-    left = job.shape(PRUNE, None, ["ada"], {}, now=AT, is_chosen=False)
+    left = job.shape(JobState(PRUNE, None, ("ada",), "", None, is_late=True, is_chosen=False))
     assert (left["next"], left["by_workers"], left["last"]) == ("never by itself", False, None)
 
 
 def test_who_is_at_it_is_named() -> None:
-    held = job.shape(PRUNE, JobRun(AT), ["ada"], {"job/prune": "here:1"}, now=AT, is_chosen=True)
+    begun = JobRun(AT)
+    held = job.shape(JobState(PRUNE, begun, ("ada",), "here:1", AT + MINUTE, is_late=False, is_chosen=True))
     assert (held["next"], held["holder"], held["ended"]) == ("now, by here:1", "here:1", None)
 
 

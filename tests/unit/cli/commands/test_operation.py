@@ -7,6 +7,7 @@ from hermesops.errors import Hint
 from hermesops.model.audit import AuditEntry
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.operation import Lease, Operation, OperationKind, OperationStatus, OperationStep
+from hermesops.store.operations.directory import OperationHistory
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 WHEN = "2026-01-02T03:04:05+00:00"
@@ -78,12 +79,12 @@ next: hermesops operation continue o
 
 def test_an_operation_with_its_history() -> None:
     lease = Lease("instance/i", "w:1:aa", 3, 17, AT)
-    shown = operation.detail(ROW, STEPS, lease, AUDIT, CONTINUE)
+    shown = operation.detail(OperationHistory(ROW, STEPS, lease, AUDIT, CONTINUE))
     assert shown == SHOWN
     assert "\n".join(operation.lines(shown)) + "\n" == LINES
 
 
 def test_an_operation_that_nobody_is_at() -> None:
-    shown = operation.detail(ROW, (), None, (), Hint())
+    shown = operation.detail(OperationHistory(ROW, (), None, (), Hint()))
     assert (shown["lease"], shown["steps"], shown["audit"], shown["hint"]) == (None, [], [], None)
     assert "at it now   nobody" in operation.lines(shown)

@@ -2,6 +2,7 @@
 
 import json
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,17 +12,11 @@ from hermesops.cli import console, context
 from hermesops.cli.options import instance
 from hermesops.errors import AlreadySoError, RefusedError
 from hermesops.model.operation import LeaseHeldError
-from tests.support.fakes.registry import FakeRegistry
-
-
-class Rows(FakeRegistry):
-    def instances_find(self, user: str) -> str:
-        return user
 
 
 class Composed:
     def __init__(self) -> None:
-        self.registry = Rows()
+        self.instances = SimpleNamespace(find=lambda user: user)
 
 
 def change(monkeypatch: pytest.MonkeyPatch, failure: RefusedError) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hermesops.agents.backup.registry_copies import CopyPreview, Listed
 from hermesops.cli.views import audit
-from hermesops.model.audit import AuditEntry, AuditHead, ChainFinding, ChainReport
+from hermesops.model.audit import AuditEntry, AuditHead, ChainReport
 from hermesops.store.registry.maintenance.backup import Copy
 
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -45,11 +45,6 @@ def test_a_report_says_what_is_anchored_and_what_is_not() -> None:
         "2 that were anchored are of epochs that ended with a restored copy, which lacks them",
     ]
     assert audit.lines(ChainReport(0, None, 0, 0, 0, ()), Path("/a")) == ["the audit is empty"]
-
-
-def test_a_finding_names_its_entry_or_the_table() -> None:
-    assert audit.place(ChainFinding(3, "is missing")) == "audit entry 3"
-    assert audit.place(ChainFinding(0, "no triggers")) == "the audit:"
 
 
 def test_a_copy_is_shown_with_its_file() -> None:

@@ -1,0 +1,124 @@
+"""The state of the fleet at one moment, from what the registry has recorded; nobody is asked."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from hermesops.agents.health.fleet import (
+    FleetHealth,
+    JudgedInstance,
+    fleet_health,
+    fleet_selector,
+    narrowed,
+    selected,
+)
+from hermesops.model.backup import RPO, Loss
+from hermesops.model.fleet import LowOnDisk
+from hermesops.model.health import Condition
+from hermesops.model.instance import Instance
+from hermesops.model.operation import BackgroundWork, Operation
+from hermesops.model.plan import GB, Plan
+from hermesops.model.rollout import Freeze
+from hermesops.model.selector import Selector
+from hermesops.settings import MonitoringSettings
+from hermesops.store.operations.holder import is_gone
+from hermesops.store.registry import Registry
+
+
+@dataclass(frozen=True)
+class FleetStatus:
+    """The fleet, or a part of it, at one moment.
+
+    Attributes:
+        instances: Those in one of the conditions that were asked for.
+        loss: What backups would lose; ``None`` for a part of the fleet.
+        actions: The setting ``monitoring.actions``.
+        silent_share: The setting ``monitoring.silent_share``.
+        ending: Agents whose termination is scheduled, the first to end first.
+        stopped: Operations that have not ended and that no process works on.
+        at_work: How many others have not ended.
+    """
+
+    health: FleetHealth
+    instances: tuple[JudgedInstance, ...]
+    loss: Loss | None
+    crowded: tuple[LowOnDisk, ...]
+    work: BackgroundWork
+    actions: str
+    silent_share: float
+    freezes: tuple[Freeze, ...]
+    ending: tuple[Instance, ...]
+    stopped: tuple[Operation, ...]
+    at_work: int
+    now: datetime
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """Reads the state of the fleet.
+
+    Attributes:
+        data_gb: Size of the data volume of each plan, GB.
+    """
+
+    registry: Registry
+    monitoring: MonitoringSettings
+    data_gb: Mapping[Plan, int]
+
+    def selector(self, where: str) -> Selector:
+        """The instances that ``--where`` means; users by any of their names.
+
+        Raises:
+            UsageError: It cannot be read, or names a field, user or cell that is not there.
+        """
+        return fleet_selector(self.registry, where)
+
+    def status(self, selector: Selector, conditions: Collection[Condition]) -> FleetStatus:
+        """The state of the instances that a selector takes; of the whole fleet when it has no conditions.
+
+        Args:
+            conditions: Instances in one of them are listed.
+        """
+        registry, is_part = self.registry, bool(selector.conditions)
+        health = fleet_health(registry)
+        loss, crowded = None if is_part else registry.backups.loss(RPO), registry.backups.list_low_on_disk(self._sizes)
+        ending, unfinished = registry.instances.list_ending(), registry.operations.unfinished()
+        if is_part:
+            health = narrowed(health, selector)
+            users = {one.user for cell in health.cells for one in cell.instances}
+            crowded = tuple(one for one in crowded if one.user in users)
+            ending = tuple(one for one in ending if one.id in health.ids)
+            unfinished = tuple(one for one in unfinished if one.instance_id in health.ids)
+        now, (stopped, at_work) = registry.now(), at_rest(unfinished, self._leased())
+        return FleetStatus(
+            health=health,
+            instances=selected(health, conditions),
+            loss=loss,
+            crowded=crowded,
+            work=registry.operations.background(),
+            actions=self.monitoring.actions,
+            silent_share=self.monitoring.silent_share,
+            freezes=tuple(one for one in registry.freezes.list() if one.holds_at(now)),
+            ending=ending,
+            stopped=stopped,
+            at_work=at_work,
+            now=now,
+        )
+
+    @property
+    def _sizes(self) -> Mapping[Plan, int]:
+        """Bytes of each plan's data volume."""
+        return {plan: gb * GB for plan, gb in self.data_gb.items()}
+
+    def _leased(self) -> frozenset[str]:
+        return frozenset(one.subject for one in self.registry.leases.list() if not is_gone(one.holder))
+
+
+def at_rest(unfinished: Sequence[Operation], leased: Collection[str]) -> tuple[tuple[Operation, ...], int]:
+    """Operations that no process works on, and how many others there are. Pure.
+
+    Args:
+        leased: Subjects whose lease a living process holds.
+    """
+    stopped = tuple(one for one in unfinished if one.subject not in leased)
+    return stopped, len(unfinished) - len(stopped)

@@ -1,0 +1,104 @@
+"""Policies of instances: how early and in which hours rollouts may change them."""
+
+from dataclasses import dataclass, replace
+from datetime import time
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from hermesops.errors import UsageError
+from hermesops.model.instance import InstancePolicy, QuietHours
+
+if TYPE_CHECKING:
+    from hermesops.model.instance import Instance
+    from hermesops.store.registry import Registry
+
+_QUIET = "--quiet-hours reads BEGIN-END on the user's clock, as 22-07 or 22:30-07:00; none ends them"
+
+
+@dataclass(frozen=True)
+class PolicyChange:
+    """A request to change a policy; fields at their defaults change nothing.
+
+    Attributes:
+        quiet_hours: BEGIN-END as an operator types it, ``22-07`` or ``22:30-07:00``; ``none`` ends them.
+        timezone: An IANA name.
+    """
+
+    opt_in: bool | None = None
+    protect: bool | None = None
+    quiet_hours: str = ""
+    timezone: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a contradiction.
+
+        Raises:
+            UsageError: The instance would be first and last.
+        """
+        if self.opt_in and self.protect:
+            raise UsageError("--opt-in and --protect exclude each other: first or last")
+
+    def applied_to(self, policy: InstancePolicy) -> InstancePolicy:
+        """The changed policy; opting in ends the protection, and the other way round.
+
+        Raises:
+            UsageError: The hours or the time zone cannot be read.
+        """
+        if self.opt_in is not None:
+            policy = replace(policy, opted_in=self.opt_in, protected=policy.protected and not self.opt_in)
+        if self.protect is not None:
+            policy = replace(policy, protected=self.protect, opted_in=policy.opted_in and not self.protect)
+        if self.quiet_hours or self.timezone:
+            policy = replace(policy, quiet=_quiet(self.quiet_hours, self.timezone, policy.quiet))
+        return policy
+
+
+@dataclass(frozen=True)
+class InstancePolicies:
+    """Policies of one environment's instances."""
+
+    registry: "Registry"
+
+    def change(self, instance: "Instance", change: PolicyChange, *, why: str = "") -> InstancePolicy:
+        """Change an instance's policy, with an entry in the audit; nothing is written where it stays the same.
+
+        Returns:
+            The policy from now on.
+
+        Raises:
+            UsageError: The hours or the time zone cannot be read.
+        """
+        held = self.registry.policies.get(instance.id)
+        wanted = change.applied_to(held)
+        if wanted != held:
+            self.registry.policies.set(instance.id, wanted, why=why)
+        return wanted
+
+
+def _quiet(text: str, timezone: str, held: QuietHours | None) -> QuietHours | None:
+    if text == "none":
+        return None
+    zone = timezone or (held.timezone if held else "UTC")
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise UsageError(f"{zone!r} is no time zone", hint="an IANA name, as Europe/Berlin or UTC") from None
+    if not text:
+        if held is None:
+            raise UsageError("--timezone goes with --quiet-hours: there are none", hint=_QUIET)
+        return QuietHours(held.begin, held.end, zone)
+    begin, dash, end = text.partition("-")
+    if not dash:
+        raise UsageError(f"{text!r} are no hours", hint=_QUIET)
+    hours = QuietHours(_hour(begin), _hour(end), zone)
+    if hours.begin == hours.end:
+        raise UsageError(f"{text!r} are no hours, or all of them: an agent that is never touched is frozen, not quiet")
+    return hours
+
+
+def _hour(text: str) -> time:
+    hour, _, minute = text.strip().partition(":")
+    try:
+        return time(int(hour), int(minute or 0))
+    except ValueError:
+        raise UsageError(f"{text!r} is no time of day", hint=_QUIET) from None

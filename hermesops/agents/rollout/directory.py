@@ -1,0 +1,96 @@
+"""Finds rollouts and reads what is recorded of them, for whatever renders or serves them."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hermesops.agents.rollout.events import (
+    CommandGiven,
+    Event,
+    Recorded,
+    RolloutStarted,
+    StateChanged,
+    from_row,
+    instances_of,
+)
+from hermesops.agents.rollout.ports import Records
+from hermesops.agents.rollout.reports.progress import RolloutProgress, progress_of
+from hermesops.agents.rollout.reports.replay import Replayed, replay
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from hermesops.model.rollout import Rollout, RolloutId, RolloutTarget
+    from hermesops.model.rollout_spec import Gates
+    from hermesops.store.registry import Registry
+
+
+StateChange = RolloutStarted | StateChanged | CommandGiven
+"""An event that ``changes`` lists."""
+
+
+@dataclass(frozen=True)
+class Rollouts:
+    """Rollouts of one environment, unfinished and past, as the registry has them."""
+
+    registry: "Registry"
+
+    def find(self, text: str) -> "Rollout":
+        """A rollout by an unambiguous beginning of its id; for an empty text the newest unfinished, else the newest.
+
+        Raises:
+            UsageError: There is none, or more than one.
+        """
+        return self.registry.rollouts.find(text)
+
+    def get(self, rollout_id: "RolloutId") -> "Rollout":
+        """One rollout.
+
+        Raises:
+            UsageError: There is none of that id.
+        """
+        return self.registry.rollouts.get(rollout_id)
+
+    def list(self, *, unfinished: bool = False) -> "tuple[Rollout, ...]":
+        """Rollouts, the newest first."""
+        return self.registry.rollouts.list(unfinished=unfinished)
+
+    def targets(self, rollout_id: "RolloutId") -> "tuple[RolloutTarget, ...]":
+        """The targets of a rollout in their order."""
+        return self.registry.rollout_targets.list(rollout_id)
+
+    def records(self, rollout_id: "RolloutId") -> Records:
+        """A rollout with its targets and the latest event of each kind; freezes are left out.
+
+        Raises:
+            UsageError: There is none of that id.
+        """
+        latest = self.registry.rollout_events.latest(rollout_id)
+        return Records(self.get(rollout_id), self.targets(rollout_id), tuple(map(from_row, latest.values())))
+
+    def events(self, rollout_id: "RolloutId", *, user: str = "") -> "tuple[Recorded[Event], ...]":
+        """Events of a rollout, the oldest first.
+
+        Args:
+            user: Only events about the instance of this user, by any of its names; empty for all.
+
+        Raises:
+            UsageError: There is no such user.
+        """
+        events = tuple(map(from_row, self.registry.rollout_events.list(rollout_id)))
+        if not user:
+            return events
+        instance_id = self.registry.instances.find(user).id
+        return tuple(one for one in events if instance_id in instances_of(one.event))
+
+    def changes(self, rollout_id: "RolloutId") -> "tuple[tuple[datetime, StateChange], ...]":
+        """The begin of a rollout, each change of its state and each command, with their times; the oldest first."""
+        events = self.events(rollout_id)
+        return tuple((one.at, one.event) for one in events if isinstance(one.event, StateChange))
+
+    def progress(self, records: Records) -> RolloutProgress:
+        """The figures of a rollout now."""
+        return progress_of(records, self.registry.now())
+
+    def replay(self, rollout_id: "RolloutId", gates: "Gates") -> Replayed:
+        """The same rollout judged by other gates."""
+        return replay(self.events(rollout_id), self.targets(rollout_id), gates)
