@@ -20,7 +20,7 @@ from hermesops.base.private_file import close_to_others, make_private_folder
 from hermesops.base.web_address import with_verified_tls
 from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.model.audit import ChainReport
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.store.registry import Registry, open_registry
 from hermesops.store.registry.audit.anchor import Anchor
 from hermesops.store.registry.maintenance.backup import Copies

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from hermesops.app.container_parts.registry_services import RegistryServices
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 
 if TYPE_CHECKING:
     from hermesops.access.identity.break_glass import BreakGlassOrders

@@ -11,7 +11,7 @@ from hermesops.app.container_parts.unconnected import Unconnected
 from hermesops.errors import HermesError, UsageError
 from hermesops.infra.engine.cli_workspace import refuse_other_seal
 from hermesops.model.ids import CellName
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 
 PLUGIN = "pulumi-resource-justavps"
 

@@ -12,7 +12,7 @@ from hermesops.errors import HermesError, Hint, UsageError
 from hermesops.infra.engine.cli_workspace import refuse_other_seal
 from hermesops.infra.stacks.platform.spec import PROJECT
 from hermesops.model.stack import StackRef
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 
 
 def platform_program() -> Callable[[], Any]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hermesops.app.container_parts.platform import PlatformParts
     from hermesops.app.container_parts.runtime import Runtime
     from hermesops.base.narration import Reporter
-    from hermesops.settings import Environment
+    from hermesops.settings.environment import Environment
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ def select(name: str, *, verbose: bool, report: "Reporter") -> None:
 
 def environment() -> "Environment":
     """Read the settings of the selected environment."""
-    from hermesops.settings import Environment
+    from hermesops.settings.environment import Environment
 
     return Environment.load(_chosen.environment)
 

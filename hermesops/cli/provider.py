@@ -38,7 +38,7 @@ def _open_vendor() -> "JustAvps":
 
     from hermesops.app import endpoint_of
     from hermesops.infra.provider.vendor import JustAvps
-    from hermesops.settings import Environment
+    from hermesops.settings.environment import Environment
     from hermesops.vendor.justavps import Client
 
     # Engines read the port from stdout and show stderr to operators, so every call to the vendor stays unsaid.

@@ -19,7 +19,8 @@ from hermesops.model.certificate import CallerName
 from hermesops.platform.host import run_on_host
 from hermesops.platform.parts.control import DATABASE_USER, OPERATOR, STORE_KEYS
 from hermesops.platform.parts.tls import client_pair, is_of_caller
-from hermesops.settings import Environment, value_of, variable_of
+from hermesops.settings.environment import Environment
+from hermesops.settings.fields import value_of, variable_of
 from hermesops.store.registry import Registry
 from hermesops.store.registry.audit.anchor import Anchor
 from hermesops.store.registry.audit.entries import check_chain

@@ -10,7 +10,7 @@ from hermesops.access.registry_place import RegistryPlace
 from hermesops.errors import HermesError, Hint, PartlyDoneError, RefusedError, UnavailableError
 from hermesops.localcloud.world.local_world import World
 from hermesops.platform.connect import is_connected, take_back
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.store.registry.transactions.purge import Fleet
 
 _WHY = "the local world was purged"

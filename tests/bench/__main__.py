@@ -16,7 +16,7 @@ from pathlib import Path
 import structlog
 
 from hermesops.app import Container
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from tests.bench import (
     bench_ansible,
     bench_backup,

@@ -14,7 +14,7 @@ from hermesops.base.waiting import Pending, until
 from hermesops.localcloud.drivers.sim.store import Record, Store
 from hermesops.model.ids import CellName
 from hermesops.model.plan import Plan
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from tests.bench.figures import Board, report
 from tests.support.real.command import INSTALLED, Command
 

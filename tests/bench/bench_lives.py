@@ -18,7 +18,7 @@ from hermesops.app.container_parts.runtime import Runtime
 from hermesops.base import waiting
 from hermesops.model.health import GatewayHealth
 from hermesops.model.instance import Instance
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from tests.bench import bench_backup
 from tests.bench.figures import Board, report, spread
 from tests.support.real.command import Command

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.app import Container
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from tests.bench.figures import Board, spread
 from tests.support.fleets.filled_registry import fill
 from tests.support.fleets.in_memory import ordered

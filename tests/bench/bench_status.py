@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hermesops.app import Container
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from tests.bench.figures import Board, seconds_of, spread
 from tests.support.fleets.filled_registry import fill
 from tests.support.fleets.in_memory import ordered

@@ -11,7 +11,7 @@ import pytest
 
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.model.billing import DELETED
-from hermesops.settings import BillingSettings
+from hermesops.settings.sections import BillingSettings
 from hermesops.users.billing.current import StripeSubscriptions
 from hermesops.users.billing.secrets import rules_of, subscriptions_at_stripe
 from tests.support.billing.stripe_events import USER, subscription

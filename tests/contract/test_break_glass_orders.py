@@ -15,7 +15,7 @@ from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.certificate import MachineNames
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.store.registry import Registry
 from hermesops.wire.documents.handout import Signed
 from hermesops.wire.documents.orders import LONGEST_S, Report, SshHost

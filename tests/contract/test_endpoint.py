@@ -8,7 +8,7 @@ import pytest
 from hermesops.access.secrets.endpoint import local_endpoint
 from hermesops.access.secrets.environment import api_url_of, endpoint_of
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 
 
 @pytest.fixture

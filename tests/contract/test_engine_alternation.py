@@ -15,7 +15,7 @@ from hermesops.errors import RefusedError
 from hermesops.infra.engine import EngineConfig, make_engine
 from hermesops.infra.engine.interface import Engine
 from hermesops.infra.engine.options import read_passphrase
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from tests.support.engine.conformance import SCENARIOS, Reproduced
 from tests.support.engine.fake_stack import STACK, FakeStack, machines
 from tests.support.engine.recordings import Scenario

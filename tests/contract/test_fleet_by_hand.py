@@ -18,7 +18,7 @@ from hermesops.infra.engine.embedded.state import secrets
 from hermesops.infra.engine.embedded.state.secrets import PassphraseVault
 from hermesops.infra.stacks.fleet import FleetProgram
 from hermesops.model.stack import StackRef
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from tests.support.engine.fake_stack import FakeStack
 from tests.support.real.registries import CELL, placed
 

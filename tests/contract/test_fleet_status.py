@@ -10,7 +10,7 @@ from hermesops.model.health import Condition
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import OperationKind
 from hermesops.model.selector import Selector
-from hermesops.settings import Settings
+from hermesops.settings.fields import Settings
 from hermesops.store.operations.holder import this_process
 from hermesops.store.registry import Registry
 from tests.support.fakes.parts import part

@@ -14,7 +14,7 @@ from hermesops.errors import RefusedError, UsageError
 from hermesops.model.ids import instance_subject
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.store.operations.kinds import ApprovedList
 from hermesops.store.registry import Registry
 from tests.support.real.registries import TurnedClock, placed

@@ -11,7 +11,7 @@ from hermesops.access.registry_place import RegistryPlace
 from hermesops.errors import RefusedError
 from hermesops.model.operation import OperationKind
 from hermesops.platform.connect import PlatformConnection, PlatformFiles
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.store.registry import Registry
 from hermesops.store.registry.audit.hash_chain import link
 from hermesops.store.registry.open import migrate_registry

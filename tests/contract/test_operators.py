@@ -17,7 +17,7 @@ from hermesops.access.identity.oidc import Pipelines, published_keys
 from hermesops.access.identity.signatures import Signers
 from hermesops.access.registry_place import RegistryPlace
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from tests.support.pipelines.issuer import URL, job_issuer
 
 ISSUER = "https://token.example.org"

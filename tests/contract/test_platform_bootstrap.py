@@ -22,7 +22,7 @@ from hermesops.platform.bootstrap.runner import Bootstrap
 from hermesops.platform.bootstrap.service import account_checks
 from hermesops.platform.bootstrap.service import spec_of as spec_of_environment
 from hermesops.platform.bootstrap.spec import BootstrapSpec, PipelineRole
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from tests.support.crash.death import KilledError
 from tests.support.real.aws_account import ACCOUNT, REGION, MotoAccount, asked, aws_account, spec_of
 from tests.support.real.command import Command

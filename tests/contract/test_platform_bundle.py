@@ -15,7 +15,7 @@ from hermesops.infra.stacks.platform.aws.user_data import FOLDER, SIGNATURE_NAME
 from hermesops.infra.stacks.platform.spec import HostSpec
 from hermesops.machines.image import platform_bundle
 from hermesops.machines.image.control_bundle import ControlBundle
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 
 PARTS = {platform_bundle.CONTROL: b"control", "hermes-ingest": b"ingest"}
 

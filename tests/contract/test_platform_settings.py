@@ -19,7 +19,8 @@ from hermesops.machines.converge import Access, Converger, Host
 from hermesops.machines.converge.variables import literal
 from hermesops.model.plan import Plan
 from hermesops.platform.parts.control import handed_settings, host_settings
-from hermesops.settings import FIELDS, Environment, Settings, value_of
+from hermesops.settings.environment import Environment
+from hermesops.settings.fields import FIELDS, Settings, value_of
 from tests.support.platform.environments import program_of, spec_of
 from tests.support.platform.mock_aws import run
 

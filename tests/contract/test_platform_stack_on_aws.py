@@ -17,7 +17,7 @@ from hermesops.infra.engine.choose import find_cli
 from hermesops.infra.engine.options import UnsupportedByEmbeddedError, read_passphrase
 from hermesops.infra.stacks.platform.spec import PROJECT, Place, PlatformSpec
 from hermesops.model.stack import ChangeKind, StackRef
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from tests.support.engine.fake_stack import FakeStack
 from tests.support.platform.environments import program_of, spec_of
 from tests.support.platform.mock_aws import Run, run

@@ -13,7 +13,7 @@ from hermesops.agents.drift.recovery import RegistryRebuild, RegistryState
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.ids import MachineId
 from hermesops.model.recovery_record import RecoveryRecord, VolumeKey
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.store.registry.audit.log import AuditLog
 from tests.support.fakes.parts import part
 from tests.support.fleets.in_memory import recovered

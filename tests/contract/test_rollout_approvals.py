@@ -17,7 +17,7 @@ from hermesops.errors import RefusedError
 from hermesops.model.ids import InstanceId
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import OperatorDecisions, Rollout
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from tests.support.fakes.instances import ADA
 from tests.support.rollouts.rows import ROLLOUT, STARTED, target_of
 

@@ -17,7 +17,7 @@ from hermesops.agents.rollout.service import allowed_hooks
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.rollout import GateResult
 from hermesops.model.rollout_spec import HookGate, Spec
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.store.registry.repositories.rollouts import targets
 from tests.support.rollouts.rows import ROLLOUT
 

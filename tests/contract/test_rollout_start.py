@@ -17,7 +17,7 @@ from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.model.rollout import Rollout, RolloutState
 from hermesops.model.rollout_spec import Action, DrillPolicy, Spec
 from hermesops.observability.telemetry.client import MonitoringClient
-from hermesops.settings import Settings
+from hermesops.settings.fields import Settings
 from hermesops.store.operations.runner import QUEUED, Operations
 from hermesops.store.registry import Registry
 from tests.support.real.registries import placed

@@ -12,7 +12,7 @@ from hermesops.base.private_file import make_secret
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.check import Verdict
 from hermesops.model.operation import LeaseHeldError
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.store.registry.open import migrate_registry
 
 CANARY = "canary-7731"

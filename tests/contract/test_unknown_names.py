@@ -8,7 +8,7 @@ from hermesops.agents.rollout.store import refuse_unknown
 from hermesops.automation.doctor.environments import require_known
 from hermesops.errors import UsageError
 from hermesops.model.selector import Selector
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.store.registry import Registry
 from tests.support.real.registries import CELL, placed
 

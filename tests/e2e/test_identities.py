@@ -12,7 +12,7 @@ import pytest
 
 from hermesops.app import Container
 from hermesops.base.waiting import Pending, until
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.wire.errors import RefusedError
 from hermesops.wire.protocol import Credential
 from tests.support.real.command import Command, local_world

@@ -16,7 +16,7 @@ from hermesops.machines.image.machines import rented
 from hermesops.model.ids import MachineId
 from hermesops.programs.ingest.remote_write import compress, encode_labels, encode_sample, encode_series
 from hermesops.programs.node.system import openssl
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.vendor.channel import Channel, ToolboxChannel
 from hermesops.vendor.justavps import MachineOrder
 from tests.support.real.command import Command, local_world

@@ -9,7 +9,7 @@ import pytest
 from hermesops.access.registry_place import RegistryPlace
 from hermesops.app.container_parts import local_world as local_world_server
 from hermesops.base.waiting import Pending, pause, until
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from tests.support.real.command import local_world
 from tests.support.real.registries import placed
 

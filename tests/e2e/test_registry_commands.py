@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.app import Container
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from tests.support.real.command import Command
 
 

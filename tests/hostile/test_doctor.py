@@ -10,7 +10,7 @@ import pytest
 from hermesops.app import Container
 from hermesops.automation.doctor import environment
 from hermesops.model.check import Check, Verdict
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from tests.support.hostile.hostile_moods import MOODS
 from tests.support.hostile.http_service import HostileProcess, hostile_process
 from tests.support.suite.cases import each_case

@@ -17,7 +17,7 @@ from hermesops.errors import HaltedError, HermesError, UnavailableError, Unknown
 from hermesops.machines.image import build, machine_facts, machines
 from hermesops.machines.image.machines import borrowed, names_of, sweep
 from hermesops.model.ids import MachineId
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.vendor.channel import Channel, Completed
 from hermesops.vendor.justavps import Machine, MachineOrder, MachineStatus
 from hermesops.vendor.justavps.errors import LostChangeError

@@ -16,7 +16,7 @@ from hermesops.infra.engine import EngineConfig, make_engine
 from hermesops.infra.engine.options import read_passphrase
 from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.instance import Instance
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from tests.integration.test_cells import CELL1, computer, make, place
 from tests.support.vendor.fake_justavps import FakeJustAvps, served
 

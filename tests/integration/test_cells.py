@@ -23,7 +23,7 @@ from hermesops.model.instance import Instance
 from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.stack import ChangeKind
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from tests.support.vendor.fake_justavps import FakeJustAvps, served
 
 CELL1 = CellName("cell1")

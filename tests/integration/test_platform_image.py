@@ -19,7 +19,7 @@ from hermesops.platform.host import OPEN_PORTS
 from hermesops.platform.image import PlatformPrograms
 from hermesops.programs.ingest import build as ingest
 from hermesops.programs.model_router import build as router
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.vendor.channel import Channel
 from tests.support.images.builds import CANARY, Workshop
 from tests.support.real.bases import tested_base

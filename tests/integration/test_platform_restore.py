@@ -21,7 +21,7 @@ from hermesops.app import Container
 from hermesops.base.waiting import pause
 from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.programs.node import build
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.wire.protocol import FencingToken
 from tests.support.real.command import Command, local_world
 from tests.support.real.counted_link import counted_link

@@ -21,7 +21,7 @@ from hermesops.app import Container
 from hermesops.app.container_parts.runtime import Runtime
 from hermesops.model.backup import Backup
 from hermesops.model.plan import Plan
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from tests.support.real.command import Command, local_world
 
 pytestmark = pytest.mark.timeout(7200)

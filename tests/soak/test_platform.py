@@ -12,7 +12,7 @@ import pytest
 from hermesops.app import Container
 from hermesops.base.waiting import Pending, pause, until
 from hermesops.model.ids import MachineId
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.vendor.channel import Channel, ToolboxChannel
 from tests.support.real.command import Command, local_world
 from tests.support.real.operators import two_operators

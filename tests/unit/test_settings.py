@@ -7,7 +7,9 @@ import pytest
 
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.plan import Plan
-from hermesops.settings import FIELDS, Environment, schema, variable_of
+from hermesops.settings.environment import Environment
+from hermesops.settings.fields import FIELDS, variable_of
+from hermesops.settings.schema import schema
 
 
 def load(tmp_path: Path, name: str = "", **variables: str) -> Environment:

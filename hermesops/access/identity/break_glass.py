@@ -14,7 +14,7 @@ from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
 from hermesops.model.break_glass import BreakGlass
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.store.registry import Registry
 from hermesops.wire.addresses import own_address
 from hermesops.wire.documents.orders import LONGEST_S, BreakGlassOrder, SshHost

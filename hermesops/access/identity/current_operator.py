@@ -11,7 +11,7 @@ from hermesops.access.identity import operators
 from hermesops.access.identity.signatures import Signers
 from hermesops.base.private_file import read_secret
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 
 if TYPE_CHECKING:
     from hermesops.access.identity.oidc import KeySet, Pipelines

@@ -8,7 +8,8 @@ from hermesops.access.secrets.endpoint import Endpoint, local_endpoint
 from hermesops.access.secrets.instance_keys import parse_router_keys, read_router_keys
 from hermesops.access.secrets.store import Secrets, home_of
 from hermesops.errors import Hint, UsageError
-from hermesops.settings import SECRET_PREFIX, Environment, value_of
+from hermesops.settings.environment import Environment
+from hermesops.settings.fields import SECRET_PREFIX, value_of
 
 
 def api_url_of(env: Environment) -> str:

@@ -17,7 +17,7 @@ from hermesops.errors import Hint, RefusedError
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease, LeaseHeldError, Operation, OperationKind
 from hermesops.model.unassigned_machine import MachineRole, drill_subject, machine_subject
-from hermesops.settings import Settings
+from hermesops.settings.fields import Settings
 from hermesops.store.operations.kinds import DrillIntent
 from hermesops.store.operations.lease import LeaseKeeper
 from hermesops.store.operations.runner import QUEUED

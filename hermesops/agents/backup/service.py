@@ -33,7 +33,7 @@ from hermesops.model.backup import Backup, Credential
 from hermesops.model.ids import instance_subject
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease, Operation
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.store.operations.kinds import BackupIntent, RestoreIntent, instance_of
 from hermesops.store.operations.lease import LeaseKeeper
 from hermesops.store.registry import Registry

@@ -16,7 +16,7 @@ from hermesops.access.identity.approval import (
 from hermesops.access.identity.current_operator import signers_of
 from hermesops.agents.cells.changes.preview import SavedPreview
 from hermesops.errors import Hint, RefusedError
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 
 
 @dataclass(frozen=True)

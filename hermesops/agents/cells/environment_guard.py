@@ -11,7 +11,7 @@ from hermesops.agents.cells.prices import prices_of
 from hermesops.errors import UnavailableError
 from hermesops.model.cell import CellMachine
 from hermesops.model.ids import CellName, MachineName
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps import Client
 

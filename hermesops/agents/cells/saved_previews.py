@@ -22,7 +22,7 @@ from hermesops.agents.cells.changes.preview import (
 )
 from hermesops.errors import Hint, RefusedError
 from hermesops.model.stack import Change, Preview
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 
 
 @dataclass(frozen=True)

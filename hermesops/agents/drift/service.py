@@ -24,7 +24,7 @@ from hermesops.model.check import Check
 from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.model.instance import Instance
 from hermesops.model.selector import Selector
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.store.operations.lease import LeaseKeeper
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps import Client

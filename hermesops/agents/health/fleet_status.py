@@ -20,7 +20,7 @@ from hermesops.model.operation import BackgroundWork, Operation
 from hermesops.model.plan import GB, Plan
 from hermesops.model.rollout import Freeze
 from hermesops.model.selector import Selector
-from hermesops.settings import MonitoringSettings
+from hermesops.settings.sections import MonitoringSettings
 from hermesops.store.operations.holder import is_gone
 from hermesops.store.registry import Registry
 

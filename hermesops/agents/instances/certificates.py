@@ -27,7 +27,7 @@ from hermesops.model.instance import Instance
 from hermesops.model.unassigned_machine import MachineRole, machine_subject
 from hermesops.observability.telemetry.addresses import ingest_url_of
 from hermesops.observability.telemetry.endpoint import CERTIFICATE_S
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.store.operations.lease import LeaseKeeper
 from hermesops.store.registry import Registry
 from hermesops.wire.protocol import Credential

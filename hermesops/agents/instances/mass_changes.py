@@ -24,7 +24,7 @@ from hermesops.agents.cells.approvals import Approvals
 from hermesops.errors import HermesError, RefusedError
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Operation, OperationKind
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.store.operations.kinds import ApprovedList
 from hermesops.store.registry import Registry
 

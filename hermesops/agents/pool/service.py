@@ -24,7 +24,7 @@ from hermesops.model.unassigned_machine import (
     pool_subject,
 )
 from hermesops.model.user import User
-from hermesops.settings import Settings
+from hermesops.settings.fields import Settings
 from hermesops.store.operations.kinds import PoolFillIntent
 from hermesops.store.operations.lease import LeaseKeeper
 from hermesops.store.operations.runner import QUEUED

@@ -22,7 +22,7 @@ from hermesops.base import waiting
 from hermesops.base.waiting import cancel
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.rollout import Rollout, RolloutId, RolloutState
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.store.operations.db_thread import in_db_thread
 from hermesops.store.operations.runner import Operations
 from hermesops.store.registry import Registry

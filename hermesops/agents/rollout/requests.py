@@ -20,7 +20,7 @@ from hermesops.model.rollout import Rollout, Target
 from hermesops.model.rollout_spec import Action, DrillPolicy, HealthGate, Spec
 from hermesops.model.unknown_name import unknown_name
 from hermesops.observability.telemetry.client import MonitoringClient
-from hermesops.settings import Settings
+from hermesops.settings.fields import Settings
 from hermesops.store.operations.db_thread import in_db_thread
 from hermesops.store.registry import Registry
 from hermesops.wire import protocol

@@ -32,7 +32,7 @@ from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import Rollout, RolloutId, RolloutState, Target
 from hermesops.model.rollout_spec import Action
 from hermesops.observability.telemetry.client import MonitoringClient
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.store.operations.db_thread import in_db_thread
 from hermesops.store.operations.kinds import RolloutIntent
 from hermesops.store.operations.runner import Operations

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from hermesops.errors import Hint, UsageError
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 
 if TYPE_CHECKING:
     from hermesops.infra.stacks.platform.spec import Place, PlatformSpec

@@ -8,7 +8,7 @@ from hermesops.base import child_environment
 from hermesops.base.narration import Reporter
 from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError, RefusedError
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

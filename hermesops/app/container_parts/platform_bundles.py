@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hermesops.errors import Hint, RefusedError
 from hermesops.model.plan import Plan
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 
 if TYPE_CHECKING:
     from hermesops.app.container_parts.unconnected import Unconnected

@@ -14,7 +14,7 @@ from hermesops.base.narration import Reporter, Warn, warn
 from hermesops.errors import Hint, UnavailableError, UsageError
 from hermesops.model.cell import PLATFORM
 from hermesops.model.certificate import OURS
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermesops.model.ids import MachineId
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 
 if TYPE_CHECKING:
     from hermesops.agents.backup.repository import Repository

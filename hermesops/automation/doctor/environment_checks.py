@@ -39,7 +39,7 @@ from hermesops.machines.release.signing import ReleaseKey
 from hermesops.model.check import Check, Probe
 from hermesops.model.ids import platform_machine_name
 from hermesops.platform.parts.router import parse_provider_keys
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.store.registry import Registry
 from hermesops.users.billing.secrets import rules_of, subscriptions_at_stripe
 from hermesops.vendor.justavps import Client

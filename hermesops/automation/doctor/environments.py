@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hermesops.errors import UsageError
 from hermesops.model.unknown_name import unknown_name
-from hermesops.settings import LOCAL, Environment
+from hermesops.settings.environment import LOCAL, Environment
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from hermesops.errors import problem_of
 from hermesops.model.ids import CellName
 from hermesops.model.operation import JobRun, job_subject
 from hermesops.model.unknown_name import unknown_name
-from hermesops.settings import Settings
+from hermesops.settings.fields import Settings
 from hermesops.store.operations.db_thread import in_db_thread
 from hermesops.store.operations.runner import Operations
 from hermesops.store.registry import Registry

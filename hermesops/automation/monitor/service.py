@@ -25,7 +25,7 @@ from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import MONITOR_SUBJECT, Lease, Operation, OperationKind, OperationStatus
 from hermesops.model.rollout import RolloutState
-from hermesops.settings import MonitoringSettings
+from hermesops.settings.sections import MonitoringSettings
 from hermesops.store.operations.runner import Operations
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps import Client

@@ -23,7 +23,7 @@ def show() -> None:
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of settings.toml: each key with its description, default and bounds."""
-    from hermesops import settings
+    from hermesops.settings.schema import schema as settings_schema
 
-    found = settings.schema()
-    result("settings_schema", {"schema": found}, [json.dumps(found, indent=2)])
+    document = settings_schema()
+    result("settings_schema", {"schema": document}, [json.dumps(document, indent=2)])

@@ -13,7 +13,7 @@ from hermesops.model.check import Check, Verdict
 
 if TYPE_CHECKING:
     from hermesops.automation.doctor.environments import EnvironmentState
-    from hermesops.settings import Environment
+    from hermesops.settings.environment import Environment
 
 
 _WIDTH = 100
@@ -22,7 +22,7 @@ _WIDTH = 100
 
 def setting(env: "Environment", key: str) -> dict[str, object]:
     """A setting with its source; a secret is masked."""
-    from hermesops.settings import FIELDS, value_of
+    from hermesops.settings.fields import FIELDS, value_of
 
     value = value_of(env.settings, key)
     shown: object = "(set, hidden)" if isinstance(value, SecretStr) else value

@@ -10,7 +10,7 @@ from hermesops.access.secrets.store import Secrets
 from hermesops.errors import Hint, RefusedError
 from hermesops.machines.release.ports import Store
 from hermesops.machines.release.trust import StoreMemory, Trust
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.wire.documents.signers import NAMESPACES
 
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 from hermesops.base.child_environment import BUCKET, GO, PACKAGES, PULUMI, SSH_AGENT
 from hermesops.errors import Hint, UsageError
 from hermesops.model.ids import instance_subject
-from hermesops.settings import is_secret
+from hermesops.settings.fields import is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from hermesops.model.instance import Instance
     from hermesops.observability.runbook.document import Runbook
-    from hermesops.settings import Environment
+    from hermesops.settings.environment import Environment
     from hermesops.store.registry import Registry
 
 _OF_INSTANCE = frozenset({"USER", "INSTANCE", "PLAN", "CELL", "OPERATION"})

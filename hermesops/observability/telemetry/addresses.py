@@ -2,7 +2,7 @@
 
 from hermesops.errors import Hint, UnavailableError
 from hermesops.localcloud.world.files import WorldFiles, read_object
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 
 
 def monitoring_url_of(env: Environment) -> str:

@@ -10,7 +10,7 @@ from hermesops.model.check import Probe
 from hermesops.platform.bootstrap.account import AWS, Account
 from hermesops.platform.bootstrap.runner import Bootstrap
 from hermesops.platform.bootstrap.spec import BootstrapSpec, PipelineRole, bucket_of
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 
 
 def bootstrap_of(

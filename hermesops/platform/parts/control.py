@@ -18,7 +18,8 @@ from hermesops.access.secrets.endpoint import Endpoint
 from hermesops.infra.stacks.platform.outputs import PlatformOutputs
 from hermesops.machines.image.control_bundle import ControlBundle
 from hermesops.platform.host import CertificatePairs, HostAddress
-from hermesops.settings import FIELDS, Environment, value_of
+from hermesops.settings.environment import Environment
+from hermesops.settings.fields import FIELDS, value_of
 
 AUTHORITIES = "/etc/hermes-platform/tls/authorities.crt"
 """Where role ``hermes_platform_tls`` puts the authorities that certificates may be signed by."""

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from hermesops.model.model_usage import Usage
 from hermesops.model.plan import Plan
-from hermesops.settings import ModelSettings
+from hermesops.settings.sections import ModelSettings
 from hermesops.store.registry import Registry
 from hermesops.store.registry.repositories.credentials.model_usage import Budget
 

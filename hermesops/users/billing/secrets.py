@@ -3,7 +3,7 @@
 from hermesops.access.secrets.catalog import BILLING_KEY, BILLING_SECRET
 from hermesops.access.secrets.store import Secrets
 from hermesops.errors import RefusedError
-from hermesops.settings import BillingSettings
+from hermesops.settings.sections import BillingSettings
 from hermesops.users.billing.current import StripeSubscriptions
 from hermesops.users.billing.events import Rules
 

@@ -13,7 +13,7 @@ from hermesops.model.billing import BillingState
 from hermesops.model.ids import UserId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.store.registry import Registry
 from tests.support.billing.lifecycles import ENDS, RESTS, RUNS, Expected, delivered, lifecycles
 from tests.support.billing.stripe_events import Endpoint

@@ -22,7 +22,7 @@ from hermesops.model.alert import WATCHDOG, Alert
 from hermesops.model.ids import MachineId
 from hermesops.observability.telemetry.alertmanager import Alertmanager
 from hermesops.observability.telemetry.metrics import Metrics
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.vendor.channel import Channel, ToolboxChannel
 from tests.support.real.command import Command, local_world
 

@@ -21,7 +21,7 @@ from hermesops.localcloud.server.control_client import ControlClient
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.model.stack import ChangeKind
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.fleets.planted_drift import Expected, Ground, plant
 from tests.support.fleets.repairs import Manner, Repairs, repair_all

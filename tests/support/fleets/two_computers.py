@@ -18,7 +18,7 @@ import pytest
 
 from hermesops.app import Container
 from hermesops.base import waiting
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from tests.support.real import postgresql
 from tests.support.real.bucket import new_bucket, new_bucket_for_backups, s3_server, use_credentials
 from tests.support.real.command import INSTALLED, Command

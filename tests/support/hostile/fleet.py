@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from hermesops.app import Container
 from hermesops.localcloud.drivers.sim.agent import hostility
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.store.registry.schema import tables
 from tests.support.hostile.hostile_moods import ESCAPES, MOODS
 from tests.support.hostile.http_service import hostile_service

@@ -57,7 +57,7 @@ from hermesops.model.state import State
 from hermesops.programs.node.instance.agent import installation
 from hermesops.programs.node.system import as_user, openssl
 from hermesops.programs.node.system.restic import Repository
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.vendor.channel import Completed, last_words, object_in, understood
 from hermesops.vendor.channel.agent import health_of, piece_of, refusal_of
 from hermesops.vendor.channel.detached import told_by

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hermesops.base import assets
 from hermesops.localcloud.drivers.nspawn.disks.base_image import find_definition, read_definition
-from hermesops.settings import FIELDS
+from hermesops.settings.fields import FIELDS
 from tests.support.suite.kept import cached_bases
 
 

@@ -22,7 +22,7 @@ from hermesops.model.break_glass import BreakGlass
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.model_usage import Usage
 from hermesops.model.route import ROUTES
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.store.registry.schema import tables
 from tests.support.billing.many_subscriptions import prepared
 from tests.support.billing.stripe_events import USER, event, subscription

@@ -19,7 +19,7 @@ from hermesops.programs.ingest.remote_write import compress, encode_labels, enco
 from hermesops.programs.model_router.books import Books, open_books
 from hermesops.programs.model_router.metrics import Metrics
 from hermesops.programs.model_router.server import metrics_of
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from tests.support.real import platform_host
 from tests.support.real.alertmanager import Receiver
 from tests.support.real.command import Command

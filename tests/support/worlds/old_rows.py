@@ -5,7 +5,7 @@ from datetime import timedelta
 import sqlalchemy as sa
 
 from hermesops.app import Container
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.store.registry.repositories.machines.observations import GONE_SEEN
 from hermesops.store.registry.schema import tables
 from tests.support.real.command import Command

@@ -6,7 +6,7 @@ import pytest
 
 from hermesops.access.registry_place import RegistryPlace
 from hermesops.model.audit import AuditHead
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 
 HOST = "postgresql://hermesops@10.0.0.1/hermesops"
 

@@ -12,7 +12,7 @@ from hermesops.app.container_parts.world_adapters import SimulatedAdapters, adap
 from hermesops.errors import UsageError
 from hermesops.localcloud.world.files import SIMULATED, WorldFiles
 from hermesops.model.operation import OperationKind
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from tests.support.fakes.parts import part
 
 VENDOR = {

@@ -12,7 +12,7 @@ import pytest
 import hermesops
 from hermesops.base import child_environment
 from hermesops.base.child_environment import BUCKET, GO, NETWORK, PACKAGES, PULUMI, SSH_AGENT
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from tests.support.suite.cases import each_case
 
 ROOT = Path(hermesops.__file__).parent

@@ -13,7 +13,8 @@ import typer
 from markdown_it import MarkdownIt
 
 from hermesops.cli import root
-from hermesops.settings import Environment, schema
+from hermesops.settings.environment import Environment
+from hermesops.settings.schema import schema
 from tests.support.pipelines.reach import environments_of
 from tests.support.pipelines.workflows import ROOT, WORD, Workflow, programs, workflow, workflows
 from tests.support.suite.cases import each_case

@@ -19,7 +19,7 @@ from hermesops.model.image import PLATFORM_IMAGE
 from hermesops.model.stack import Change, ChangeKind, StackRef, UpResult
 from hermesops.platform.image import PlatformPrograms
 from hermesops.platform.stack import LocalPrograms, PlatformUp
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.vendor.justavps.errors import NotFoundError
 from tests.support.fakes.parts import part
 

@@ -7,7 +7,7 @@ import pytest
 
 from hermesops.errors import BrokenInvariantError, Hint, PartlyDoneError, RefusedError
 from hermesops.platform.world_purge import Losses, WorldPurge
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from tests.support.fakes.parts import part
 
 

@@ -2,7 +2,7 @@ import pytest
 
 from hermesops.access.secrets.catalog import CATALOG, SecretSpec, needed
 from hermesops.errors import Hint, UsageError
-from hermesops.settings import FIELDS
+from hermesops.settings.fields import FIELDS
 from tests.support.suite.cases import each_case
 
 

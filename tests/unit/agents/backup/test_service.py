@@ -8,7 +8,7 @@ from hermesops.agents.backup.service import BackupStore
 from hermesops.agents.backup.store.object_store import ObjectStore
 from hermesops.app.container_parts.world_adapters import WorldAdapters
 from hermesops.errors import UsageError
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from tests.support.fakes.parts import part
 
 WHERE = {"region": "r", "endpoint": "http://store", "iam_endpoint": "http://iam", "key_file": "/keys/store"}

@@ -11,7 +11,7 @@ from hermesops.agents.cells.costs import costs_of
 from hermesops.agents.cells.environment_guard import Guards
 from hermesops.agents.drift.compare import compare
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.vendor.justavps.wire import Machine, ServerType
 from tests.support.fakes.parts import part
 from tests.support.fleets.in_memory import Fleet, machine_for, machine_of_unassigned, ordered, pooled

@@ -8,7 +8,7 @@ from hermesops.agents.cells.saved_previews import SavedPreviews
 from hermesops.app.container_parts.aws_program import aws_program
 from hermesops.model.cell import PLATFORM
 from hermesops.model.stack import Preview, StackRef
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 
 ENVIRONMENTS = Path(__file__).parents[4] / ".github" / "environments"
 UNCHANGED = Preview(StackRef(PLATFORM, "production"), ())

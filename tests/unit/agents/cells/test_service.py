@@ -14,7 +14,7 @@ from hermesops.errors import RefusedError, UsageError
 from hermesops.model.ids import CellName, MachineName, OperationId
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.stack import UpResult
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from hermesops.store.operations.runner import QUEUED
 from tests.support.fakes.parts import part
 from tests.support.fleets.in_memory import AT

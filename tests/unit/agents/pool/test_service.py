@@ -10,7 +10,7 @@ from hermesops.model.ids import CellName, ImageId
 from hermesops.model.operation import OperationKind
 from hermesops.model.plan import Plan
 from hermesops.model.unassigned_machine import UnassignedMachine, UnassignedStatus, pool_subject
-from hermesops.settings import Settings
+from hermesops.settings.fields import Settings
 from hermesops.vendor.justavps.errors import NotFoundError
 from tests.support.fakes.parts import part
 from tests.support.fleets.in_memory import machine_of_unassigned, pooled

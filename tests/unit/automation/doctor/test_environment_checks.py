@@ -13,7 +13,7 @@ from hermesops.automation.doctor.environment_checks import EnvironmentChecks
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.audit import ChainFinding, ChainReport
 from hermesops.model.check import Verdict
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from tests.support.fakes.parts import part
 
 

@@ -11,7 +11,7 @@ from hermesops.automation.jobs.service import Jobs
 from hermesops.errors import UsageError
 from hermesops.model.ids import CellName
 from hermesops.model.operation import JobRun, Lease
-from hermesops.settings import Settings
+from hermesops.settings.fields import Settings
 from tests.support.fakes.instances import ADA
 from tests.support.fakes.parts import part
 

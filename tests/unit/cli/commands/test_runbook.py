@@ -15,7 +15,7 @@ from hermesops.model.plan import Plan
 from hermesops.observability.runbook import service as runbooks
 from hermesops.observability.runbook.command import Ended
 from hermesops.observability.runbook.document import Guard, Kind, Step, parse
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from tests.support.fakes.terminal import Terminal, begin_anew
 
 

@@ -4,7 +4,7 @@ from hermesops.automation.doctor.environments import EnvironmentState, list_envi
 from hermesops.cli.views import environment as environment_view
 from hermesops.errors import Hint
 from hermesops.model.check import Check, Verdict
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 
 
 def environment(home: Path, name: str, **variables: str) -> Environment:

@@ -7,7 +7,7 @@ import pytest
 
 from hermesops.errors import RefusedError, UsageError
 from hermesops.machines.image.monitoring import machine_monitoring
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 
 _DIGEST = "0" * 63 + "f"
 _PINNED = f"https://mirror.example/loki#sha256={_DIGEST}"

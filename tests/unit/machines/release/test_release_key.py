@@ -7,7 +7,7 @@ import pytest
 
 from hermesops.errors import RefusedError
 from hermesops.machines.release.signing import ReleaseKey
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from tests.support.fakes.parts import part
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from hermesops.app import Container
 from hermesops.errors import UsageError
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 from tests.support.fakes.parts import part
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from hermesops.access.secrets.endpoint import Endpoint
 from hermesops.infra.stacks.platform.outputs import PlatformOutputs
 from hermesops.platform.parts.control import host_proof, host_settings
-from hermesops.settings import Environment
+from hermesops.settings.environment import Environment
 
 OUTPUTS: PlatformOutputs[str] = PlatformOutputs(**{one.name: f"its {one.name}" for one in fields(PlatformOutputs)})
 ENDPOINT = Endpoint("http://127.0.0.1:1/api/v1", "key", None, "http://router", None, ("10.0.0.1",), 7070)

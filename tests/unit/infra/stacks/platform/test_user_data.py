@@ -16,7 +16,7 @@ import yaml
 from hermesops.base import assets
 from hermesops.infra.stacks.platform.aws.user_data import ACT_AS_HOST, FOLDER, SIGNATURE_NAMESPACE, UserData, user_data
 from hermesops.infra.stacks.platform.spec import Place
-from hermesops.settings import Settings
+from hermesops.settings.fields import Settings
 from tests.support.platform.environments import ENVIRONMENTS, run_of
 
 PLACE = Place("staging", "111122223333", "eu-central-1", "state")

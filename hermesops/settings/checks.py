@@ -1,0 +1,65 @@
+"""Refusals of addresses that would show or lose a secret."""
+
+from collections.abc import Mapping
+
+from pydantic import SecretStr
+
+from hermesops.base import web_address
+from hermesops.errors import UsageError
+from hermesops.settings.fields import SECRET_KEYS, Settings, value_of, variable_of
+
+_ADDRESSES = (
+    "api_url",
+    "router.url",
+    "backup.endpoint",
+    "backup.iam_endpoint",
+    "prometheus_url",
+    "rollout.webhook",
+    "oidc.issuer",
+)
+
+
+_STORES = ("releases", "pulumi.backend")
+
+
+def refuse_user_info(values: Mapping[str, object], sources: Mapping[str, str]) -> None:
+    """Refuse a password in a URL: it is shown wherever the URL is, in errors too. Hidden settings may have one.
+
+    Raises:
+        UsageError: There is one; it names the key and where it was set.
+    """
+    for key, value in values.items():
+        texts = value.values() if isinstance(value, Mapping) else [value]
+        if key not in SECRET_KEYS and any(isinstance(text, str) and web_address.has_user_info(text) for text in texts):
+            raise UsageError(
+                f"{key} (from {_place(key, sources)}): a URL in it has a user or a password before its host",
+                hint=f"take that out of {key}: URLs are shown and logged, secrets stand in files that a *_file setting "
+                "names",
+            )
+
+
+def refuse_exposed(settings: Settings, sources: Mapping[str, str]) -> None:
+    """Refuse addresses that get secrets, or decide about users, and are not encrypted.
+
+    Raises:
+        UsageError: One is; it names the key and where it was set.
+    """
+    for key in _ADDRESSES:
+        value = value_of(settings, key)
+        url = value.get_secret_value() if isinstance(value, SecretStr) else value
+        why = web_address.exposure(url) if url else ""
+        if why:
+            raise UsageError(
+                f"{key} (from {_place(key, sources)}): {why}", hint=f"set {key} to an address that begins with https://"
+            )
+    for key in _STORES:
+        why = web_address.bucket_exposure(value_of(settings, key))
+        if why:
+            raise UsageError(
+                f"{key} (from {_place(key, sources)}): {why}", hint=f"let the endpoint in {key} begin with https://"
+            )
+
+
+def _place(key: str, sources: Mapping[str, str]) -> str:
+    """Where a setting was set, in words."""
+    return f"variable {variable_of(key)}" if sources[key] == "environment" else sources[key]

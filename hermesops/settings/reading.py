@@ -1,0 +1,201 @@
+"""Reads settings.toml and the variables of the process."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from pydantic import SecretStr, ValidationError
+
+from hermesops.base.private_file import refuse_readable_by_others
+from hermesops.errors import Hint, UsageError
+from hermesops.model.rollout_spec import HOOK_FACTS
+from hermesops.model.unknown_name import unknown_name
+from hermesops.settings.fields import FIELDS, NAMES, OF_VARIABLE, PREFIX, SECRET_KEYS, SECRET_PREFIX, SECTIONS, Settings
+
+_PLAN_TABLES = {
+    "server_types",
+    "plan_regions",
+    "pool_size",
+    "data_gb",
+    "billing.prices",
+    "model.usd_per_month",
+    "model.tokens_per_month",
+}
+
+
+_MOST_BYTES = 32 * 1024
+
+
+_AT_LINE = re.compile(r"\(at line (\d{1,9}), column \d{1,9}\)$")
+
+
+_CURLED = "“”„‟‘’‚‛«»"  # noqa: RUF001 - what word processors make of quotes
+
+
+_QUOTES = f"{_CURLED}\"'"
+
+
+_SELECTORS = {"HERMESOPS_ENV", "HERMESOPS_HOME"}
+
+
+def read_file(file: Path) -> dict[str, object]:
+    """Read a settings file: values by the names of settings; none where there is no file.
+
+    Raises:
+        UsageError: It cannot be read, is no TOML, is too large, or has a key that is no setting.
+        RefusedError: It holds a secret and others may read it.
+    """
+    text = ""
+    try:
+        with file.open("rb") as opened:
+            text = _text_of(opened)
+            values = _flat(tomllib.loads(text))
+            if secret := next((key for key in values if _is_secret(key, values[key])), ""):
+                refuse_readable_by_others(opened.fileno(), file, what=secret)
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:  # ValueError: no UTF-8, no TOML, a number of 5,000 digits
+        raise UsageError(
+            f"cannot read {file}: {error}{_beginning(text, str(error))}", hint=f"repair or remove {file}"
+        ) from error
+    for key in values:
+        _known(key, f"in {file}{_line_of(key, text)}")
+    return values
+
+
+def _beginning(text: str, problem: str) -> str:
+    """The beginning of the line at which reading TOML stopped: never a value, which may be a secret."""
+    found = _AT_LINE.search(problem)
+    line = [*text.splitlines(), ""][int(found[1]) - 1] if found else ""
+    key, _, value = line.partition("=")
+    if key.strip(f"{_QUOTES} ") not in NAMES:
+        return ""
+    begin = value.strip()[:1]
+    why = ', but text stands between straight quotes, as "nbg1"' if begin in _CURLED or begin.isalpha() else ""
+    return f": the line begins with {key}= {begin}…{why}"
+
+
+def _line_of(key: str, text: str) -> str:
+    """Where a settings file sets a key, as ``:7``, which ``tomllib`` does not say; empty where it is spelled rarely."""
+    table, _, name = key.rpartition(".")
+    within = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        said = line.strip()
+        if said.startswith("["):
+            within = said.strip("[] ")
+        spelled = said.partition("=")[0].strip().strip("\"'")
+        if (within, spelled) == (table, name) or (not within and spelled == key) or (not table and within == key):
+            return f":{number}"
+    return ""
+
+
+def _flat(tables: Mapping[str, object]) -> dict[str, object]:
+    """What a settings file says, by the names of settings."""
+    found: dict[str, object] = {}
+    for key, value in tables.items():
+        if key in SECTIONS and isinstance(value, Mapping):
+            found.update({f"{key}.{name}": inner for name, inner in value.items()})
+        else:
+            found[key] = value
+    return found
+
+
+def _text_of(opened: BinaryIO) -> str:
+    """What is in a settings file; ``ValueError`` where that is no UTF-8, or so much that reading TOML takes seconds."""
+    data = opened.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
+        raise ValueError(f"it is larger than {_MOST_BYTES // 1024} KiB")
+    return data.decode("utf-8-sig")  # some editors begin each file with a byte order mark
+
+
+def _is_secret(key: str, value: object) -> bool:
+    """Whether a value of the file is a secret itself; a path of SQLite is none."""
+    return key in SECRET_KEYS and not str(value).startswith("sqlite:")
+
+
+def read_variables(variables: Mapping[str, str]) -> dict[str, object]:
+    """Read variables ``HERMESOPS_<NAME>``: values by the names of settings.
+
+    Raises:
+        UsageError: A variable names no setting, or one that only a file may set.
+    """
+    values: dict[str, object] = {}
+    for variable, text in variables.items():
+        if not variable.startswith(PREFIX) or variable in _SELECTORS or variable.startswith(SECRET_PREFIX):
+            continue
+        if variable in HOOK_FACTS:  # this process was started by a hook
+            continue
+        name = variable.removeprefix(PREFIX).lower()
+        key = OF_VARIABLE.get(name, name)
+        _known(key, f"(variable {variable})")
+        if key == "rollout.hooks":
+            raise UsageError(
+                f"{variable}: what rollouts may run stands in settings.toml alone", hint=f"unset {variable}"
+            )
+        values[key] = _plan_table(text) if key in _PLAN_TABLES else text
+    return values
+
+
+def secrets_in(variables: Mapping[str, str]) -> dict[str, SecretStr]:
+    """The values of variables ``HERMESOPS_SECRET_<NAME>`` that are not empty, by name as the variable spells it."""
+    return {
+        variable.removeprefix(SECRET_PREFIX): SecretStr(text)
+        for variable, text in variables.items()
+        if variable.startswith(SECRET_PREFIX) and text
+    }
+
+
+def _plan_table(text: str) -> dict[str, str]:
+    """``light=starter,heavy=basic`` as a table; what is malformed is left for validation to name."""
+    parts = [part for part in text.split(",") if part.strip()]
+    return {key.strip(): value.strip() for key, _, value in (part.partition("=") for part in parts)}
+
+
+def _known(key: str, where: str) -> None:
+    if key in FIELDS:
+        return
+    raise unknown_name("setting", key, FIELDS, where=f" {where}")
+
+
+def _nested(values: Mapping[str, object]) -> dict[str, object]:
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        section, _, name = key.rpartition(".")
+        if section:
+            found.setdefault(section, {})[name] = value
+        else:
+            found[key] = value
+    return found
+
+
+def validated(values: Mapping[str, object], sources: Mapping[str, str]) -> Settings:
+    """Validate values by the names of settings.
+
+    Args:
+        sources: Where each value came from, for the error.
+
+    Raises:
+        UsageError: A value is out of its bounds, or approvals are required of operators who prove nothing.
+    """
+    try:
+        settings = Settings.model_validate(_nested(values))
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        key = ".".join(str(part) for part in first["loc"][: 2 if first["loc"][0] in SECTIONS else 1])
+        raise UsageError(
+            f"settings key {key!r} (from {sources.get(key, 'default')}): {first['msg']}",
+            hint=Hint(
+                f"{key}: {FIELDS[key].description}." if key in FIELDS else "",
+                ("settings", "show"),
+                "lists keys and defaults",
+            ),
+        ) from None
+    if settings.approvals == "required" and settings.operators != "verified":
+        raise UsageError(
+            f"settings key 'approvals' (from {sources.get('approvals', 'default')}): what two operators have to want "
+            "needs operators who prove who they are",
+            hint='set operators = "verified" beside approvals = "required"',
+        )
+    return settings

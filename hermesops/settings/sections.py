@@ -1,0 +1,261 @@
+"""Tables of settings.toml: a model for each."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from hermesops.model.plan import Plan
+
+_PINNED = r"https://[^\s,#]+#sha256=[0-9a-f]{64}"
+
+
+_MOST_DAYS = 36_500
+"""A hundred years: what "for ever" is given as, and no date that follows from it ends in an overflow."""
+
+
+class Section(BaseModel):
+    """A table of settings.toml. Frozen; paths are absolute once loaded; text has no white space around it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
+
+
+class RegistrySettings(Section):
+    """Where rows are kept."""
+
+    url: SecretStr | None = Field(
+        None, description="SQLAlchemy URL of the registry; empty: SQLite in the environment's folder"
+    )
+    key_file: Path | None = Field(
+        None, description="Key that encrypts secrets in the registry; empty: keys/registry.key, made on first use"
+    )
+    copies: int = Field(
+        14, ge=1, le=10_000, description="Copies of an SQLite registry to keep of each kind: hourly, daily, others"
+    )
+
+
+class PulumiSettings(Section):
+    """What runs Pulumi programs, and where their state is."""
+
+    engine: Literal["auto", "cli", "embedded"] = Field(
+        "auto", description="What runs Pulumi programs; production never picks embedded by itself"
+    )
+    backend: str = Field(
+        "", description="Folder or s3:// URL of Pulumi's state, as PULUMI_BACKEND_URL spells it; empty: pulumi/"
+    )
+    passphrase_file: Path | None = Field(
+        None, description="Passphrase of secrets in Pulumi's state; empty: keys/pulumi.passphrase, made on first use"
+    )
+
+
+class SecretsSettings(Section):
+    """Where secrets are kept."""
+
+    home: str = Field(
+        "", description="Where secrets are that no *_file names: age:FILE, aws:PREFIX or environment; empty: keys/"
+    )
+    identity: Path | None = Field(
+        None, description="File of age identities, or an SSH key, that opens an age file of secrets"
+    )
+
+
+class OidcSettings(Section):
+    """How pipelines prove who they are."""
+
+    token_file: Path | None = Field(None, description="A pipeline's OpenID Connect token; proves who it is")
+    issuer: str = Field("", description="Who signs pipelines' tokens: an https URL")
+    audience: str = Field("", description="For whom pipelines' tokens are made out")
+    subjects: str = Field("", description="Pipelines that may act, comma-separated; * is anything")
+    preview_subjects: str = Field(
+        "",
+        description="Pipelines of main that may only read the platform's account; spelled as oidc.subjects",
+    )
+    keys_file: Path | None = Field(None, description="The issuer's keys (JWKS); empty: as it publishes them")
+
+
+class BackupSettings(Section):
+    """The object store that backups go to, and how many stay."""
+
+    bucket: str = Field("", description="S3 bucket that backups go to; empty: the local world's")
+    endpoint: str = Field("", description="Base URL of its S3; empty: Amazon's own")
+    iam_endpoint: str = Field("", description="Base URL of the IAM that its keys come from; empty: Amazon's own")
+    region: str = Field("us-east-1", description="Region of the bucket")
+    key_file: Path | None = Field(
+        None, description="The platform's key to it, in the form of ~/.aws/credentials; empty: as AWS programs find one"
+    )
+    user_boundary: str = Field(
+        "", description="ARN of the policy that bounds the IAM users of backups, one an instance; empty: none"
+    )
+    ca_file: Path | None = Field(
+        None, description="Certificates that machines trust for backup.endpoint; empty: their distribution's"
+    )
+    keep_daily: int = Field(14, ge=1, le=36_500, description="Days of which an instance's newest backup is kept")
+    keep_weekly: int = Field(8, ge=0, le=5_200, description="Weeks of which it is kept")
+    keep_monthly: int = Field(6, ge=0, le=1_200, description="Months of which it is kept; 1200 are for ever")
+
+
+class ReleaseSettings(Section):
+    """How releases are signed."""
+
+    key_file: Path | None = Field(
+        None, description="SSH key that signs releases; empty: operator_key, in the local world keys/release.key"
+    )
+
+
+class RolloutSettings(Section):
+    """What rollouts tell, and may ask."""
+
+    webhook: SecretStr | None = Field(
+        None, description="URL that gets one message for each change of a rollout's state"
+    )
+    hooks: Mapping[str, str] = Field(
+        {},
+        description="Commands that rollouts may name as gates (--hook NAME), by name; settings.toml alone defines them",
+    )
+    hook_hosts: str = Field(
+        "", description="Hosts that --hook NAME=https://… may ask, comma-separated; HOST:PORT where it is not 443"
+    )
+
+
+class RouterSettings(Section):
+    """The model router."""
+
+    url: str = Field("", description="Model router as machines reach it, with /v1; empty: the local world's")
+    key_file: Path | None = Field(None, description="Key that signs router tokens; empty: the local world's")
+
+
+class ModelSettings(Section):
+    """Models, as agents reach them."""
+
+    token_days: float = Field(
+        7, gt=0, le=30, description="Days for which an agent's token for the model router counts; renewed at half"
+    )
+    usd_per_month: Mapping[Plan, Annotated[float, Field(ge=0, le=1_000_000)]] = Field(
+        default={Plan.LIGHT: 20, Plan.HEAVY: 60},
+        description="US dollars of models that an agent of each plan may use in a month; absent: no limit",
+    )
+    tokens_per_month: Mapping[Plan, Annotated[int, Field(ge=0, le=10**15)]] = Field(
+        default={}, description="Tokens of models that an agent of each plan may use in a month, the same way"
+    )
+    base_url: str = Field(
+        "", description="OpenAI-compatible endpoint the local world's router forwards to; empty: scripted answers"
+    )
+    api_key: SecretStr | None = Field(None, description="Key for model.base_url")
+    providers_key_file: Path | None = Field(
+        None, description="Keys of model providers for the platform's model router; empty: keys/providers.key"
+    )
+
+
+class LocalSettings(Section):
+    """The local world."""
+
+    driver: Literal["", "nspawn", "sim"] = Field(
+        "", description="What runs the local world's machines: nspawn, or sim for simulated ones; empty: as it was made"
+    )
+    base: str = Field(
+        "base-debian12", description="What the local world's machines boot from: a folder base-* of images/"
+    )
+
+
+class PlatformSettings(Section):
+    """Where the shared platform is."""
+
+    account: str = Field(
+        "", pattern=r"^([0-9]{12})?$", description="AWS account that the platform is in, 12 digits; empty: in none"
+    )
+    region: str = Field("", pattern=r"^([a-z]{2}(-[a-z]+)+-[0-9])?$", description="AWS region that the platform is in")
+    key_file: Path | None = Field(
+        None,
+        description="Keys to buckets of releases and Pulumi's state, in the form of ~/.aws/credentials, whose profile "
+        "their URL names; empty: as AWS programs find them",
+    )
+    ca_file: Path | None = Field(
+        None, description="Certificates that are trusted for those buckets' server; empty: the distribution's"
+    )
+    database_key_file: Path | None = Field(
+        None,
+        description="Key of the database's backups on a platform of one machine; empty: keys/database.key, made at its "
+        "first stack up",
+    )
+
+
+class MonitoringSettings(Section):
+    """The platform's monitoring, and what the monitor may do by itself."""
+
+    url: str = Field(
+        "",
+        pattern=r"^(https://[A-Za-z0-9.\[\]:_-]+)?$",
+        description="Monitoring of the platform, https://HOST:PORT; empty: the local world's, where it has one",
+    )
+    ingest_url: str = Field(
+        "",
+        pattern=r"^(https://[A-Za-z0-9.\[\]:_-]+)?$",
+        description="The same as machines reach it, who send metrics and logs there; empty: monitoring.url",
+    )
+    profile: Literal["auto", "lean", "full"] = Field(
+        "auto",
+        description="What new images do with metrics and logs: lean sends them on, full keeps a day of them besides; "
+        "auto: full where there is a Loki",
+    )
+    loki: str = Field(
+        "",
+        pattern=rf"^({_PINNED}( *, *{_PINNED})*)?$",
+        description="Where images get Loki from, comma-separated, one's own mirror first: URL#sha256=DIGEST of the "
+        "program or of Grafana's zip; empty: the one built on this computer, if any",
+    )
+    time_scale: float = Field(
+        1.0,
+        ge=0.2,
+        le=10,
+        description="What waiting times of alerts, and machines' intervals of metrics, are multiplied by in the local "
+        "world; below 1 for tests and drills",
+    )
+    actions: Literal["none", "restart", "all"] = Field(
+        "restart", description="What the monitor does by itself: nothing, restart machines, or replace them as well"
+    )
+    reboots_per_hour: int = Field(2, ge=1, le=6, description="Reboots of one machine by the monitor, an hour")
+    replacements_per_day: int = Field(1, ge=1, le=4, description="Replacements of one machine by the monitor, a day")
+    cell_repairs_per_hour: int = Field(
+        5, ge=1, le=500, description="Machines of one cell that the monitor repairs, an hour"
+    )
+    repairs_per_hour: int = Field(20, ge=1, le=100_000, description="Machines that the monitor repairs in all, an hour")
+    silent_share: float = Field(
+        0.2, ge=0, le=1, description="Part of the agents that may be silent at once; above it the monitor repairs none"
+    )
+
+
+class BillingSettings(Section):
+    """What Stripe's events about subscriptions ask for."""
+
+    prices: Mapping[str, Plan] = Field({}, description="Plans by the id of their price at Stripe")
+    product: str = Field(
+        "", description="Id of the product that agents are sold as at Stripe; empty: the account sells nothing else"
+    )
+    account: str = Field("", description="Id of the Stripe account, where it is a connected one; empty: one's own")
+    user_key: str = Field(
+        "user_id", min_length=1, max_length=40, description="Key of a subscription's metadata that has the user's id"
+    )
+    secret_file: Path | None = Field(
+        None,
+        description="Signing secret of Stripe's webhook endpoint, two lines while it is rolled; empty: secrets.home",
+    )
+    key_file: Path | None = Field(
+        None, description="Stripe API key that may read subscriptions, to ask before anything is done; empty: none"
+    )
+    livemode: Literal["auto", "live", "test"] = Field(
+        "auto", description="Which of Stripe's modes events have to be of; auto: live in production, else test"
+    )
+    tolerance_s: float = Field(
+        300, gt=0, le=3600, description="Seconds that an event's signature may be older than its receipt"
+    )
+    grace_days: float = Field(
+        3, ge=0, le=60, description="Days from a subscription's first unpaid day until its agent is suspended"
+    )
+    suspending_pauses: frozenset[Literal["void", "keep_as_draft", "mark_uncollectible"]] = Field(
+        frozenset({"void"}),
+        description="Pauses of payment collection at Stripe that suspend the agent, by what becomes of invoices",
+    )
+    keep_days: float = Field(
+        14, gt=0, le=90, description="Days for which an event that was not understood is kept as it was received"
+    )
