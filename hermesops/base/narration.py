@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Protocol
 
-import structlog
-
 Reporter = Callable[[str], None]
 """Takes a line of narration."""
 
@@ -18,4 +16,6 @@ class Warn(Protocol):
 
 def warn(event: str, **fields: object) -> None:
     """Log a warning."""
+    import structlog  # noqa: PLC0415 - takes as long as all the rest of a short command
+
     structlog.get_logger("hermesops").warning(event, **fields)
