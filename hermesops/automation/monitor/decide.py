@@ -84,6 +84,7 @@ class InstanceFacts:
         busy: Why nobody else may touch it now; empty where nothing is under way.
         backup_s: Age of its newest backup; ``None`` for none.
         asked_s: Seconds since this monitor asked the machine last; ``None`` for not lately.
+        was_alive: Whether it answered by a way of its own when this monitor asked it last.
         answers: What came of asking it in this pass; ``None`` before.
     """
 
@@ -97,12 +98,18 @@ class InstanceFacts:
     busy: str = ""
     backup_s: float | None = None
     asked_s: float | None = None
+    was_alive: bool = False
     answers: Answers | None = None
 
     @property
     def silence_s(self) -> float | None:
         """``life_s`` where that can be."""
         return self.life_s if self.life_s is not None and math.isfinite(self.life_s) else None
+
+    @property
+    def answered(self) -> bool:
+        """Whether it answered by toolbox or proxy when it was asked last, heartbeats or not."""
+        return self.was_alive if self.answers is None else self.answers.is_alive
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,11 +276,12 @@ class _Judging:
             if repair.began_s <= _HOUR_S:
                 self._in_hour[repair.instance_id] = cells.get(repair.instance_id)
         idle = Counter(one.cell for one in fleet.instances if not one.busy)
-        silent = Counter(one.cell for one in suspects)
+        # One that answers is not dead: whoever keeps a machine from sending heartbeats would else end all repairs.
+        silent = Counter(one.cell for one in suspects if not one.answered)
         allowed = most_silent(policy.silent_share, idle.total())
-        if len(suspects) > allowed:
+        if silent.total() > allowed:
             self.stopped[StopReason.FLEET_SILENT] = (
-                f"{len(suspects)} of {idle.total()} instances seem dead at once, which is more than {allowed}: "
+                f"{silent.total()} of {idle.total()} instances seem dead at once, which is more than {allowed}: "
                 "that is rather the network or the monitoring"
             )
         self._silent_cells = {

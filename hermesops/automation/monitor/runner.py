@@ -314,6 +314,7 @@ class Monitor:
                 one.busy,
                 None if backup_at is None else now_s - backup_at.timestamp(),
                 self._asked_s(one.id, clock),
+                self._asked.get(one.id, (0.0, False))[1],
             )
 
         repairs = tuple(PastRepair.of(one, now_s) for one in fleet.repairs)
@@ -328,7 +329,7 @@ class Monitor:
     async def _ask(self, whom: list[InstanceId]) -> dict[InstanceId, Answers]:
         said = await ask_all(self._machines, whom, _ASKING)
         clock = asyncio.get_running_loop().time()
-        self._asked = {one: at for one, at in self._asked.items() if clock - at[0] < _ASK_ALIVE_AGAIN_S}
+        self._asked = {one: at for one, at in self._asked.items() if clock - at[0] < 2 * _ASK_ALIVE_AGAIN_S}
         answers = dict(zip(whom, said, strict=True))
         for one, found in answers.items():
             self._asked[one] = clock, found.is_alive

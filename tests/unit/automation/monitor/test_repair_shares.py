@@ -86,3 +86,22 @@ def test_a_second_repair_of_one_is_within_its_own_limits_and_takes_no_place() ->
     well_now = [replace(one, life_s=10.0) for one in others]
     who, _ = repaired([ada, *well_now, *map(well, range(20, 60))], past)
     assert who == [ada.id]
+
+
+def test_one_that_answers_though_it_sends_no_heartbeats_ends_no_repairs_of_others() -> None:
+    """Whoever may keep a machine from sending heartbeats cannot make the fleet look silent."""
+    alive = Answers("ready", Answer.YES, Answer.YES)
+    mute = [
+        replace(dead(1, silent_s=900.0), answers=alive),
+        replace(dead(2), answers=None, asked_s=14.0, was_alive=True),
+    ]
+    ada = dead(9)
+    assert repaired([*mute, ada, well(10)], []) == ([ada.id], {})
+    gone_dead = [replace(one, answers=ada.answers) for one in mute]
+    assert list(repaired([*gone_dead, ada, well(10)], [])[1]) == ["fleet_silent"]
+
+
+def test_one_that_answered_lately_ends_no_repairs_of_its_cell() -> None:
+    mute = [replace(dead(number), answers=None, asked_s=14.0, was_alive=True) for number in range(3)]
+    ada, elsewhere = dead(9), [well(number, OTHER) for number in range(20, 60)]
+    assert repaired([*mute, ada, well(10), *elsewhere], []) == ([ada.id], {})
