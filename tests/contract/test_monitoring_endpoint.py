@@ -16,10 +16,10 @@ from cryptography import x509
 
 from hermesops.access.pki.authority import Authority
 from hermesops.access.pki.client import client_context
-from hermesops.access.pki.server import MutualTlsServer, context_of
-from hermesops.access.pki.service import Answer, told
 from hermesops.model.certificate import CallerName
 from hermesops.observability.telemetry.endpoint import CERTIFICATE_S, MonitoringEndpoint
+from hermesops.serving.listener import context_of
+from hermesops.serving.server import Answer, MutualTlsServer
 from tests.support.fakes.credentials import authority_in
 
 HOUR = timedelta(seconds=CERTIFICATE_S)
@@ -36,7 +36,7 @@ class Served:
 
     def answer(self, peer: bytes, _method: str, path: str, _body: bytes) -> Answer:
         self.peers.append(x509.load_der_x509_certificate(peer).subject.rfc4514_string())
-        return told(HTTPStatus.OK, {"path": path})
+        return Answer.of(HTTPStatus.OK, {"path": path})
 
     def endpoint(self, *, trusts: Authority | None = None) -> MonitoringEndpoint:
         roots = (trusts or self.authority).certificate

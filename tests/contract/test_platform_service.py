@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 
 from hermesops.access.pki.authority import Authority, fresh_key, make_root, read_key
 from hermesops.access.pki.certificates import Certificates
-from hermesops.access.pki.server import Bounds, MutualTlsServer, OwnCertificate, context_of, host_of
+from hermesops.access.pki.own_certificate import OwnCertificate
 from hermesops.access.pki.service import DataKeys, PlatformService
 from hermesops.base.waiting import Pending, until
 from hermesops.errors import RefusedError, UnavailableError
@@ -33,6 +33,8 @@ from hermesops.programs.node.machine import Machine
 from hermesops.programs.node.orders.poll import clock_offset
 from hermesops.programs.node.release.slots.disk import DiskSlots
 from hermesops.programs.node.system import https, openssl
+from hermesops.serving.listener import Bounds, context_of, host_of
+from hermesops.serving.server import MutualTlsServer
 from hermesops.store.registry import Registry
 from hermesops.store.registry.repositories.credentials.certificates import MOST_AN_HOUR
 from hermesops.wire.documents.handout import Signed
@@ -273,7 +275,7 @@ async def test_what_is_too_long_or_unknown_or_no_request_is_said(served: Served)
     mine = served.certified()
     with pytest.raises(BadRequestError, match="404"):
         await served.ask(mine, "/v1/secrets")
-    with pytest.raises((BadRequestError, NotReadyError), match=r"413: more than|does not answer"):
+    with pytest.raises((BadRequestError, NotReadyError), match=r"413: a body has at most|does not answer"):
         await served.ask(mine, "/v1/certificate", b"x" * (1 << 20))
     with pytest.raises(MachineRefusedError, match="no request"):
         await served.ask(mine, "/v1/certificate", b"x")

@@ -14,7 +14,6 @@ from structlog.testing import capture_logs
 
 from hermesops.access.pki.callers import Callers
 from hermesops.access.pki.certificates import Certificates
-from hermesops.access.pki.server import Bounds
 from hermesops.access.pki.service import DataKeys, PlatformService
 from hermesops.agents.relay.places import Most, Places
 from hermesops.agents.relay.serve import bounds_of
@@ -25,6 +24,7 @@ from hermesops.model.ids import MachineId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.token import PLATFORM
 from hermesops.programs.node.system import openssl
+from hermesops.serving.listener import Bounds
 from tests.support.fakes.credentials import authority_in
 from tests.support.real.relay import LIFE, TOKEN, Caller, KindAgent, RelayWorld, Said, kind_agent, relaying
 
@@ -274,7 +274,7 @@ async def test_a_second_request_on_a_connection_is_not_read(
 async def test_who_says_nothing_or_half_is_told_and_hung_up_on(
     world: RelayWorld, caller: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hermesops.agents.relay.exchange._ASKING_S", 0.3)
+    monkeypatch.setattr("hermesops.serving.exchange._ASKING_S", 0.3)
     for head in (b"", b"GET /agents/ada/health HTTP/1.1\r\nHo"):
         said = await world.send(caller.context, head)
         assert (said.status, said.code) == (408, "too_slow")

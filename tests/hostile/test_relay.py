@@ -34,6 +34,7 @@ HEADERS = {
     "x-hermes-session-id",
     "x-relay-from",
     "transfer-encoding",
+    "content-length",
     "connection",
     "cache-control",
     "retry-after",

@@ -3,11 +3,9 @@
 Rows are read for every request, so a revoked certificate is refused at once. It must not know of sockets.
 """
 
-import json
 import re
 import secrets
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from http import HTTPStatus
 
 import structlog
@@ -17,6 +15,7 @@ from hermesops.access.pki.certificates import Certificates
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.model.certificate import CallerName, Certificate, MachineNames, is_ours
 from hermesops.model.ids import InstanceId, MachineId
+from hermesops.serving.server import Answer
 from hermesops.store.registry import Registry
 from hermesops.wire.documents.handout import Signed
 from hermesops.wire.documents.orders import PATH as ORDERS
@@ -47,14 +46,6 @@ class DataKeys:
 
 
 log = structlog.get_logger()
-
-
-@dataclass(frozen=True)
-class Answer:
-    """An answer to a machine: JSON, secret where it is a key."""
-
-    status: int
-    body: bytes = field(repr=False)
 
 
 class PlatformService:
@@ -93,13 +84,15 @@ class PlatformService:
             return self._route(self._caller(serial, MachineNames.parse(uris)), method, path)(body)
         except RefusedError as refused:
             log.warning("machine_refused", serial=serial, path=path[:200], why=refused.message)
-            return told(HTTPStatus.FORBIDDEN, {"error": refused.message})
+            return Answer.of(HTTPStatus.FORBIDDEN, {"error": refused.message})
         except UnavailableError as away:
             log.warning("machine_put_off", serial=serial, path=path[:200], why=away.message)
-            return told(HTTPStatus.SERVICE_UNAVAILABLE, {"error": "try again in a moment"})
+            return Answer.of(HTTPStatus.SERVICE_UNAVAILABLE, {"error": "try again in a moment"})
         except HermesError as broken:
             log.exception("question_failed", serial=serial, path=path[:200], why=broken.message)
-            return told(HTTPStatus.INTERNAL_SERVER_ERROR, {"error": "the platform's records contradict each other"})
+            return Answer.of(
+                HTTPStatus.INTERNAL_SERVER_ERROR, {"error": "the platform's records contradict each other"}
+            )
 
     def _caller(self, serial: str, names: MachineNames | None) -> Certificate:
         if names is None or names.environment != self._environment:
@@ -121,19 +114,19 @@ class PlatformService:
             case ["POST", "v1", "certificate"]:
                 return lambda body: self._renew(caller, body)
             case ["GET", "v1", "standing"]:
-                return lambda _: told(HTTPStatus.OK, _standing(caller))
+                return lambda _: Answer.of(HTTPStatus.OK, _standing(caller))
             case ["GET" | "POST", *_] if path == ORDERS:
                 return lambda body: self._orders(caller, body)
             case ["GET", "v1", "data-key", volume_id] if volume_id:
                 return lambda _: self._release(caller, volume_id)
-        return lambda _: told(HTTPStatus.NOT_FOUND, {"error": f"there is no {method} {path[:100]}"})
+        return lambda _: Answer.of(HTTPStatus.NOT_FOUND, {"error": f"there is no {method} {path[:100]}"})
 
     def _revocations(self) -> Answer:
         """The serials of certificates that were revoked and would be valid otherwise: no secret.
 
         Of each machine they are one or two, as a renewal ends the certificate before it.
         """
-        return told(HTTPStatus.OK, {"serials": self._registry.certificates.list_revoked()})
+        return Answer.of(HTTPStatus.OK, {"serials": self._registry.certificates.list_revoked()})
 
     def _renew(self, caller: Certificate, body: bytes) -> Answer:
         made = self._certificates.renew(body.decode(errors="replace"), caller)
@@ -161,11 +154,6 @@ class PlatformService:
         key = self._data_keys.release(volume_id, caller.machine_id, caller.instance_id)
         log.info("data_key_released", machine=caller.machine_id, instance=caller.instance_id, volume=volume_id)
         return Answer(HTTPStatus.OK, key)
-
-
-def told(status: HTTPStatus, said: Mapping[str, object]) -> Answer:
-    """An answer of these fields."""
-    return Answer(status, json.dumps(said, sort_keys=True).encode())
 
 
 def _standing(caller: Certificate) -> dict[str, object]:

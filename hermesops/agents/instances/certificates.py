@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from hermesops.access.pki.authority import Authority, fresh_key, make_root, read_key
 from hermesops.access.pki.certificates import Certificates
 from hermesops.access.pki.client import client_context
-from hermesops.access.pki.server import MutualTlsServer, OwnCertificate
+from hermesops.access.pki.own_certificate import OwnCertificate
 from hermesops.access.pki.service import DataKeys, PlatformService
 from hermesops.access.secrets.catalog import AUTHORITY_KEY
 from hermesops.access.secrets.store import Secrets
@@ -27,6 +27,7 @@ from hermesops.model.instance import Instance
 from hermesops.model.unassigned_machine import MachineRole, machine_subject
 from hermesops.observability.telemetry.addresses import ingest_url_of
 from hermesops.observability.telemetry.endpoint import CERTIFICATE_S
+from hermesops.serving.server import MutualTlsServer
 from hermesops.settings.environment import Environment
 from hermesops.store.operations.lease import LeaseKeeper
 from hermesops.store.registry import Registry

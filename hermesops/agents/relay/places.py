@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from hermesops.agents.relay.routes import NotRelayedError, unavailable
+from hermesops.agents.relay.routes import unavailable
+from hermesops.serving.exchange import RefusedRequestError
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Places:
         """Hold a place of a service.
 
         Raises:
-            NotRelayedError: It has none left.
+            RefusedRequestError: It has none left.
         """
         if self.taken >= self._most.at_once or self._callers[name] >= self._most.per_caller:
             raise unavailable("relay_full", "the relay carries as many requests as it can", retry_after_s=1)
@@ -59,11 +60,11 @@ class Places:
         """Hold a place of an agent.
 
         Raises:
-            NotRelayedError: It has none left.
+            RefusedRequestError: It has none left.
         """
         most = 1 if 2 * self.taken > self._most.at_once else self._most.per_agent
         if self._agents[agent] >= most:
-            raise NotRelayedError(
+            raise RefusedRequestError(
                 HTTPStatus.TOO_MANY_REQUESTS,
                 "agent_busy",
                 f"{most} requests to this agent are running",
@@ -77,7 +78,7 @@ class Places:
         """Hold memory for a request's body.
 
         Raises:
-            NotRelayedError: There is none left.
+            RefusedRequestError: There is none left.
         """
         if self._bodies + size > self._most.bodies_bytes:
             raise unavailable("relay_full", "the relay holds as many bodies as it can", retry_after_s=1)

@@ -4,38 +4,18 @@ Source: routes, parameters and headers of hermes-agent 0.19.0's API server. Its 
 messengers and mirrors of profiles are not relayed: no message of a user needs them.
 """
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 
-
-class NotRelayedError(Exception):
-    """A request that is not relayed to an agent, or whose answer is not relayed back; the relay answers this instead.
-
-    Args:
-        words: For people; nothing that an agent said.
-        retry_after_s: Seconds after which the same request may succeed; 0 when that is not known.
-    """
-
-    def __init__(self, status: HTTPStatus, code: str, words: str, *, retry_after_s: int = 0) -> None:
-        super().__init__(words)
-        self.status = status
-        self.code = code
-        self.words = words
-        self.retry_after_s = retry_after_s
-
-    @property
-    def body(self) -> bytes:
-        """As JSON; header ``x-relay-from`` tells it from an agent's answer."""
-        return json.dumps({"relay": {"code": self.code, "message": self.words}}).encode()
+from hermesops.serving.exchange import RefusedRequestError
 
 
-def unavailable(code: str, words: str, *, retry_after_s: int = 5) -> NotRelayedError:
+def unavailable(code: str, words: str, *, retry_after_s: int = 5) -> RefusedRequestError:
     """A temporary refusal."""
-    return NotRelayedError(HTTPStatus.SERVICE_UNAVAILABLE, code, words, retry_after_s=retry_after_s)
+    return RefusedRequestError(HTTPStatus.SERVICE_UNAVAILABLE, code, words, retry_after_s=retry_after_s)
 
 
 QUICK_S, TURN_S, SILENCE_S = 15.0, 3600.0, 600.0
@@ -143,20 +123,22 @@ def wanted(method: str, target: str) -> Wanted:
         target: ``/agents/<agent>/<path of the agent's API>``, as it came.
 
     Raises:
-        NotRelayedError: It is malformed, or no allowed route.
+        RefusedRequestError: It is malformed, or no allowed route.
     """
     match = _TARGET.fullmatch(target) if len(target) <= _LONGEST_TARGET else None
     if match is None:
-        raise NotRelayedError(HTTPStatus.BAD_REQUEST, "bad_path", "a path is /agents/USER/ and one of the agent's API")
+        raise RefusedRequestError(
+            HTTPStatus.BAD_REQUEST, "bad_path", "a path is /agents/USER/ and one of the agent's API"
+        )
     parts = match["path"].removeprefix("/").split("/")
     route = next((one for one in ROUTES if one.fits(method, parts)), None)
     if route is None:
-        raise NotRelayedError(HTTPStatus.NOT_FOUND, "not_carried", "the relay does not carry that to agents")
+        raise RefusedRequestError(HTTPStatus.NOT_FOUND, "not_carried", "the relay does not carry that to agents")
     query = match["query"]
     if query is None:
         return Wanted(match["agent"], route, match["path"])
     if not route.has_query or not all(_PARAMETER.fullmatch(one) for one in query.split("&")):
-        raise NotRelayedError(HTTPStatus.BAD_REQUEST, "bad_query", "the relay does not carry that query")
+        raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "bad_query", "the relay does not carry that query")
     return Wanted(match["agent"], route, f"{match['path']}?{query}")
 
 
@@ -167,14 +149,14 @@ def headers_to_agent(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
         headers: Names in lower case.
 
     Raises:
-        NotRelayedError: One of them is there twice, or is not printable.
+        RefusedRequestError: One of them is there twice, or is not printable.
     """
     kept: dict[str, str] = {}
     for name, value in headers:
         if name not in _TO_AGENT:
             continue
         if name in kept or not _VALUE.fullmatch(value):
-            raise NotRelayedError(HTTPStatus.BAD_REQUEST, "bad_header", f"header {name} is not right")
+            raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "bad_header", f"header {name} is not right")
         kept[name] = value
     return kept
 
@@ -183,10 +165,12 @@ def headers_from_agent(headers: Mapping[str, str]) -> dict[str, str]:
     """The headers of an agent's answer that the caller gets, with its content type, which browsers must not guess.
 
     Raises:
-        NotRelayedError: The content type is none of its API.
+        RefusedRequestError: The content type is none of its API.
     """
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in _TYPES:
-        raise NotRelayedError(HTTPStatus.BAD_GATEWAY, "bad_answer", "the agent answers in a type that is not carried")
+        raise RefusedRequestError(
+            HTTPStatus.BAD_GATEWAY, "bad_answer", "the agent answers in a type that is not carried"
+        )
     kept = {name: headers[name] for name in sorted(_FROM_AGENT) if _VALUE.fullmatch(headers.get(name, ""))}
     return {"content-type": kind, "x-content-type-options": "nosniff", **kept}

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hermesops.access.pki.callers import Callers
-from hermesops.access.pki.server import Bounds, MutualTlsListener
 from hermesops.agents.instances.certificates import CertificateAuthority
 from hermesops.agents.relay.service import Relay
+from hermesops.serving.listener import Bounds, MutualTlsListener
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps.proxy import ProxyClient
 

@@ -5,6 +5,7 @@ logged. Whatever an agent answers affects that request alone.
 """
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -14,27 +15,23 @@ from typing import Any, TypeVar
 
 import structlog
 
-from hermesops.agents.relay.exchange import Exchange, Head
 from hermesops.agents.relay.places import Places, Tally
-from hermesops.agents.relay.routes import (
-    NotRelayedError,
-    Wanted,
-    headers_from_agent,
-    headers_to_agent,
-    unavailable,
-    wanted,
-)
+from hermesops.agents.relay.routes import Wanted, headers_from_agent, headers_to_agent, unavailable, wanted
 from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError, RefusedError, UnknownOutcomeError, UsageError
 from hermesops.model.certificate import Caller
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.token import PLATFORM
+from hermesops.serving.exchange import Exchange, Head, RefusedRequestError
 from hermesops.store.registry import Registry
 from hermesops.vendor.channel.agent import AGENT_PORT
 from hermesops.vendor.justavps.proxy import Port, ProxyClient, ProxyStream
 
 T = TypeVar("T")
+
+LARGEST_BODY = 10 << 20
+"""Bytes of a request's body; the limit of hermes-agent 0.19.0 too."""
 
 FROM = "x-relay-from"
 """Header of every answer: ``agent``, or ``relay`` where the relay itself answers."""
@@ -117,10 +114,10 @@ class Relay:
             writer: To the client; its owner closes it, or aborts it when this raises, so that no partial answer
                 looks complete.
         """
-        exchange, told, began = Exchange(reader, writer), RequestRecord(), time.monotonic()
+        exchange, told, began = Exchange(reader, writer, largest_body=LARGEST_BODY), RequestRecord(), time.monotonic()
         try:
             await self._answer(certificate, exchange, told)
-        except NotRelayedError as refused:
+        except RefusedRequestError as refused:
             told.outcome, told.status, told.why = refused.code, refused.status, refused.words
             if exchange.has_begun:
                 raise ConnectionAbortedError(refused.words) from refused
@@ -152,7 +149,7 @@ class Relay:
         told.route = asked.route.title
         headers = headers_to_agent(head.headers)
         if head.size and not asked.route.has_body:
-            raise NotRelayedError(HTTPStatus.BAD_REQUEST, "not_http", f"{head.method} has no body here")
+            raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "not_http", f"{head.method} has no body here")
         agent = await self._find(asked.agent)
         told.instance = agent.id
         with self._places.of_agent(agent.id):
@@ -173,7 +170,7 @@ class Relay:
                 if number % _IN_A_ROW == 0:
                     await pause(_REST_S)
                 if number > _MOST_PIECES:
-                    raise NotRelayedError(HTTPStatus.BAD_GATEWAY, "bad_answer", "an answer of too many pieces")
+                    raise RefusedRequestError(HTTPStatus.BAD_GATEWAY, "bad_answer", "an answer of too many pieces")
             await exchange.end()
 
     @asynccontextmanager
@@ -194,7 +191,7 @@ class Relay:
                 yield stream
         except UnknownOutcomeError as lost:
             words = "the agent was told, and did not answer as it should: what was asked for may have been done"
-            raise NotRelayedError(HTTPStatus.GATEWAY_TIMEOUT, "outcome_unknown", words) from lost
+            raise RefusedRequestError(HTTPStatus.GATEWAY_TIMEOUT, "outcome_unknown", words) from lost
         except HermesError as away:
             raise unavailable("agent_away", "the agent does not answer as it should") from away
 
@@ -214,7 +211,7 @@ class Relay:
             case InstanceStatus.TERMINATED:
                 raise _no_agent()
             case InstanceStatus.SUSPENDED:
-                raise NotRelayedError(HTTPStatus.CONFLICT, "agent_suspended", "this agent is suspended")
+                raise RefusedRequestError(HTTPStatus.CONFLICT, "agent_suspended", "this agent is suspended")
             case InstanceStatus.PROVISIONING:
                 raise unavailable("agent_not_ready", "this agent is being made", retry_after_s=10)
         token = self._registry.proxy_tokens.get(instance.machine_id, PLATFORM) if instance.machine_id else None
@@ -227,7 +224,7 @@ class Relay:
         try:
             return await self._of_rows(ask)
         except RefusedError as refused:
-            raise NotRelayedError(HTTPStatus.FORBIDDEN, "not_a_caller", refused.message) from refused
+            raise RefusedRequestError(HTTPStatus.FORBIDDEN, "not_a_caller", refused.message) from refused
 
     async def _of_rows(self, ask: Callable[[], T]) -> T:
         try:
@@ -246,7 +243,7 @@ async def _unless_gone(work: Coroutine[Any, Any, None], exchange: Exchange) -> N
     try:
         await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
-            raise NotRelayedError(HTTPStatus.BAD_REQUEST, "caller_gone", "the caller hung up")
+            raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "caller_gone", "the caller hung up")
         working.result()
     finally:
         await cancel(working, watching)
@@ -256,30 +253,33 @@ def _head_of(stream: ProxyStream) -> dict[str, str]:
     """The headers of an answer that the caller gets.
 
     Raises:
-        NotRelayedError: The answer is not the agent's answer to the caller.
+        RefusedRequestError: The answer is not the agent's answer to the caller.
     """
     if stream.status in _REFUSED:
-        raise NotRelayedError(
+        raise RefusedRequestError(
             HTTPStatus.BAD_GATEWAY, "agent_refuses", "the machine takes the relay's token or key no more"
         )
     if stream.status in _AWAY:
         raise unavailable("agent_away", "the agent takes nothing now: it is draining, or does not run")
     if stream.status == HTTPStatus.GATEWAY_TIMEOUT:
-        raise NotRelayedError(HTTPStatus.GATEWAY_TIMEOUT, "outcome_unknown", "the agent was told, and did not answer")
+        raise RefusedRequestError(
+            HTTPStatus.GATEWAY_TIMEOUT, "outcome_unknown", "the agent was told, and did not answer"
+        )
     if stream.status not in _SUCCESS_OR_FAULT:
-        raise NotRelayedError(
+        raise RefusedRequestError(
             HTTPStatus.BAD_GATEWAY, "bad_answer", "the agent answers with a status that is not carried"
         )
     return headers_from_agent(stream.headers)
 
 
-def _no_agent() -> NotRelayedError:
-    return NotRelayedError(HTTPStatus.NOT_FOUND, "no_agent", "there is no such agent")
+def _no_agent() -> RefusedRequestError:
+    return RefusedRequestError(HTTPStatus.NOT_FOUND, "no_agent", "there is no such agent")
 
 
-async def _say(exchange: Exchange, refused: NotRelayedError) -> None:
+async def _say(exchange: Exchange, refused: RefusedRequestError) -> None:
     again = {"retry-after": str(refused.retry_after_s)} if refused.retry_after_s else {}
-    await _whole(exchange, "application/json", refused.body, status=refused.status, more=again)
+    body = json.dumps({"relay": {"code": refused.code, "message": refused.words}}).encode()
+    await _whole(exchange, "application/json", body, status=refused.status, more=again)
     await exchange.linger()
 
 
@@ -291,6 +291,4 @@ async def _whole(
     status: HTTPStatus = HTTPStatus.OK,
     more: dict[str, str] | None = None,
 ) -> None:
-    await exchange.begin(status, {"content-type": kind, FROM: "relay", **(more or {})})
-    await exchange.go_on(body)
-    await exchange.end()
+    await exchange.answer(status, {"content-type": kind, FROM: "relay", **(more or {})}, body)

@@ -15,7 +15,7 @@ import h11
 
 from hermesops.access.pki.authority import Authority, fresh_key
 from hermesops.access.pki.callers import Admitted, Callers
-from hermesops.access.pki.server import Bounds, MutualTlsListener, OwnCertificate
+from hermesops.access.pki.own_certificate import OwnCertificate
 from hermesops.agents.relay.places import Places
 from hermesops.agents.relay.serve import bounds_of
 from hermesops.agents.relay.service import Relay
@@ -23,6 +23,7 @@ from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.token import PLATFORM, ProxyToken
 from hermesops.programs.node.system import openssl
+from hermesops.serving.listener import Bounds, MutualTlsListener
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps.proxy import ProxyClient
 from hermesops.wire.tls_key import present

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import pytest
 
 from hermesops.agents.relay.places import Most, Places
-from hermesops.agents.relay.routes import NotRelayedError
+from hermesops.serving.exchange import RefusedRequestError
 
 
 def test_an_agent_has_its_own_places_and_no_others() -> None:
@@ -14,7 +14,7 @@ def test_an_agent_has_its_own_places_and_no_others() -> None:
         for _ in range(2):
             held.enter_context(places.of_caller("router"))
             held.enter_context(places.of_agent("ada"))
-        with pytest.raises(NotRelayedError, match="2 requests to this agent"), places.of_agent("ada"):
+        with pytest.raises(RefusedRequestError, match="2 requests to this agent"), places.of_agent("ada"):
             pass
         with places.of_agent("bob"):
             pass
@@ -27,7 +27,7 @@ def test_an_agent_has_one_place_once_half_of_all_are_taken() -> None:
     with ExitStack() as held:
         for _ in range(3):
             held.enter_context(places.of_caller("router"))
-        with places.of_agent("ada"), pytest.raises(NotRelayedError, match="1 requests"), places.of_agent("ada"):
+        with places.of_agent("ada"), pytest.raises(RefusedRequestError, match="1 requests"), places.of_agent("ada"):
             pass
 
 
@@ -36,10 +36,10 @@ def test_one_service_does_not_fill_the_relay() -> None:
     with ExitStack() as held:
         for name in ("router", "router"):
             held.enter_context(places.of_caller(name))
-        with pytest.raises(NotRelayedError, match="as many requests as it can"), places.of_caller("router"):
+        with pytest.raises(RefusedRequestError, match="as many requests as it can"), places.of_caller("router"):
             pass
         held.enter_context(places.of_caller("web"))
-        with pytest.raises(NotRelayedError, match="as many requests as it can") as full, places.of_caller("third"):
+        with pytest.raises(RefusedRequestError, match="as many requests as it can") as full, places.of_caller("third"):
             pass
         assert full.value.retry_after_s == 1
 
@@ -47,7 +47,7 @@ def test_one_service_does_not_fill_the_relay() -> None:
 def test_bodies_are_held_within_a_bound() -> None:
     places = Places(Most(bodies_bytes=10))
     with places.of_body(6):
-        with pytest.raises(NotRelayedError, match="as many bodies"), places.of_body(5):
+        with pytest.raises(RefusedRequestError, match="as many bodies"), places.of_body(5):
             pass
         with places.of_body(4):
             pass

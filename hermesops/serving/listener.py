@@ -1,37 +1,26 @@
-"""TLS servers that accept only clients with a certificate of the authority; every cost of a connection is bounded.
+"""Accepts TLS connections of clients whose certificate an authority of ours signed; every cost of one is bounded.
 
-They must not know what is asked; the handler gets the client's certificate.
+It must not know what is asked; who converses gets the client's certificate.
 """
 
 import asyncio
 import socket
 import ssl
-import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
-from email.utils import formatdate
-from http import HTTPStatus
 from ipaddress import IPv4Address, ip_address, ip_network
 
-import h11
 import structlog
 
-from hermesops.access.pki.authority import Authority
-from hermesops.access.pki.service import Answer, told
 from hermesops.base.waiting import cancel, pause
-from hermesops.errors import UnavailableError
-from hermesops.store.registry import Registry
 from hermesops.wire.tls_key import present
 
 _NO_CHECK_TIME = ssl.VerifyFlags(0x200000)
 """``X509_V_FLAG_NO_CHECK_TIME`` of OpenSSL's ``x509_vfy.h``: rows and the registry's clock say what has run out, so
 that an expired machine gets an answer that says so, and a clock that is minutes off does no harm."""
 
-_PIECE = 4096
 _IPV6_CUSTOMER = 64
-_HEAD_BYTES = 8192
 _RELIEF_S = 1.0
 
 log = structlog.get_logger()
@@ -182,140 +171,9 @@ class MutualTlsListener:
                 await writer.wait_closed()
 
 
-class MutualTlsServer:
-    """Answers one short request a connection.
-
-    Args:
-        answer: Called in a thread with the client's certificate (DER), method, path and body.
-        context: The TLS context of the next connection.
-        clock: Seconds since 1970, for the header ``Date``, with which machines compare their clock.
-    """
-
-    def __init__(
-        self,
-        answer: Callable[[bytes, str, str, bytes], Answer],
-        context: Callable[[], Awaitable[ssl.SSLContext]],
-        bounds: Bounds | None = None,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._answer = answer
-        self._clock = clock
-        self._bounds = bounds or Bounds()
-        self._listener = MutualTlsListener(self._converse, context, self._bounds)
-
-    async def serve(self, listener: socket.socket) -> None:
-        """Serve until cancelled.
-
-        The listener must not block.
-        """
-        await self._listener.serve(listener)
-
-    async def _converse(self, connection: Connection) -> None:
-        http = h11.Connection(h11.SERVER, max_incomplete_event_size=_HEAD_BYTES)
-        answer = await self._ask(http, connection.reader, connection.certificate)
-        connection.writer.write(_sent(http, answer, self._clock()))
-        await connection.writer.drain()
-
-    async def _ask(self, http: h11.Connection, reader: asyncio.StreamReader, certificate: bytes) -> Answer:
-        try:
-            method, path, body = await self._question(http, reader)
-        except h11.RemoteProtocolError as error:
-            return told(HTTPStatus.BAD_REQUEST, {"error": f"not HTTP: {error}"[:200]})
-        if body is None:
-            return told(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"error": f"more than {self._bounds.body_bytes} bytes"})
-        return await asyncio.to_thread(self._answer, certificate, method, path, body)
-
-    async def _question(self, http: h11.Connection, reader: asyncio.StreamReader) -> tuple[str, str, bytes | None]:
-        """Method, path and body; ``None`` for a body that is too long."""
-        method = path = ""
-        body = bytearray()
-        while True:
-            event = http.next_event()
-            if event is h11.NEED_DATA:
-                http.receive_data(await reader.read(_PIECE))
-            elif isinstance(event, h11.Request):
-                method, path = event.method.decode(), event.target.decode(errors="replace")
-            elif isinstance(event, h11.Data):
-                body += event.data
-                if len(body) > self._bounds.body_bytes:
-                    return method, path, None
-            elif isinstance(event, h11.EndOfMessage):
-                return method, path, bytes(body)
-            else:  # it hung up
-                raise h11.RemoteProtocolError("no question")
-
-
 def host_of(address: str) -> str:
     """The part of an address that stands for one host: an IPv4 address, or the /64 of an IPv6 address."""
     found = ip_address(address.partition("%")[0])
     if isinstance(found, IPv4Address):
         return str(found)
     return str(found.ipv4_mapped or ip_network((found, _IPV6_CUSTOMER), strict=False))
-
-
-def _sent(http: h11.Connection, answer: Answer, now: float) -> bytes:
-    if http.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
-        return b""
-    headers = [
-        ("Content-Type", "application/json"),
-        ("Content-Length", str(len(answer.body))),
-        ("Date", formatdate(now, usegmt=True)),
-        ("Cache-Control", "no-store"),
-        ("Connection", "close"),
-    ]
-    head = http.send(h11.Response(status_code=answer.status, headers=headers))
-    return b"".join(
-        part or b"" for part in (head, http.send(h11.Data(data=answer.body)), http.send(h11.EndOfMessage()))
-    )
-
-
-_FRESH_S = 300.0
-"""Seconds after which the trusted authorities are read again, and the certificate is renewed."""
-
-
-class OwnCertificate:
-    """The platform service's own certificate, signed by the authority and renewed every few minutes.
-
-    Args:
-        registry: Has the authorities whose certificates are accepted.
-        hosts: Names or addresses at which machines reach the service.
-        clock: Seconds of a monotonic clock.
-    """
-
-    def __init__(
-        self,
-        authority: Authority,
-        registry: Registry,
-        hosts: Sequence[str],
-        life: timedelta,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._authority = authority
-        self._registry = registry
-        self._hosts = hosts
-        self._life = life
-        self._clock = clock
-        self._made: tuple[float, ssl.SSLContext] | None = None
-        self._making = asyncio.Lock()
-
-    async def context(self) -> ssl.SSLContext:
-        """The TLS context of the next connection.
-
-        Raises:
-            UnavailableError: The registry does not answer, and there is no earlier one.
-        """
-        async with self._making:
-            now = self._clock()
-            if self._made is None or now - self._made[0] >= _FRESH_S:
-                try:
-                    self._made = (now, await asyncio.to_thread(self._make))
-                except UnavailableError as away:
-                    if self._made is None:
-                        raise
-                    log.warning("authorities_not_read", why=away.message)
-                    self._made = (now, self._made[1])
-            return self._made[1]
-
-    def _make(self) -> ssl.SSLContext:
-        served = self._authority.serve(self._hosts, life=self._life)
-        return context_of(served.pem, served.key, "".join(self._registry.certificates.list_authorities()))
