@@ -160,7 +160,7 @@ lint-secrets: .venv/installed need-linting
 # The stamp is younger than the lock and the metadata, or the environment is brought up to date.
 .venv/installed: pyproject.toml uv.lock $(filter build/%,$(UV))
 	@echo "==> Installing the Python environment into .venv, as uv.lock says"
-	$(UV) sync --locked --quiet
+	$(UV) sync --locked --all-extras --quiet
 	touch $@
 
 build/uv/bin/uv: .uv.txt

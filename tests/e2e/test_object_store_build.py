@@ -64,7 +64,7 @@ async def test_a_build_under_way_keeps_no_server_from_ending(tmp_path: Path, mon
     monkeypatch.setattr(local_world_server, "_build_beside", lambda *_, **__: asyncio.Event().wait())
     env = Environment.load("local", {"HERMESOPS_HOME": str(tmp_path), "PATH": os.defpath})
     async with asyncio.timeout(30):
-        await local_world_server.serve_world(env, "sim", report=print, upstream=None, platform=())
+        await local_world_server.serve_world(env, "sim", report=print, platform=())
 
 
 async def test_nothing_is_built_before_there_is_an_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

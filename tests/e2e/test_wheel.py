@@ -1,7 +1,8 @@
-"""What is shipped works without the checkout it came from."""
+"""What is shipped works without the checkout it came from, and without the extras that most people do without."""
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 
 from hermesops import __version__
 from hermesops.base import assets
+from tests.support.billing.many_subscriptions import prepared
+from tests.support.real.command import Command, Ran, local_world
 
 TOP = assets.folder("roles").parent
 FOLDERS = ("roles", "ansible", "pulumi", "images", "runbooks")
@@ -33,7 +36,7 @@ def run(*command: str | Path, cwd: Path, home: Path) -> str:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment far from the checkout, with the wheel in it."""
+    """A virtual environment far from the checkout, with the wheel in it and no extra."""
     place = tmp_path_factory.mktemp("wheel")
     uv = shutil.which("uv")
     assert uv is not None  # a dependency of ours
@@ -56,6 +59,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_command_of_the_wheel_runs(installed: Path, tmp_path: Path) -> None:
     assert run(installed / "hermesops", "--version", cwd=tmp_path, home=tmp_path) == f"hermesops {__version__}\n"
     assert "provision" in run(installed / "hermesops", "--help", cwd=tmp_path, home=tmp_path)
+    assert "no instances" in run(installed / "hermesops", "instance", "list", cwd=tmp_path, home=tmp_path)
 
 
 def test_the_wheel_carries_its_folders(installed: Path, tmp_path: Path) -> None:
@@ -68,6 +72,52 @@ def test_the_wheel_carries_its_folders(installed: Path, tmp_path: Path) -> None:
         shipped = Path(found[name])
         assert TOP not in shipped.parents
         assert files_of(shipped) == files_of(TOP / name)
+
+
+@pytest.mark.turns(25)
+async def test_a_command_that_lacks_an_extra_says_which_and_what_it_says_installs_it(
+    installed: Path, tmp_path: Path
+) -> None:
+    program = (str(installed / "hermesops"),)
+    command = Command(tmp_path / "home", {"HERMESOPS_LOCAL_DRIVER": "sim"}, program)
+    for words in (("local", "up"), ("local", "serve")):
+        hint = lacking(await command.run(*words), "local", "starlette", "uvicorn")
+    assert hint[:3] == ["uv", "pip", "install"]
+    uv = shutil.which("uv")
+    assert uv is not None  # this computer's
+    run(uv, *hint[1:], cwd=tmp_path, home=Path.home())
+
+    async with local_world(tmp_path / "home", driver="sim", program=program) as world:  # simulated images need no extra
+        await world.ok("provision", "ada", "--plan", "light")
+        lacking(await world.run("fleet", "converge", "ada"), "roles", "ansible-core", "ansible-runner")
+        _, billed = prepared(world)
+        (tmp_path / "event").write_text("{}")
+        lacking(
+            await billed.run("billing", "apply", str(tmp_path / "event"), "--signature", "t=1"), "billing", "stripe"
+        )
+        rented = world.with_variables(**as_if_rented(world.home))
+        lacking(await rented.run("stack", "preview", "platform"), "aws", "pulumi-aws")
+        for words in (("image", "build"), ("release", "build")):
+            lacking(await rented.run(*words), "build", "ansible-core", "ansible-runner", "pip", "uv")
+
+
+def lacking(ran: Ran, extra: str, *packages: str) -> list[str]:
+    """The command that the hint of a failed one names; its error says which extra and packages are missing."""
+    assert (ran.exit_code, "Traceback" in ran.stderr) == (2, False), str(ran)
+    assert f"needs extra {extra} of hermesops" in ran.stderr, str(ran)
+    assert f"(missing: {', '.join(packages)})" in ran.stderr, str(ran)
+    hint = ran.stderr.split("hint: run: ")[1].splitlines()[0]
+    assert hint.endswith(f"'hermesops[{extra}]'")
+    return shlex.split(hint)
+
+
+def as_if_rented(home: Path) -> dict[str, str]:
+    """Variables of an environment whose vendor is a local world."""
+    world = home / "local" / "world"
+    url = json.loads((world / "world.json").read_text())["api_url"]
+    (home / "staging").mkdir(exist_ok=True)
+    key = str(world / "api.key")
+    return {"HERMESOPS_ENV": "staging", "HERMESOPS_API_URL": f"{url}/api/v1", "HERMESOPS_API_KEY_FILE": key}
 
 
 def files_of(folder: Path) -> set[str]:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hermesops.base.extras import Extra, require
 from hermesops.settings.environment import Environment
 
 if TYPE_CHECKING:
@@ -18,12 +19,13 @@ def require_pulumi(env: Environment, verb: str) -> None:
         verb: What is asked for, ``preview`` or ``up``.
 
     Raises:
-        UsageError: It is for AWS, and the pulumi CLI or its plugin of AWS is missing.
+        UsageError: It is for AWS, and extra ``aws``, the pulumi CLI or its plugin of AWS is missing.
     """
     from hermesops.infra.engine.foreign import require_cli
 
     if not env.is_local:
         command = f"stack {verb} platform"
+        require(Extra.AWS, command)
         require_cli(env.settings.pulumi.engine, aws_plugin(), env.variables, command=command)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from hermesops.base.extras import Extra, require
 from hermesops.errors import Hint, UsageError
 from hermesops.settings.environment import Environment
 
@@ -18,8 +19,9 @@ def aws_program(env: Environment, backend: str) -> Callable[[], Any]:
         backend: URL of Pulumi's state.
 
     Raises:
-        UsageError: The settings say too little, or the stack's file is missing or wrong.
+        UsageError: Extra ``aws`` is missing, the settings say too little, or the stack's file is missing or wrong.
     """
+    require(Extra.AWS, "the stack of a platform on AWS")
     from hermesops.infra.stacks.platform.aws.functions import read_sources
     from hermesops.infra.stacks.platform.aws.program import AwsPlatformProgram
 

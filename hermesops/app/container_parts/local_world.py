@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermesops.base import child_environment
+from hermesops.base.extras import Extra, require
 from hermesops.base.narration import Reporter
 from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError, RefusedError
@@ -70,15 +71,17 @@ async def object_store_of(env: Environment, report: Reporter) -> "Mapping[str, s
     return await world_of(env).object_store()
 
 
-async def serve_world(
-    env: Environment, driver: str, *, report: Reporter, upstream: "Upstream | None", platform: "Sequence[str]"
-) -> None:
+async def serve_world(env: Environment, driver: str, *, report: Reporter, platform: "Sequence[str]") -> None:
     """Be the local world's server, as ``World.serve``; beside it build the object store's program unless it is there.
 
     The build begins once there is an agent: before that nothing needs the program, and whoever makes the first image
     needs the processor. It ends with the server; a later one goes on with it, and so does the first command that needs
     it.
+
+    Raises:
+        UsageError: The extra that the server needs is missing.
     """
+    require(Extra.LOCAL, "a local world")
     from hermesops.localcloud.world.platform_socket import Service
 
     service = Service(tuple(platform), env.for_hermesops(child_environment.BUCKET, secrets=_OF_PLATFORM))
@@ -88,13 +91,22 @@ async def serve_world(
     try:
         await world_of(env, driver).serve(
             report=report,
-            upstream=upstream,
+            upstream=_upstream_of(env),
             platform=service,
             ledger=ledger,
             object_store_program=lambda: tools.place(_VERSITYGW),
         )
     finally:
         await cancel(building)
+
+
+def _upstream_of(env: Environment) -> "Upstream | None":
+    """The real models that answer behind the world's router; ``None`` for the scripted one."""
+    from hermesops.localcloud.model_router.router import Upstream
+
+    model = env.settings.model
+    key = model.api_key.get_secret_value() if model.api_key else ""
+    return Upstream(model.base_url, key) if model.base_url else None
 
 
 class _Ledger:

@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from hermesops.base.extras import Extra, require
 from hermesops.errors import Hint, UnavailableError
 from hermesops.localcloud.drivers.interface import PlatformService
 from hermesops.model.image import PLATFORM_IMAGE
@@ -84,15 +85,20 @@ class PlatformParts:
 
     @cached_property
     def ups(self) -> "LocalPlatforms":
-        """Brings it up; raises as ``_services``."""
+        """Brings it up; raises as ``_services``.
+
+        Raises:
+            UsageError: The extra that its host is installed with is missing.
+        """
         from hermesops.platform.stack import LocalPlatforms
 
-        app = self.app
+        app, services = self.app, self._services[0]
+        require(Extra.BUILD, "bringing the platform up")
         return LocalPlatforms(
             environment=app.env.name,
             stack=self.stack,
             world=self._world,
-            services=self._services[0],
+            services=services,
             client=self.client,
             host=self.host,
             parts=self._parts,
@@ -113,6 +119,7 @@ class PlatformParts:
 
         Raises:
             RefusedError: The world's machines are simulated, or rented.
+            UsageError: The extra that applies roles is missing.
         """
         from hermesops.app.container_parts.local_world import loki_of
         from hermesops.observability.telemetry.addresses import url_in_local_world
@@ -120,6 +127,7 @@ class PlatformParts:
 
         app, settings = self.app, self.app.env.settings
         refuse_simulated(is_simulated=app.adapters.is_simulated)
+        require(Extra.ROLES, "bringing monitoring up")
         return LocalMonitoring(
             environment=app.env.name,
             world=self._world,

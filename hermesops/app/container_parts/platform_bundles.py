@@ -35,8 +35,10 @@ def control_bundle_of(env: Environment, report: Callable[[str], None]) -> "Contr
     from hermesops.machines.image import control_bundle
     from hermesops.machines.image.download import Pip
 
+    locks = assets.folder("images") / "hermes-platform" / "locks"
     return control_bundle.make(
-        assets.folder("images") / "hermes-platform" / "locks" / "hermesops.txt",
+        locks / "hermesops.txt",
+        locks / "uv.txt",
         Path(hermesops.__file__).parent,
         {name: assets.folder(name) for name in get_args(assets.Folder)},
         Pip(env.for_child(child_environment.PACKAGES), env.cache / "packages"),

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hermesops.base.extras import Extra, require
 from hermesops.model.ids import MachineId
 from hermesops.settings.environment import Environment
 
@@ -45,14 +46,24 @@ class WorldAdapters:
 
     @property
     def image_builder(self) -> "type[ImageBuilder]":
-        """Builds images."""
+        """Builds images.
+
+        Raises:
+            UsageError: An extra that a build needs is missing.
+        """
+        require(Extra.BUILD, "building an image")
         from hermesops.machines.image.build import Builder
 
         return Builder
 
     @property
     def release_builder(self) -> "type[ReleaseBuilder]":
-        """Builds releases."""
+        """Builds releases.
+
+        Raises:
+            UsageError: As ``image_builder``.
+        """
+        require(Extra.BUILD, "building a release")
         from hermesops.machines.release.builder.build import Builder
 
         return Builder

@@ -117,16 +117,12 @@ def status() -> None:
 def serve(driver: Driver = None) -> None:
     """Run the local world's server; ``up`` starts this."""
     from hermesops.app.container_parts.local_world import serve_world
-    from hermesops.localcloud.model_router.router import Upstream
     from hermesops.localcloud.world.files import WorldFiles
 
     env = context.environment()
-    settings = env.settings
-    key = settings.model.api_key.get_secret_value() if settings.model.api_key else ""
-    upstream = Upstream(settings.model.base_url, key) if settings.model.base_url else None
     platform = [sys.executable, "-m", "hermesops", "--env", env.name, "identity", "serve"]
     platform += ["--date-shift", str(WorldFiles(env.world).date_shift)]
-    context.run(serve_world(env, driver or "", report=say, upstream=upstream, platform=platform))
+    context.run(serve_world(env, driver or "", report=say, platform=platform))
 
 
 @fault.command("set")

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from hermesops.base.extras import Extra, require
 from hermesops.errors import Hint, RefusedError
 from hermesops.localcloud.drivers.interface import SERVICE_PORTS, Driver
 from hermesops.localcloud.drivers.nspawn.driver import NspawnDriver
@@ -82,8 +83,13 @@ class DriverChoice:
         write_private(self._files.base, (SIMULATED if self.is_simulated else self._definition.name).encode())
 
     def build(self, report: Callable[[str], None]) -> Driver:
-        """The driver; it reports long work to ``report``."""
+        """The driver; it reports long work to ``report``.
+
+        Raises:
+            UsageError: The extra that serves simulated machines is missing.
+        """
         if self.is_simulated:
+            require(Extra.LOCAL, "a world of simulated machines")
             from hermesops.localcloud.drivers.sim.driver import SimDriver  # noqa: PLC0415 - real worlds have no use for it
 
             return SimDriver(self._files.folder)

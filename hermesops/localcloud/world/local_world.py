@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hermesops.base.extras import Extra, require
 from hermesops.base.waiting import Pending, WaitExpiredError, until
 from hermesops.errors import BrokenInvariantError, HermesError, Hint, PartlyDoneError, UnavailableError
 from hermesops.localcloud.drivers.interface import MODEL_PORT, Driver
@@ -74,12 +75,14 @@ class World:
 
         Raises:
             RefusedError: Not root, the computer lacks what machines need, or the world has another base.
+            UsageError: The extra that its server needs is missing.
             UnavailableError: It did not come up; the message says why, and the log more.
             BrokenInvariantError: The world's file is damaged.
         """
         self._choice.refuse_another()
         fresh = not self._process.pid()
         if fresh:
+            require(Extra.LOCAL, "a local world")
             self._choice.refuse_incapable()
             self._files.world.unlink(missing_ok=True)
             self._process.start(server_command, environment)

@@ -17,6 +17,7 @@ from typing import Any
 import structlog
 
 from hermesops.base import child_environment
+from hermesops.base.extras import Extra, require
 from hermesops.errors import BrokenInvariantError, UnknownOutcomeError, UsageError
 from hermesops.machines.converge.inventory import Host, inventory_of
 from hermesops.machines.converge.results import Converged, EventFold
@@ -78,10 +79,11 @@ class Converger:
             report: Called, from another thread, with each task's name as it starts.
 
         Raises:
-            UsageError: No such playbook, or no host.
+            UsageError: No such playbook, no host, or no Ansible.
             UnknownOutcomeError: It took longer than ``timeout_s`` and was ended.
             BrokenInvariantError: Ansible refused the playbook itself, so no host was touched.
         """
+        require(Extra.ROLES, "applying roles")
         path = self._path_of(playbook)
         inventory = inventory_of(hosts)
         fold = EventFold(tuple(host.name for host in hosts), report)

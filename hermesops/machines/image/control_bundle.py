@@ -47,6 +47,7 @@ class ControlBundle:
 
 def make(
     lock: Path,
+    installer: Path,
     package: Path,
     shipped: Mapping[str, Path],
     downloads: Wheels,
@@ -56,7 +57,8 @@ def make(
     """Make the archive, or find it in the cache. Blocks, for a minute where wheels have to be fetched.
 
     Args:
-        lock: Requirements with hashes of all that hermesops needs.
+        lock: Requirements with hashes of all that hermesops needs there.
+        installer: The same of uv alone, which installs them and is not installed itself.
         package: Folder of hermesops' package; ``shipped``: folders that travel inside it.
 
     Raises:
@@ -67,7 +69,7 @@ def make(
     with tempfile.TemporaryDirectory(dir=cache) as scratch:
         folder = Path(scratch)
         own = own_wheel.write(folder, package, shipped)
-        parts = (PYTHON.encode(), lock.read_bytes(), own.read_bytes())
+        parts = (PYTHON.encode(), lock.read_bytes(), installer.read_bytes(), own.read_bytes())
         version = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:_KEY_LENGTH]
         target = cache / f"hermesops-{version}.tar"
         if not target.exists():
@@ -75,19 +77,20 @@ def make(
             wheels = folder / "wheels"
             downloads.wheels(lock, wheels, python=PYTHON)
             shutil.move(own, wheels / own.name)
-            _pack(folder / "bundle", lock, wheels).replace(target)
+            downloads.wheels(installer, folder / "installer", python=PYTHON)
+            _pack(folder / "bundle", lock, wheels, _uv_in(folder / "installer")).replace(target)
         target.touch()
     for old in sorted(cache.glob("hermesops-*.tar"), key=lambda file: file.stat().st_mtime, reverse=True)[_KEPT:]:
         old.unlink(missing_ok=True)
     return ControlBundle(target, version)
 
 
-def _pack(target: Path, lock: Path, wheels: Path) -> Path:
+def _pack(target: Path, lock: Path, wheels: Path, uv: bytes) -> Path:
     listed = sorted(wheels.iterdir())
     own = next(file for file in listed if file.name.startswith("hermesops-"))
     requirements = f"{lock.read_text(encoding='utf-8')}\n./wheels/{own.name}\n".encode()
     with tarfile.open(target, "w") as archive:
-        _add(archive, "uv", _uv_of(listed), mode=0o755)
+        _add(archive, "uv", uv, mode=0o755)
         _add(archive, "requirements.txt", requirements)
         for file in listed:
             _add(archive, f"wheels/{file.name}", file.read_bytes())
@@ -100,10 +103,9 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes, *, mode: int = 0o6
     archive.addfile(entry, io.BytesIO(content))
 
 
-def _uv_of(wheels: list[Path]) -> bytes:
+def _uv_in(folder: Path) -> bytes:
     """The program uv, out of its wheel."""
-    for file in wheels:
-        if file.name.startswith("uv-"):
-            with zipfile.ZipFile(file) as archive:
-                return archive.read(next(name for name in archive.namelist() if name.endswith("/scripts/uv")))
-    raise BrokenInvariantError("uv is not among what hermesops needs", hint="lock it in images/hermes-platform/locks")
+    for file in folder.glob("uv-*.whl"):
+        with zipfile.ZipFile(file) as archive:
+            return archive.read(next(name for name in archive.namelist() if name.endswith("/scripts/uv")))
+    raise BrokenInvariantError("the lock of the installer has no uv", hint="lock it in images/hermes-platform/locks")

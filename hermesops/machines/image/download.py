@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from hermesops.base.extras import Extra, require
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.machines.image.package_index import PackageIndex
 
@@ -86,6 +87,7 @@ class Pip:
                 shutil.copyfile(file, Path(scratch, file.name)).replace(place / file.name)
 
     def _download(self, options: Sequence[str], requirements: Path, missing: Sequence[str]) -> None:
+        require(Extra.BUILD, "fetching wheels")
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-input", "--no-deps", "--require-hashes"]
         command += [*options, "--requirement=/dev/stdin"]
         try:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
+from hermesops.base.extras import Extra, require
 from hermesops.base.network.sessions import session
 from hermesops.base.network.variables import NetworkVariables, proxy_hint
 from hermesops.errors import Hint, RefusedError, UnavailableError
@@ -42,6 +43,7 @@ class StripeSubscriptions:
         return await asyncio.to_thread(self._get, subscription_id)
 
     def _get(self, subscription_id: str) -> BillingFact:
+        require(Extra.BILLING, "asking Stripe about a subscription")
         import stripe  # noqa: PLC0415 - takes a third of a second, and only this needs it
 
         at = self.base_url or stripe.DEFAULT_API_BASE

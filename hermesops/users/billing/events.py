@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from hermesops.base.extras import Extra, require
 from hermesops.errors import RefusedError
 from hermesops.model.billing import DELETED, INVOICE_EVENTS, SUBSCRIPTION_EVENTS, BillingFact, Delivery
 from hermesops.model.ids import UserId, user_id_of
@@ -190,6 +191,7 @@ def _verified(delivery: Delivery, rules: Rules, now: datetime) -> Mapping[str, o
     Raises:
         RefusedError: No secret of the endpoint has signed it.
     """
+    require(Extra.BILLING, "reading Stripe's events")
     import stripe  # noqa: PLC0415 - takes a third of a second, and only this needs it
 
     if not rules.secrets:

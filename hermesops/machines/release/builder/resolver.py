@@ -7,8 +7,6 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from uv import find_uv_bin
-
 from hermesops.errors import RefusedError, UnavailableError
 
 _RESOLVE_S = 300.0
@@ -36,6 +34,8 @@ class Resolver:
             RefusedError: There is no such set.
             UnavailableError: The index does not answer.
         """
+        from uv import find_uv_bin  # noqa: PLC0415 - of an extra: who builds a simulated release resolves nothing
+
         command = [find_uv_bin(), "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--generate-hashes"]
         command += ["--only-binary=:all:", f"--python-version={python}", f"--python-platform={self._platform}"]
         command += [f"--find-links={wheels}"] if wheels else []

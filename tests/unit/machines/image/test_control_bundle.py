@@ -16,7 +16,6 @@ from hermesops.machines.image import control_bundle, own_wheel
 from hermesops.machines.image.control_bundle import ControlBundle
 
 PACKAGE = Path(hermesops.__file__).parent
-LOCK = assets.folder("images") / "hermes-platform" / "locks" / "hermesops.txt"
 
 
 class Index:
@@ -27,20 +26,24 @@ class Index:
         self.asked = 0
 
     def wheels(self, requirements: Path, folder: Path, *, python: str) -> None:
-        assert (requirements.name, python) == ("lock.txt", "3.11")
-        self.asked += 1
+        assert python == "3.11"
+        self.asked += requirements.name == "lock.txt"
         folder.mkdir()
-        for name in self.names:
+        for name in {"lock.txt": ("one-1-py3-none-any.whl",), "uv.txt": self.names}[requirements.name]:
             with zipfile.ZipFile(folder / name, "w") as archive:
                 archive.writestr("uv-1.data/scripts/uv", "the program")
 
 
-def made(folder: Path, index: Index, *, content: str = "one", lock: str = "uv==1\n") -> ControlBundle:
+def made(
+    folder: Path, index: Index, *, content: str = "one", lock: str = "one==1\n", installer: str = "uv==1\n"
+) -> ControlBundle:
     package = folder / "package"
     package.mkdir(exist_ok=True)
     (package / "__init__.py").write_text(content)
     (folder / "lock.txt").write_text(lock)
-    return control_bundle.make(folder / "lock.txt", package, {}, index, folder / "cache", lambda _: None)
+    (folder / "uv.txt").write_text(installer)
+    locks = folder / "lock.txt", folder / "uv.txt"
+    return control_bundle.make(*locks, package, {}, index, folder / "cache", lambda _: None)
 
 
 def test_it_has_the_program_that_installs_the_lock_and_the_wheels(tmp_path: Path) -> None:
@@ -51,8 +54,9 @@ def test_it_has_the_program_that_installs_the_lock_and_the_wheels(tmp_path: Path
         assert archive.getmember("uv").mode == 0o755
         listed = archive.extractfile("requirements.txt")
         assert listed
-        assert listed.read().decode().split() == ["uv==1", f"./{names[2]}"]
+        assert listed.read().decode().split() == ["one==1", f"./{names[2]}"]
     assert names[2].startswith("wheels/hermesops-")
+    assert names[3:] == ["wheels/one-1-py3-none-any.whl"], "uv installs, and is not installed"
 
 
 def test_it_is_made_once_for_each_version(tmp_path: Path) -> None:
@@ -60,8 +64,8 @@ def test_it_is_made_once_for_each_version(tmp_path: Path) -> None:
     first = made(tmp_path, index)
     assert made(tmp_path, index) == first
     assert index.asked == 1
-    versions = {first.version, made(tmp_path, index, content="two").version, made(tmp_path, index, lock="#").version}
-    assert len(versions) == 3
+    others = (made(tmp_path, index, **{part: "#"}).version for part in ("content", "lock", "installer"))
+    assert len({first.version, *others}) == 4
 
 
 def test_a_lock_without_uv_is_refused(tmp_path: Path) -> None:
@@ -90,12 +94,18 @@ def test_our_own_wheel_is_the_package_that_runs_here(tmp_path: Path) -> None:
     assert done.stdout.startswith(str(first))
 
 
-def test_the_lock_of_the_platforms_host_is_that_of_this_version() -> None:
+@pytest.mark.parametrize(
+    ("name", "chosen"),
+    [
+        ("hermesops.txt", ["--no-dev", "--extra=roles", "--extra=billing"]),  # its host applies roles, its worker bills
+        ("uv.txt", ["--only-group=bundle"]),
+    ],
+)
+def test_the_locks_of_the_platforms_host_are_those_of_this_version(name: str, chosen: list[str]) -> None:
     lock = PACKAGE.parent / "uv.lock"
     if not lock.exists():
         pytest.skip("an installed wheel has no uv.lock")
-    command = ["uv", "export", "--frozen", "--no-dev", "--no-emit-project", "--no-header", "--no-annotate", "--quiet"]
-    command += ["--no-emit-package", "pulumi-aws"]  # of pipelines; no platform runs it
+    command = ["uv", "export", "--frozen", *chosen, "--no-emit-project", "--no-header", "--no-annotate", "--quiet"]
     done = subprocess.run(
         [str(Path(sys.executable).with_name("uv")), *command[1:]],
         cwd=PACKAGE.parent,
@@ -103,4 +113,5 @@ def test_the_lock_of_the_platforms_host_is_that_of_this_version() -> None:
         text=True,
         check=True,
     )
-    assert done.stdout == LOCK.read_text(), f"run: {' '.join(command)} > {LOCK.relative_to(PACKAGE.parent)}"
+    file = assets.folder("images") / "hermes-platform" / "locks" / name
+    assert done.stdout == file.read_text(), f"run: {' '.join(command)} > {file.relative_to(PACKAGE.parent)}"

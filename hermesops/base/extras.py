@@ -1,0 +1,69 @@
+"""Extras: packages that some commands need and most installations lack, and the error where one is missing.
+
+Which packages an extra has is in ``pyproject.toml`` alone, and read from the metadata of the installed hermesops.
+"""
+
+import sys
+from collections.abc import Iterator
+from enum import StrEnum
+from importlib.util import find_spec
+from shlex import join
+
+from hermesops.errors import UsageError
+
+_NAME = "hermesops"
+
+
+class Extra(StrEnum):
+    """The extras of ``pyproject.toml``, but for ``all``, which is every one of them."""
+
+    AWS = "aws"
+    BILLING = "billing"
+    BUILD = "build"
+    LOCAL = "local"
+    ROLES = "roles"
+
+
+def require(extra: Extra, purpose: str) -> None:
+    """Return if the packages of an extra are installed.
+
+    Args:
+        purpose: Subject of the error's sentence: what cannot be done without them.
+
+    Raises:
+        UsageError: One is missing. The hint is the command that installs them.
+    """
+    missing = [name for name in _packages_of(extra) if not _is_installed(name)]
+    if missing:
+        raise UsageError(
+            f"{purpose} needs extra {extra} of hermesops, which is not installed here (missing: {', '.join(missing)})",
+            hint=f"run: {join(install_command(extra))}",
+        )
+
+
+def install_command(extra: Extra) -> list[str]:
+    """The command that adds an extra to the Python environment of this process."""
+    if find_spec("pip"):
+        return [sys.executable, "-m", "pip", "install", f"{_NAME}[{extra}]"]
+    return ["uv", "pip", "install", "--python", sys.executable, f"{_NAME}[{extra}]"]
+
+
+def _packages_of(extra: Extra) -> Iterator[str]:
+    from importlib import metadata  # noqa: PLC0415 - most commands need no extra
+
+    from packaging.requirements import Requirement  # noqa: PLC0415 - as above
+
+    for line in metadata.requires(_NAME) or ():
+        wanted = Requirement(line)
+        if wanted.marker is not None and wanted.marker.evaluate({"extra": extra}):
+            yield wanted.name
+
+
+def _is_installed(package: str) -> bool:
+    from importlib import metadata  # noqa: PLC0415 - as above
+
+    try:
+        metadata.distribution(package)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
