@@ -72,6 +72,10 @@ class Hint:
             said += f" {piece}" if said and piece[0] not in ",;:." else piece
         return said.lstrip("; ")  # what a sign stood behind was empty
 
+    def commands(self, environment: str = "") -> list[str]:
+        """Its commands, each as ``text`` has it."""
+        return [_typed(part, environment) for part in self.parts if not isinstance(part, str)]
+
     def put(self, **values: str) -> "Hint":
         """The same with values in the place of words of commands: ``USER="ada"``, also in ``user=USER``."""
         return Hint(

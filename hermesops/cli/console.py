@@ -8,41 +8,31 @@ output of a remote command is passed through unchanged.
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
 from hermesops import errors
-from hermesops.cli import context
+from hermesops.cli import context, output, terminal
 from hermesops.errors import HermesError, Hint, RefusedError
 from hermesops.wire.foreign_text import unbroken, visible
+
+if TYPE_CHECKING:
+    from hermesops.cli.table import Fitted
+
+_mode = output.mode
+
+_CHECK_WIDTH = 100
+"""Columns of a table with lines below its rows, where no terminal says how many there are."""
+
+_REMEMBERED = 500
+_commands: set[str] = set()
+"""Commands that were advised lately, which a terminal emphasises wherever they stand."""
 
 SHAPE_VERSION = 1
 """Version of the JSON shapes; raised when a field changes its meaning or goes."""
 
 
-@dataclass
-class _Mode:
-    json: bool = False
-    quiet: bool = False
-
-
-_mode = _Mode()
-
-
-def _set_json(value: bool) -> bool:
-    _mode.json = _mode.json or value
-    return value
-
-
-def _set_quiet(value: bool) -> bool:
-    _mode.quiet = _mode.quiet or value
-    return value
-
-
-Json = Annotated[bool, typer.Option("--json", callback=_set_json, help="Print the result as JSON.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", callback=_set_quiet, help="No narration on stderr.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Why = Annotated[str, typer.Option("--reason", help="Why; goes into the audit log.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why you touch a user's agent; goes into the audit log.")]
@@ -83,7 +73,7 @@ def result(kind: str, data: Mapping[str, object], lines: Sequence[str] = ()) -> 
         print(json.dumps({"kind": kind, "version": SHAPE_VERSION, **data}, indent=2, default=_plain, sort_keys=False))
     else:
         for line in lines:
-            print(visible(line))
+            print(_shown(line, sys.stdout))
     sys.stdout.flush()
 
 
@@ -95,39 +85,67 @@ def table(
     empty: str,
     *,
     beside: Mapping[str, object] | None = None,
+    below: str = "",
 ) -> None:
-    """Print rows as JSON with all their fields under ``key``, or for people as a table of some columns.
+    """Print the rows that were asked for: as JSON with all their fields, or for people as a table of some columns.
 
     Args:
         kind: Name of the JSON shape.
         key: Name of the rows in it.
+        columns: The most important first: a narrow terminal cuts or leaves out the last ones.
         empty: Printed for people instead of a table without rows.
         beside: Further fields of the JSON.
+        below: A further column, which stands below its row.
+
+    Raises:
+        UsageError: ``--sort`` or ``--filter`` names no column of these rows.
     """
+    from hermesops.cli import rows as listed
+
+    chosen = listed.choose(columns, rows, order=_mode.order, filters=_mode.filters)
     if _mode.json:
-        result(kind, {key: list(rows), **(beside or {})})
+        result(kind, {key: chosen, **(beside or {})})
         return
-    for line in table_lines(columns, rows, empty):
-        print(line)
-    sys.stdout.flush()
+    if _mode.only_names:
+        name = listed.name_column(key, columns)
+        result(kind, {}, [_text(row.get(name)) for row in chosen])
+        return
+    if rows and not chosen:
+        empty = f"none of {len(rows)} rows passes the filter"
+    shown = _fitted(listed.all_columns(columns, chosen) if _mode.wide else columns, chosen, empty, below)
+    result(kind, {}, shown.lines)
+    if shown.left_out:
+        wide = "-o wide shows all columns" if _mode.is_list else "a pipe gets all columns"
+        say(f"the terminal has no room for {', '.join(shown.left_out)}; {wide}")
 
 
-def table_lines(columns: Sequence[str], rows: Sequence[Mapping[str, object]], empty: str) -> list[str]:
-    """The lines of a table for people; arguments as those of ``table``."""
+def table_lines(
+    columns: Sequence[str], rows: Sequence[Mapping[str, object]], empty: str, *, below: str = ""
+) -> list[str]:
+    """The lines of a table for people, as wide as the terminal at most; arguments as those of ``table``."""
+    return _fitted(columns, rows, empty, below).lines
+
+
+def _fitted(columns: Sequence[str], rows: Sequence[Mapping[str, object]], empty: str, below: str) -> "Fitted":
+    from hermesops.cli import table as tables
+
     if not rows:
-        return [empty]
+        return tables.Fitted([empty])
+    columns = [*(one for one in columns if one != below), *([below] if below else [])]
     cells = [[_text(row.get(column)) for column in columns] for row in rows]
-    titles = [column.replace("_", " ").upper() for column in columns]
-    widths = [max(len(line[i]) for line in [titles, *cells]) for i in range(len(columns))]
-    return [
-        "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
-        for line in [titles, *cells]
-    ]
+    if _mode.wide or not (width := terminal.width()):
+        folds = below and not _mode.wide
+        return tables.Fitted(tables.folded(columns, cells, _CHECK_WIDTH) if folds else tables.plain(columns, cells))
+    return tables.fitted(columns, cells, width, below=below, commands=_commands)
 
 
 def advice(*parts: str | tuple[str, ...] | Hint) -> str:
     """A hint, or the parts of one, as people read it: its commands act on the environment that was chosen."""
-    return Hint(*parts).text(context.chosen())
+    hint, environment = Hint(*parts), context.chosen()
+    if len(_commands) > _REMEMBERED:
+        _commands.clear()
+    _commands.update(hint.commands(environment))
+    return hint.text(environment)
 
 
 def error(failure: HermesError) -> None:
@@ -209,7 +227,17 @@ def require_reason(reason: str, *command: str) -> None:
 
 def _to_stderr(line: str) -> None:
     """Write a line; a command goes on when it cannot be written: see ``streams``."""
-    print(visible(line), file=sys.stderr, flush=True)
+    print(_shown(line, sys.stderr), file=sys.stderr, flush=True)
+
+
+def _shown(line: str, stream: TextIO) -> str:
+    """A line without what a terminal obeys, but for our own styles, where the stream shows them."""
+    line = visible(line)
+    if _mode.quiet or _mode.json or not terminal.has_colour(stream):
+        return line
+    from hermesops.cli import palette
+
+    return palette.painted(line, _commands)
 
 
 def _plain(value: object) -> str:

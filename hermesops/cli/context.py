@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from hermesops.cli import terminal
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -145,8 +147,9 @@ def _open_log(level: int, *, as_json: bool) -> None:
     import structlog
 
     plain = structlog.processors.JSONRenderer() if as_json else _as_a_line
-    is_terminal = sys.stderr.isatty()
-    shown = [structlog.dev.ConsoleRenderer()] if is_terminal else [structlog.processors.format_exc_info, plain]
+    shown: list[Any] = [structlog.processors.format_exc_info, plain]
+    if sys.stderr.isatty():
+        shown = [structlog.dev.ConsoleRenderer(colors=terminal.has_colour(sys.stderr))]
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

@@ -3,15 +3,17 @@
 from importlib import import_module
 from typing import Any
 
-from typer.core import TyperGroup
 from typer.main import get_group
 
 from hermesops.cli import interrupts
-from hermesops.cli.command_group import Noun
-from hermesops.cli.commands import FOLDERS, SUMMARIES
+from hermesops.cli.command_group import Group, Noun
+from hermesops.cli.commands import FOLDERS, LISTS, SECTIONS, SUMMARIES
+
+_LONGEST = max(map(len, SUMMARIES))
+"""Characters of a name, so that the summaries of all sections begin in one column."""
 
 
-class Nouns(TyperGroup):
+class Nouns(Group):
     """The root group: its commands are modules of ``commands``, by name."""
 
     def __init__(self, **options: Any) -> None:  # noqa: ANN401 - Typer's own options
@@ -37,8 +39,9 @@ class Nouns(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401, ARG002 - as above
         """Write what ``--help`` says of them without importing any."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(SUMMARIES.items()))
+        for section, names in SECTIONS.items():
+            with formatter.section(section):
+                formatter.write_dl([(f"{name:<{_LONGEST}}", SUMMARIES[name]) for name in names])
 
 
 def load(name: str) -> Any:  # noqa: ANN401 - as above
@@ -48,5 +51,5 @@ def load(name: str) -> Any:  # noqa: ANN401 - as above
     if hasattr(module, "app"):
         alone.add_typer(module.app, name=name, help=SUMMARIES[name])
     else:
-        alone.command(name)(getattr(module, name))
+        alone.command(name, lists=name in LISTS)(getattr(module, name))
     return get_group(alone).commands[name]

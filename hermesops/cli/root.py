@@ -15,6 +15,9 @@ from hermesops.cli.lazy_groups import Nouns
 from hermesops.cli.streams import StdoutLostError
 from hermesops.errors import HermesError, Hint, RefusedError, UsageError
 
+_WIDEST_HELP = 120
+"""Columns up to which help uses a terminal; longer lines are hard to read."""
+
 app = Noun(
     name="hermesops",
     cls=Nouns,
@@ -23,7 +26,7 @@ app = Noun(
     pretty_exceptions_enable=False,
     pretty_exceptions_show_locals=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": _WIDEST_HELP},
 )
 
 

@@ -36,7 +36,23 @@ SUMMARIES = {
     "env": "Environments: named sets of settings, keys and state.",
     "settings": "Settings of an environment.",
 }
-"""Help of each, in the order of ``--help``. One without verbs has more in its docstring."""
+"""Help of each. One without verbs has more in its docstring."""
+
+SECTIONS = {
+    "Everyday": (
+        *("provision", "instance", "fleet", "operation", "alert", "runbook", "billing", "lifecycle"),
+        *("worker", "monitor", "job"),
+    ),
+    "Releases": ("image", "release", "rollout", "rollback", "freeze"),
+    "Infrastructure": ("platform", "cell", "pool", "stack", "relay"),
+    "Recovery": ("backup", "snapshot", "drill", "registry"),
+    "Security": ("audit", "approval", "identity", "token", "secrets"),
+    "This computer": ("doctor", "env", "settings", "local"),
+}
+"""Where each stands in ``--help``."""
 
 FOLDERS = frozenset({"instance", "rollout"})
 """Nouns with a folder in ``commands``; its module ``group`` assembles their commands."""
+
+LISTS = frozenset({"doctor"})
+"""Commands without verbs whose result is a table."""

@@ -14,7 +14,7 @@ from hermesops.cli.views import audit
 app = Noun(no_args_is_help=True)
 
 
-@app.command()
+@app.command(lists=True)
 def log(
     since: Annotated[
         str, typer.Option("--since", help="Only from then on: 90m, 12h, 7d, or a date (UTC by default).")

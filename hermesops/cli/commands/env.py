@@ -30,7 +30,7 @@ def show() -> None:
     result("env-show", shown, lines)
 
 
-@app.command()
+@app.command(lists=True)
 def check() -> int:
     """Check that this environment can be worked with: registry, vendor, the platform's account and every secret."""
     return environment.report_checks("env-check", context.run(context.compose().checks.all()))

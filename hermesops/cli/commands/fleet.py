@@ -74,7 +74,7 @@ def cost() -> None:
     result("fleet-cost", fleet.cost(costs), fleet.cost_lines(costs))
 
 
-@app.command()
+@app.command(lists=True)
 def usage(
     user: Annotated[str, typer.Argument(help="Only this one's.")] = "",
     since: Annotated[
@@ -97,7 +97,7 @@ def usage(
     table("fleet-usage", "usage", columns, rows, f"no agent used a model since {begin}")
 
 
-@app.command()
+@app.command(lists=True)
 def outdated(
     deploy: Annotated[bool, typer.Option("--deploy", help="Roll it out to them now, through the same gates.")] = False,
     reason: Why = "",
@@ -236,7 +236,7 @@ def status(
     result("fleet-status", _shape(found), _lines(found))
 
 
-@app.command()
+@app.command(lists=True)
 def top(
     by: Annotated[str, typer.Option(help="The figure that orders them: memory,restarts,errors,turn,disk.")] = "memory",
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="So many instances.")] = 10,
@@ -298,7 +298,7 @@ def drift(
     return CHANGES_REMAIN if exit_code and any(finding.is_open for finding in findings) else 0
 
 
-@app.command()
+@app.command(lists=True)
 def changes(
     since: Annotated[str, typer.Option(help="An age (90m, 12h, 7d) or a time in ISO 8601 (UTC by default).")] = "24h",
 ) -> None:

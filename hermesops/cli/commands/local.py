@@ -153,7 +153,7 @@ def set_(
     result("local-fault", {"fault": made}, [f"{made['kind']}: will happen {often}"])
 
 
-@fault.command()
+@fault.command(lists=True)
 def kinds() -> None:
     """List what can go wrong."""
     from hermesops.localcloud.faults.kinds import FaultKind

@@ -14,7 +14,7 @@ from hermesops.errors import BrokenInvariantError, Hint, UsageError
 app = Noun(no_args_is_help=True)
 
 
-@app.command()
+@app.command(lists=True)
 def check() -> int:
     """Check for contradicting rows, secrets that do not open, and a broken audit; exit 70 on any."""
     found = context.compose().contradictions()
@@ -76,7 +76,7 @@ def copy() -> None:
     result("registry-copy", audit.copy(made), [words])
 
 
-@app.command()
+@app.command(lists=True)
 def copies() -> None:
     """List the good copies of an SQLite registry, the newest first, with the instances in each."""
     rows = [audit.copy(one) for one in context.compose().registry_copies.list()]

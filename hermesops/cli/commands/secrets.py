@@ -84,7 +84,7 @@ def rotate(
     return 0
 
 
-@app.command()
+@app.command(lists=True)
 def check(names: Annotated[list[str] | None, typer.Argument(help="Only these.", show_default=False)] = None) -> int:
     """Use each secret for something harmless: is it there, may only we read it, does it open what it should."""
     from hermesops.access.secrets.catalog import needed

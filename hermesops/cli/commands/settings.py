@@ -9,7 +9,7 @@ from hermesops.cli.console import result, say, table
 app = Noun(no_args_is_help=True)
 
 
-@app.command()
+@app.command(lists=True)
 def show() -> None:
     """Show each setting with its source; secrets are masked."""
     from hermesops.cli.views.environment import setting

@@ -1,12 +1,11 @@
 """What is printed of environments, their settings, and the checks of what they need."""
 
 from collections.abc import Sequence
-from textwrap import TextWrapper
 from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
-from hermesops.cli.console import advice, result, say, table_lines
+from hermesops.cli.console import say, table
 from hermesops.cli.views import shapes
 from hermesops.errors import RefusedError
 from hermesops.model.check import Check, Verdict
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
     from hermesops.settings.environment import Environment
 
 
-_WIDTH = 100
-"""Columns of a table of checks."""
+_COLUMNS = ("check", "verdict", "seen")
 
 
 def setting(env: "Environment", key: str) -> dict[str, object]:
@@ -60,20 +58,9 @@ def chosen(env: "Environment", *, because: str) -> dict[str, object]:
     }
 
 
-def check_lines(checks: Sequence[Check], *, empty: str = "") -> list[str]:
-    """A table of checks for people, ``_WIDTH`` wide where words allow it; a hint has a line of its own."""
-    head, *lines = table_lines(("check", "verdict", "seen"), [shapes.check(one) for one in checks], empty)
-    wrapper = TextWrapper(
-        _WIDTH, subsequent_indent=" " * head.find("SEEN"), break_long_words=False, break_on_hyphens=False
-    )
-    rows = [wrapper.wrap(line) for line in lines]
-    hints = [[f"    {advice(one.hint)}"] if one.hint else [] for one in checks]
-    return [head, *(line for row, hint in zip(rows, hints, strict=True) for line in (*row, *hint))]
-
-
 def report_checks(kind: str, checks: Sequence[Check], *, empty: str = "") -> int:
     """Print checks as JSON of this kind or as a table; returns the exit code: 3 when one failed, else 0."""
-    result(kind, {"checks": [shapes.check(one) for one in checks]}, check_lines(checks, empty=empty))
+    table(kind, "checks", _COLUMNS, [shapes.check(one) for one in checks], empty, below="hint")
     failed = sum(one.verdict is Verdict.FAILED for one in checks)
     if failed:
         say(f"{failed} of {len(checks)} checks failed")

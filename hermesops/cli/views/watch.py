@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from hermesops.base.waiting import pause_blocking
-from hermesops.cli import console
+from hermesops.cli import console, palette
 from hermesops.errors import HermesError, UsageError
 from hermesops.wire.foreign_text import unbroken
 
@@ -66,7 +66,7 @@ def _draw(live: "Live", lines: Sequence[str]) -> None:
     from rich.text import Text
 
     # A terminal scrolls when its last row is written to, and then nothing can be drawn over.
-    rows = [Text(unbroken(line)) for line in lines[: live.console.size.height - 1]]
+    rows = [palette.drawn(unbroken(line)) for line in lines[: live.console.size.height - 1]]
     for row in rows:
         row.truncate(live.console.width, overflow="ellipsis")
     live.update(Text("\n").join(rows), refresh=True)

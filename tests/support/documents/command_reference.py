@@ -4,7 +4,7 @@
 """
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +12,26 @@ from typer.main import get_group
 
 from hermesops.base import assets
 from hermesops.cli import lazy_groups, root
-from hermesops.cli.commands import SUMMARIES
+from hermesops.cli.commands import SECTIONS, SUMMARIES
 
 INDEX = "index.md"
 WRITTEN_BY = "make reference"
 _HEAD = f"<!-- Written by `{WRITTEN_BY}` from the commands' help: change the help, not this page. -->"
-_EVERYWHERE = frozenset({"--help", "--json", "--quiet"})
-"""Options of every command; the index explains them, so that no page repeats them."""
+_EVERYWHERE = frozenset({"--help", "--output", "--json", "--quiet", "--sort", "--filter"})
+"""Options of every command, or every list; the index explains them, so that no page repeats them."""
 
 _OPTIONS_OF_ALL = """| option | |
 | --- | --- |
-| `--json` | Print the result as JSON. |
-| `-q`, `--quiet` | No narration on stderr. |
+| `-o json`, `--json` | Print the result as JSON. |
+| `-q`, `--quiet` | No narration on stderr, and no colours. |
 | `-h`, `--help` | Show the help. |"""
+
+_OPTIONS_OF_LISTS = """| option | |
+| --- | --- |
+| `-o wide` | All columns, none of them cut. |
+| `-o name` | Only the names of the rows, one a line. |
+| `--sort COLUMN` | Sort by a column, also one of `-o wide`; `-COLUMN`: the greatest first. |
+| `--filter COLUMN=TEXT` | Only rows with this text in the column, or with `!=` without it; `*` is any text. |"""
 
 
 def folder() -> Path:
@@ -70,11 +77,24 @@ def _index() -> str:
         _options(command, context),
         "Options of every command:",
         _OPTIONS_OF_ALL,
+        f"Options of lists, that is of {', '.join(_lists())}:",
+        _OPTIONS_OF_LISTS,
         "Exit codes are explained in [failures](../failures.md).",
-        "| page | what it is about |\n| --- | --- |\n"
-        + "\n".join(f"| [{name}]({name}.md) | {_cell(summary)} |" for name, summary in SUMMARIES.items()),
+        *(piece for section, names in SECTIONS.items() for piece in (f"## {section}", _pages(names))),
     ]
     return "\n\n".join(line for line in lines if line) + "\n"
+
+
+def _lists() -> Iterator[str]:
+    for name in SUMMARIES:
+        for path, command in _commands(lazy_groups.load(name), name):
+            if any("--sort" in one.opts for one in command.params):
+                yield f"`{path}`"
+
+
+def _pages(names: Iterable[str]) -> str:
+    rows = [f"| [{name}]({name}.md) | {_cell(SUMMARIES[name])} |" for name in names]
+    return "\n".join(["| page | what it is about |", "| --- | --- |", *rows])
 
 
 def _page(name: str) -> str:

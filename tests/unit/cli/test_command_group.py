@@ -3,8 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
 from hermesops.cli import lazy_groups
 from hermesops.cli.commands import SUMMARIES
+from hermesops.cli.output import Format, ListFormat
 from tests.support.suite.cases import each_case
 
 
@@ -23,6 +26,22 @@ FOUND = dict(commands({name: lazy_groups.load(name) for name in SUMMARIES}))
 def test_a_command_takes_json_and_quiet(words: str) -> None:
     options = {option for parameter in FOUND[words].params for option in parameter.opts}
     assert {"--json", "--quiet", "-q"} <= options
+
+
+def test_a_list_takes_what_chooses_its_rows() -> None:
+    lists = {words for words, one in FOUND.items() if any("--sort" in parameter.opts for parameter in one.params)}
+    assert {words for words in FOUND if words.endswith(" list")} | {"doctor", "audit log", "instance verify"} <= lists
+    for words, one in FOUND.items():
+        [form] = [parameter.type_descriptor.annotation for parameter in one.params if "-o" in parameter.opts]
+        assert form is (ListFormat if words in lists else Format), words
+        assert any("--filter" in parameter.opts for parameter in one.params) is (words in lists), words
+
+
+def test_help_of_a_group_says_whole_summaries(capsys: pytest.CaptureFixture[str]) -> None:
+    lazy_groups.load("fleet").main(["--help"], standalone_mode=False)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Destroy a machine without an instance; refused when it holds the only copy of a user's state." in shown
+    assert "..." not in shown.partition("Commands:")[2]
 
 
 def test_commands_are_found_at_all() -> None:

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from hermesops.cli import lazy_groups
-from hermesops.cli.commands import FOLDERS, SUMMARIES
+from hermesops.cli.commands import FOLDERS, SECTIONS, SUMMARIES
 from tests.support.suite.cases import each_case
 
 COMMANDS = Path(lazy_groups.__file__).parent / "commands"
@@ -25,10 +25,15 @@ def test_every_noun_is_offered() -> None:
     assert files | folders <= set(SUMMARIES)
 
 
+def test_each_noun_stands_in_one_section_of_the_help() -> None:
+    assert sorted(name for names in SECTIONS.values() for name in names) == sorted(SUMMARIES)
+
+
 def test_help_imports_none_of_them() -> None:
     program = (
         "import sys; sys.argv = ['hermesops', '--help']; from hermesops.cli import lazy_groups, main; main.main();"
-        "print([name for name in lazy_groups.SUMMARIES if f'hermesops.cli.commands.{name}' in sys.modules])"
+        "print([name for name in lazy_groups.SUMMARIES if f'hermesops.cli.commands.{name}' in sys.modules]"
+        "+ [name for name in sys.modules if name == 'rich'])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"

@@ -42,7 +42,7 @@ app.command()(settings.settings)
 app.command()(settings.policy)
 
 
-@app.command()
+@app.command(lists=True)
 def verify(
     user: User,
     state: Annotated[
@@ -150,7 +150,7 @@ def show(user: User) -> None:
     result("instance", shown, [*shapes.fields(lines), *trends_view.lines(trends)])
 
 
-@app.command()
+@app.command(lists=True)
 def timeline(
     user: User,
     since: Annotated[

@@ -34,7 +34,7 @@ def _as_recorded(what: str) -> Any:  # noqa: ANN401 - Typer's own type is not fo
     return typer.Option(help=what, show_default="as recorded")
 
 
-@app.command()
+@app.command(lists=True)
 def history(rollout_id: options.Id = "") -> None:
     """List each change of a rollout's state: when, by whom, why."""
     rollouts = context.compose().rollouts

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hermesops.agents.rollout.decide import NOTIFIES
-from hermesops.cli import console
+from hermesops.cli import console, palette
 from hermesops.cli.views.rollout import progress as progress_view
 from hermesops.wire.foreign_text import quoted, unbroken
 
@@ -86,7 +86,7 @@ class LiveView:
     def _draw(self) -> None:
         from rich.text import Text
 
-        rows = [Text(row) for row in self._rows()]
+        rows = [palette.drawn(row) for row in self._rows()]
         for row in rows:
             row.truncate(self._live.console.width, overflow="ellipsis")
         self._live.update(Text("\n").join(rows))

@@ -1,8 +1,10 @@
 from pathlib import Path
 
+import pytest
+
 from hermesops.automation.doctor.environments import EnvironmentState, list_environments
 from hermesops.cli.views import environment as environment_view
-from hermesops.errors import Hint
+from hermesops.errors import Hint, RefusedError
 from hermesops.model.check import Check, Verdict
 from hermesops.settings.environment import Environment
 
@@ -29,21 +31,24 @@ def test_an_environment_shows_what_its_settings_change_and_no_secret(tmp_path: P
     ]
 
 
-def test_a_hint_of_a_check_is_below_it_and_makes_no_row_wider() -> None:
+def test_a_hint_of_a_check_is_below_it_and_makes_no_row_wider(capsys: pytest.CaptureFixture[str]) -> None:
     long = "the registry of staging does not answer: database is locked"
     made = [
         Check("python", Verdict.OK, "3.11.2"),
         Check("registry", Verdict.FAILED, long, Hint(("registry", "restore", "--latest"), "puts a copy back")),
     ]
-    assert environment_view.check_lines(made) == [
+    assert environment_view.report_checks("doctor", made) == RefusedError.exit_code
+    assert capsys.readouterr().out.splitlines() == [
         "CHECK     VERDICT  SEEN",
         "python    ok       3.11.2",
         f"registry  failed   {long}",
         "    hermesops registry restore --latest puts a copy back",
     ]
-    assert environment_view.check_lines([], empty="no checks") == ["no checks"]
+    assert environment_view.report_checks("doctor", [], empty="no checks") == 0
+    assert capsys.readouterr().out.splitlines() == ["no checks"]
     room = "22 more machines: " + ", ".join(f"{number} of something free" for number in range(12))
-    head, *rows = environment_view.check_lines([Check("room", Verdict.OK, room)])
+    assert environment_view.report_checks("doctor", [Check("room", Verdict.OK, room)]) == 0
+    head, *rows = capsys.readouterr().out.splitlines()
     assert max(map(len, rows)) <= 100
     assert " ".join(row[head.index("SEEN") :] for row in rows) == room
 

@@ -1,0 +1,111 @@
+"""How the result of this command is printed: the options that choose it, and what they chose."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+
+class Format(StrEnum):
+    """Forms of a result."""
+
+    JSON = "json"
+
+
+class ListFormat(StrEnum):
+    """Forms of a list."""
+
+    WIDE = "wide"
+    JSON = "json"
+    NAME = "name"
+
+
+@dataclass
+class Mode:
+    """What the options chose; ``order`` and ``filters`` are as ``rows.choose`` takes them.
+
+    ``is_list`` is whether the command takes the options of lists.
+    """
+
+    is_list: bool = False
+    json: bool = False
+    quiet: bool = False
+    wide: bool = False
+    only_names: bool = False
+    order: str = ""
+    filters: list[str] = field(default_factory=list)
+
+
+mode = Mode()
+
+
+def _set_json(value: bool) -> bool:
+    mode.json = mode.json or value
+    return value
+
+
+def _set_quiet(value: bool) -> bool:
+    mode.quiet = mode.quiet or value
+    return value
+
+
+def _set_format(value: Format | None) -> Format | None:
+    mode.json = mode.json or value is Format.JSON
+    return value
+
+
+def _set_list_format(value: ListFormat | None) -> ListFormat | None:
+    mode.is_list = True
+    mode.json = mode.json or value is ListFormat.JSON
+    mode.wide = value is ListFormat.WIDE
+    mode.only_names = value is ListFormat.NAME
+    return value
+
+
+def _set_order(value: str) -> str:
+    mode.order = value
+    return value
+
+
+def _set_filters(value: list[str] | None) -> list[str] | None:
+    mode.filters = list(value or ())
+    return value
+
+
+Json = Annotated[bool, typer.Option("--json", callback=_set_json, help="As -o json.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", callback=_set_quiet, help="No narration on stderr.")]
+Output = Annotated[
+    Format | None,
+    typer.Option("--output", "-o", callback=_set_format, help="Print the result as JSON.", show_default=False),
+]
+ListOutput = Annotated[
+    ListFormat | None,
+    typer.Option(
+        "--output",
+        "-o",
+        callback=_set_list_format,
+        help="wide: all columns, none cut; json; name: only names, one a line.",
+        show_default=False,
+    ),
+]
+Sort = Annotated[
+    str,
+    typer.Option(
+        "--sort",
+        metavar="COLUMN",
+        callback=_set_order,
+        help="Sort by a column, also one of -o wide; -COLUMN: the greatest first.",
+        show_default=False,
+    ),
+]
+Filter = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filter",
+        metavar="COLUMN=TEXT",
+        callback=_set_filters,
+        help="Only rows with this text in the column, or with != without it; * is any text; may be repeated.",
+        show_default=False,
+    ),
+]

@@ -1,0 +1,115 @@
+"""The palette: which words of the output carry a meaning, and how a terminal shows each.
+
+Only named colours that terminals adapt to a dark or a light background, bold and dim. A style never stands alone: what
+is coloured is the word that says the same.
+"""
+
+import functools
+import re
+from collections.abc import Collection
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+
+class Style(StrEnum):
+    """How a terminal shows a word, in the words of rich."""
+
+    GOOD = "green"
+    BUSY = "cyan"
+    WARNING = "yellow"
+    UNKNOWN = "magenta"
+    BAD = "bold red"
+    PAST = "dim"
+    STRONG = "bold"
+    """Headings, and commands that are next."""
+    LEAD = "bold cyan"
+
+
+_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36"}
+_END = "\x1b[0m"
+
+_MEANINGS = {
+    Style.GOOD: "active answered applied connected done good granted healthy holds ok pass passed ready resolved "
+    "running succeeded trialing up valid whole",
+    Style.BUSY: "aborting activating claimed converging creating deleting draining fetching installing pending "
+    "preparing provisioning queued rebooting rebuilding resizing resuming rolling_back soaking starting stopping "
+    "suspending updating waiting",
+    Style.WARNING: "acknowledged deferred degraded differs ending expiring inconclusive incomplete interrupted late "
+    "not_confirmed outdated past_due paused restarting set_aside silent suspended ticket unpaid warning",
+    Style.UNKNOWN: "not_exercised not_known unconfirmed unknown",
+    Style.BAD: "broken critical damaged dead down error expired fail failed failing firing halted in_error lost "
+    "missing overdue page refused revoked timed_out unreachable",
+    Style.PAST: "abandoned aborted canceled cancelled deleted dismissed ended incomplete_expired info kept left_out "
+    "lifted none not_needed not_taken off past rolled_back silenced skipped stopped superseded terminated",
+}
+
+WORDS = {word: style for style, words in _MEANINGS.items() for word in words.split()}
+"""Style of each word; blanks may stand for its underscores."""
+
+_LEADS = {"error": Style.BAD, "hint": Style.LEAD, "warning": Style.WARNING}
+"""Words that begin a line, before a colon."""
+
+_SEVERITIES = ("critical", "warning", "unknown", "info", "page", "ticket", "none")
+
+_HEADING = re.compile(r"[A-Z][A-Z0-9 ]*  [A-Z0-9 ]*[A-Z][A-Z0-9 ]*")
+
+
+@functools.cache
+def _meaningful() -> re.Pattern[str]:
+    """A word where it says a state: as a cell of a table, behind a colon or a number that is not 0, in ``is done:``.
+
+    The first cell is a name, unless it says how bad something is.
+    """
+    words = "|".join(word.replace("_", "[_ ]") for word in sorted(WORDS, key=len, reverse=True))
+    first = rf"^(?=(?:{'|'.join(_SEVERITIES)})  )"
+    begin = rf"{first}|(?<=  )|(?<=: )|(?<![\d.])(?<!of )[1-9]\d* (?:of \d+ )?| is (?=\w+(?: \w+)?:)"
+    return re.compile(rf"(?:{begin})(?P<word>{words})(?=$|  |[:;,.)]| \()")
+
+
+def spans(line: str, commands: Collection[str] = ()) -> list[tuple[int, int, Style]]:
+    """Parts of a line that have a style, in order and apart: where each begins and ends.
+
+    Args:
+        commands: Commands to emphasise where they stand in the line.
+    """
+    if _HEADING.fullmatch(line):
+        return [(0, len(line), Style.STRONG)]
+    lead, colon, _ = line.partition(": ")
+    found = [(0, len(lead) + 1, _LEADS[lead])] if colon and lead in _LEADS else []
+    longest_first = sorted((one for one in commands if one in line), key=len, reverse=True)
+    found += [(at := line.index(command), at + len(command), Style.STRONG) for command in longest_first]
+    matches = _meaningful().finditer(line)
+    found += [(*match.span("word"), WORDS[match["word"].replace(" ", "_")]) for match in matches]
+    return _apart(found)
+
+
+def painted(line: str, commands: Collection[str] = ()) -> str:
+    """A line with the escape sequences of its styles; arguments as those of ``spans``."""
+    pieces, at = [], 0
+    for begin, end, style in spans(line, commands):
+        codes = ";".join(_CODES[word] for word in style.split())
+        pieces += [line[at:begin], f"\x1b[{codes}m{line[begin:end]}{_END}"]
+        at = end
+    return "".join([*pieces, line[at:]])
+
+
+def drawn(line: str) -> "Text":
+    """A line with its styles, for pictures that rich redraws."""
+    from rich.text import Text
+
+    text = Text(line)
+    for begin, end, style in spans(line):
+        text.stylize(style.value, begin, end)
+    return text
+
+
+def _apart(found: list[tuple[int, int, Style]]) -> list[tuple[int, int, Style]]:
+    """Spans in order; of those that overlap, the one that was found first."""
+    kept: list[tuple[int, int, Style]] = []
+    for begin, end, style in found:
+        if all(end <= one[0] or begin >= one[1] for one in kept):
+            kept.append((begin, end, style))
+    return sorted(kept)

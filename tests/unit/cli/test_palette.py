@@ -1,0 +1,71 @@
+"""Words that carry a meaning are shown by it, wherever they say a state, and nowhere else."""
+
+from enum import StrEnum
+
+from hermesops.agents.drift import finding
+from hermesops.cli import palette
+from hermesops.cli.palette import Style
+from hermesops.model import alert
+from hermesops.model.billing import BillingState
+from hermesops.model.check import Verdict
+from hermesops.model.health import Condition, GatewayHealth
+from hermesops.model.instance import InstanceStatus
+from hermesops.model.operation import OperationStatus
+from hermesops.model.rollout import GateResult, RolloutState, TargetState
+from hermesops.model.unassigned_machine import UnassignedStatus
+from hermesops.observability.runbook.run import Outcome
+from hermesops.vendor.justavps import MachineStatus
+
+STATES: tuple[type[StrEnum], ...] = (
+    *(InstanceStatus, OperationStatus, RolloutState, TargetState, GateResult, Condition, GatewayHealth, Verdict),
+    *(alert.Severity, finding.Severity, BillingState, UnassignedStatus, Outcome, MachineStatus),
+)
+
+
+def styled(line: str, *commands: str) -> list[tuple[str, Style]]:
+    return [(line[begin:end], style) for begin, end, style in palette.spans(line, commands)]
+
+
+def test_each_state_has_a_style() -> None:
+    missing = {
+        f"{kind.__name__}.{one}" for kind in STATES for one in kind if one.replace(" ", "_") not in palette.WORDS
+    }
+    assert missing == set()
+
+
+def test_a_word_is_styled_where_it_says_a_state() -> None:
+    for line, shown in (
+        ("ada   light  running  cell1", [("running", Style.GOOD)]),
+        ("status          suspended", [("suspended", Style.WARNING)]),
+        ("critical  machine-missing  ada", [("critical", Style.BAD)]),
+        ("stage 1/1, 2 of 3 healthy, 10 failed: bad", [("healthy", Style.GOOD), ("failed", Style.BAD)]),
+        ("rollout 4f is rolled back: memory", [("rolled back", Style.PAST)]),
+        ("state: set_aside (no user)", [("set_aside", Style.WARNING)]),
+    ):
+        assert styled(line) == shown, line
+
+
+def test_names_sentences_and_zero_are_not() -> None:
+    for line in (
+        "outdated  3  -",
+        "clock-off  A machine's clock is off",
+        "0 failed",
+        "10.0 failed",
+        "it failed",
+        "failedly",
+    ):
+        assert styled(line) == [], line
+
+
+def test_headings_leads_and_commands_are_strong() -> None:
+    assert styled("USER  CREATED AT") == [("USER  CREATED AT", Style.STRONG)]
+    assert styled("error: no user: failed") == [("error:", Style.BAD), ("failed", Style.BAD)]
+    command = "hermesops instance show ada"
+    assert styled(f"hint: {command} says why", command) == [("hint:", Style.LEAD), (command, Style.STRONG)]
+
+
+def test_what_a_terminal_gets_is_the_line_with_named_colours() -> None:
+    assert palette.painted("ada  failed  x") == "ada  \x1b[1;31mfailed\x1b[0m  x"
+    assert palette.painted("nothing here") == "nothing here"
+    assert palette.drawn("ada  failed  x").plain == "ada  failed  x"
+    assert [(one.start, one.end, one.style) for one in palette.drawn("ada  failed  x").spans] == [(5, 11, "bold red")]

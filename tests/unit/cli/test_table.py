@@ -1,0 +1,58 @@
+"""A table fits its terminal, and what is most important in it stays whole; a pipe gets everything."""
+
+from hermesops.cli import table
+
+COLUMNS = ("user", "status", "machine_name", "machine_id", "at", "reason", "hint")
+COMMAND = " ".join(["hermesops"] * 12)
+AT = "2026-11-28T17:34:49+00:00"
+ADA = ["ada", "running", "hermes-local-cell1-f04703153cb9", "edd79c03-1443-42f6-9a4c-16d911d4fbaa", AT, "-", "-"]
+BEN = ["ben", "failed", "hermes-local-cell1-0123456789ab", "f0470315-3cb9-4f77-9f3f-50ef073a394b", AT]
+ROWS = [ADA, [*BEN, "the gateway did not answer " * 5, f"{COMMAND} says why"]]
+
+
+def test_no_line_is_wider_than_the_terminal_but_a_command() -> None:
+    for width in (40, 60, 80, 120, 200, 400):
+        shown = table.fitted(COLUMNS, ROWS, width, commands=[COMMAND])
+        wide = [line for line in shown.lines if len(line) > width and "hermesops hermesops" not in line]
+        assert wide == [], width
+        text = "\n".join(shown.lines)
+        for whole in ("ada", "ben", "running", "failed", COMMAND):
+            assert whole in text, (width, whole)
+        assert "\N{NO-BREAK SPACE}" not in text
+
+
+def test_columns_give_way_in_the_order_of_their_importance() -> None:
+    head, first, *_ = table.fitted(COLUMNS, ROWS, 120).lines
+    assert head == "USER  STATUS   MACHINE NAME                     MACHINE ID  AT                 REASON"
+    assert first == "ada   running  hermes-local-cell1-f04703153cb9  edd79c03…   2026-11-28 17:34Z  -"
+    head, first, *_ = table.fitted(COLUMNS, ROWS, 80).lines
+    assert head == "USER  STATUS   MACHINE NAME     MACHINE ID  AT                 REASON"
+    assert first == "ada   running  hermes-…3153cb9  edd79c03…   2026-11-28 17:34Z  -"
+    narrow = table.fitted(COLUMNS, ROWS, 40)
+    assert narrow.lines[1] == "ada   running  hermes…153cb9  edd79c03…"
+    assert narrow.left_out == ("at", "reason")
+
+
+def test_a_sentence_is_folded_between_words_and_not_without_end() -> None:
+    assert table.fold("one two three", 7) == ["one two", "three"]
+    assert table.fold("/var/lib/hermes x", 6) == ["/var/l", "ib/her", "mes x"]
+    assert table.fold("", 5) == [""]
+    rows = [["ada", "word " * 1_000]]
+    lines = table.fitted(("user", "reason"), rows, 40).lines
+    assert len(lines) == 9
+    assert lines[-1].endswith("…")
+
+
+def test_letters_of_two_columns_are_measured_as_such() -> None:
+    lines = table.fitted(("user", "machine_name", "reason"), [["愛" * 10, "機" * 60, "x"]], 60).lines
+    assert lines[1].startswith("愛" * 10)
+    assert all(table._length(line) <= 60 for line in lines)
+    assert lines[1].split("…")[1].strip() == "x"
+
+
+def test_a_pipe_gets_every_cell_whole() -> None:
+    lines = table.plain(COLUMNS, ROWS)
+    assert lines[1].startswith(
+        "ada   running  hermes-local-cell1-f04703153cb9  edd79c03-1443-42f6-9a4c-16d911d4fbaa  2026-"
+    )
+    assert "…" not in "".join(lines)
