@@ -14,9 +14,11 @@ from hermesops.agents.instances.workflows.resize import Resize
 from hermesops.agents.instances.workflows.restart import Restart
 from hermesops.agents.instances.workflows.resume import Resume
 from hermesops.agents.instances.workflows.schedule_termination import ScheduleTermination
+from hermesops.agents.instances.workflows.snapshot import Snapshot
 from hermesops.agents.instances.workflows.suspend import Suspend
 from hermesops.agents.instances.workflows.terminate import Terminate
 from hermesops.model.backup import BEFORE_RESTORE
+from hermesops.model.image import snapshot_name
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.plan import Plan
 from hermesops.store.operations.kinds import (
@@ -78,7 +80,7 @@ class OperationHandlers:
             OperationKind.CONFIGURE: self._configure,
             OperationKind.BACKUP: lambda operation, lease: self.backups().backup_of(operation, lease),
             OperationKind.RESTORE: lambda operation, lease: self.backups().restore_of(operation, lease),
-            OperationKind.SNAPSHOT: lambda operation, lease: self.snapshots().work_of(operation, lease),
+            OperationKind.SNAPSHOT: self._snapshot,
             OperationKind.DRILL: lambda operation, lease: self.drills().work_of(operation, lease),
             OperationKind.STACK_UP: lambda operation, lease: self.stack_ups().work_of(operation, lease),
             OperationKind.POOL_FILL: lambda operation, lease: self.pools().work_of(operation, lease),
@@ -160,6 +162,11 @@ class OperationHandlers:
             snapshots=self.snapshots(),
             cells=self.cells,
         )
+
+    def _snapshot(self, operation: Operation, lease: Lease) -> Snapshot:
+        snapshots, instance_id = self.snapshots(), instance_of(operation)
+        name = snapshot_name(snapshots.environment, instance_id, operation.id)
+        return Snapshot(instance_id, name, self.client(lease), snapshots)
 
     def _restart(self, operation: Operation, lease: Lease) -> Restart:
         return Restart(instance_of(operation), RestartIntent.of(operation).before, self.client(lease))

@@ -50,7 +50,7 @@ def _order() -> MachineOrder:
 @pytest.fixture
 async def machine(client: Client) -> AsyncIterator[Machine]:
     made = await client.create_machine(_order())
-    yield await wait_ready(client, made.id, timeout_s=60)
+    yield await wait_ready(client.get_machine, made.id, timeout_s=60)
     await client.delete_machine(made.id)
 
 
@@ -61,7 +61,7 @@ async def _named(client: Client, order: MachineOrder) -> list[str]:
 async def test_a_machine_lives_and_dies(client: Client) -> None:
     order = _order()
     made = await client.create_machine(order)
-    ready = await wait_ready(client, made.id, timeout_s=60)
+    ready = await wait_ready(client.get_machine, made.id, timeout_s=60)
     assert (ready.name, ready.server_type, ready.region) == (order.name, "starter", "hel1")
     assert (await client.find_machine(order.name)) is not None
     await client.delete_machine(made.id)
@@ -123,7 +123,7 @@ async def test_the_wait_for_ready_sees_past_a_bad_start(client: Client, cloud: L
     order = _order()
     await cloud.fault(kind, machine=order.name)
     made = await client.create_machine(order)
-    assert (await wait_ready(client, made.id, timeout_s=60)).status is MachineStatus.READY
+    assert (await wait_ready(client.get_machine, made.id, timeout_s=60)).status is MachineStatus.READY
     await client.delete_machine(made.id)
 
 

@@ -3,7 +3,8 @@
 from datetime import timedelta
 
 from hermesops.automation.monitor.exposition import series
-from hermesops.automation.monitor.service import MonitorRecords
+from hermesops.automation.monitor.figures import FleetFigures
+from hermesops.automation.monitor.service import REASON
 from hermesops.model.backup import Backup
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.state import State
@@ -18,9 +19,8 @@ def test_an_agent_that_was_never_backed_up_is_as_late_as_it_is_old(registry: Reg
     for one in (ada, bob):
         registry.instances.set_status(one.id, InstanceStatus.RUNNING)
     registry.backups.record(Backup("b", bob.id, registry.now() - timedelta(hours=1), "daily", 1, 1, State({})))
-    records = MonitorRecords(registry)
-    fleet = records.expected()
-    told = records.figures(fleet).series
+    fleet = registry.fleet.expected(reason=REASON)
+    told = FleetFigures(registry).read(fleet).series
     age_s = (fleet.now - registry.instances.get(ada.id).created_at).total_seconds()
     assert told[series(AGE, instance_id=ada.id)] == age_s
     assert series(AGE, instance_id=bob.id) not in told, "the monitor tells it anew with each pass"

@@ -1,7 +1,8 @@
 """What the monitor tells of provisions and of billing, from the registry of both databases."""
 
 from hermesops.automation.monitor.exposition import series
-from hermesops.automation.monitor.service import REASON, MonitorRecords
+from hermesops.automation.monitor.figures import FleetFigures
+from hermesops.automation.monitor.service import REASON
 from hermesops.model.ids import OperationId, instance_subject
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import OperationKind, OperationStatus
@@ -14,7 +15,7 @@ BILLING = "hermesops_billing_oldest_seconds"
 
 
 def oldest_s(registry: Registry) -> float:
-    return MonitorRecords(registry).figures(registry.fleet.expected(reason=REASON)).series[OLDEST]
+    return FleetFigures(registry).read(registry.fleet.expected(reason=REASON)).series[OLDEST]
 
 
 def test_the_oldest_provision_is_told_until_it_ends(registry: Registry, clock: TurnedClock) -> None:
@@ -63,14 +64,14 @@ def test_a_user_waits_since_the_first_request(registry: Registry, clock: TurnedC
     clock.turn(300)
     of_ada = asked(ada, 5, OperationStatus.DONE)
     again = asked(ada, 2, OperationStatus.DONE)
-    figures = MonitorRecords(registry).figures(registry.fleet.expected(reason=REASON)).series
+    figures = FleetFigures(registry).read(registry.fleet.expected(reason=REASON)).series
     told = {dict(labels)["operation"]: value for (name, labels), value in figures.items() if name == TOOK}
     assert told == {of_bob: 30, of_ada: 4 + 30 + 4 + 300 + 5, again: 2}
 
 
 def test_events_of_billing_are_told_with_the_age_of_the_oldest(registry: Registry, clock: TurnedClock) -> None:
     def told() -> dict[str, float]:
-        found = MonitorRecords(registry).figures(registry.fleet.expected(reason=REASON)).series
+        found = FleetFigures(registry).read(registry.fleet.expected(reason=REASON)).series
         return {dict(labels)["state"]: value for (name, labels), value in found.items() if name == BILLING}
 
     assert told() == {"queued": 0, "waiting": 0, "set_aside": 0}

@@ -20,6 +20,7 @@ from hermesops.agents.backup.restore_check import Proof
 from hermesops.agents.backup.store.object_store import ObjectStore
 from hermesops.agents.backup.store.repository_keys import Keys
 from hermesops.agents.backup.store.restic import Restic
+from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.errors import RefusedError
 from hermesops.model.backup import Credential
 from hermesops.model.ids import MachineId
@@ -50,15 +51,15 @@ def registry(tmp_path: Path) -> Iterator[Registry]:
     opened.close()
 
 
-class Machine:
+class Machine(PowerControl):
     """A machine that backs up with restic what it is told to; its words are hermes-node's."""
 
     def __init__(self) -> None:
         self.asked = 0
         self.always_refused = False
 
-    async def hand(self, _machine_id: MachineId, verb: str, payload: bytes, *, timeout_s: float) -> Mapping[str, Any]:
-        assert timeout_s
+    async def hand(self, machine_id: MachineId, verb: str, payload: bytes, *, timeout_s: float) -> Mapping[str, Any]:
+        assert (machine_id, bool(timeout_s)) == (MACHINE, True)
         self.asked += 1
         given = json.loads(payload)
         environment = {

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from hermesops.agents.backup.repository import payload_of
 from hermesops.agents.backup.restore_check import Proof
 from hermesops.agents.backup.store.repository_keys import Keys
+from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.errors import BrokenInvariantError, Hint, RefusedError
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId, MachineId
@@ -19,17 +20,12 @@ _COPY_S = 3600.0
 """Seconds that a first backup of a large state may take."""
 
 
-class Nodes(Protocol):
-    """hermes-node on machines, under a lease."""
-
-    async def hand(self, machine_id: MachineId, verb: str, payload: bytes, *, timeout_s: float) -> Mapping[str, Any]:
-        """Run a command that reads a file of secrets; its answer."""
-
-
 class Copies:
     """Makes, restores and proves backups."""
 
-    def __init__(self, registry: Registry, keys: Keys, nodes: Nodes, now: Callable[[], datetime], proof: Proof) -> None:
+    def __init__(
+        self, registry: Registry, keys: Keys, nodes: PowerControl, now: Callable[[], datetime], proof: Proof
+    ) -> None:
         self._registry = registry
         self._keys = keys
         self._nodes = nodes

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from hermesops.agents.backup.store.object_store import ObjectStore
 from hermesops.base.aws_client import AbsentError, call
@@ -21,23 +21,15 @@ from hermesops.store.operations.db_thread import in_db_thread
 from hermesops.store.registry import Registry
 from hermesops.store.registry.transactions.recovery_records import TakenBack, opened_record, place_of_record
 
+if TYPE_CHECKING:  # cryptography loads for 0.1 s
+    from hermesops.access.secrets.keyring.key_ring import KeyRing
+
 _FOLDER = "recovery"
 _RECORD = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/([0-9a-z-]{1,80})")
 _LARGEST = 4 << 20
 """Bytes of a record: settings, and some hundred bytes for each backup."""
 
 _LIMITS = Limits(at_once=8, slow_after_s=10.0, within_s=120.0)
-
-
-class Unsealer(Protocol):
-    """Opens what the registry's key sealed; the registry is not needed for it."""
-
-    def unseal(self, sealed: str, *, place: str) -> str:
-        """Decrypt a value that was sealed for this place.
-
-        Raises:
-            RefusedError: The key is missing, or the value was not sealed with it for this place.
-        """
 
 
 @dataclass(frozen=True)
@@ -76,7 +68,7 @@ class StoredRecords:
                 found.setdefault(InstanceId(named[1]), []).append(named[2])
         return found
 
-    async def read(self, instance_id: InstanceId, name: str, sealer: Unsealer) -> RecoveryRecord:
+    async def read(self, instance_id: InstanceId, name: str, sealer: "KeyRing") -> RecoveryRecord:
         """Open one.
 
         Raises:
@@ -100,7 +92,7 @@ class StoredRecords:
         for name in names:
             await call(store.remove, self._key(instance_id, name))
 
-    async def all(self, sealer: Unsealer) -> Found:
+    async def all(self, sealer: "KeyRing") -> Found:
         """The newest record of each instance.
 
         Raises:
@@ -133,7 +125,7 @@ class RecoveryRecords:
 
     registry: Registry
     stored: StoredRecords
-    sealer: Callable[[], Unsealer]
+    sealer: Callable[[], "KeyRing"]
 
     async def save(self, instance_id: InstanceId) -> TakenBack:
         """Make the record of an instance what the registry has; returns what the registry lacked of the record.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hermesops.access.secrets.catalog import BACKUP_KEY
 from hermesops.access.secrets.store import Secrets
-from hermesops.agents.backup.copies import Copies, Nodes
+from hermesops.agents.backup.copies import Copies
 from hermesops.agents.backup.nightly import Nightly
 from hermesops.agents.backup.pruning import EndedBackups, Pruning
 from hermesops.agents.backup.recovery_records import RecoveryRecords
@@ -127,7 +127,7 @@ class Backups:
     records: RecoveryRecords
     report: Callable[[str], None]
 
-    def copies(self, nodes: Nodes) -> Copies:
+    def copies(self, nodes: PowerControl) -> Copies:
         """Backups, made and restored by hermes-node under the lease of ``nodes``."""
         return Copies(self.registry, self.keys, nodes, self.registry.now, self.proof)
 

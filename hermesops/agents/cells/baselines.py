@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from hermesops.agents.cells.ports import Program, Programs
 from hermesops.agents.cells.stack.state import stack_of
+from hermesops.infra.engine.options import Program
 from hermesops.infra.provider.resource_types import IMAGE, MACHINE
 from hermesops.infra.stacks.baseline import Baseline, CellBaseline, kinds_of
 from hermesops.infra.stacks.dry_run import Answers, registered_by
+from hermesops.infra.stacks.fleet import CellPrograms
 from hermesops.infra.stacks.platform.spec import PROJECT
 from hermesops.infra.stacks.registered import Difference, Effect, Registered, differences
 from hermesops.model.cell import PLATFORM, CellSpec
@@ -36,7 +37,7 @@ class Baselines:
 
     environment: str
     specs: Callable[[], Iterable[CellSpec]]
-    programs: Programs
+    programs: CellPrograms
     platform: Callable[[], Program | None]
 
     def take(self) -> Baseline:

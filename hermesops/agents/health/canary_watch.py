@@ -6,11 +6,11 @@ untouched. Where there is a Prometheus its figures count, as they cover all of t
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
 
+from hermesops.agents.health.kept_samples import StoredHealthSamples
 from hermesops.agents.health.prometheus import Prometheus
 from hermesops.agents.health.sampler import Sampler
 from hermesops.agents.health.samples import FRESH, FRESH_CONTROL, HealthSample, VitalsPair, question, stalest, vitals_of
@@ -37,18 +37,6 @@ _LEAST_BEFORE = timedelta(minutes=10)
 """How far back Prometheus is asked at least: a gateway that was started just before a change was not yet itself."""
 
 
-class SampleStore(Protocol):
-    """Stored samples."""
-
-    async def add(self, read: Mapping[InstanceId, HealthSample]) -> None:
-        """Store one sample of each."""
-
-    async def since(
-        self, instances: Collection[InstanceId], timestamp: datetime
-    ) -> Mapping[InstanceId, Sequence[HealthSample]]:
-        """The samples of each since then, oldest first."""
-
-
 @dataclass(frozen=True)
 class CanaryObservation:
     """What was observed.
@@ -67,7 +55,7 @@ class CanaryWatch:
     """Watches instances."""
 
     sampler: Sampler
-    store: SampleStore
+    store: StoredHealthSamples
     now: Callable[[], datetime]
     prometheus: Prometheus | None = None
 

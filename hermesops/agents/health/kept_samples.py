@@ -12,7 +12,7 @@ from hermesops.store.registry import Registry
 
 @dataclass(frozen=True)
 class StoredHealthSamples:
-    """``hermesops.agents.health.canary_watch.SampleStore`` in the registry."""
+    """Stores samples of instances and reads them back."""
 
     registry: Registry
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from hermesops.agents.instances.ports import Cells
+from hermesops.agents.cells.stack.stacks import CellStacks
 from hermesops.agents.instances.steps import return_machine
 from hermesops.agents.instances.steps.return_machine import Forget, Retire, ShrinkCell
 from hermesops.base.fan_out import Limits, problems
@@ -64,7 +64,7 @@ class Upkeep:
     """Does what is due; may be repeated, and killed at any moment."""
 
     registry: Registry
-    cells: Cells
+    cells: CellStacks
     end: Callable[[Instance], Awaitable[object]]
     kept: timedelta
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Sequence
 
-from hermesops.agents.instances.ports import Bundle
 from hermesops.agents.instances.remote import node_commands
 from hermesops.agents.instances.remote.releases import ReleaseClient
 from hermesops.base.fan_out import Limits, fan_out
 from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
+from hermesops.machines.release.releases import HandedOut
 from hermesops.model.ids import MachineId, is_machine_name, user_id_from_alias, user_id_of
 from hermesops.model.release import ReleaseId
 from hermesops.model.slot import RollbackResult, SlotsState
@@ -22,7 +22,7 @@ _LOOK_S = 10.0
 async def roll_back_release(
     slots: ReleaseClient,
     machine_id: MachineId,
-    bundle_of: Callable[[ReleaseId], Bundle],
+    bundle_of: Callable[[ReleaseId], HandedOut],
     *,
     to: str,
     loses: bool,

@@ -3,17 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.requests.opening import OperationOpener
-from hermesops.agents.instances.workflows.snapshot import Snapshot
 from hermesops.base import waiting
 from hermesops.errors import UnavailableError, UnknownOutcomeError
 from hermesops.model.ids import InstanceId, MachineId, instance_subject
-from hermesops.model.image import owner_of, snapshot_name
+from hermesops.model.image import owner_of
 from hermesops.model.instance import Instance
-from hermesops.model.operation import Lease, Operation
+from hermesops.model.operation import Operation
 from hermesops.model.unknown_name import find_by_id
-from hermesops.store.operations.kinds import SnapshotIntent, instance_of
+from hermesops.store.operations.kinds import SnapshotIntent
 from hermesops.store.operations.lease import LeaseKeeper
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps import Client
@@ -30,7 +28,6 @@ class Snapshots:
     environment: str
     registry: Registry
     client: Client
-    instance_client: PowerControl
     opener: OperationOpener
     hold_lease: Callable[[str], LeaseKeeper]
     report: Callable[[str], None]
@@ -47,12 +44,6 @@ class Snapshots:
             RefusedError: Another operation of the instance has not ended.
         """
         return await self.opener.open_eligible(instance, SnapshotIntent(user=instance.title, reason=reason))
-
-    def work_of(self, operation: Operation, lease: Lease) -> Snapshot:
-        """The workflow of taking one, from its row."""
-        instance_id = instance_of(operation)
-        name = snapshot_name(self.environment, instance_id, operation.id)
-        return Snapshot(instance_id, name, self.instance_client.with_lease(lease), self)
 
     async def delete(self, instance: Instance, image: Image, *, reason: str) -> None:
         """Delete one, with a line in the audit.
@@ -72,8 +63,6 @@ class Snapshots:
         await self.client.delete_image(image.id)
         subject = instance_subject(instance_id)
         self.registry.audit.append("snapshot_deleted", subject, why=why, before={"image": image.id})
-
-    # Images, as taking one sees them
 
     async def named(self, name: str) -> Image | None:
         """The image of a name."""

@@ -3,10 +3,10 @@
 Nothing on the machine is undone: the caller destroys it.
 """
 
-from hermesops.agents.instances.ports import Bundle
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.remote.releases import ReleaseClient
 from hermesops.errors import RefusedError, UnavailableError
+from hermesops.machines.release.releases import HandedOut
 from hermesops.model.ids import MachineId
 from hermesops.model.slot import Activation, SlotsState
 from hermesops.model.state import State
@@ -17,7 +17,7 @@ class NoRollbackError(RefusedError):
 
 
 async def walk(
-    slots: ReleaseClient, states: PowerControl, machine_id: MachineId, bundle: Bundle, *, before: Bundle
+    slots: ReleaseClient, states: PowerControl, machine_id: MachineId, bundle: HandedOut, *, before: HandedOut
 ) -> str:
     """Upgrade a machine from one release to another and roll it back; returns a description.
 
@@ -49,7 +49,7 @@ async def walk(
     return f"a machine went to {bundle.id} and back to {before.id} ({done.rollback_method or 'unknown'}), with {was}"
 
 
-async def _deploy(slots: ReleaseClient, machine_id: MachineId, bundle: Bundle, python: str) -> Activation:
+async def _deploy(slots: ReleaseClient, machine_id: MachineId, bundle: HandedOut, python: str) -> Activation:
     done = await slots.deploy(machine_id, bundle, python=python)
     if done.problem:
         raise NoRollbackError(f"{bundle.id} does not run on a machine: {done.stage}: {done.problem}")

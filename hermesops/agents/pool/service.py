@@ -1,6 +1,6 @@
 """Warm pools: filled, drained, and claimed from."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -9,10 +9,10 @@ from hermesops.agents.cells.stack.stacks import CellStacks
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.pool.claims import claim
 from hermesops.agents.pool.decide import PoolSizes, Target
+from hermesops.agents.pool.machines import PoolMachines
 from hermesops.agents.pool.workflow import PoolFill
 from hermesops.model.cell import Cell, parse_cell
-from hermesops.model.health import NodeState
-from hermesops.model.ids import CellName, ImageId, MachineId, MachineName
+from hermesops.model.ids import CellName, ImageId, MachineId
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease, LeaseHeldError, Operation, OperationKind
 from hermesops.model.plan import Plan
@@ -29,9 +29,8 @@ from hermesops.store.operations.kinds import PoolFillIntent
 from hermesops.store.operations.lease import LeaseKeeper
 from hermesops.store.operations.runner import QUEUED
 from hermesops.store.registry import Registry
-from hermesops.vendor.justavps import Client, Machine
+from hermesops.vendor.justavps import Client
 from hermesops.vendor.justavps.errors import NotFoundError
-from hermesops.vendor.justavps.ordering import newest_named
 from hermesops.vendor.justavps.wire import MachineStatus
 
 _SHORTLY_S = 20.0
@@ -157,7 +156,10 @@ class Pools:
         intent = PoolFillIntent.of(operation)
         cell = intent.cell
         targets = self._sizes.targets(self.registry.cells.get(cell)) if intent.grow else []
-        return PoolFill(cell, targets, self.settings.cell_size, self.registry, self, self.stacks, self._shortly_alone)
+        machines = PoolMachines(self.client, self.instance_client, self.checks)
+        return PoolFill(
+            cell, targets, self.settings.cell_size, self.registry, machines, self.stacks, self._shortly_alone
+        )
 
     @property
     def _sizes(self) -> PoolSizes:
@@ -166,34 +168,3 @@ class Pools:
 
     def _shortly_alone(self, subject: str) -> LeaseKeeper:
         return LeaseKeeper(self.registry, subject, wait_s=_SHORTLY_S)
-
-    # What filling needs of the world
-
-    async def listed(self) -> Mapping[MachineName, Machine]:
-        """The vendor's list, by name; of several of a name the newest."""
-        machines = await self.client.list_machines()
-        names = {machine.name for machine in machines}
-        found = {MachineName(name): newest_named([one for one in machines if one.name == name], name) for name in names}
-        return {name: machine for name, machine in found.items() if machine}
-
-    async def node(self, machine_id: MachineId) -> NodeState | None:
-        """What hermes-node says."""
-        return await self.instance_client.node(machine_id)
-
-    async def await_machine(self, row: UnassignedMachine) -> None:
-        """Return once it is ready and hermes-node answers."""
-        if row.machine_id:
-            await self.instance_client.await_named(row.name, row.machine_id)
-
-    async def faults(self, machine_id: MachineId) -> Sequence[str]:
-        """The checks that a machine without an instance fails."""
-        return await self.checks(machine_id)
-
-    async def warm(self, machine_id: MachineId, lease: Lease) -> str:
-        """Start its gateway with a placeholder."""
-        client = self.instance_client.with_lease(lease)
-        key = await client.warm_up(machine_id)
-        # Before a user claims it, so that the key is known and the payload can contain the certificate.
-        if client.certifying:
-            await client.certifying.certify(client.channel(machine_id), machine_id)
-        return key

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
+from hermesops.agents.cells.stack.stacks import CellStacks
 from hermesops.agents.pool.decide import (
     ApplyCell,
     Forget,
@@ -19,7 +20,7 @@ from hermesops.agents.pool.decide import (
     decide,
     describe,
 )
-from hermesops.agents.pool.ports import Cells, Machines
+from hermesops.agents.pool.machines import PoolMachines
 from hermesops.base.fan_out import Limits, fan_out
 from hermesops.errors import HermesError, RefusedError
 from hermesops.model.cell import Cell, Placement
@@ -48,8 +49,8 @@ class PoolFill:
     targets: Sequence[Target]
     size: int
     registry: Registry
-    machines: Machines
-    cells: Cells
+    machines: PoolMachines
+    cells: CellStacks
     hold_lease: Callable[[str], LeaseKeeper]
     _lost: tuple[str, ...] = field(default=(), init=False)
     _made: set[MachineName] = field(default_factory=set, init=False)

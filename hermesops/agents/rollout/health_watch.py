@@ -19,7 +19,7 @@ from hermesops.vendor.channel import Channel
 
 
 class RolloutHealth:
-    """``hermesops.agents.rollout.ports.HealthWatch``.
+    """The health of instances during a rollout.
 
     Args:
         prometheus: ``None`` for none.
@@ -53,7 +53,11 @@ class RolloutHealth:
     async def watch(
         self, changed: Mapping[InstanceId, ChangeSpan], untouched: Sequence[InstanceId], vitals: Sequence[str]
     ) -> HealthObservation:
-        """Observe changed and untouched instances; one that did not answer yet is absent."""
+        """Observe changed and untouched instances; those without an answer yet are absent.
+
+        Args:
+            untouched: Those next to be changed come first.
+        """
         seen = await self._watcher.watch(changed, untouched)
         return HealthObservation(
             liveness_of=seen.liveness_of,

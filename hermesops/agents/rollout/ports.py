@@ -1,8 +1,7 @@
 """What the runner needs of the outside world, and the data that crosses; failures are ``HermesError``."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from math import inf
 from typing import Protocol
 
@@ -10,9 +9,9 @@ from hermesops.agents.rollout.events import E_co, Event, GateAnswered, Recorded,
 from hermesops.model.alert import Alert
 from hermesops.model.ids import InstanceId
 from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import Freeze, GateResult, ReleaseStatus, Rollout, RolloutState, RolloutTarget, Target
+from hermesops.model.rollout import Freeze, GateResult, ReleaseStatus, Rollout, RolloutTarget, Target
 from hermesops.model.rollout_spec import HookGate, Spec
-from hermesops.model.vitals import ChangeSpan, Liveness, Vital
+from hermesops.model.vitals import Liveness, Vital
 
 
 @dataclass(frozen=True)
@@ -108,32 +107,6 @@ Notify = Callable[[Rollout, Recorded[StateChanged]], Awaitable[None]]
 """Sends one message about a change of state; the event's ``id`` lets a receiver drop a repeated one."""
 
 
-class Rows(Protocol):
-    """The rows of one rollout. Writes after a lost lease raise ``LeaseLostError``."""
-
-    async def read(self) -> Records:
-        """All of it."""
-
-    async def state(self) -> RolloutState:
-        """The state alone, cheaply: it is asked every second."""
-
-    async def put_targets(self, *targets: RolloutTarget) -> None:
-        """Write place, state, detail, times and progress of targets, all or none."""
-
-    async def change(self, was: Rollout, rollout: Rollout, event: Recorded[Event]) -> bool:
-        """Write state, reason, who and operators' decisions together with the event, in one transaction.
-
-        Returns:
-            Whether it was written; not if the row differs from ``was``, as an operator gave a command meanwhile.
-        """
-
-    async def add_event(self, event: Recorded[Event]) -> None:
-        """Append an event."""
-
-    async def add_exposure(self, instance_id: InstanceId, release: ReleaseId) -> None:
-        """Write that an instance was among the first to get a release. Safe to call twice."""
-
-
 class Machines(Protocol):
     """The machines of the targets: one implementation changes the release in a slot, another the whole machine.
 
@@ -206,29 +179,3 @@ class Machines(Protocol):
         Returns:
             ``not_exercised`` where there is no machine for it; and a line of detail.
         """
-
-
-class HealthWatch(Protocol):
-    """Health of instances."""
-
-    async def watch(
-        self, changed: Mapping[InstanceId, ChangeSpan], untouched: Sequence[InstanceId], vitals: Sequence[str]
-    ) -> HealthObservation:
-        """Observe changed and untouched instances; those without an answer yet are absent.
-
-        Args:
-            untouched: Those next to be changed come first.
-        """
-
-    async def stop(self) -> None:
-        """Stop waiting for answers."""
-
-
-class Clock(Protocol):
-    """The time."""
-
-    def now(self) -> datetime:
-        """The present moment, with a time zone."""
-
-    async def pause(self, seconds: float) -> None:
-        """Let time pass."""

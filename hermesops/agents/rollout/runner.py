@@ -1,8 +1,9 @@
 """The work of a rollout's operation: observe, decide, do one step, and record it with the figures behind it."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import assert_never
 
 from hermesops.agents.rollout import actions, ports
@@ -23,12 +24,15 @@ from hermesops.agents.rollout.events import (
     WaitBegun,
 )
 from hermesops.agents.rollout.gates.judgement import judge
+from hermesops.agents.rollout.health_watch import RolloutHealth
 from hermesops.agents.rollout.observation import PreflightAnswers, RolloutObservation
 from hermesops.agents.rollout.ports import AlertState, HealthObservation, Records
 from hermesops.agents.rollout.reports.progress import narrate
+from hermesops.agents.rollout.store import RolloutRows
 from hermesops.agents.rollout.target.executor import POLL_S, BatchExecutor
 from hermesops.agents.rollout.target.preflight import Preflight
 from hermesops.base.fan_out import Limits, fan_out
+from hermesops.base.waiting import pause
 from hermesops.errors import HermesError, RefusedError, problem_of
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Done
@@ -51,10 +55,10 @@ _SAMPLE = 64
 class Runner:
     """The work of one rollout."""
 
-    rows: ports.Rows
+    rows: RolloutRows
     machines: ports.Machines
-    health: ports.HealthWatch
-    clock: ports.Clock
+    health: RolloutHealth
+    now: Callable[[], datetime]
     ask_hook: ports.AskHook
     notify: ports.Notify
     check_approval: ports.CheckApproval
@@ -62,8 +66,8 @@ class Runner:
     _answers: PreflightAnswers = field(default_factory=PreflightAnswers, init=False)
 
     def __post_init__(self) -> None:
-        self._executor = BatchExecutor(self.rows, self.machines, self.clock)
-        self._preflight = Preflight(self.machines, self.clock)
+        self._executor = BatchExecutor(self.rows, self.machines, self.now)
+        self._preflight = Preflight(self.machines, self.now)
 
     async def observe(self) -> RolloutObservation:
         """Read the rows, observe changed targets and ask those that are next."""
@@ -74,7 +78,7 @@ class Runner:
         # Alerts hold only what would go on.
         is_running = records.rollout.state is RolloutState.RUNNING
         alerts = await self.check_alerts() if is_running else AlertState()
-        return RolloutObservation(self.clock.now(), records, health, approval, answers, alerts)
+        return RolloutObservation(self.now(), records, health, approval, answers, alerts)
 
     def decide(self, observation: RolloutObservation) -> Decision | Done:
         """The next step, or how the rollout ended."""
@@ -92,7 +96,7 @@ class Runner:
                 await self._wait(decision, observation, seconds, is_held=is_held)
             case actions.Change(state):
                 was = observation.rollout
-                event = Recorded(self.clock.now(), StateChanged(was.state, state, why), evidence)
+                event = Recorded(self.now(), StateChanged(was.state, state, why), evidence)
                 await self.rows.change(was, replace(was, state=state, reason=why, who=WHO), event)
             case actions.UpdateTargets(targets):
                 await self._record(TargetsUpdated(why, _ids(targets)), evidence)
@@ -158,9 +162,9 @@ class Runner:
         # Who looks at its progress has to read that something holds it again, after whatever happened since.
         if is_another or (is_held and waited is not None and waited.id != newest):
             await self._record(WaitBegun(decision.why), decision.evidence)
-        ends = self.clock.now().timestamp() + seconds
-        while self.clock.now().timestamp() < ends and await self.rows.state() is observation.rollout.state:
-            await self.clock.pause(min(POLL_S, max(0.0, ends - self.clock.now().timestamp())))
+        ends = self.now().timestamp() + seconds
+        while self.now().timestamp() < ends and await self.rows.state() is observation.rollout.state:
+            await pause(min(POLL_S, max(0.0, ends - self.now().timestamp())))
 
     async def _run_batch(self, observation: RolloutObservation, targets: tuple[RolloutTarget, ...]) -> None:
         def has_failed(ended: list[RolloutTarget]) -> bool:
@@ -210,7 +214,7 @@ class Runner:
 
     def _updated(self, target: RolloutTarget, state: TargetState, detail: str, progress: Progress) -> RolloutTarget:
         """The target with its time moved to now only where its state changes."""
-        at = target.updated_at if state is target.state else self.clock.now()
+        at = target.updated_at if state is target.state else self.now()
         return replace(target, state=state, detail=detail, progress=progress, updated_at=at)
 
     async def _drill(self, observation: RolloutObservation, before: str) -> tuple[GateResult, str]:
@@ -220,7 +224,7 @@ class Runner:
             return GateResult.INCONCLUSIVE, error.message
 
     async def _record(self, event: Event, evidence: Mapping[str, object] | None = None) -> None:
-        await self.rows.add_event(Recorded(self.clock.now(), event, evidence or {}))
+        await self.rows.add_event(Recorded(self.now(), event, evidence or {}))
 
 
 def _ids(targets: tuple[RolloutTarget, ...]) -> tuple[InstanceId, ...]:

@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 
 from hermesops.agents.health.prometheus import PlatformPrometheus, Prometheus
@@ -71,16 +71,16 @@ class Rollouts:
         """The runner of a rollout, from its operation's row."""
         env, rollout_id = self.env, RolloutIntent.of(operation).rollout
         url = env.settings.rollout.webhook.get_secret_value() if env.settings.rollout.webhook else ""
-        clock, allowed = RegistryClock(self.registry), allowed_hooks(env)
+        now, allowed = clock_of(self.registry), allowed_hooks(env)
         return Runner(
             RolloutRows(self.registry, rollout_id, lease),
             self.machines(self.registry.rollouts.get(rollout_id)),
-            health=self._health(clock.now),
-            clock=clock,
+            health=self._health(now),
+            now=now,
             ask_hook=partial(ask_hook, environment=env.name, allowed=allowed, search=env.for_child().get("PATH", "")),
             notify=WebHook(url, environment=env.name, warn=warn, refuses=allowed.cleartext_problem).notify,
             check_approval=partial(check_approval, env),
-            check_alerts=RolloutAlerts(self.monitoring, clock.now).check,
+            check_alerts=RolloutAlerts(self.monitoring, now).check,
         )
 
     def _health(self, now: Callable[[], datetime]) -> RolloutHealth:
@@ -192,19 +192,10 @@ def allowed_hooks(env: Environment) -> AllowedHooks:
     return AllowedHooks(env.settings.rollout.hooks, frozenset(filter(None, hosts)), is_local=env.is_local)
 
 
-class RegistryClock:
+def clock_of(registry: Registry) -> Callable[[], datetime]:
     """The registry's clock, read once: this computer's clock may differ from it, but runs as fast."""
-
-    def __init__(self, registry: Registry) -> None:
-        self._ahead: timedelta = registry.now() - datetime.now(UTC)
-
-    def now(self) -> datetime:
-        """The present moment."""
-        return datetime.now(UTC) + self._ahead
-
-    async def pause(self, seconds: float) -> None:
-        """Let time pass."""
-        await waiting.pause(seconds)
+    ahead = registry.now() - datetime.now(UTC)
+    return lambda: datetime.now(UTC) + ahead
 
 
 def _evidence(targets: Sequence[Target]) -> dict[str, object]:

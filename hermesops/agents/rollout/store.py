@@ -18,7 +18,10 @@ from hermesops.store.registry import Registry
 
 @dataclass(frozen=True)
 class RolloutRows:
-    """``hermesops.agents.rollout.ports.Rows`` in the registry's thread, under the runner's lease."""
+    """The rows of one rollout, read and written in the registry's thread.
+
+    Writes after the runner's lease was lost raise ``LeaseLostError``.
+    """
 
     registry: Registry
     rollout_id: RolloutId
@@ -33,15 +36,19 @@ class RolloutRows:
         return await in_db_thread(read)
 
     async def state(self) -> RolloutState:
-        """The state alone."""
+        """The state alone, cheaply: it is asked every second."""
         return await in_db_thread(self.registry.rollouts.state, self.rollout_id)
 
     async def put_targets(self, *targets: RolloutTarget) -> None:
-        """Write targets, all or none."""
+        """Write place, state, detail, times and progress of targets, all or none."""
         await in_db_thread(self.registry.rollout_targets.put, self.rollout_id, targets, lease=self.lease)
 
     async def change(self, was: Rollout, rollout: Rollout, event: Recorded[Event]) -> bool:
-        """Write a change of state with its event, or nothing where the row has changed."""
+        """Write state, reason, who and operators' decisions together with the event, in one transaction.
+
+        Returns:
+            Whether it was written; not if the row differs from ``was``, as an operator gave a command meanwhile.
+        """
         return await in_db_thread(self.registry.rollouts.change, was, rollout, to_row(event), lease=self.lease)
 
     async def add_event(self, event: Recorded[Event]) -> None:
@@ -49,7 +56,7 @@ class RolloutRows:
         await in_db_thread(self.registry.rollout_events.add, self.rollout_id, to_row(event), lease=self.lease)
 
     async def add_exposure(self, instance_id: InstanceId, release: ReleaseId) -> None:
-        """Write that an instance was among the first."""
+        """Write that an instance was among the first to get a release. Safe to call twice."""
         await in_db_thread(self.registry.rollout_targets.add_exposure, instance_id, release, lease=self.lease)
 
 

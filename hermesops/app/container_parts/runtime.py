@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from hermesops import __version__
 from hermesops.access.registry_place import queue_url
 from hermesops.access.secrets.instance_keys import InstanceKeys
-from hermesops.agents.cells.scheduling import choose_cell
 from hermesops.agents.instances.expiry import Upkeep
 from hermesops.agents.instances.remote.certificates import Certifying
 from hermesops.agents.instances.remote.operator_access import OperatorAccess
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
     from hermesops.agents.rollout.service import Rollouts
     from hermesops.app.container_parts.registry_services import RegistryServices
     from hermesops.automation.jobs.service import Jobs
-    from hermesops.automation.monitor.ports import Metrics
+    from hermesops.automation.monitor.platform_metrics import PlatformMetrics
     from hermesops.automation.monitor.runner import Monitor
     from hermesops.machines.image.build import Builder, Recipe
     from hermesops.machines.image.directory import ImageBuilds
@@ -75,7 +74,7 @@ class Runtime:
     @cached_property
     def admission(self) -> ProvisionAdmission:
         """Admits requests to provision instances."""
-        return ProvisionAdmission(self.app.registry, self._preflight, choose_cell, self.pools, self._policy)
+        return ProvisionAdmission(self.app.registry, self._preflight, self.pools, self._policy)
 
     @cached_property
     def bulk_provision(self) -> BulkProvision:
@@ -225,7 +224,6 @@ class Runtime:
             app.env.name,
             app.registry,
             self.client,
-            self.instance_client,
             self.opener,
             app.hold_lease,
             app.report,
@@ -444,7 +442,7 @@ class Runtime:
         """Where machines of instances can be, and what they boot from."""
         settings = self.app.env.settings
         size, apart = settings.cell_size, settings.plans_apart
-        return MachinePlacement(self.app.registry, choose_cell, settings.image, size, apart)
+        return MachinePlacement(self.app.registry, settings.image, size, apart)
 
     @cached_property
     def upkeep(self) -> Upkeep:
@@ -545,12 +543,11 @@ class Runtime:
             every_s: Seconds from the begin of one pass to the next.
             grace_s: Seconds for repairs under way to end after a stop was requested.
         """
+        from hermesops.automation.monitor.figures import PROVISIONS_S, FleetFigures
         from hermesops.automation.monitor.ports import Ports
         from hermesops.automation.monitor.runner import Monitor
         from hermesops.automation.monitor.service import (
-            PROVISIONS_S,
             InstanceRepairs,
-            MonitorRecords,
             VendorMachines,
             policy_of,
         )
@@ -560,7 +557,7 @@ class Runtime:
         async with self._metrics() as metrics:
             ports = Ports(
                 registry,
-                MonitorRecords(registry, PROVISIONS_S * settings.time_scale),
+                FleetFigures(registry, PROVISIONS_S * settings.time_scale).read,
                 metrics,
                 VendorMachines(app.env.name, registry, self.instance_client, self._same_client),
                 InstanceRepairs(registry, self.instance_requests, self.operations, self.instance_client),
@@ -569,7 +566,7 @@ class Runtime:
             yield Monitor(ports, policy_of(settings), every_s=every_s, grace_s=grace_s)
 
     @asynccontextmanager
-    async def _metrics(self) -> "AsyncIterator[Metrics | None]":
+    async def _metrics(self) -> "AsyncIterator[PlatformMetrics | None]":
         """The platform's monitoring; the setting ``prometheus_url`` wins for what is asked."""
         from hermesops.automation.monitor.platform_metrics import PlatformMetrics
         from hermesops.observability.telemetry.client import MonitoringClient

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from hermesops.agents.backup.service import BackupStore
     from hermesops.agents.cells.baselines import Baselines
     from hermesops.agents.cells.environment_guard import Guards
-    from hermesops.agents.cells.ports import Program
     from hermesops.agents.cells.saved_previews import SavedPreviews
     from hermesops.agents.cells.service import StackUps
     from hermesops.agents.cells.stack.stacks import CellStacks
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from hermesops.app.container_parts.world_adapters import WorldAdapters
     from hermesops.infra.engine.embedded.state.bucket import BucketAccess
     from hermesops.infra.engine.interface import Engine
+    from hermesops.infra.engine.options import Program
     from hermesops.infra.stacks.fleet import CellPrograms
     from hermesops.machines.converge import Converger
     from hermesops.machines.image.definition import AgentPins

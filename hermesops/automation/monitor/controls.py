@@ -7,12 +7,11 @@ that does not answer.
 
 import asyncio
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from hermesops.automation.monitor.decide import FleetFacts, suspicion
 from hermesops.automation.monitor.heartbeats import Heartbeat
-from hermesops.automation.monitor.ports import Machines
 from hermesops.automation.monitor.sources import Source, Sources
 from hermesops.base.fan_out import Limits, fan_out
 from hermesops.base.waiting import cancel
@@ -24,6 +23,9 @@ _AT_MOST = 3
 """How many machines are asked at once."""
 
 _RANDOM = random.SystemRandom()
+
+AskMachine = Callable[[InstanceId], Awaitable[Answers]]
+"""Asks a machine by both ways; raises nothing of the vendor's."""
 
 _ASKING = Limits(at_once=_AT_MOST, slow_after_s=15.0, within_s=30.0)
 
@@ -71,17 +73,17 @@ def ways_that_answer(asked: Sequence[Control], answers: Sequence[Answers]) -> Ma
     }
 
 
-async def ask_all(machines: Machines, whom: Sequence[InstanceId], limits: Limits) -> list[Answers]:
+async def ask_all(ask: AskMachine, whom: Sequence[InstanceId], limits: Limits) -> list[Answers]:
     """Ask machines by both ways; one that could not be asked in its time has told nothing."""
-    said = await fan_out(whom, machines.ask, limits)
+    said = await fan_out(whom, ask, limits)
     return [Answers("") if isinstance(found, HermesError) else found for found in said]
 
 
 class Ways:
     """Tries the ways, and notes of each whether it lets somebody through."""
 
-    def __init__(self, machines: Machines, sources: Sources) -> None:
-        self._machines = machines
+    def __init__(self, ask: AskMachine, sources: Sources) -> None:
+        self._ask = ask
         self._sources = sources
         self._trial: asyncio.Task[object] | None = None
         self._failed: frozenset[Source] = frozenset()
@@ -107,7 +109,7 @@ class Ways:
             await cancel(self._trial)
 
     async def _try(self, asked: Sequence[Control]) -> Mapping[Source, bool | None]:
-        found = ways_that_answer(asked, await ask_all(self._machines, [one.id for one in asked], _ASKING))
+        found = ways_that_answer(asked, await ask_all(self._ask, [one.id for one in asked], _ASKING))
         for source, lets_through in found.items():
             if lets_through:
                 self._sources.up(source)

@@ -17,7 +17,7 @@ INGEST = "/ingest/import"
 
 
 class PlatformMetrics:
-    """``hermesops.automation.monitor.ports.Metrics`` over HTTP.
+    """The platform's metrics over HTTP.
 
     Args:
         prometheus: Has Prometheus's API below its address.

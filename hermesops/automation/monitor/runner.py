@@ -28,8 +28,10 @@ from hermesops.automation.monitor.decide import (
     decide,
 )
 from hermesops.automation.monitor.exposition import Exposition, Series, series
+from hermesops.automation.monitor.figures import Figures
 from hermesops.automation.monitor.heartbeats import QUERY, Heartbeat, parse
-from hermesops.automation.monitor.ports import Figures, Ports
+from hermesops.automation.monitor.ports import Ports
+from hermesops.automation.monitor.service import REASON
 from hermesops.automation.monitor.sources import Source, Sources
 from hermesops.base import waiting
 from hermesops.base.fan_out import Limits
@@ -136,7 +138,7 @@ class Monitor:
         self.tally = Tally()
         self.last: Pass | None = None
         self._registry = ports.registry
-        self._records = ports.records
+        self._read_figures = ports.figures
         self._metrics = ports.metrics
         self._machines = ports.machines
         self._repairs = ports.repairs
@@ -146,7 +148,7 @@ class Monitor:
         self._grace_s = grace_s
         self._stopping = asyncio.Event()
         self._sources = Sources()
-        self._ways = Ways(ports.machines, self._sources)
+        self._ways = Ways(ports.machines.ask, self._sources)
         self._exposition = Exposition(_FLAGS)
         self._repairing: dict[str, asyncio.Task[None]] = {}
         self._asked: dict[InstanceId, tuple[float, bool]] = {}
@@ -238,10 +240,10 @@ class Monitor:
     async def _pass(self, *, once: bool) -> None:
         began = asyncio.get_running_loop().time()
         await self._list_machines()
-        fleet = await in_db_thread(self._records.expected)
+        fleet = await in_db_thread(self._registry.fleet.expected, reason=REASON)
         self._sources.up(Source.REGISTRY)
         if self._is_due("figures", _FIGURES_S):
-            self._figures = await in_db_thread(self._records.figures, fleet)
+            self._figures = await in_db_thread(self._read_figures, fleet)
         beats = await self._heartbeats(fleet)
         is_settled = once or self._sources.answers_for_s(Source.PROMETHEUS) >= SILENT_S
         facts = self._facts(fleet, beats or {}, knows_heartbeats=beats is not None and is_settled)
@@ -285,9 +287,9 @@ class Monitor:
             self._sources.down(Source.PROMETHEUS, error.message)
             return None
         self._sources.up(Source.PROMETHEUS)
-        await in_db_thread(self._records.record_reported, _changed(fleet.instances, beats))
+        await in_db_thread(self._registry.fleet.record_reported, _changed(fleet.instances, beats))
         newer = _newer(fleet.instances, beats)
-        self.tally.heartbeats += await in_db_thread(self._records.record_heartbeats, newer)
+        self.tally.heartbeats += await in_db_thread(self._registry.fleet.record_heartbeats, newer)
         return beats
 
     def _facts(
@@ -327,7 +329,7 @@ class Monitor:
         return clock - asked_at
 
     async def _ask(self, whom: list[InstanceId]) -> dict[InstanceId, Answers]:
-        said = await ask_all(self._machines, whom, _ASKING)
+        said = await ask_all(self._machines.ask, whom, _ASKING)
         clock = asyncio.get_running_loop().time()
         self._asked = {one: at for one, at in self._asked.items() if clock - at[0] < 2 * _ASK_ALIVE_AGAIN_S}
         answers = dict(zip(whom, said, strict=True))

@@ -1,30 +1,21 @@
-"""The monitor's view of the registry, the vendor and operations; and which monitor leads."""
+"""The monitor's view of the vendor and of operations; and which monitor leads."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from datetime import datetime
 
 from hermesops.agents.cells.costs import costs_of
-from hermesops.agents.health.fleet import fleet_health
 from hermesops.agents.instances import refusals
 from hermesops.agents.instances.remote.both_ways import ask_both_ways
 from hermesops.agents.instances.remote.instance_client import InstanceClient
 from hermesops.agents.instances.requests.changes import InstanceRequests
-from hermesops.agents.rollout.requests import outdated
 from hermesops.automation.monitor.decide import Actions, Policy, Repairing, Replace
-from hermesops.automation.monitor.exposition import Series, series
 from hermesops.automation.monitor.fleet_observation import list_machines
-from hermesops.automation.monitor.ports import Figures
 from hermesops.errors import Hint, RefusedError, UnavailableError
 from hermesops.model.backup import newest_to_restore
-from hermesops.model.billing import BillingState
-from hermesops.model.fleet import ExpectedFleet
-from hermesops.model.health import Answers, GatewayHealth
+from hermesops.model.health import Answers
 from hermesops.model.ids import InstanceId, OperationId
-from hermesops.model.instance import InstanceStatus
-from hermesops.model.operation import MONITOR_SUBJECT, Lease, Operation, OperationKind, OperationStatus
-from hermesops.model.rollout import RolloutState
+from hermesops.model.operation import MONITOR_SUBJECT, Lease
 from hermesops.settings.sections import MonitoringSettings
 from hermesops.store.operations.runner import Operations
 from hermesops.store.registry import Registry
@@ -32,11 +23,6 @@ from hermesops.vendor.justavps import Client
 
 REASON = "monitor: "
 """What the reasons of operations begin with that the monitor opens."""
-
-PROVISIONS_S = 3600.0
-"""Seconds for which a provision that ended is told: the alert about slow ones is of the last hour's."""
-
-_PENDING = (BillingState.QUEUED, BillingState.WAITING, BillingState.SET_ASIDE)
 
 OpenVendor = Callable[[], AbstractAsyncContextManager[Client]]
 
@@ -71,115 +57,9 @@ class MonitorLead:
         return lease
 
 
-def waits(provisions: Iterable[Operation]) -> Iterator[tuple[Operation, float]]:
-    """How long users waited for their agents: each provision that is done, and the seconds since the first request.
-
-    A request that is refused halfway ends its operation, and the next is an operation of its own: the user waited since
-    the first one.
-    """
-    asked: dict[str, datetime] = {}
-    for one in sorted(provisions, key=lambda one: one.created_at):
-        since = asked.setdefault(one.subject, one.created_at)
-        if one.status is OperationStatus.DONE:
-            del asked[one.subject]
-            yield one, (one.updated_at - since).total_seconds()
-
-
-@dataclass(frozen=True)
-class MonitorRecords:
-    """``hermesops.automation.monitor.ports.Records`` in the registry.
-
-    Attributes:
-        provisions_s: See ``PROVISIONS_S``.
-    """
-
-    registry: Registry
-    provisions_s: float = PROVISIONS_S
-
-    def expected(self) -> ExpectedFleet:
-        """Every instance that should run."""
-        return self.registry.fleet.expected(reason=REASON)
-
-    def record_reported(self, reported: Mapping[InstanceId, GatewayHealth | None]) -> None:
-        """Record what machines said of their gateways."""
-        self.registry.fleet.record_reported(reported)
-
-    def record_heartbeats(self, beats: Mapping[InstanceId, datetime]) -> int:
-        """Record heartbeats where they are newer; how many were."""
-        return self.registry.fleet.record_heartbeats(beats)
-
-    def figures(self, fleet: ExpectedFleet) -> Figures:
-        """Backups, and what is told of instances, rollouts, provisions and billing."""
-        expected = {one.id for one in fleet.instances}
-        return Figures(
-            self.registry.backups.newest(),
-            {
-                **self._conditions(),
-                **self._never_backed_up(expected, fleet.now),
-                **{
-                    series("hermesops_instance_outdated", instance_id=one.instance_id): 1.0
-                    for one in outdated(self.registry)
-                    if one.instance_id in expected
-                },
-                **{
-                    series("hermesops_break_glass_open", instance_id=one.instance_id): 1.0
-                    for one in self.registry.break_glass.list_open()
-                },
-                **self._rollouts(),
-                **self._provisions(fleet.now),
-                **self._billing(fleet.now),
-            },
-        )
-
-    def _conditions(self) -> dict[Series, float]:
-        return {
-            series("hermesops_instance_condition", instance_id=one, condition=judgement.condition.value): 1.0
-            for one, judgement in fleet_health(self.registry).judgements.items()
-        }
-
-    def _never_backed_up(self, expected: Collection[InstanceId], now: datetime) -> dict[Series, float]:
-        """As old as the instance: without a figure, the one that would lose most would look as if all were well."""
-        return {
-            series("hermesops_instance_backup_age_seconds", instance_id=one): (now - created_at).total_seconds()
-            for one, created_at in self.registry.backups.never().items()
-            if one in expected
-        }
-
-    def _rollouts(self) -> dict[Series, float]:
-        unfinished = self.registry.rollouts.list(unfinished=True)
-        states = {series("hermesops_rollout_state", rollout=one.id, state=one.state.value): 1.0 for one in unfinished}
-        halted = [one for one in unfinished if one.state is RolloutState.HALTED]
-        return states | {series("hermesops_rollout_halted", rollout=one.id): 1.0 for one in halted}
-
-    def _provisions(self, now: datetime) -> dict[Series, float]:
-        provisions = self.registry.operations.list(kind=OperationKind.PROVISION)
-        # One that was refused halfway has no operation any more, and its user waits all the same.
-        begun = [
-            *(one.created_at for one in provisions if not one.status.has_ended),
-            *(one.created_at for one in self.registry.instances.list(status=InstanceStatus.PROVISIONING)),
-        ]
-        return {
-            series("hermesops_provision_oldest_seconds"): (now - min(begun, default=now)).total_seconds(),
-            **{
-                series("hermesops_provision_seconds", operation=one.id): waited_s
-                for one, waited_s in waits(provisions)
-                if (now - one.updated_at).total_seconds() <= self.provisions_s
-            },
-        }
-
-    def _billing(self, now: datetime) -> dict[Series, float]:
-        since = self.registry.billing.oldest_pending()
-        return {
-            series("hermesops_billing_oldest_seconds", state=state.value): (
-                (now - since.get(state, now)).total_seconds()
-            )
-            for state in _PENDING
-        }
-
-
 @dataclass(frozen=True)
 class VendorMachines:
-    """``hermesops.automation.monitor.ports.Machines`` at the vendor."""
+    """The vendor, and machines through it."""
 
     environment: str
     registry: Registry
@@ -191,7 +71,7 @@ class VendorMachines:
         await list_machines(self.registry, self.vendor, self.environment)
 
     async def ask(self, instance_id: InstanceId) -> Answers:
-        """Ask a machine by both ways."""
+        """Ask a machine by both ways; raises nothing of the vendor's."""
         answers, _ = await ask_both_ways(self.client, self.registry.instances.get(instance_id))
         return answers
 
@@ -203,7 +83,10 @@ class VendorMachines:
 
 @dataclass(frozen=True)
 class InstanceRepairs:
-    """``hermesops.automation.monitor.ports.Repairs`` by the operations that commands open too."""
+    """Repairs instances by the operations that commands open too.
+
+    Each takes the instance's lease, and may be killed at any moment.
+    """
 
     registry: Registry
     requests: InstanceRequests

@@ -8,7 +8,7 @@ import socket
 
 
 class SystemdNotify:
-    """``ports.Notify`` for a unit of ``Type=notify``.
+    """Notifies the service manager of a unit of ``Type=notify``.
 
     Args:
         address: What ``NOTIFY_SOCKET`` says; empty where nothing listens.

@@ -95,7 +95,7 @@ class FleetProgram:
 
 @dataclass(frozen=True)
 class CellPrograms:
-    """``hermesops.agents.cells.ports.Programs``."""
+    """Makes cells' programs."""
 
     data_gb: Mapping[Plan, int]
 

@@ -12,10 +12,10 @@ import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from hermesops.errors import BrokenInvariantError
 from hermesops.machines.image import own_wheel
+from hermesops.machines.image.download import Pip
 
 PYTHON = "3.11"
 """Of Debian 12, which the platform's hosts run."""
@@ -23,13 +23,6 @@ PYTHON = "3.11"
 _KEY_LENGTH = 16
 _KEPT = 3
 """Bundles that stay in the cache."""
-
-
-class Wheels(Protocol):
-    """Fetches wheels; see ``hermesops.machines.image.download.Pip``."""
-
-    def wheels(self, requirements: Path, folder: Path, *, python: str) -> None:
-        """Put the wheels that ``requirements`` locks into ``folder``."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +43,7 @@ def make(
     installer: Path,
     package: Path,
     shipped: Mapping[str, Path],
-    downloads: Wheels,
+    downloads: Pip,
     cache: Path,
     report: Callable[[str], None],
 ) -> ControlBundle:

@@ -5,7 +5,8 @@ import tarfile
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+
+from hermesops.machines.image.download import Pip
 
 PYTHON = "3.11"
 """Of Debian 12, which the platform's hosts run."""
@@ -14,14 +15,7 @@ _KEPT = 2
 """Archives that stay in the cache."""
 
 
-class Wheels(Protocol):
-    """Fetches wheels; see ``hermesops.machines.image.download.Pip``."""
-
-    def wheels(self, requirements: Path, folder: Path, *, python: str) -> None:
-        """Put the wheels that ``requirements`` locks into ``folder``."""
-
-
-def make(lock: Path, downloads: Wheels, cache: Path, report: Callable[[str], None]) -> Path:
+def make(lock: Path, downloads: Pip, cache: Path, report: Callable[[str], None]) -> Path:
     """Make the archive, or find it in the cache. Blocks, for a minute where wheels have to be fetched.
 
     Args:

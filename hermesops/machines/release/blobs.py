@@ -3,10 +3,13 @@
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from hermesops.errors import BrokenInvariantError, Hint
-from hermesops.machines.release.ports import Store
 from hermesops.wire.documents.lock import Blob
+
+if TYPE_CHECKING:  # the engines load for 0.1 s
+    from hermesops.infra.engine.embedded.state.storage import Storage
 
 BLOBS = "blobs"
 """Folder of a store."""
@@ -20,7 +23,7 @@ class BlobStore:
         distrusts: Whether a file that is there is compared with its hash before it is kept.
     """
 
-    store: Store
+    store: "Storage"
     distrusts: bool = False
 
     def keep(self, name: str, content: bytes) -> Blob:
@@ -62,7 +65,7 @@ def place(blob: Blob) -> str:
     return f"{BLOBS}/{blob.sha256}"
 
 
-def read_blob(store: Store, blob: Blob) -> bytes | None:
+def read_blob(store: "Storage", blob: Blob) -> bytes | None:
     """What a store has of a file, and of one that is too long a byte more than was signed for."""
     return store.read(place(blob), at_most=blob.size + 1)
 

@@ -3,16 +3,19 @@
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from hermesops.errors import Hint, RefusedError, UsageError
-from hermesops.machines.release.ports import Signs, Store
-from hermesops.machines.release.trust import RESTORE, REVOCATIONS, StaleStoreError, Trust
+from hermesops.machines.release.trust import RESTORE, REVOCATIONS, Signs, StaleStoreError, Trust
 from hermesops.wire import strict_json
 from hermesops.wire.documents.handout import Signed
 from hermesops.wire.documents.lock import MAX_LOCK_BYTES, Lock, canonical
 from hermesops.wire.documents.revocations import MAX_BYTES, Revocations
 from hermesops.wire.documents.signers import Kind
 from hermesops.wire.errors import NodeError
+
+if TYPE_CHECKING:  # the engines load for 0.1 s
+    from hermesops.infra.engine.embedded.state.storage import Storage
 
 LOCKS, BUILDS = "locks", "builds"
 LIST = Hint(("release", "list"))
@@ -39,7 +42,7 @@ class About:
 class Documents:
     """Reads and writes them; only what an allowed signer signed is believed."""
 
-    store: Store
+    store: "Storage"
     trust: Trust
     signs: Signs
 

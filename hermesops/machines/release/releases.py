@@ -4,19 +4,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.machines.release.blobs import damage_of, place, read_blob
 from hermesops.machines.release.index import LIST, About, Documents
-from hermesops.machines.release.ports import Signs, Store
-from hermesops.machines.release.trust import Trust
+from hermesops.machines.release.trust import Signs, Trust
 from hermesops.model.release import ReleaseId
 from hermesops.model.unknown_name import unknown_name
 from hermesops.wire.documents.handout import Handout
 from hermesops.wire.documents.lock import Blob, Lock, release_id
 from hermesops.wire.documents.revocations import Revocations
 from hermesops.wire.errors import NodeError
+
+if TYPE_CHECKING:  # the engines load for 0.1 s
+    from hermesops.infra.engine.embedded.state.storage import Storage
 
 _LINK_S = 6 * 3600
 
@@ -55,7 +57,7 @@ class Damage:
 class Releases:
     """The releases of an environment."""
 
-    store: Store
+    store: "Storage"
     trust: Trust
     signs: Signs
 
@@ -290,7 +292,7 @@ class HandedOut:
         """The handout for a machine with that Python."""
         return self.releases.handout(self.id, python).to_json()
 
-    def blob(self, sha256: str) -> bytes | Path:
+    def blob(self, sha256: str) -> bytes:
         """One file of it."""
         return self.releases.blob(self._blobs[sha256])
 

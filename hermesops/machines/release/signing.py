@@ -8,13 +8,13 @@ from hermesops.access.identity.signatures import Signers, as_file, check, fresh_
 from hermesops.access.secrets.catalog import RELEASE_KEY
 from hermesops.access.secrets.store import Secrets
 from hermesops.errors import Hint, RefusedError
-from hermesops.machines.release.ports import Store
+from hermesops.infra.engine.embedded.state.storage import Storage
 from hermesops.machines.release.trust import StoreMemory, Trust
 from hermesops.settings.environment import Environment
 from hermesops.wire.documents.signers import NAMESPACES
 
 
-def trust_of(env: Environment, store: Store) -> Trust:
+def trust_of(env: Environment, store: Storage) -> Trust:
     """Whose signatures count for the releases of a store; nothing is read but whom the environment allows."""
     allowed = env.settings.allowed_signers
     return Trust(

@@ -7,11 +7,10 @@ and accepts no lower number. This computer remembers what a store lost or rolled
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from hermesops.base.private_file import replace_secret
 from hermesops.errors import Hint, RefusedError, UsageError
-from hermesops.machines.release.ports import Checks, Signs, Store
 from hermesops.wire import strict_json
 from hermesops.wire.documents.handout import Signed, read_chain
 from hermesops.wire.documents.lock import canonical
@@ -26,12 +25,33 @@ from hermesops.wire.documents.signers import (
 from hermesops.wire.errors import NodeError
 from hermesops.wire.strict_json import listed
 
+if TYPE_CHECKING:  # the engines load for 0.1 s
+    from hermesops.infra.engine.embedded.state.storage import Storage
+
 NAME, REVOCATIONS = "signers.json", "revocations.json"
 LARGEST = 8 << 20
 """Bytes of a store's file of signers: far more than a handout has room for."""
 
 RESTORE = Hint(("release", "signers", "restore", "--reason", "WHY"))
 _WHO = Hint("ask who changed them;", ("release", "signers", "show"))
+
+
+class Signs(Protocol):
+    """Signs; see ``identity.signatures``."""
+
+    def sign(self, data: bytes, *, namespace: str) -> str:
+        """The armored signature of some bytes."""
+
+
+class Checks(Protocol):
+    """Checks signatures against allowed signers that are given as text."""
+
+    def __call__(self, data: bytes, signature: str, *, signers: str, namespace: str) -> str:
+        """The identity that the allowed signers give to the key.
+
+        Raises:
+            RefusedError: It is malformed, of other data, or not by one of them.
+        """
 
 
 class StaleStoreError(RefusedError):
@@ -107,7 +127,7 @@ class Trust:
         needs_vouchers: … unless signers have to be named.
     """
 
-    store: Store
+    store: "Storage"
     checks: Checks
     memory: StoreMemory
     vouchers: str = ""

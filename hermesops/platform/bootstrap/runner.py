@@ -5,11 +5,11 @@ It may be killed at any moment: the next run observes and goes on.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from hermesops.base.aws_client import call
 from hermesops.base.waiting import Pending, WaitExpiredError, until
 from hermesops.errors import HermesError, Hint, PartlyDoneError, RefusedError, UnavailableError, UsageError
+from hermesops.platform.bootstrap.account import Account
 from hermesops.platform.bootstrap.decide import (
     AccountState,
     Step,
@@ -29,19 +29,6 @@ _SHOWN_S = 60.0
 """Seconds until AWS shows what was done: IAM and KMS copy changes to their readers later."""
 
 _COMMAND = ("platform", "bootstrap")
-
-
-class Aws(Protocol):
-    """The account, as ``account.Account`` asks it."""
-
-    def caller(self) -> tuple[str, str]:
-        """Account and ARN of who asks."""
-
-    def observe(self, spec: BootstrapSpec) -> AccountState:
-        """Everything that a bootstrap is about."""
-
-    def do(self, spec: BootstrapSpec, step: Step, seen: AccountState) -> None:
-        """Carry out a step."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +54,7 @@ class Bootstrap:
     """
 
     spec: BootstrapSpec
-    aws: Aws
+    aws: Account
     report: Callable[[str], None]
     undo: bool = False
 

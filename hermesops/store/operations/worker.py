@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -22,6 +22,9 @@ from hermesops.store.operations.reconcile import StoppedError
 from hermesops.store.operations.runner import Operations
 from hermesops.store.registry import Registry
 
+if TYPE_CHECKING:  # DBOS loads for a second
+    from hermesops.store.operations.queue import DbosQueue
+
 _TICK_S = 0.5
 _PRUNE_EVERY = 120
 """Ticks from one removal of old tasks to the next."""
@@ -33,28 +36,6 @@ _AFTER_LEASE = 2
 """The same once the operation was leased: the task may be about to end, but is no longer about to begin."""
 
 _log = structlog.get_logger(__name__)
-
-
-class Queue(Protocol):
-    """Where tasks wait; see ``queue``."""
-
-    async def open(self) -> None:
-        """Begin to take tasks."""
-
-    async def close(self) -> None:
-        """Take no more."""
-
-    async def tasks(self) -> Sequence[Task]:
-        """The tasks that have not ended."""
-
-    async def enqueue(self, operation_id: OperationId) -> None:
-        """Put a task for an operation into it."""
-
-    async def revive(self, task_ids: Sequence[str]) -> None:
-        """Give tasks of dead workers to those that are alive."""
-
-    async def prune(self) -> None:
-        """Remove tasks that ended a while ago."""
 
 
 @dataclass
@@ -83,7 +64,7 @@ class Worker:
         name: str,
         registry: Registry,
         operations: Operations,
-        make_queue: Callable[[Callable[[OperationId], Awaitable[bool]]], Queue],
+        make_queue: Callable[[Callable[[OperationId], Awaitable[bool]]], "DbosQueue"],
         *,
         grace_s: float,
     ) -> None:

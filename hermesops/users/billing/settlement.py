@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol, assert_never
+from typing import assert_never
 
 import structlog
 
@@ -22,6 +22,7 @@ from hermesops.model.operation import LeaseHeldError, Operation, OperationKind, 
 from hermesops.store.operations.kinds import KINDS
 from hermesops.store.registry import Registry
 from hermesops.store.registry.repositories.billing import Outcome
+from hermesops.users.billing.current import StripeSubscriptions
 from hermesops.users.billing.decide import (
     Agent,
     Bind,
@@ -63,13 +64,6 @@ _UNDONE = frozenset({OperationStatus.FAILED, OperationStatus.ABANDONED})
 _log = structlog.get_logger(__name__)
 
 
-class CurrentSubscriptions(Protocol):
-    """Stripe's API."""
-
-    async def get(self, subscription_id: str) -> BillingFact:
-        """A subscription as it is now."""
-
-
 @dataclass(frozen=True)
 class PaidAgents:
     """Agents of users with a subscription.
@@ -89,7 +83,7 @@ class PaidAgents:
     requests: Callable[[], InstanceRequests]
     leave: Callable[[Operation], None]
     hold_lease: Callable[[str], AbstractAsyncContextManager[object]]
-    current: Callable[[], CurrentSubscriptions | None] = lambda: None
+    current: Callable[[], StripeSubscriptions | None] = lambda: None
 
     async def settle(self, user_id: UserId) -> None:
         """Open what a user's subscriptions ask for, and record what became of the events; what fails waits."""

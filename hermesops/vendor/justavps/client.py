@@ -79,7 +79,7 @@ class Client(Closing):
         Source:
             kortix-ai/suna at 1de0693, 2026-04-17: orders answered with 5xx that were carried out.
         """
-        return await ordering.order_once(self, order)
+        return await ordering.order_once(order, self.find_machine, self.post_order)
 
     async def post_order(self, order: wire.MachineOrder) -> wire.Machine:
         """Send one order without a look for its name. For ``create_machine`` alone."""

@@ -1,9 +1,8 @@
 """Rents a machine exactly once: the vendor has no idempotency key, so the name takes its place."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
-from typing import Protocol
 
 from hermesops.base.waiting import Pending, pause, until
 from hermesops.vendor.justavps import errors
@@ -20,39 +19,30 @@ _PATIENT_POLL_S = 3.0
 _ANCIENT = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Shop(Protocol):
-    """What ordering needs of the client."""
-
-    async def list_machines(self) -> list[Machine]:
-        """All machines of the account."""
-
-    async def get_machine(self, machine_id: str) -> Machine:
-        """One machine."""
-
-    async def post_order(self, order: MachineOrder) -> Machine:
-        """Send one order."""
-
-
 def newest_named(machines: Iterable[Machine], name: str) -> Machine | None:
     """The newest of the machines of exactly that name that are not deleted."""
     named = [m for m in machines if m.name == name and m.status is not MachineStatus.DELETED]
     return max(named, key=lambda m: m.created_at or _ANCIENT, default=None)
 
 
-async def order_once(shop: Shop, order: MachineOrder) -> Machine:
+Find = Callable[[str], Awaitable[Machine | None]]
+"""Reads the newest machine of a name."""
+
+
+async def order_once(order: MachineOrder, find: Find, post: Callable[[MachineOrder], Awaitable[Machine]]) -> Machine:
     """Find a machine of the order's name, else order it once, else find it after all; see ``Client.create_machine``.
 
     Because no machine of that name existed before the order, one that exists after it is the order's: no clock of
     theirs or ours is compared.
     """
-    existing = newest_named(await shop.list_machines(), order.name)
+    existing = await find(order.name)
     if existing is not None:
         return existing
     try:
-        return await shop.post_order(order)
+        return await post(order)
     except (errors.ServerError, errors.LostAnswerError, errors.NotJsonError, errors.CommandTimedOutError) as lost:
         cause = lost
-    found = await _find(shop, order.name)
+    found = await _find(find, order.name)
     if found is not None:
         return found
     raise errors.OrderUnknownError(
@@ -64,14 +54,14 @@ async def order_once(shop: Shop, order: MachineOrder) -> Machine:
     ) from cause
 
 
-async def _find(shop: Shop, name: str) -> Machine | None:
+async def _find(find: Find, name: str) -> Machine | None:
     attempts = 0
 
     async def observe() -> Machine | Pending[Machine | None] | None:
         nonlocal attempts
         attempts += 1
         try:
-            found = newest_named(await shop.list_machines(), name)
+            found = await find(name)
         except (errors.UnreachableError, errors.LostReadError, errors.ReadServerError) as failure:
             return Pending(failure.said) if attempts < _ATTEMPTS else None
         if found is None and attempts < _ATTEMPTS:
@@ -82,7 +72,11 @@ async def _find(shop: Shop, name: str) -> Machine | None:
 
 
 async def wait_ready(
-    shop: Shop, machine_id: str, *, timeout_s: float, report: Callable[[str], None] | None = None
+    get_machine: Callable[[str], Awaitable[Machine]],
+    machine_id: str,
+    *,
+    timeout_s: float,
+    report: Callable[[str], None] | None = None,
 ) -> Machine:
     """Wait until the vendor calls a machine ready. That says only that its daemon is up: ask the machine itself next.
 
@@ -103,7 +97,7 @@ async def wait_ready(
         if waited > _EAGER_S:
             await pause(_PATIENT_POLL_S)
         try:
-            machine = await shop.get_machine(machine_id)
+            machine = await get_machine(machine_id)
         except errors.NotFoundError:
             if waited > _ABSENT_GRACE_S:
                 raise

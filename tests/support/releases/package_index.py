@@ -9,12 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hermesops.errors import RefusedError, UnavailableError
+from hermesops.infra.engine.embedded.state.storage import FolderStorage, Storage
+from hermesops.machines.image.download import Pip
 from hermesops.machines.release import Releases, requirements
 from hermesops.machines.release.blobs import blob_of
 from hermesops.machines.release.builder.build import Builder, BuildRequest
 from hermesops.machines.release.builder.parts import PACKAGE, Parts, Unit
 from hermesops.machines.release.builder.resolver import Resolver
-from hermesops.machines.release.ports import Store
 from hermesops.machines.release.trust import StoreMemory, Trust
 from tests.support.releases.signer import Remembered
 from tests.support.releases.signer_lines import names_in
@@ -46,7 +47,7 @@ def file_of(version: str) -> str:
 
 
 @dataclass
-class Index(Resolver):
+class Index(Resolver, Pip):
     """Resolves, and downloads what it resolved; ``asked`` says how often it was asked for files."""
 
     asked: list[str] = field(default_factory=list)
@@ -95,7 +96,7 @@ class Index(Resolver):
 
 
 @dataclass
-class MemoryStore:
+class MemoryStore(FolderStorage):
     """Keeps files in a dictionary."""
 
     url: str = "memory"
@@ -137,7 +138,9 @@ def _digest(data: bytes, namespace: str) -> str:
     return hashlib.sha256(namespace.encode() + b"\0" + data).hexdigest()
 
 
-def releases_in(store: Store, name: str = "ada", *, memory: StoreMemory | None = None, vouchers: str = "") -> Releases:
+def releases_in(
+    store: Storage, name: str = "ada", *, memory: StoreMemory | None = None, vouchers: str = ""
+) -> Releases:
     """The releases of a store as the computer of somebody sees them."""
     return Releases(store, Trust(store, check_name, memory or Remembered(), vouchers), Name(name))
 

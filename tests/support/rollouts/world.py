@@ -12,9 +12,11 @@ from uuid import UUID
 from hermesops.agents.rollout.actions import Decision
 from hermesops.agents.rollout.commands import Transition
 from hermesops.agents.rollout.events import Event, Recorded, StateChanged, TargetsUpdated, WaitBegun, kind_of
+from hermesops.agents.rollout.health_watch import RolloutHealth
 from hermesops.agents.rollout.plan.batches import batches_of
 from hermesops.agents.rollout.ports import AlertState, ApprovalState, Comparison, HealthObservation, Records
 from hermesops.agents.rollout.runner import Runner
+from hermesops.agents.rollout.store import RolloutRows
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.ids import CellName, InstanceId
 from hermesops.model.operation import Done, LeaseHeldError
@@ -123,7 +125,7 @@ class Machine:
         return "" if self.began_at is None else "unconfirmed" if self.current == self.to else "switching"
 
 
-class World:
+class World(RolloutRows, RolloutHealth):
     """Everything outside the runner."""
 
     def __init__(self, targets: Sequence[Target], spec: Spec = QUICK, *, release: ReleaseId = NEW) -> None:
@@ -344,7 +346,7 @@ class World:
         return Runner(
             *(self, self),
             health=self,
-            clock=self.clock,
+            now=self.clock.now,
             ask_hook=self.ask,
             notify=self.notify,
             check_approval=self.check,

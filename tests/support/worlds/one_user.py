@@ -9,7 +9,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from hermesops.agents.cells.stack.stacks import CellStacks
 from hermesops.agents.instances.observation import MachineState, Observation
+from hermesops.agents.instances.release_transfer import ReleaseTransfer
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.backup import Backup
@@ -60,16 +62,16 @@ class Computer:
     switching: bool = False
 
 
-@dataclass
-class SmallReleases:
+class SmallReleases(ReleaseTransfer):
     """What agents of such a world run.
 
-    Attributes:
+    Args:
         kept: Releases that machines can be brought.
     """
 
-    world: "SmallWorld"
-    kept: frozenset[str] = frozenset()
+    def __init__(self, world: "SmallWorld", kept: frozenset[str]) -> None:
+        self.world = world
+        self.kept = kept
 
     async def of(self, _instance_id: InstanceId, told: str) -> ReleaseId | None:
         noted = told or self.world.noted
@@ -77,6 +79,19 @@ class SmallReleases:
 
     async def deploy(self, machine_id: MachineId, release: ReleaseId) -> None:
         self.world.run_release(machine_id, release)
+
+
+class SmallCells(CellStacks):
+    """The stack of such a world's cell."""
+
+    def __init__(self, world: "SmallWorld") -> None:
+        self.world = world
+
+    async def holds(self, cell: CellName, machine: MachineName) -> bool:
+        return await self.world.holds(cell, machine)
+
+    async def apply(self, cell: CellName, *, still_wanted: Callable[[], Awaitable[bool]]) -> None:
+        await self.world.apply(cell, still_wanted=still_wanted)
 
 
 @dataclass

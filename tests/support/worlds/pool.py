@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
+from hermesops.agents.cells.stack.stacks import CellStacks
 from hermesops.agents.pool.claims import claim
 from hermesops.agents.pool.decide import Target
+from hermesops.agents.pool.machines import PoolMachines
 from hermesops.agents.pool.workflow import PoolFill
 from hermesops.base import waiting
 from hermesops.errors import HermesError
@@ -87,12 +89,12 @@ class Cloud:
         self.gone.add(name)
 
 
-@dataclass
-class Site:
+class Site(PoolMachines):
     """The world as one computer reaches it; what ``PoolFill`` and ``claim`` need."""
 
-    cloud: Cloud
-    computer: Computer
+    def __init__(self, cloud: Cloud, computer: Computer) -> None:
+        self.cloud = cloud
+        self.computer = computer
 
     async def listed(self) -> Mapping[MachineName, Machine]:
         await self.cloud.pause()
@@ -115,6 +117,18 @@ class Site:
         if machine_id in self.cloud.owners:
             self.cloud.wrong.append(f"{machine_id} was warmed up, and a user is on it")
         return f"key of {machine_id}"
+
+    async def is_up(self, row: UnassignedMachine) -> bool:
+        await self.cloud.pause()
+        return row.name in self.cloud.machines
+
+
+class Cells(CellStacks):
+    """The cell's stack, as one computer changes it."""
+
+    def __init__(self, cloud: Cloud, computer: Computer) -> None:
+        self.cloud = cloud
+        self.computer = computer
 
     async def held(self, _cell: CellName) -> frozenset[MachineName]:
         await self.cloud.pause()
@@ -141,10 +155,6 @@ class Site:
                 self.computer.change(self.cloud.machines.setdefault, name, rented(f"m-{name}"))
                 self.cloud.stack.add(name)
 
-    async def is_up(self, row: UnassignedMachine) -> bool:
-        await self.cloud.pause()
-        return row.name in self.cloud.machines
-
 
 def target(size: int, image: int = 0) -> Target:
     """A pool of that many machines."""
@@ -160,7 +170,7 @@ async def fill(site: Site, wanted: Target) -> str:
         targets = [wanted] if wanted.size else []
 
         def make(_operation: Operation, _lease: Lease) -> Reconciler[Any, Any]:
-            return PoolFill(CELL, targets, CELL_SIZE, computer, site, site, alone)
+            return PoolFill(CELL, targets, CELL_SIZE, computer, site, Cells(site.cloud, site.computer), alone)
 
         return await drive(operation, make, computer, computer, lambda _: None)
     except HermesError as error:

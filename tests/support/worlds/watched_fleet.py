@@ -11,9 +11,12 @@ import pytest
 
 from hermesops.automation.monitor import runner
 from hermesops.automation.monitor.decide import Actions, Policy, Repairing, Replace
+from hermesops.automation.monitor.figures import Figures
 from hermesops.automation.monitor.heartbeats import METRIC
-from hermesops.automation.monitor.ports import Figures, Ports
+from hermesops.automation.monitor.platform_metrics import PlatformMetrics
+from hermesops.automation.monitor.ports import Ports
 from hermesops.automation.monitor.runner import Monitor
+from hermesops.automation.monitor.service import InstanceRepairs, VendorMachines
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.fleet import ExpectedFleet, ExpectedInstance, Repair, RepairKind
 from hermesops.model.health import Answer, Answers, GatewayHealth
@@ -58,8 +61,10 @@ class Host:
         return self.status == "ready" and at < self.dead_from and not self.cut(at) and at >= self.began_s
 
 
-class Leases(FakeRegistry):
-    """One lease, by the loop's clock; not reached at seconds that ``is_away`` names."""
+class Rows(FakeRegistry):
+    """One lease, by the loop's clock, and the fleet's rows; no lease is reached at seconds that ``is_away`` names."""
+
+    watched: "WatchedFleet"
 
     def __init__(self) -> None:
         self.holder, self.until, self.counter = "", 0.0, 0
@@ -85,6 +90,40 @@ class Leases(FakeRegistry):
         if lease.holder == self.holder:
             self.holder = ""
 
+    def fleet_expected(self, *, reason: str) -> ExpectedFleet:
+        assert reason
+        self.watched.reach("registry")
+        now = self.watched.now()
+
+        def at(seconds: float | None) -> datetime | None:
+            return None if seconds is None else BEGAN + timedelta(seconds=seconds)
+
+        instances = tuple(
+            ExpectedInstance(
+                one.instance_id,
+                one.instance_id,
+                one.cell,
+                one.status,
+                self.watched.recorded.get(one.instance_id),
+                at(one.gone_at),
+                one.busy,
+                self.watched.reported.get(one.instance_id),
+            )
+            for one in self.watched.hosts.values()
+        )
+        day = BEGAN + timedelta(seconds=now - 86_400)
+        repairs = tuple(one for one in self.watched.repairs if one.began_at >= day)
+        return ExpectedFleet(BEGAN + timedelta(seconds=now), at(self.watched.listed_at), instances, repairs)
+
+    def fleet_record_reported(self, reported: Mapping[InstanceId, GatewayHealth | None]) -> None:
+        self.watched.reach("registry")
+        self.watched.reported.update(reported)
+
+    def fleet_record_heartbeats(self, beats: Mapping[InstanceId, datetime]) -> int:
+        self.watched.reach("registry")
+        self.watched.recorded.update(beats)
+        return len(beats)
+
     def _reach(self) -> None:
         if self.is_away(asyncio.get_running_loop().time()):
             raise UnavailableError("the registry does not answer")
@@ -105,7 +144,7 @@ class WatchedFleet:
     hosts: dict[InstanceId, Host]
     policy: Policy
     clock: VirtualClock = field(default_factory=VirtualClock)
-    registry: Leases = field(default_factory=Leases)
+    registry: Rows = field(default_factory=Rows)
     repairs: list[Repair] = field(default_factory=list)
     asked: list[tuple[float, InstanceId]] = field(default_factory=list)
     repaired: list[tuple[float, Repairing]] = field(default_factory=list)
@@ -116,6 +155,9 @@ class WatchedFleet:
     away: Mapping[str, Callable[[float], bool]] = field(default_factory=dict)
     gateway: GatewayHealth = GatewayHealth.OK
     asking_takes_s: float = 1.0
+
+    def __post_init__(self) -> None:
+        self.registry.watched = self
 
     @classmethod
     def of(cls, count: int, *, per_cell: int = 40, policy: Policy | None = None) -> "WatchedFleet":
@@ -136,66 +178,36 @@ class WatchedFleet:
         self.clock.run(all_of_them())
 
     def monitor(self) -> Monitor:
-        return Monitor(Ports(self.registry, self, self, self, self), self.policy)
+        return Monitor(Ports(self.registry, self.figures, Metrics(self), Machines(self), Repairs(self)), self.policy)
 
     def host(self, number: int) -> Host:
         return list(self.hosts.values())[number]
 
-    def _now(self) -> float:
-        return asyncio.get_running_loop().time()
-
-    def _is_away(self, source: str) -> bool:
-        return source in self.away and self.away[source](self._now())
-
-    def _reach(self, source: str) -> None:
-        if self._is_away(source):
-            raise UnavailableError(f"{source} is away")
-
-    # Registry
-
-    def expected(self) -> ExpectedFleet:
-        self._reach("registry")
-        now = self._now()
-
-        def at(seconds: float | None) -> datetime | None:
-            return None if seconds is None else BEGAN + timedelta(seconds=seconds)
-
-        instances = tuple(
-            ExpectedInstance(
-                one.instance_id,
-                one.instance_id,
-                one.cell,
-                one.status,
-                self.recorded.get(one.instance_id),
-                at(one.gone_at),
-                one.busy,
-                self.reported.get(one.instance_id),
-            )
-            for one in self.hosts.values()
-        )
-        day = BEGAN + timedelta(seconds=now - 86_400)
-        repairs = tuple(one for one in self.repairs if one.began_at >= day)
-        return ExpectedFleet(BEGAN + timedelta(seconds=now), at(self.listed_at), instances, repairs)
-
-    def record_reported(self, reported: Mapping[InstanceId, GatewayHealth | None]) -> None:
-        self._reach("registry")
-        self.reported.update(reported)
-
-    def record_heartbeats(self, beats: Mapping[InstanceId, datetime]) -> int:
-        self._reach("registry")
-        self.recorded.update(beats)
-        return len(beats)
-
     def figures(self, fleet: ExpectedFleet) -> Figures:
         return Figures({one.id: fleet.now - timedelta(hours=3) for one in fleet.instances})
 
-    # Prometheus
+    def now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def is_away(self, source: str) -> bool:
+        return source in self.away and self.away[source](self.now())
+
+    def reach(self, source: str) -> None:
+        if self.is_away(source):
+            raise UnavailableError(f"{source} is away")
+
+
+class Metrics(PlatformMetrics):
+    """Heartbeats of machines that are up."""
+
+    def __init__(self, fleet: WatchedFleet) -> None:
+        self.fleet = fleet
 
     async def query(self, promql: str) -> list[Any]:
         assert METRIC in promql
-        self._reach("prometheus")
-        now, found = self._now(), []
-        for host in self.hosts.values():
+        self.fleet.reach("prometheus")
+        now, found = self.fleet.now(), []
+        for host in self.fleet.hosts.values():
             sent = now - now % HEARTBEATS_EVERY_S
             if host.answers(sent) and not host.mute(sent):
                 host.beat_at = sent
@@ -204,57 +216,67 @@ class WatchedFleet:
                 for what in ("written", "sampled"):
                     labels = {"instance_id": host.instance_id, "what": what}
                     found.append({"metric": labels, "value": [at, str(at)]})
-                said = {"instance_id": host.instance_id, "what": "gateway", "status": self.gateway.value}
+                said = {"instance_id": host.instance_id, "what": "gateway", "status": self.fleet.gateway.value}
                 found.append({"metric": said, "value": [at, "1"]})
         return found
 
     async def push(self, text: str) -> None:
-        self.pushed.append(text)
+        self.fleet.pushed.append(text)
 
-    # Vendor and machines
+
+class Machines(VendorMachines):
+    """The vendor, and machines through it."""
+
+    def __init__(self, fleet: WatchedFleet) -> None:
+        self.fleet = fleet
 
     async def list(self) -> None:
-        self._reach("justavps")
-        self.listed_at = self._now()
+        self.fleet.reach("justavps")
+        self.fleet.listed_at = self.fleet.now()
 
     async def ask(self, instance_id: InstanceId) -> Answers:
-        self.asked.append((self._now(), instance_id))
-        if self._is_away("justavps"):
+        self.fleet.asked.append((self.fleet.now(), instance_id))
+        if self.fleet.is_away("justavps"):
             return Answers("")
-        await self.clock.pause(self.asking_takes_s)
-        host = self.hosts[instance_id]
+        await self.fleet.clock.pause(self.fleet.asking_takes_s)
+        host = self.fleet.hosts[instance_id]
 
         def by(way: str) -> Answer:
-            return Answer.YES if host.answers(self._now()) and not self._is_away(way) else Answer.SILENT
+            return Answer.YES if host.answers(self.fleet.now()) and not self.fleet.is_away(way) else Answer.SILENT
 
         return Answers(host.status, by("toolbox"), by("proxy"))
 
     async def cost(self) -> Mapping[str, float]:
         return {}
 
-    # Operations
+
+class Repairs(InstanceRepairs):
+    """Reboots and replacements that take their time."""
+
+    def __init__(self, fleet: WatchedFleet) -> None:
+        self.fleet = fleet
 
     async def run(self, wanted: Repairing) -> str:
-        began, host = self._now(), self.hosts[wanted.instance_id]
-        self.repaired.append((began, wanted))
+        began, host = self.fleet.now(), self.fleet.hosts[wanted.instance_id]
+        self.fleet.repaired.append((began, wanted))
         kind = RepairKind.REPLACE if isinstance(wanted, Replace) else RepairKind.REBOOT
         row = Repair(host.instance_id, kind, BEGAN + timedelta(seconds=began))
-        self.repairs.append(row)
+        self.fleet.repairs.append(row)
         host.busy = "operation 1 (reboot) has not ended"
         try:
-            await self.clock.pause(BOOT_S)
+            await self.fleet.clock.pause(BOOT_S)
             if not host.is_broken or isinstance(wanted, Replace):
                 host.status, host.dead_from, host.is_broken, host.gone_at = "ready", float("inf"), False, None
-            while not host.answers(self._now()):
-                if self._now() - began > LONGEST_S:
+            while not host.answers(self.fleet.now()):
+                if self.fleet.now() - began > LONGEST_S:
                     raise RefusedError("it does not answer")
-                await self.clock.pause(5)
+                await self.fleet.clock.pause(5)
         finally:
             host.busy = ""
-            has_failed = not host.answers(self._now())
-            self.repairs.remove(row)
-            ended = BEGAN + timedelta(seconds=self._now())
-            self.repairs.append(Repair(host.instance_id, kind, row.began_at, ended, has_failed))
+            has_failed = not host.answers(self.fleet.now())
+            self.fleet.repairs.remove(row)
+            ended = BEGAN + timedelta(seconds=self.fleet.now())
+            self.fleet.repairs.append(Repair(host.instance_id, kind, row.began_at, ended, has_failed))
         return "it answers again"
 
     async def resume(self, operation_id: OperationId) -> str:

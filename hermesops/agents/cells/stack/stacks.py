@@ -5,22 +5,26 @@ requests end up in one ``up``.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hermesops.agents.cells.changes.preview import ChangePreview, change_preview_of
 from hermesops.agents.cells.coalescing import Close, CoalescedRun, RunCoalescer, StillWanted
-from hermesops.agents.cells.ports import Engine, Guard, HeldLease, Program, Programs
 from hermesops.agents.cells.stack.state import kept, lease_of, machines_in, made_anew, protected_machines, stack_of
 from hermesops.errors import Hint, RefusedError
 from hermesops.model.cell import CellSpec
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.stack import Change, ChangeKind, Preview, StackRef, UpResult
 from hermesops.model.unknown_name import unknown_name
+from hermesops.store.operations.lease import LeaseKeeper
 from hermesops.store.registry import Registry
+
+if TYPE_CHECKING:  # load for long; a machine out of a warm pool needs neither
+    from hermesops.infra.engine.interface import Engine
+    from hermesops.infra.stacks.fleet import CellPrograms
 
 NONE: frozenset[MachineName] = frozenset()
 
@@ -34,6 +38,9 @@ class CellObservation:
     resized: frozenset[MachineName]
     state: Mapping[str, Any]
 
+
+Guard = Callable[[ChangePreview], Awaitable[None]]
+"""Lets a run begin, or raises RefusedError or UsageError, and nothing is changed."""
 
 Reporter = Callable[[CellName, Any], None]
 """Takes an engine's progress in a cell."""
@@ -52,9 +59,9 @@ class CellStacks:
     """
 
     registry: Registry
-    engine: Callable[[], Engine]
-    programs: Callable[[], Programs]
-    hold_lease: Callable[[str], AbstractAsyncContextManager[HeldLease]]
+    engine: Callable[[], "Engine"]
+    programs: Callable[[], "CellPrograms"]
+    hold_lease: Callable[[str], AbstractAsyncContextManager[LeaseKeeper]]
     guard: Guard
     parallel: int = 1
     report: Reporter | None = None
@@ -276,7 +283,7 @@ class CellStacks:
         machines_to_delete = seen.machines_to_delete | named
         targets = self._targets(stack, only, spec, machines_in(state))
 
-        async def up(program: Program) -> UpResult:
+        async def up(program: Callable[[], Any]) -> UpResult:
             return await self.engine().up(
                 stack,
                 program,

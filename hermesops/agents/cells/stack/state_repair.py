@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from hermesops.agents.cells.ports import StateCopies
 from hermesops.agents.cells.stack.stacks import CellStacks
 from hermesops.agents.cells.stack.state import lease_of, machines_in, stack_of
 from hermesops.errors import Hint, RefusedError, UsageError
+from hermesops.infra.engine.embedded.state.stored_stacks import StoredStacks
 from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.fleet import Ordered
 from hermesops.model.ids import CellName, MachineId, MachineName, is_machine_name
@@ -28,7 +28,7 @@ from hermesops.vendor.justavps.wire import Machine, MachineStatus
 class CellStates:
     """Repairs the states of cells."""
 
-    states: StateCopies
+    states: StoredStacks
     registry: Registry
     hold_lease: Callable[[str], AbstractAsyncContextManager[object]]
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hermesops.agents.instances.ports import Authority
+from hermesops.access.pki.certificates import Certificates
 from hermesops.agents.instances.remote.node_commands import change, hand, well
 from hermesops.errors import UnavailableError
 from hermesops.model.certificate import KeyTakenError, MachineNames
@@ -22,7 +22,7 @@ _QUICK_S = 30.0
 class Certifying:
     """Gets machines their certificates."""
 
-    authority: Authority
+    authority: Certificates
     lease: Lease | None = None
 
     def with_lease(self, lease: Lease | None) -> "Certifying":

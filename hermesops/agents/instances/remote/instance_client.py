@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NoReturn, Self
 
+from hermesops.access.secrets.instance_keys import InstanceKeys
 from hermesops.agents.instances import refusals
 from hermesops.agents.instances.observation import MachineState, Observation
-from hermesops.agents.instances.ports import Keys
 from hermesops.agents.instances.remote import node_commands
 from hermesops.agents.instances.remote.certificates import Certifying
 from hermesops.agents.instances.remote.gateway import UNIT, GatewayService
@@ -62,7 +62,7 @@ class InstanceClient:
 
     registry: Registry
     vendor: Client
-    keys: Keys
+    keys: InstanceKeys
     agents: AgentApi
     router_url: str
     gateway_timeout_s: float

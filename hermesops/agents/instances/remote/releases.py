@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hermesops.agents.instances.ports import Bundle
 from hermesops.agents.instances.remote import node_commands
 from hermesops.errors import Hint, UnavailableError
+from hermesops.machines.release.releases import HandedOut
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import Lease
 from hermesops.model.release import ReleaseId
@@ -68,7 +68,7 @@ class ReleaseClient:
             failed = next((check for check in told["checks"] if not check["ok"]), None)
             return f"{failed['name']}: {failed['detail']}" if failed else ""
 
-    async def fetch(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> None:
+    async def fetch(self, machine_id: MachineId, bundle: HandedOut, *, python: str) -> None:
         """Upload the files of a release that a machine lacks; safe to call twice.
 
         Raises:
@@ -93,7 +93,7 @@ class ReleaseClient:
             hint=Hint(("release", "verify", bundle.id)),
         )
 
-    async def install(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> None:
+    async def install(self, machine_id: MachineId, bundle: HandedOut, *, python: str) -> None:
         """Install a release on a machine; the first one runs from then on, others are ready to run; safe to call twice.
 
         Raises:
@@ -126,7 +126,7 @@ class ReleaseClient:
         with understood(machine_id, "release activate"):
             return Activation.from_told(release, told)
 
-    async def deploy(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> Activation:
+    async def deploy(self, machine_id: MachineId, bundle: HandedOut, *, python: str) -> Activation:
         """Switch a machine without an instance to a release, and confirm it; safe to call twice.
 
         Raises:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from hermesops.agents.cells.scheduling import choose_cell
 from hermesops.agents.instances import refusals
-from hermesops.agents.instances.ports import ChooseCell
 from hermesops.agents.instances.remote.instance_client import InstanceClient
 from hermesops.model.cell import Cell, Placement
 from hermesops.model.ids import ImageId
@@ -21,7 +21,6 @@ class MachinePlacement:
     """Chooses places."""
 
     registry: Registry
-    choose_cell: ChooseCell
     image_name: str
     cell_size: int
     plans_apart: bool
@@ -53,7 +52,7 @@ class MachinePlacement:
         return latest_image(self.registry, self.image_name).id
 
     def _choose(self, cells: Sequence[Cell], plan: Plan, region: str) -> Placement:
-        choose = partial(self.choose_cell, plan=plan, region=region, size=self.cell_size, plans_apart=self.plans_apart)
+        choose = partial(choose_cell, plan=plan, region=region, size=self.cell_size, plans_apart=self.plans_apart)
         return choose(cells)
 
 

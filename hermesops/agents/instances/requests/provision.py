@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from hermesops.agents.cells.environment_guard import Guards
+from hermesops.agents.cells.scheduling import choose_cell
 from hermesops.agents.instances.eligibility import refuse_ineligible
-from hermesops.agents.instances.ports import Budget, ChooseCell, Pool
+from hermesops.agents.instances.ports import Pool
 from hermesops.agents.instances.remote.instance_client import InstanceClient
 from hermesops.agents.instances.requests.placement import latest_image, refuse_unsold
 from hermesops.errors import Hint, RefusedError, UsageError
@@ -48,7 +50,7 @@ class ProvisionPreflight:
 
     registry: Registry
     client: InstanceClient
-    budget: Budget
+    budget: Guards
     policy: Policy
 
     def known(self, user_text: str, plan: Plan) -> Instance | None:
@@ -96,7 +98,6 @@ class ProvisionAdmission:
 
     registry: Registry
     preflight: ProvisionPreflight
-    choose_cell: ChooseCell
     pool: Pool
     policy: Policy
 
@@ -140,9 +141,7 @@ class ProvisionAdmission:
 
     async def _order(self, new_user: Callable[[], User], plan: Plan, region: str, subscription: str) -> Instance:
         image, policy = await self.preflight.refuse_unrentable((plan, region)), self.policy
-        choose = partial(
-            self.choose_cell, plan=plan, region=region, size=policy.cell_size, plans_apart=policy.plans_apart
-        )
+        choose = partial(choose_cell, plan=plan, region=region, size=policy.cell_size, plans_apart=policy.plans_apart)
         return self.registry.placements.place(
             new_user(),
             plan=plan,

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hermesops.agents.cells.stack.stacks import CellStacks
 from hermesops.agents.instances import machine_table
 from hermesops.agents.instances.machine_table import AwaitMachine, StartMachine
 from hermesops.agents.instances.observation import MachineState
-from hermesops.agents.instances.ports import Cells
 from hermesops.agents.instances.steps import OnMachine
 from hermesops.model.health import NodeState
 from hermesops.model.ids import CellName, MachineId, MachineName
@@ -101,7 +101,7 @@ def next_step(seen: ReplacementState | None, release: ReleaseId | None) -> Step 
     return DeployRelease(machine.id, release)
 
 
-async def grow_cell(cells: Cells, cell: CellName, name: MachineName) -> None:
+async def grow_cell(cells: CellStacks, cell: CellName, name: MachineName) -> None:
     """Run a cell's stack so that it has a machine; who waits for the cell asks the last run's state, not the vendor."""
 
     async def lacks() -> bool:

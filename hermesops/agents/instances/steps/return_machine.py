@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from hermesops.agents.instances.ports import Cells
+from hermesops.agents.cells.stack.stacks import CellStacks
 from hermesops.model.ids import MachineName
 from hermesops.model.unassigned_machine import UnassignedMachine
 from hermesops.store.registry import Registry
@@ -39,7 +39,7 @@ def next_step(row: UnassignedMachine, *, exists: bool) -> Step:
     return ShrinkCell(row.name) if exists else Forget(row.name)
 
 
-async def do(step: Step, row: UnassignedMachine, *, registry: Registry, cells: Cells, why: str) -> None:
+async def do(step: Step, row: UnassignedMachine, *, registry: Registry, cells: CellStacks, why: str) -> None:
     """Do one step; harmless when it was done before."""
     match step:
         case Retire(name=name):

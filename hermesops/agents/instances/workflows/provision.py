@@ -6,10 +6,10 @@ Steps follow from observations alone, so the same command continues a killed one
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
+from hermesops.agents.cells.stack.stacks import CellStacks
 from hermesops.agents.instances import machine_table, refusals
 from hermesops.agents.instances.machine_table import AwaitMachine, StartMachine
 from hermesops.agents.instances.observation import Observation
-from hermesops.agents.instances.ports import Cells
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.steps import OnMachine, personalise, start_verified
 from hermesops.agents.instances.steps.new_machine import GrowCell, grow_cell
@@ -59,7 +59,7 @@ class Provision:
     instance_id: InstanceId
     registry: Registry
     client: PowerControl
-    cells: Cells
+    cells: CellStacks
     _marked: Observation | None = field(default=None, init=False)
 
     async def observe(self) -> Observation:

@@ -8,9 +8,11 @@ state: the old one is fenced, or its machine is off or gone, before the new one 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from hermesops.agents.cells.stack.stacks import CellStacks
 from hermesops.agents.instances import refusals
 from hermesops.agents.instances.observation import Observation
-from hermesops.agents.instances.ports import Backups, Cells, Releases
+from hermesops.agents.instances.ports import Backups
+from hermesops.agents.instances.release_transfer import ReleaseTransfer
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.steps import new_machine, return_machine, start_verified, stop_and_backup
 from hermesops.agents.instances.steps.new_machine import (
@@ -190,8 +192,8 @@ class Relocate:
     registry: Registry
     client: PowerControl
     backups: Backups
-    cells: Cells
-    releases: Releases
+    cells: CellStacks
+    releases: ReleaseTransfer
 
     async def observe(self) -> RelocationState:
         """Look at the instance, its machine, the next and the previous one, and its backups."""

@@ -6,9 +6,10 @@ Where the vendor cannot resize, the same is done by ``relocate``, on a new machi
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from hermesops.agents.cells.stack.stacks import CellStacks
 from hermesops.agents.instances import refusals
 from hermesops.agents.instances.observation import Observation
-from hermesops.agents.instances.ports import Backups, Cells
+from hermesops.agents.instances.ports import Backups
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.steps import start_verified, stop_and_backup
 from hermesops.agents.instances.steps.stop_and_backup import BackUp, Fence
@@ -81,7 +82,7 @@ class Resize:
     registry: Registry
     client: PowerControl
     backups: Backups
-    cells: Cells
+    cells: CellStacks
     _refusal: RefusedError | None = field(default=None, init=False)
 
     async def observe(self) -> ResizeState:

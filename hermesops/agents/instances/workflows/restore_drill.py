@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import assert_never
 
+from hermesops.agents.cells.stack.stacks import CellStacks
 from hermesops.agents.instances.observation import MachineState
-from hermesops.agents.instances.ports import Backups, Cells
+from hermesops.agents.instances.ports import Backups
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.steps import OnMachine, return_machine
 from hermesops.agents.instances.steps.new_machine import GrowCell, grow_cell
@@ -146,7 +147,7 @@ class Drill:
     registry: Registry
     client: PowerControl
     backups: Backups
-    cells: Cells
+    cells: CellStacks
     take: Callable[[Instance], Awaitable[object]]
 
     @cached_property

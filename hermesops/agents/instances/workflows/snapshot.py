@@ -10,8 +10,8 @@ from typing import assert_never
 from hermesops.agents.instances import refusals
 from hermesops.agents.instances.machine_table import own_machine
 from hermesops.agents.instances.observation import MachineState, Observation
-from hermesops.agents.instances.ports import SnapshotImages
 from hermesops.agents.instances.remote.power_control import PowerControl
+from hermesops.agents.instances.snapshots import Snapshots
 from hermesops.agents.instances.steps import OnMachine
 from hermesops.agents.instances.steps.personalise import AwaitGateway
 from hermesops.agents.instances.steps.start_verified import Release
@@ -100,11 +100,11 @@ class Snapshot:
     instance_id: InstanceId
     name: str
     client: PowerControl
-    images: SnapshotImages
+    snapshots: Snapshots
 
     async def observe(self) -> SnapshotState:
         """Look at machine, node and gateway, and for the image."""
-        return SnapshotState(await self.client.observe(self.instance_id), await self.images.named(self.name))
+        return SnapshotState(await self.client.observe(self.instance_id), await self.snapshots.named(self.name))
 
     def decide(self, seen: SnapshotState) -> Step | Done | Refused:
         """The next step for what was seen."""
@@ -129,9 +129,9 @@ class Snapshot:
             case Fence(machine_id=machine_id):
                 await self.client.fence(seen.observation.instance, machine_id)
             case Save(machine_id=machine_id):
-                await self.images.save(machine_id, self.name)
+                await self.snapshots.save(machine_id, self.name)
             case AwaitImage(image_id=image_id):
-                await self.images.await_end(image_id)
+                await self.snapshots.await_end(image_id)
             case Release(machine_id=machine_id):
                 await self.client.release(machine_id)
             case AwaitGateway(machine_id=machine_id):

@@ -7,10 +7,11 @@ newest backup is the state.
 from dataclasses import dataclass
 from typing import assert_never
 
+from hermesops.agents.cells.stack.stacks import CellStacks
 from hermesops.agents.instances import refusals
 from hermesops.agents.instances.machine_table import AwaitMachine, StartMachine
 from hermesops.agents.instances.observation import Observation
-from hermesops.agents.instances.ports import Backups, Cells
+from hermesops.agents.instances.ports import Backups
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.steps import OnMachine, stop_and_backup
 from hermesops.model.backup import Backup
@@ -101,7 +102,7 @@ class Suspend:
     registry: Registry
     client: PowerControl
     backups: Backups
-    cells: Cells
+    cells: CellStacks
 
     async def observe(self) -> SuspendState:
         """Look at row, machine, node, backups and the cell's state."""

@@ -7,10 +7,12 @@ was restored once and compared, nothing is destroyed unless the operator said so
 from dataclasses import dataclass
 from typing import assert_never
 
+from hermesops.agents.cells.stack.stacks import CellStacks
 from hermesops.agents.instances.machine_table import AwaitMachine, StartMachine
 from hermesops.agents.instances.observation import Observation
-from hermesops.agents.instances.ports import Backups, Cells, SnapshotImages
+from hermesops.agents.instances.ports import Backups
 from hermesops.agents.instances.remote.power_control import PowerControl
+from hermesops.agents.instances.snapshots import Snapshots
 from hermesops.agents.instances.steps import stop_and_backup
 from hermesops.agents.instances.steps.stop_and_backup import Fence, ProveBackup
 from hermesops.agents.instances.workflows.suspend import MarkForDeletion, ShrinkCell
@@ -102,8 +104,8 @@ class Terminate:
     registry: Registry
     client: PowerControl
     backups: Backups
-    snapshots: SnapshotImages
-    cells: Cells
+    snapshots: Snapshots
+    cells: CellStacks
 
     async def observe(self) -> TerminationState:
         """Look at row, machine, gateway, backups and the cell's state."""

@@ -8,13 +8,15 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from typing import TypeVar
 
 import structlog
 
-from hermesops.agents.rollout.ports import Clock, Machines, Rows
+from hermesops.agents.rollout.ports import Machines
+from hermesops.agents.rollout.store import RolloutRows
 from hermesops.agents.rollout.target.decision import Settle, TargetObservation, TargetStep, decide_target, deferral
-from hermesops.base.waiting import cancel
+from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError, problem_of
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import LeaseHeldError
@@ -40,10 +42,10 @@ _log = structlog.get_logger(__name__)
 class BatchExecutor:
     """The targets that this process is deploying to."""
 
-    def __init__(self, rows: Rows, machines: Machines, clock: Clock) -> None:
+    def __init__(self, rows: RolloutRows, machines: Machines, now: Callable[[], datetime]) -> None:
         self._rows = rows
         self._machines = machines
-        self._clock = clock
+        self._now = now
         self._state = RolloutState.RUNNING
         self._is_enough = False
         self._running: dict[InstanceId, asyncio.Task[RolloutTarget]] = {}
@@ -101,7 +103,7 @@ class BatchExecutor:
 
     async def _poll_state(self) -> None:
         while True:
-            await self._clock.pause(POLL_S)
+            await pause(POLL_S)
             self._state = await self._rows.state()
 
     @property
@@ -124,12 +126,12 @@ class BatchExecutor:
             return await self._settle(rollout, target, Settle(TargetState.FAILED, f"a bug: {type(error).__name__}"))
 
     async def _deploy(self, rollout: Rollout, target: RolloutTarget) -> RolloutTarget:
-        answered_at, fetched, confirm_error = self._clock.now(), False, ""
+        answered_at, fetched, confirm_error = self._now(), False, ""
         unwell: str | None = None
         began = target.touched_at or answered_at  # an earlier runner has used up a part of its time
         while True:
             status, is_held = await self._observe(target.id)
-            now = self._clock.now()
+            now = self._now()
             answered_at = now if status or is_held else answered_at
             observation = TargetObservation(
                 target,
@@ -180,7 +182,7 @@ class BatchExecutor:
                 # Any error counts: the gateway may not answer through the proxy because of the release.
                 problem = await problem_of(self._limited(confirming, target, left_s, notice_s=0))
                 if problem:
-                    await self._clock.pause(POLL_S)
+                    await pause(POLL_S)
                 return target, problem
             case TargetStep.RETRY:
                 progress = replace(target.progress, confirm_timeouts=target.progress.confirm_timeouts + 1)
@@ -191,7 +193,7 @@ class BatchExecutor:
                 rolling_back = self._machines.roll_back(facts, lose=False)
                 await self._attempt(self._limited(rolling_back, target, left_s, notice_s=left_s))
             case TargetStep.AWAIT | TargetStep.OBSERVE_AGENT:
-                await self._clock.pause(POLL_S)
+                await pause(POLL_S)
         return target, ""
 
     async def _observe(self, instance_id: InstanceId) -> tuple[ReleaseStatus | None, bool]:
@@ -210,7 +212,7 @@ class BatchExecutor:
             async with asyncio.timeout(_OBSERVE_S):
                 return await self._machines.observe_agent(target.facts)
         except LeaseHeldError:
-            await self._clock.pause(POLL_S)
+            await pause(POLL_S)
             return None
         except HermesError as error:
             return error.message
@@ -229,7 +231,7 @@ class BatchExecutor:
         except RefusedError as error:
             return error.message
         except (UnavailableError, UnknownOutcomeError):
-            await self._clock.pause(POLL_S)
+            await pause(POLL_S)
             return None
         return ""
 
@@ -258,7 +260,7 @@ class BatchExecutor:
     async def _limit(self, step: "asyncio.Task[T]", target: RolloutTarget, left_s: float, notice_s: float) -> None:
         left_s = max(left_s, POLL_S)
         while left_s > 0:
-            await self._clock.pause(POLL_S)
+            await pause(POLL_S)
             left_s -= POLL_S
             if self._is_ending(target):
                 left_s, notice_s = min(left_s, notice_s), notice_s - POLL_S
@@ -273,7 +275,7 @@ class BatchExecutor:
 
     async def _cancel_after_abort(self, target: RolloutTarget) -> None:
         while True:
-            await self._clock.pause(POLL_S)
+            await pause(POLL_S)
             if self._is_aborted:
                 with suppress(HermesError):
                     await self._machines.cancel(target.facts)
@@ -284,19 +286,19 @@ class BatchExecutor:
             if target.stage == 0:
                 await self._rows.add_exposure(target.id, rollout.release)
             progress = replace(target.progress, last_before=status.last if status else "")
-            target = replace(target, touched_at=self._clock.now(), progress=progress)
+            target = replace(target, touched_at=self._now(), progress=progress)
         return await self._put(replace(target, state=TargetState.ACTIVATING, detail=""))
 
     async def _settle(self, rollout: Rollout, target: RolloutTarget, settled: Settle) -> RolloutTarget:
         progress = replace(target.progress, on_release=settled.on_release)
         if settled.state is TargetState.SOAKING:
-            progress = replace(progress, confirmed_at=self._clock.now(), stuck="", unwell_since=None)
+            progress = replace(progress, confirmed_at=self._now(), stuck="", unwell_since=None)
         if settled.state is TargetState.DEFERRED:
-            until = deferral(target, self._clock.now(), rollout.spec)
+            until = deferral(target, self._now(), rollout.spec)
             progress = replace(progress, deferred_until=until)
         return await self._put(replace(target, state=settled.state, detail=settled.detail, progress=progress))
 
     async def _put(self, target: RolloutTarget) -> RolloutTarget:
-        target = replace(target, updated_at=self._clock.now())
+        target = replace(target, updated_at=self._now())
         await self._rows.put_targets(target)
         return target

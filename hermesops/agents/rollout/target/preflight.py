@@ -1,11 +1,12 @@
 """Asks targets in advance, so that one without a proper answer delays no other."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from datetime import datetime
 
 from hermesops.agents.rollout.observation import PreflightAnswers
-from hermesops.agents.rollout.ports import Clock, Machines
-from hermesops.base.waiting import cancel
+from hermesops.agents.rollout.ports import Machines
+from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import LeaseHeldError
@@ -29,9 +30,9 @@ _FRESH_S = 300.0
 class Preflight:
     """Asks targets while others change."""
 
-    def __init__(self, machines: Machines, clock: Clock) -> None:
+    def __init__(self, machines: Machines, now: Callable[[], datetime]) -> None:
         self._machines = machines
-        self._clock = clock
+        self._now = now
         self._places = asyncio.Semaphore(_AT_ONCE)
         self._asked: dict[InstanceId, asyncio.Task[str]] = {}
         self._ended: dict[InstanceId, float] = {}
@@ -61,7 +62,7 @@ class Preflight:
         await cancel(*asking)
 
     def _forget_old(self, wanted: set[InstanceId]) -> None:
-        now = self._clock.now().timestamp()
+        now = self._now().timestamp()
         for instance_id, task in list(self._asked.items()):
             ended_at = self._ended.get(instance_id)
             is_old = ended_at is not None and now - ended_at >= _FRESH_S
@@ -71,10 +72,10 @@ class Preflight:
 
     async def _answer(self, target: RolloutTarget, rollout: Rollout) -> str:
         """What is wrong with a target, asked until it answers as it should or ``unreachable_after_s`` is over."""
-        ends = self._clock.now().timestamp() + rollout.spec.unreachable_after_s
-        while (problem := await self._problem(target, rollout)) and self._clock.now().timestamp() < ends:
-            await self._clock.pause(_AGAIN_S)
-        self._ended[target.id] = self._clock.now().timestamp()
+        ends = self._now().timestamp() + rollout.spec.unreachable_after_s
+        while (problem := await self._problem(target, rollout)) and self._now().timestamp() < ends:
+            await pause(_AGAIN_S)
+        self._ended[target.id] = self._now().timestamp()
         return problem
 
     async def _problem(self, target: RolloutTarget, rollout: Rollout) -> str:

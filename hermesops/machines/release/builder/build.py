@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
+from hermesops.machines.image.download import Pip
 from hermesops.machines.release import requirements
 from hermesops.machines.release.blobs import BlobStore, blob_of
 from hermesops.machines.release.builder.parts import PACKAGE, Agent, Parts, read_agent
 from hermesops.machines.release.builder.resolver import Resolver
-from hermesops.machines.release.ports import Downloads
 from hermesops.machines.release.releases import Releases
 from hermesops.machines.release.requirements import Pin, known_wheels, pin_of, runs_everywhere
 from hermesops.wire.documents.lock import Blob, Lock, Managed, Node, Origin, Wheels
@@ -65,7 +65,7 @@ class WheelFetcher:
     """Fetches wheels."""
 
     blob_store: BlobStore
-    downloads: Downloads
+    downloads: Pip
     scratch: Path
 
     def wheels(self, pins: Sequence[Pin], python: str, *, known: Iterable[Blob] = ()) -> tuple[Blob, ...]:
@@ -99,7 +99,7 @@ class Builder:
 
     releases: Releases
     resolver: Resolver
-    downloads: Downloads
+    downloads: Pip
     parts: Parts
     scratch: Path
     report: Reporter

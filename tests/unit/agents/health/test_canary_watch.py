@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from hermesops.agents.health.canary_watch import CONTROLS, CanaryObservation, CanaryWatch
+from hermesops.agents.health.kept_samples import StoredHealthSamples
 from hermesops.agents.health.prometheus import Prometheus
 from hermesops.agents.health.sampler import Sampler
 from hermesops.agents.health.samples import HealthSample, Question, figures_of
@@ -20,9 +21,25 @@ def spans(changed: Mapping[InstanceId, datetime]) -> dict[InstanceId, ChangeSpan
     return {each: ChangeSpan(timestamp, timestamp) for each, timestamp in changed.items()}
 
 
+class Samples(StoredHealthSamples):
+    """Samples in memory."""
+
+    def __init__(self) -> None:
+        self.kept: dict[InstanceId, list[HealthSample]] = {}
+
+    async def add(self, read: Mapping[InstanceId, HealthSample]) -> None:
+        for instance_id, sample in read.items():
+            self.kept.setdefault(instance_id, []).append(sample)
+
+    async def since(
+        self, instances: Collection[InstanceId], timestamp: datetime
+    ) -> dict[InstanceId, Sequence[HealthSample]]:
+        return {one: [sample for sample in self.kept.get(one, []) if sample.at >= timestamp] for one in instances}
+
+
 @dataclass
 class Fleet(Sampler):
-    """Nodes, what was kept of them, and a clock.
+    """Nodes, their stored samples, and a clock.
 
     Attributes:
         memory: Bytes of each agent.
@@ -37,7 +54,7 @@ class Fleet(Sampler):
     turnless: set[InstanceId] = field(default_factory=set)
     slow: set[InstanceId] = field(default_factory=set)
     asked: dict[InstanceId, Question] = field(default_factory=dict)
-    kept: dict[InstanceId, list[HealthSample]] = field(default_factory=dict)
+    store: Samples = field(default_factory=Samples)
 
     def is_asking(self, instance_id: InstanceId) -> bool:
         return instance_id in self.slow
@@ -56,21 +73,12 @@ class Fleet(Sampler):
             self.now, question.since, "r", GatewayHealth.OK, 0, 0, memory, 0.0, turn_s, turn_ok=is_taken
         )
 
-    async def add(self, read: Mapping[InstanceId, HealthSample]) -> None:
-        for whose, reading in read.items():
-            self.kept.setdefault(whose, []).append(reading)
-
-    async def since(
-        self, instances: Collection[InstanceId], timestamp: datetime
-    ) -> dict[InstanceId, list[HealthSample]]:
-        return {whose: [each for each in self.kept.get(whose, []) if each.at >= timestamp] for whose in instances}
-
     async def watch(
         self, changed: Mapping[InstanceId, datetime], untouched: Sequence[InstanceId], *, after_s: float = 60
     ) -> CanaryObservation:
         """Look some seconds later; each change took no time."""
         self.now += timedelta(seconds=after_s)
-        return await CanaryWatch(self, self, lambda: self.now).watch(spans(changed), untouched)
+        return await CanaryWatch(self, self.store, lambda: self.now).watch(spans(changed), untouched)
 
 
 async def test_each_is_compared_with_itself_before_and_others_at_the_same_times() -> None:
@@ -91,7 +99,7 @@ async def test_each_is_compared_with_itself_before_and_others_at_the_same_times(
 async def test_a_runner_that_was_resumed_still_knows_the_time_before() -> None:
     first = Fleet()
     await first.watch({}, [ADA])
-    resumed = Fleet(now=first.now, kept=first.kept)
+    resumed = Fleet(now=first.now, store=first.store)
     watch = await resumed.watch({ADA: first.now}, [])
     assert set(figures_of(Vital.TURN_LATENCY, watch.changed)) == {ADA}
 
@@ -192,7 +200,7 @@ async def test_figures_of_prometheus_count_where_it_has_them() -> None:
     fleet = Fleet()
     await fleet.watch({}, [ADA, BOB], after_s=-60)
     fleet.now = BEGIN + timedelta(seconds=90)
-    watch = await CanaryWatch(fleet, fleet, lambda: fleet.now, Server("http://prometheus")).watch(
+    watch = await CanaryWatch(fleet, fleet.store, lambda: fleet.now, Server("http://prometheus")).watch(
         spans({ADA: BEGIN}), [BOB]
     )
     assert figures_of(Vital.MEMORY, watch.changed) == {ADA: (400.0, 500.0)}
@@ -208,7 +216,7 @@ async def test_the_time_of_the_change_itself_is_neither_before_nor_after() -> No
     fleet.now, fleet.memory = BEGIN + timedelta(seconds=30), {ADA: 20}
     await fleet.watch({}, [ADA, BOB], after_s=0)
     fleet.now, fleet.memory = BEGIN + timedelta(seconds=43), {}
-    watch = await CanaryWatch(fleet, fleet, lambda: fleet.now).watch({ADA: change}, [BOB])
+    watch = await CanaryWatch(fleet, fleet.store, lambda: fleet.now).watch({ADA: change}, [BOB])
     assert figures_of(Vital.MEMORY, watch.changed) == {ADA: (100.0, 100.0)}
 
 
@@ -233,7 +241,7 @@ async def test_prometheus_is_asked_about_no_moment_of_the_change() -> None:
     for after_s, stretch_s in ((3, 30), (1000, 980)):
         prometheus.stretches = {}
         fleet.now = change.ended + timedelta(seconds=after_s)
-        await CanaryWatch(fleet, fleet, lambda: fleet.now, prometheus).watch({ADA: change}, [BOB])
+        await CanaryWatch(fleet, fleet.store, lambda: fleet.now, prometheus).watch({ADA: change}, [BOB])
         before = (90.0 - max(600, stretch_s), 90.0)
         assert prometheus.stretches[ADA] == [before, (150.0, 150.0 + stretch_s)], f"{after_s} s after its end"
         assert prometheus.stretches[BOB] == prometheus.stretches[ADA], "a control at the same times"

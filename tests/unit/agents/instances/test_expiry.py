@@ -10,7 +10,7 @@ from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
 from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus
 from tests.support.fakes.instances import ADA
-from tests.support.worlds.one_user import AT, SmallWorld
+from tests.support.worlds.one_user import AT, SmallCells, SmallWorld
 
 DAY = timedelta(days=1)
 PREVIOUS = UnassignedMachine(
@@ -84,7 +84,7 @@ class Ends:
 async def test_what_cannot_be_done_stops_nothing_else() -> None:
     world, ends = SmallWorld.lively(), Ends()
     world.unassigned_machines, world.stack = [PREVIOUS], world.stack | {PREVIOUS.name}
-    upkeep = Upkeep(world, world, ends, DAY)
+    upkeep = Upkeep(world, SmallCells(world), ends, DAY)
     done = await upkeep.apply(
         due_of([replace(ADA, user_alias="grace"), ADA], [PREVIOUS], frozenset(), now=AT, kept=-DAY)
     )

@@ -1,16 +1,16 @@
 """One agent goes back to what its machine says was before, and saying it twice does not send it forth again."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from hermesops.agents.instances.ports import Bundle
 from hermesops.agents.instances.rollback import roll_back_release
 from hermesops.errors import RefusedError, UnavailableError, UsageError
+from hermesops.machines.release.releases import HandedOut
 from hermesops.model.ids import MachineId
 from hermesops.model.release import ReleaseId
 from hermesops.model.slot import RollbackResult, SlotsState, Switch, Switched
+from tests.support.fakes.parts import part
 from tests.support.suite.cases import each_case
 
 if TYPE_CHECKING:
@@ -43,30 +43,18 @@ class OneMachine:
         self.asked.append((to, loses))
         return RollbackResult(to, self.seen.current, gap_s=1.0, migrated=0, listed=0, kept="")
 
-    async def install(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> None:
+    async def install(self, machine_id: MachineId, bundle: HandedOut, *, python: str) -> None:
         assert machine_id == MACHINE
         assert self.asked == []
         self.installed.append((bundle.id, python))
-
-
-@dataclass(frozen=True)
-class Stored:
-    """A release in a store."""
-
-    id: ReleaseId
-
-    def handout(self, python: str) -> bytes:
-        raise NotImplementedError
-
-    def blob(self, sha256: str) -> bytes:
-        raise NotImplementedError
 
 
 async def back(
     seen: SlotsState | None, to: str = "", *, loses: bool = False
 ) -> tuple[RollbackResult, list[tuple[str, bool]]]:
     machine = OneMachine(seen)
-    done = await roll_back_release(cast("ReleaseClient", machine), MACHINE, Stored, to=to, loses=loses, title="ada")
+    client = cast("ReleaseClient", machine)
+    done = await roll_back_release(client, MACHINE, lambda id_: HandedOut(id_, part()), to=to, loses=loses, title="ada")
     assert machine.installed == [(asked, seen.python) for asked, _ in machine.asked if seen and asked not in seen.slots]
     return done, machine.asked
 

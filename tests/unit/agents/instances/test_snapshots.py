@@ -44,7 +44,7 @@ def snapshots(vendor: Vendor, leases: Leases, noted: list[str]) -> Snapshots:
         noted.append(f"{action} {subject}")
 
     client: Any = vendor
-    return Snapshots("local", part(audit=part(append=note)), client, part(), part(), leases.hold, lambda _: None)
+    return Snapshots("local", part(audit=part(append=note)), client, part(), leases.hold, lambda _: None)
 
 
 async def test_an_instances_snapshots_are_told_the_newest_first() -> None:

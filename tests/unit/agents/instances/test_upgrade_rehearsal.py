@@ -5,29 +5,19 @@ from typing import Any
 
 import pytest
 
-from hermesops.agents.instances.ports import Bundle
 from hermesops.agents.instances.upgrade_rehearsal import NoRollbackError, walk
 from hermesops.errors import RefusedError, UnavailableError
+from hermesops.machines.release.releases import HandedOut
 from hermesops.model.ids import MachineId
 from hermesops.model.release import ReleaseId
 from hermesops.model.slot import Activation, SlotsState
 from hermesops.model.state import Part, State
+from tests.support.fakes.parts import part
 
 MACHINE = MachineId("m")
 
 
-@dataclass(frozen=True)
-class Brought:
-    id: ReleaseId
-
-    def handout(self, python: str) -> bytes:
-        return python.encode()
-
-    def blob(self, sha256: str) -> bytes:
-        return sha256.encode()
-
-
-OLD, NEW = Brought(ReleaseId("1.0-a")), Brought(ReleaseId("2.0-b"))
+OLD, NEW = (HandedOut(ReleaseId(name), part()) for name in ("1.0-a", "2.0-b"))
 
 
 @dataclass
@@ -54,7 +44,7 @@ class World:
         assert machine_id == MACHINE
         return None if self.is_silent else SlotsState(self.current)
 
-    async def deploy(self, machine_id: MachineId, bundle: Bundle, *, python: str) -> Activation:
+    async def deploy(self, machine_id: MachineId, bundle: HandedOut, *, python: str) -> Activation:
         del machine_id, python
         if self.problem:
             return Activation(bundle.id, problem=self.problem, stage="trial")

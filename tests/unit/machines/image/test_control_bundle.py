@@ -14,11 +14,12 @@ from hermesops.base import assets
 from hermesops.errors import BrokenInvariantError
 from hermesops.machines.image import control_bundle, own_wheel
 from hermesops.machines.image.control_bundle import ControlBundle
+from hermesops.machines.image.download import Pip
 
 PACKAGE = Path(hermesops.__file__).parent
 
 
-class Index:
+class Index(Pip):
     """Gives a wheel of uv, and counts how often it is asked."""
 
     def __init__(self, *names: str) -> None:

@@ -18,6 +18,7 @@ from hermesops.model.operation import (
 )
 from hermesops.store.operations.dispatch import Task
 from hermesops.store.operations.holder import this_process
+from hermesops.store.operations.queue import DbosQueue
 from hermesops.store.operations.runner import Operations
 from hermesops.store.operations.worker import Worker
 from tests.support.fakes.registry import FakeRegistry
@@ -88,7 +89,7 @@ class Registry(FakeRegistry):
         self.ended[operation_id] = status
 
 
-class Queue:
+class Queue(DbosQueue):
     """Takes each turn at once."""
 
     def __init__(self, registry: Registry, turn: Callable[[OperationId], Awaitable[bool]]) -> None:
@@ -96,7 +97,7 @@ class Queue:
         self.turn = turn
         self.again: list[OperationId] = []
         self.events: list[str] = []
-        self.held: tuple[Task, ...] = ()
+        self.held: list[Task] = []
         self.revived: list[str] = []
 
     async def open(self) -> None:
@@ -105,7 +106,7 @@ class Queue:
     async def close(self) -> None:
         self.events.append("close")
 
-    async def tasks(self) -> Sequence[Task]:
+    async def tasks(self) -> list[Task]:
         return self.held
 
     async def enqueue(self, operation_id: OperationId) -> None:
@@ -114,7 +115,7 @@ class Queue:
 
     async def revive(self, task_ids: Sequence[str]) -> None:
         self.revived += task_ids
-        self.held = ()
+        self.held = []
 
     async def prune(self) -> None:
         self.events.append("prune")
@@ -201,7 +202,7 @@ async def test_a_task_of_ours_that_nobody_runs_is_not_ours_for_ever(monkeypatch:
     monkeypatch.setattr("hermesops.store.operations.worker._TICK_S", 0.01)
     registry = Registry("well")
     worker, queues = worker_over(registry, {})
-    queues[0].held = (Task("well:1", OperationId("well"), "w1"),)
+    queues[0].held = [Task("well:1", OperationId("well"), "w1")]
     tally = await asyncio.wait_for(worker.run(once=True), 20)
     assert queues[0].revived == ["well:1"]
     assert tally.done == 1
@@ -218,7 +219,7 @@ async def test_the_task_of_a_worker_that_is_seen_to_be_gone_is_given_away_at_onc
     registry = Registry("well")
     worker, queues = worker_over(registry, {})
     registry.held["instance/well"] = Lease("instance/well", gone(), 1, 1, NOW)
-    queues[0].held = (Task("well:1", OperationId("well"), gone()),)
+    queues[0].held = [Task("well:1", OperationId("well"), gone())]
     await worker._tick()
     assert queues[0].revived == ["well:1"]
 
@@ -230,7 +231,7 @@ async def test_the_task_of_a_worker_elsewhere_is_given_away_once_nobody_leases_i
 ) -> None:
     registry = Registry("well")
     worker, queues = worker_over(registry, {})
-    queues[0].held = (Task("well:1", OperationId("well"), "elsewhere"),)
+    queues[0].held = [Task("well:1", OperationId("well"), "elsewhere")]
     if was_leased:
         registry.held["instance/well"] = Lease("instance/well", "elsewhere", 1, 1, NOW)
         for _ in range(10):

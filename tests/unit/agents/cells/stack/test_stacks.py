@@ -1,7 +1,7 @@
 """One run at a time, none for whoever found the work done, and destruction only of what rows doom."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -9,11 +9,13 @@ from typing import Any, TypeVar
 import pytest
 
 from hermesops.agents.cells.changes.preview import ChangePreview
-from hermesops.agents.cells.ports import Guard
-from hermesops.agents.cells.stack.stacks import CellStacks
+from hermesops.agents.cells.stack.stacks import CellStacks, Guard
 from hermesops.errors import RefusedError, UnavailableError, UsageError
+from hermesops.infra.engine.embedded.engine import EmbeddedEngine
+from hermesops.infra.engine.options import Program
+from hermesops.infra.stacks.fleet import CellPrograms, FleetProgram
 from hermesops.model.cell import CellMachine, CellSpec
-from hermesops.model.ids import CellName, MachineId, MachineName
+from hermesops.model.ids import CellName, MachineName
 from hermesops.model.stack import Change, ChangeKind, Preview, StackRef, UpResult
 from tests.support.fakes.registry import FakeRegistry
 
@@ -56,7 +58,9 @@ class Rows(FakeRegistry):
 
 
 @dataclass
-class Engine:
+class Engine(EmbeddedEngine):
+    """Runs nothing and notes what it was to run."""
+
     resources: list[dict[str, object]] | None = None
     runs: list[tuple[CellSpec, frozenset[MachineName]]] = field(default_factory=list)
     allowed: set[str] = field(default_factory=set)
@@ -73,15 +77,15 @@ class Engine:
     async def up(
         self,
         stack: StackRef,
-        program: Callable[[], Any],
+        program: Program,
         *,
         targets: Collection[str] = (),
         may_destroy: Callable[[str], bool] | None = None,
-        report: Callable[[Any], None] | None = None,
+        **_: object,
     ) -> UpResult:
-        assert report is None
         assert may_destroy
-        self.runs.append(program())
+        assert isinstance(program, FleetProgram)
+        self.runs.append((program.spec, program.released))
         self.targets.append(targets)
         self.allowed |= {name for name in (KEPT, DOOMED) if may_destroy(f"urn:pulumi:cell1::fleet::x::{name}")}
         self.began.set()
@@ -92,39 +96,31 @@ class Engine:
             raise self.failure
         return UpResult(stack, ())
 
-    async def preview(self, stack: StackRef, program: Callable[[], Any], *, targets: Collection[str] = ()) -> Preview:
-        self.shown.append((*program(), targets))
-        made = [Change(ChangeKind.SAME, f"urn::{machine.name}", "t", machine.name) for machine in program()[0].machines]
+    async def preview(
+        self, stack: StackRef, program: Program, *, targets: Collection[str] = (), **_: object
+    ) -> Preview:
+        assert isinstance(program, FleetProgram)
+        self.shown.append((program.spec, program.released, targets))
+        made = [Change(ChangeKind.SAME, f"urn::{machine.name}", "t", machine.name) for machine in program.spec.machines]
         return Preview(stack, tuple(made))
 
-    async def refresh(
-        self, stack: StackRef, *, targets: Collection[str] = (), report: Callable[[Any], None] | None = None
-    ) -> UpResult:
-        assert report is None
+    async def refresh(self, stack: StackRef, *, targets: Collection[str] = (), **_: object) -> UpResult:
         self.targets.append(targets)
         return UpResult(stack, ())
 
-    async def preview_refresh(self, stack: StackRef, *, targets: Collection[str] = ()) -> Preview:
+    async def preview_refresh(self, stack: StackRef, *, targets: Collection[str] = (), **_: object) -> Preview:
         self.targets.append(targets)
         return Preview(stack, ())
 
     async def destroy(
-        self,
-        stack: StackRef,
-        *,
-        may_destroy: Callable[[str], bool] | None = None,
-        report: Callable[[Any], None] | None = None,
+        self, stack: StackRef, *, may_destroy: Callable[[str], bool] | None = None, **_: object
     ) -> UpResult:
-        assert report is None
         assert may_destroy
         assert not may_destroy("urn:anything")
         self.runs.append((CellSpec(CELL, ()), frozenset()))
         return UpResult(stack, ())
 
-    async def outputs(self, stack: StackRef) -> Mapping[str, Any]:
-        raise NotImplementedError
-
-    async def export(self, stack: StackRef) -> Mapping[str, Any]:
+    async def export(self, stack: StackRef) -> dict[str, Any]:
         assert stack == StackRef("fleet", "cell1")
         return {"version": 3, "deployment": {"resources": self.resources}}
 
@@ -135,19 +131,6 @@ class Engine:
 class Turn:
     async def guard(self, work: Coroutine[Any, Any, T]) -> T:
         return await work
-
-
-class Programs:
-    def program(
-        self, spec: CellSpec, released: frozenset[MachineName]
-    ) -> Callable[[], tuple[CellSpec, frozenset[MachineName]]]:
-        return lambda: (spec, released)
-
-    def importing(self, spec: CellSpec, ids: Mapping[MachineName, MachineId]) -> Callable[[], Any]:
-        raise NotImplementedError
-
-    def urns(self, stack: StackRef, machines: Collection[MachineName]) -> list[str]:
-        return [f"{stack.stack}::{name}" for name in sorted(machines)]
 
 
 async def let_through(_: ChangePreview, /) -> None:
@@ -163,7 +146,7 @@ async def nobody_else(subject: str) -> AsyncIterator[Turn]:
 def stacks_of(
     engine: Engine, rows: Rows, hold_lease: Callable[[str], Any] = nobody_else, guard: Guard = let_through
 ) -> CellStacks:
-    return CellStacks(rows, lambda: engine, Programs, hold_lease, guard)
+    return CellStacks(rows, lambda: engine, lambda: CellPrograms({}), hold_lease, guard)
 
 
 async def wanted() -> bool:
@@ -340,7 +323,9 @@ async def test_a_run_for_one_machine_targets_it_and_does_not_bring_the_cell() ->
     await stacks.up(CELL, only=frozenset({KEPT}))
     await stacks.refresh(CELL, only=frozenset({DOOMED}))
     await stacks.preview_refresh(CELL)
-    assert engine.targets == [[f"cell1::{KEPT}"], [f"cell1::{DOOMED}"], ()]
+    urns = CellPrograms({}).urns
+    stack = StackRef("fleet", "cell1")
+    assert engine.targets == [urns(stack, {KEPT}), urns(stack, {DOOMED}), ()]
     assert len(engine.runs) == 1
     assert rows.brought == []
     with pytest.raises(UsageError, match="no machine 'nobodys' of cell1"):

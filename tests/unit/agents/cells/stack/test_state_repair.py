@@ -10,6 +10,7 @@ import pytest
 
 from hermesops.agents.cells.stack.state_repair import CellStates
 from hermesops.errors import RefusedError
+from hermesops.infra.engine.embedded.state.stored_stacks import StoredStacks
 from hermesops.model.ids import CellName
 from hermesops.model.stack import StackRef, StateVersion
 from tests.support.fakes.registry import FakeRegistry
@@ -19,7 +20,7 @@ COPY = StateVersion("17", datetime(2026, 1, 2, tzinfo=UTC), "update succeeded", 
 
 
 @dataclass
-class Desk(FakeRegistry):
+class Desk(FakeRegistry, StoredStacks):
     """Engine, audit and leases in one, noting what happened in which order."""
 
     did: list[str] = field(default_factory=list)

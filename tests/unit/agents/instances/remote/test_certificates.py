@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from hermesops.access.pki.certificates import Certificates
 from hermesops.agents.instances.observation import Observation
 from hermesops.agents.instances.remote.certificates import Certifying
 from hermesops.agents.instances.steps.personalise import AwaitGateway, Personalise, next_step
@@ -54,7 +55,7 @@ def test_a_machine_that_cannot_prove_whose_it_is_is_handed_over_again(
 
 
 @dataclass
-class Authority:
+class Authority(Certificates):
     """Gives certificates.
 
     Attributes:

@@ -8,10 +8,12 @@ import pytest
 
 from hermesops.agents.instances.remote.releases import ReleaseClient
 from hermesops.errors import RefusedError, UnavailableError
+from hermesops.machines.release.releases import HandedOut
 from hermesops.model.ids import MachineId
 from hermesops.model.release import ReleaseId
 from hermesops.model.slot import BLOBS
 from hermesops.vendor.channel import Channel, Completed
+from tests.support.fakes.parts import part
 
 MACHINE = MachineId("m")
 
@@ -67,9 +69,8 @@ async def test_a_change_is_cancelled_under_no_lease_as_whoever_makes_it_has_that
         await Node(exit_code=2).slots().cancel(MACHINE)  # one that is older than the word
 
 
-@dataclass(frozen=True)
-class Bundled:
-    id: ReleaseId
+class Bundled(HandedOut):
+    """A release whose files are their own names."""
 
     def handout(self, python: str) -> bytes:
         return python.encode()
@@ -78,7 +79,7 @@ class Bundled:
         return sha256.encode()
 
 
-NEW = Bundled(ReleaseId("2.0-b"))
+NEW = Bundled(ReleaseId("2.0-b"), part())
 
 
 async def test_a_machine_is_brought_the_files_that_it_lacks() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from hermesops.access.secrets.keyring.key_ring import KeyRing
-from hermesops.agents.cells.scheduling import choose_cell
 from hermesops.agents.instances.requests.bulk import BulkProvision, ProvisionRequest, parse_requests
 from hermesops.agents.instances.requests.provision import Policy, ProvisionAdmission, ProvisionPreflight
 from hermesops.errors import RefusedError, UnavailableError, UsageError
@@ -55,10 +54,9 @@ def registry(tmp_path: Path) -> Registry:
 
 def newcomers(registry: Registry, world: World) -> BulkProvision:
     client: Any = world
-    preflight = ProvisionPreflight(registry, client, world, POLICY)
-    return BulkProvision(
-        ProvisionAdmission(registry, preflight, choose_cell, world, POLICY), preflight, POLICY, at_once=2
-    )
+    budget: Any = world
+    preflight = ProvisionPreflight(registry, client, budget, POLICY)
+    return BulkProvision(ProvisionAdmission(registry, preflight, world, POLICY), preflight, POLICY, at_once=2)
 
 
 def is_untouched(registry: Registry) -> bool:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from hermesops.agents.cells.scheduling import choose_cell
 from hermesops.agents.instances.observation import MachineState, Observation
 from hermesops.agents.instances.requests.changes import InstanceRequests, Policy
 from hermesops.agents.instances.requests.opening import OperationOpener
@@ -75,7 +74,7 @@ class Surroundings:
 
     def requests(self) -> InstanceRequests:
         itself: Any = self
-        machine_placement = MachinePlacement(self.registry, choose_cell, "hermes-base", cell_size=2, plans_apart=False)
+        machine_placement = MachinePlacement(self.registry, "hermes-base", cell_size=2, plans_apart=False)
         policy = Policy(SIZES, {Plan.LIGHT: 40, Plan.HEAVY: 80}, timedelta(days=7), Keep.STOPPED, keeps_previous=True)
         return InstanceRequests(
             self.registry, itself, itself, machine_placement, policy, OperationOpener(self.registry, self.hold_lease)
@@ -286,9 +285,7 @@ async def test_another_machine_of_an_image_is_in_the_same_region(around: Surroun
 
 async def test_a_machine_of_a_move_that_was_given_up_does_not_serve_another(around: Surroundings) -> None:
     given_up = await around.requests().move("ada", cell="", region="nbg1", reason=WHY)
-    place = MachinePlacement(around.registry, choose_cell, "hermes-base", cell_size=2, plans_apart=False).here(
-        ada(around)
-    )
+    place = MachinePlacement(around.registry, "hermes-base", cell_size=2, plans_apart=False).here(ada(around))
     around.registry.unassigned.place(
         MachineRole.REPLACEMENT,
         plan=Plan.LIGHT,

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from hermesops.agents.cells.scheduling import choose_cell
 from hermesops.agents.instances.requests.placement import MachinePlacement, refuse_unsold
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.cell import Cell, Placement
@@ -44,7 +43,7 @@ def cell(name: str, region: str = "hel1", machines: int = 1) -> Cell:
 
 
 def machine_placement(*cells: Cell) -> MachinePlacement:
-    return MachinePlacement(Rows(list(cells)), choose_cell, "hermes-base", cell_size=2, plans_apart=False)
+    return MachinePlacement(Rows(list(cells)), "hermes-base", cell_size=2, plans_apart=False)
 
 
 def test_another_machine_in_the_same_region_may_be_in_the_same_cell() -> None:
@@ -73,5 +72,5 @@ async def test_what_is_not_sold_and_what_was_not_built_is_refused() -> None:
 
 
 def test_a_plan_that_wants_cells_of_its_own_gets_one() -> None:
-    apart = MachinePlacement(Rows([cell("cell1")]), choose_cell, "hermes-base", cell_size=2, plans_apart=True)
+    apart = MachinePlacement(Rows([cell("cell1")]), "hermes-base", cell_size=2, plans_apart=True)
     assert apart.region("nbg1", ADA).only_plan is Plan.LIGHT

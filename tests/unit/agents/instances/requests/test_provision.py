@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hermesops.access.secrets.keyring.key_ring import KeyRing
-from hermesops.agents.cells.scheduling import choose_cell
+from hermesops.agents.cells.environment_guard import Guards
 from hermesops.agents.instances.requests.provision import Policy, ProvisionAdmission, ProvisionPreflight, parse_plan
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.cell import Placement
@@ -39,7 +39,7 @@ class Vendor:
         return region in self.sold_in
 
 
-class Purse:
+class Purse(Guards):
     def __init__(self, *, empty: bool = False) -> None:
         self.empty = empty
 
@@ -96,7 +96,7 @@ def registry(tmp_path: Path) -> Registry:
 
 
 def admission(registry: Registry, vendor: Vendor) -> ProvisionAdmission:
-    return ProvisionAdmission(registry, preflight(registry, vendor, Purse(), POLICY), choose_cell, Pool(), POLICY)
+    return ProvisionAdmission(registry, preflight(registry, vendor, Purse(), POLICY), Pool(), POLICY)
 
 
 def record_image(registry: Registry) -> None:
@@ -128,9 +128,7 @@ async def test_a_bad_wish_writes_nothing(
 
 async def test_what_nobody_can_pay_for_writes_nothing(registry: Registry) -> None:
     record_image(registry)
-    poor = ProvisionAdmission(
-        registry, preflight(registry, Vendor(), Purse(empty=True), POLICY), choose_cell, Pool(), POLICY
-    )
+    poor = ProvisionAdmission(registry, preflight(registry, Vendor(), Purse(empty=True), POLICY), Pool(), POLICY)
     with pytest.raises(RefusedError, match="nothing left"):
         await poor.admit("ada", Plan.LIGHT)
     assert (registry.instances.list(), registry.users.list(), registry.operations.list()) == ((), (), ())
@@ -152,7 +150,7 @@ async def test_a_wish_twice_is_one_instance_and_one_operation(registry: Registry
 async def test_what_pays_for_a_new_agent_is_in_its_row(registry: Registry, pooled: bool) -> None:  # noqa: FBT001 - pytest's
     record_image(registry)
     pool = Pool(registry, Plan.LIGHT) if pooled else Pool()
-    placing = ProvisionAdmission(registry, preflight(registry, Vendor(), Purse(), POLICY), choose_cell, pool, POLICY)
+    placing = ProvisionAdmission(registry, preflight(registry, Vendor(), Purse(), POLICY), pool, POLICY)
     for subscription in ("sub_1", "sub_2"):
         instance, _ = await placing.admit("ada", Plan.LIGHT, subscription=subscription)
         assert registry.billing.subscriptions_of(instance.user_id) == {instance.id: "sub_1"}, (
@@ -162,9 +160,7 @@ async def test_what_pays_for_a_new_agent_is_in_its_row(registry: Registry, poole
 
 async def test_machines_fill_a_cell_before_the_next_is_opened(registry: Registry) -> None:
     record_image(registry)
-    small = ProvisionAdmission(
-        registry, preflight(registry, Vendor(), Purse(), POLICY_OF_TWO), choose_cell, Pool(), POLICY_OF_TWO
-    )
+    small = ProvisionAdmission(registry, preflight(registry, Vendor(), Purse(), POLICY_OF_TWO), Pool(), POLICY_OF_TWO)
     cells = [(await small.admit(f"user{n}", Plan.HEAVY))[0].cell for n in range(3)]
     assert cells == ["cell1", "cell1", "cell2"]
     assert {machine.server_type for machine in registry.cells.spec(CellName("cell1")).machines} == {"basic"}
@@ -174,7 +170,7 @@ async def test_a_machine_goes_where_its_plan_or_the_operator_says(registry: Regi
     record_image(registry)
     regions = {Plan.HEAVY: "nbg1"}
     policy = Policy("hermes-base", "hel1", POLICY.server_types, 40, plan_regions=regions, plans_apart=True)
-    placing = ProvisionAdmission(registry, preflight(registry, Vendor(), Purse(), policy), choose_cell, Pool(), policy)
+    placing = ProvisionAdmission(registry, preflight(registry, Vendor(), Purse(), policy), Pool(), policy)
     await placing.admit("ada", Plan.LIGHT)
     await placing.admit("bob", Plan.HEAVY)
     await placing.admit("eve", Plan.HEAVY, region="fsn1")
@@ -196,9 +192,7 @@ async def test_a_machine_that_is_ready_is_taken_before_the_vendor_is_asked_and_o
     record_image(registry)
     silent = Vendor(bootable=None, sold_in="")
     pool = Pool(registry, Plan.LIGHT, Plan.LIGHT)
-    ready = ProvisionAdmission(
-        registry, preflight(registry, silent, Purse(empty=True), POLICY), choose_cell, pool, POLICY
-    )
+    ready = ProvisionAdmission(registry, preflight(registry, silent, Purse(empty=True), POLICY), pool, POLICY)
     instance, operation = await ready.admit("ada", Plan.LIGHT)
     assert (instance.cell, operation.intent["machine_name"]) == ("pooled", instance.machine_name)
     assert await ready.admit("ada", Plan.LIGHT) == (instance, operation)

@@ -165,7 +165,8 @@ class World(FakeRegistry):
 
 async def provision(world: World) -> None:
     client: Any = world
-    work = Provision(ID, world, client, world)
+    cells: Any = world
+    work = Provision(ID, world, client, cells)
     for _ in range(20):
         seen = await work.observe()
         match work.decide(seen):

@@ -22,7 +22,7 @@ from tests.support.crash.workflow_walk import walk
 from tests.support.fakes.instances import ADA, READY
 from tests.support.fleets.in_memory import pooled
 from tests.support.suite.cases import each_case
-from tests.support.worlds.one_user import AT, MEMORY, NOTHING, SmallReleases, SmallWorld
+from tests.support.worlds.one_user import AT, MEMORY, NOTHING, SmallCells, SmallReleases, SmallWorld
 
 NEXT = MachineId("next")
 OURS = NodeState(ADA.id, 1, "digest", "image", fenced=True)
@@ -61,7 +61,7 @@ def relocate(world: SmallWorld, request: RelocateIntent = MOVE, kept: frozenset[
         registry=world,
         client=world.client,
         backups=world,
-        cells=world,
+        cells=SmallCells(world),
         releases=releases,
     )
 
@@ -244,7 +244,7 @@ async def test_an_agent_whose_machine_was_given_back_wakes_on_another() -> None:
             registry=world,
             client=world.client,
             backups=world,
-            cells=world,
+            cells=SmallCells(world),
         )
     )
     request = replace(MOVE, snapshot=world.kept_backups[0].id)

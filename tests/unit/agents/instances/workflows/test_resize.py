@@ -4,20 +4,19 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from hermesops.agents.instances.ports import Cells
 from hermesops.agents.instances.workflows.resize import Resize
 from hermesops.errors import PartlyDoneError, RefusedError, UnavailableError
-from hermesops.model.ids import CellName, MachineName
+from hermesops.model.ids import CellName
 from hermesops.model.plan import Plan
 from hermesops.store.operations.kinds import PlanSize
 from tests.support.crash.workflow_walk import walk
 from tests.support.suite.cases import each_case
-from tests.support.worlds.one_user import MEMORY, SIZES, SmallWorld
+from tests.support.worlds.one_user import MEMORY, SIZES, SmallCells, SmallWorld
 
 LIGHT, HEAVY = PlanSize(Plan.LIGHT, SIZES[Plan.LIGHT]), PlanSize(Plan.HEAVY, SIZES[Plan.HEAVY])
 
 
-def resize(world: SmallWorld, cells: Cells | None = None) -> Resize:
+def resize(world: SmallWorld, cells: SmallCells | None = None) -> Resize:
     return Resize(
         world.instance.id,
         why="before resize 1",
@@ -27,7 +26,7 @@ def resize(world: SmallWorld, cells: Cells | None = None) -> Resize:
         registry=world,
         client=world.client,
         backups=world,
-        cells=cells or world,
+        cells=cells or SmallCells(world),
     )
 
 
@@ -67,24 +66,21 @@ async def test_where_the_vendor_cannot_the_agent_lives_on_as_it_was() -> None:
     assert world.here().digest == world.payload_digest(world.instance)
 
 
-class CellOfSeveral:
+class CellOfSeveral(SmallCells):
     """A cell whose next run makes another user's machine, too: then a refusal is part of what was partly done."""
 
     def __init__(self, world: SmallWorld) -> None:
-        self._world = world
+        super().__init__(world)
         self._is_another_made = False
 
     async def apply(self, cell: CellName, *, still_wanted: Callable[[], Awaitable[bool]]) -> None:
         try:
-            await self._world.apply(cell, still_wanted=still_wanted)
+            await super().apply(cell, still_wanted=still_wanted)
         except RefusedError as refusal:
             if self._is_another_made:
                 raise
             self._is_another_made = True
             raise PartlyDoneError(f"{refusal.message}; done before: another (create)") from refusal
-
-    async def holds(self, cell: CellName, name: MachineName) -> bool:
-        return await self._world.holds(cell, name)
 
 
 async def test_a_refusal_beside_another_users_new_machine_is_one_all_the_same() -> None:

@@ -162,7 +162,7 @@ class World(FakeRegistry):
 
     def work(self) -> Drill:
         itself: Any = self
-        return Drill(OPERATION, registry=self, client=itself, backups=itself, cells=self, take=self.take)
+        return Drill(OPERATION, registry=self, client=itself, backups=itself, cells=itself, take=self.take)
 
 
 async def run(world: World, *, killed_after: int = 0) -> Done | Refused:

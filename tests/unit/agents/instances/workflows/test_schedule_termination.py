@@ -13,7 +13,7 @@ from hermesops.store.operations.kinds import Keep
 from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.crash.workflow_walk import walk
 from tests.support.suite.cases import each_case
-from tests.support.worlds.one_user import SmallWorld
+from tests.support.worlds.one_user import SmallCells, SmallWorld
 
 UNTIL = datetime(2026, 1, 8, tzinfo=UTC)
 WHOLE = ["Fence", "BackUp", "ProveBackup", "StopMachine", "StartGracePeriod"]
@@ -61,7 +61,13 @@ async def test_who_sleeps_is_not_woken_for_a_farewell(keep: Keep) -> None:
     world = SmallWorld.lively()
     await walk(
         lambda: Suspend(
-            world.instance.id, why="before", keep=keep, registry=world, client=world.client, backups=world, cells=world
+            world.instance.id,
+            why="before",
+            keep=keep,
+            registry=world,
+            client=world.client,
+            backups=world,
+            cells=SmallCells(world),
         )
     )
     assert await walk(lambda: farewell(world)) == ["ProveBackup", "StartGracePeriod", OUTCOME]

@@ -1,6 +1,7 @@
 """A snapshot is taken of a gateway at rest, once, wherever it is killed, and the agent lives afterwards."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from hermesops.agents.instances.workflows.snapshot import Snapshot
 from hermesops.model.ids import InstanceId, MachineId
@@ -35,7 +36,8 @@ class Photographed(SmallWorld):
         self.saved = [one.model_copy(update=end) if one.id == image_id else one for one in self.saved]
 
     def work(self) -> Snapshot:
-        return Snapshot(InstanceId(self.instance.id), NAME, self.client, self)
+        snapshots: Any = self
+        return Snapshot(InstanceId(self.instance.id), NAME, self.client, snapshots)
 
 
 def lively(**changes: object) -> Photographed:

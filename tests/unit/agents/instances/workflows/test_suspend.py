@@ -16,14 +16,20 @@ from hermesops.store.operations.kinds import Keep
 from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.crash.workflow_walk import walk
 from tests.support.suite.cases import each_case
-from tests.support.worlds.one_user import MEMORY, SmallWorld
+from tests.support.worlds.one_user import MEMORY, SmallCells, SmallWorld
 
 WHY = "before suspend 1"
 
 
 def suspend(world: SmallWorld, keep: Keep = Keep.STOPPED, why: str = WHY) -> Suspend:
     return Suspend(
-        world.instance.id, why=why, keep=keep, registry=world, client=world.client, backups=world, cells=world
+        world.instance.id,
+        why=why,
+        keep=keep,
+        registry=world,
+        client=world.client,
+        backups=world,
+        cells=SmallCells(world),
     )
 
 

@@ -19,7 +19,7 @@ from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.crash.workflow_walk import walk
 from tests.support.fakes.instances import ADA, MACHINE, READY
 from tests.support.suite.cases import each_case
-from tests.support.worlds.one_user import MEMORY, NOTHING, SmallWorld
+from tests.support.worlds.one_user import MEMORY, NOTHING, SmallCells, SmallWorld
 
 THERE = Observation(ADA, READY)
 GONE = Observation(ADA, None)
@@ -69,7 +69,7 @@ def terminate(world: SmallWorld) -> Terminate:
         client=world.client,
         backups=world,
         snapshots=snapshots,
-        cells=world,
+        cells=SmallCells(world),
     )
 
 
@@ -109,7 +109,7 @@ async def test_a_machine_whose_backup_does_not_restore_stays() -> None:
 async def test_an_agent_that_sleeps_ends_with_the_backup_it_fell_asleep_with() -> None:
     world = SmallWorld.lively()
     suspend = Suspend(
-        ADA.id, why="s", keep=Keep.STOPPED, registry=world, client=world.client, backups=world, cells=world
+        ADA.id, why="s", keep=Keep.STOPPED, registry=world, client=world.client, backups=world, cells=SmallCells(world)
     )
     await walk(lambda: suspend)
     steps = await walk(lambda: terminate(world))

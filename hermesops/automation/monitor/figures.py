@@ -1,0 +1,128 @@
+"""Figures of the fleet that the registry has: backups, conditions, rollouts, provisions, billing."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from hermesops.agents.health.fleet import fleet_health
+from hermesops.agents.rollout.requests import outdated
+from hermesops.automation.monitor.exposition import Series, series
+from hermesops.model.billing import BillingState
+from hermesops.model.fleet import ExpectedFleet
+from hermesops.model.ids import InstanceId
+from hermesops.model.instance import InstanceStatus
+from hermesops.model.operation import Operation, OperationKind, OperationStatus
+from hermesops.model.rollout import RolloutState
+from hermesops.store.registry import Registry
+
+PROVISIONS_S = 3600.0
+"""Seconds for which a provision that ended is told: the alert about slow ones is of the last hour's."""
+
+_PENDING = (BillingState.QUEUED, BillingState.WAITING, BillingState.SET_ASIDE)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What is read less often than every pass.
+
+    Attributes:
+        backed_up_at: When each instance was backed up last; ``None`` for never.
+        series: What is told of the fleet beside the monitor's own.
+    """
+
+    backed_up_at: Mapping[InstanceId, datetime | None] = field(default_factory=dict)
+    series: Mapping[Series, float] = field(default_factory=dict)
+
+
+def waits(provisions: Iterable[Operation]) -> Iterator[tuple[Operation, float]]:
+    """How long users waited for their agents: each provision that is done, and the seconds since the first request.
+
+    A request that is refused halfway ends its operation, and the next is an operation of its own: the user waited since
+    the first one.
+    """
+    asked: dict[str, datetime] = {}
+    for one in sorted(provisions, key=lambda one: one.created_at):
+        since = asked.setdefault(one.subject, one.created_at)
+        if one.status is OperationStatus.DONE:
+            del asked[one.subject]
+            yield one, (one.updated_at - since).total_seconds()
+
+
+@dataclass(frozen=True)
+class FleetFigures:
+    """Reads what is told of the fleet from the registry.
+
+    Attributes:
+        provisions_s: See ``PROVISIONS_S``.
+    """
+
+    registry: Registry
+    provisions_s: float = PROVISIONS_S
+
+    def read(self, fleet: ExpectedFleet) -> Figures:
+        """Backups, and what is told of instances, rollouts, provisions and billing."""
+        expected = {one.id for one in fleet.instances}
+        return Figures(
+            self.registry.backups.newest(),
+            {
+                **self._conditions(),
+                **self._never_backed_up(expected, fleet.now),
+                **{
+                    series("hermesops_instance_outdated", instance_id=one.instance_id): 1.0
+                    for one in outdated(self.registry)
+                    if one.instance_id in expected
+                },
+                **{
+                    series("hermesops_break_glass_open", instance_id=one.instance_id): 1.0
+                    for one in self.registry.break_glass.list_open()
+                },
+                **self._rollouts(),
+                **self._provisions(fleet.now),
+                **self._billing(fleet.now),
+            },
+        )
+
+    def _conditions(self) -> dict[Series, float]:
+        return {
+            series("hermesops_instance_condition", instance_id=one, condition=judgement.condition.value): 1.0
+            for one, judgement in fleet_health(self.registry).judgements.items()
+        }
+
+    def _never_backed_up(self, expected: Collection[InstanceId], now: datetime) -> dict[Series, float]:
+        """As old as the instance: without a figure, the one that would lose most would look as if all were well."""
+        return {
+            series("hermesops_instance_backup_age_seconds", instance_id=one): (now - created_at).total_seconds()
+            for one, created_at in self.registry.backups.never().items()
+            if one in expected
+        }
+
+    def _rollouts(self) -> dict[Series, float]:
+        unfinished = self.registry.rollouts.list(unfinished=True)
+        states = {series("hermesops_rollout_state", rollout=one.id, state=one.state.value): 1.0 for one in unfinished}
+        halted = [one for one in unfinished if one.state is RolloutState.HALTED]
+        return states | {series("hermesops_rollout_halted", rollout=one.id): 1.0 for one in halted}
+
+    def _provisions(self, now: datetime) -> dict[Series, float]:
+        provisions = self.registry.operations.list(kind=OperationKind.PROVISION)
+        # One that was refused halfway has no operation any more, and its user waits all the same.
+        begun = [
+            *(one.created_at for one in provisions if not one.status.has_ended),
+            *(one.created_at for one in self.registry.instances.list(status=InstanceStatus.PROVISIONING)),
+        ]
+        return {
+            series("hermesops_provision_oldest_seconds"): (now - min(begun, default=now)).total_seconds(),
+            **{
+                series("hermesops_provision_seconds", operation=one.id): waited_s
+                for one, waited_s in waits(provisions)
+                if (now - one.updated_at).total_seconds() <= self.provisions_s
+            },
+        }
+
+    def _billing(self, now: datetime) -> dict[Series, float]:
+        since = self.registry.billing.oldest_pending()
+        return {
+            series("hermesops_billing_oldest_seconds", state=state.value): (
+                (now - since.get(state, now)).total_seconds()
+            )
+            for state in _PENDING
+        }
