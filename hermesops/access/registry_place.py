@@ -65,7 +65,7 @@ class RegistryPlace:
         if self._copies is None:
             raise RefusedError(
                 "this registry is in PostgreSQL, whose backups are the database's own",
-                hint=Hint("restore it there, then:", ("registry", "restored", "--reason", "WHY")),
+                hint=Hint("restore it there, then:", ("registry", "restore", "--already-restored", "--reason", "WHY")),
             )
         return self._copies
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hermesops.access.secrets.service import SecretChanges
     from hermesops.agents.backup.registry_copies import RegistryCopies
     from hermesops.agents.cells.service import ChosenCells
-    from hermesops.agents.drift.recovery import Orphans, RegistryRebuild
+    from hermesops.agents.drift.recovery import OrphanRepairs, Orphans, RegistryRebuild
     from hermesops.agents.drill.service import RunbookDrills
     from hermesops.agents.instances.tokens import ModelTokenRevocation
     from hermesops.agents.relay.serve import RelayService
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from hermesops.observability.runbook.faults import AtVendor, Fault
     from hermesops.platform.stack import PlatformStack
     from hermesops.platform.world_purge import WorldPurge
-    from hermesops.vendor.justavps import Client
 
 
 class Container(RegistryServices):
@@ -170,17 +169,24 @@ class Container(RegistryServices):
             self.secrets, lambda: self.registry, lambda: self.registry_place, self.hold_lease, self.report
         )
 
-    def orphans(self, client: "Client") -> "Orphans":
-        """Machines of ours that no instance is on."""
-        from hermesops.agents.drift.recovery import Orphans, read_identities
+    @property
+    def orphan_repairs(self) -> "OrphanRepairs":
+        """Adopts or destroys machines of ours that no instance is on."""
+        from hermesops.agents.drift.recovery import OrphanRepairs
 
-        read = partial(read_identities, client, lambda: self.router_keys)
+        return OrphanRepairs(self._orphans)
+
+    @asynccontextmanager
+    async def _orphans(self) -> "AsyncIterator[Orphans]":
+        from hermesops.agents.drift.recovery import Orphans, read_identities
 
         async def take_back(instance_id: "InstanceId") -> None:
             if self.backup_store.holds_anything:
                 await self.recovery_records.take_back(instance_id)
 
-        return Orphans(self.env.name, self.registry, client, read, self.hold_lease, take_back)
+        async with self.vendor() as client:
+            read = partial(read_identities, client, lambda: self.router_keys)
+            yield Orphans(self.env.name, self.registry, client, read, self.hold_lease, take_back)
 
     @cached_property
     def registry_rebuild(self) -> "RegistryRebuild":

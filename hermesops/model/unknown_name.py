@@ -47,7 +47,7 @@ LISTED_BY: Mapping[Noun, tuple[str, ...]] = {
     "drill": ("drill", "list"),
     "environment": ("env", "list"),
     "fault": ("local", "fault", "kinds"),
-    "freeze": ("freeze", "list", "--all"),
+    "freeze": ("rollout", "freezes", "--all"),
     "image": ("image", "list"),
     "machine": ("cell", "show", "OF"),
     "operation": ("operation", "list", "--all"),

@@ -191,7 +191,7 @@ async def pool(fleet: HostileFleet, mood: str) -> Measured:
     """A pool filled in the cell where the bad ones are, and emptied."""
     del mood
     pooled = replace(fleet, world=fleet.world.with_variables(HERMESOPS_POOL_SIZE="light=2"))
-    measured = await _timed(pooled, ["pool", "refill"], "")
+    measured = await _timed(pooled, ["job", "run", "pools"], "")
     await fleet.world.run("pool", "drain", "--all", "--yes", "--reason", "bench")
     return measured
 
@@ -243,8 +243,8 @@ CASES: dict[str, Case] = {
     "terminate, a bad one": of_one_taken_over("instance", "terminate", "BAD", "--yes", "--reason", "bench"),
     "job run model-tokens": words("job", "run", "model-tokens", rows=_MODEL_TOKENS, due=True),
     "identity renew --all": words("identity", "renew", "--all"),
-    "lifecycle apply": words("lifecycle", "apply", "--yes"),
-    "pool refill": pool,
+    "job run lifecycle": words("job", "run", "lifecycle", "--yes"),
+    "job run pools": pool,
     "registry rebuild --dry-run": rebuild,
     "rollout start, 5 %, 25 %, 100 %": rollout,
     "rollback --rollout": rollback,

@@ -10,10 +10,10 @@ from tests.support.real.command import Command
 async def measure(board: Board, command: Command, users: int) -> None:
     """Add the figures; leaves that many agents more, and an empty pool."""
     pooled = command.with_variables(HERMESOPS_POOL_SIZE=f"light={users}")
-    report(f"==> hermesops pool refill: {users} machines")
-    filled = await pooled.ok("pool", "refill")
+    report(f"==> hermesops job run pools: {users} machines")
+    filled = await pooled.ok("job", "run", "pools")
     ready = [one for one in (await pooled.ok("pool", "list", "--json")).json["machines"] if one["status"] == "ready"]
-    board.add(f"hermesops pool refill, {len(ready)} machines, from the image", f"{filled.seconds:.1f} s")
+    board.add(f"hermesops job run pools, {len(ready)} machines, from the image", f"{filled.seconds:.1f} s")
     whole: list[float] = []
     steps: list[dict[str, float]] = []
     for number in range(len(ready)):

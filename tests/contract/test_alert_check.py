@@ -8,7 +8,7 @@ import pytest
 
 from hermesops.base import assets
 from hermesops.errors import UsageError
-from hermesops.observability.alerts.check import Checker, shipped
+from hermesops.observability.alerts.check import Checker, check, shipped
 from tests.support.real import alertmanager, prometheus
 from tests.support.suite.prerequisites import require
 
@@ -135,3 +135,11 @@ def test_what_cannot_be_checked_is_refused(name: str, why: str, tmp_path: Path) 
     (tmp_path / "x.txt").write_text(json.dumps("x"))
     with pytest.raises(UsageError, match=why):
         Checker((), _no_problem, {}).check([tmp_path / name])
+
+
+def test_rules_are_checked_against_what_is_shipped_and_a_broken_runbook_is_named(tmp_path: Path) -> None:
+    roles, runbooks = assets.folder("roles"), assets.folder("runbooks")
+    (broken := tmp_path / "broken.md").write_text("# T\n\n<!-- step one: perhaps -->\n")
+    checked = check([RULES, broken], roles, runbooks)
+    assert {one.file for one in checked.problems} == {str(broken)}
+    assert check([], roles, runbooks).files == tuple(shipped(ROLE, runbooks))

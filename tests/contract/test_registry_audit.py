@@ -175,7 +175,7 @@ def test_a_registry_put_back_by_hand_is_not_written_to_before_a_new_epoch(
     for attempt in attempts:
         with pytest.raises(BrokenInvariantError, match="lacks audit entry 3 of epoch 1") as refused:
             attempt()
-        assert "hermesops registry restored" in str(refused.value.hint)
+        assert "hermesops registry restore --already-restored" in str(refused.value.hint)
     assert len(again.audit.list()) == 2, "it may be read"
     assert again.epochs.open("restored from the database's backup") == 2
     write(again, 4)

@@ -37,10 +37,10 @@ async def test_a_cell_broken_in_five_ways_is_repaired_by_what_drift_says(world: 
     assert set(findings) == {"machine-missing", "stopped", "orphan"}, findings
     assert (findings["machine-missing"]["subject"], findings["stopped"]["subject"]) == (lost, sound)
     assert (await world.run("fleet", "drift", "--exit-code")).exit_code == 7
-    refused = await world.run("fleet", "adopt", stray)
+    refused = await world.run("fleet", "repair", "adopt", stray)
     assert refused.exit_code == 3, str(refused)
-    assert f"hermesops fleet remove-orphan {stray}" in refused.stderr
-    unconfirmed = await world.run("fleet", "remove-orphan", stray)
+    assert f"hermesops fleet repair remove-orphan {stray}" in refused.stderr
+    unconfirmed = await world.run("fleet", "repair", "remove-orphan", stray)
     assert unconfirmed.exit_code == 3, str(unconfirmed)
     await repair(world, findings["machine-missing"]["repair"])
     await repair(world, findings["stopped"]["repair"])

@@ -29,7 +29,7 @@ async def simulated(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[C
 
 @pytest.mark.turns(10)
 async def test_a_machine_proves_whose_it_is_until_it_is_its_no_more(simulated: Command) -> None:
-    await simulated.with_variables(HERMESOPS_POOL_SIZE="light=1").ok("pool", "refill")
+    await simulated.with_variables(HERMESOPS_POOL_SIZE="light=1").ok("job", "run", "pools")
     [waiting] = (await simulated.ok("identity", "list", "--json")).json["certificates"]
     assert (waiting["instance_id"], waiting["state"]) == (None, "good")
 

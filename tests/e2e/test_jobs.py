@@ -101,7 +101,7 @@ async def test_a_chore_is_done_by_hand_and_can_be_left_out(world: Command) -> No
 async def test_a_drill_takes_a_machine_of_the_pool_and_returns_none(world: Command) -> None:
     await world.ok("provision", "ada", "--plan", "light")
     await world.ok("backup", "create", "ada")
-    await world.ok("pool", "refill")
+    await world.ok("job", "run", "pools")
     [pooled] = (await world.ok("pool", "list", "--json")).json["machines"]
     ran = await world.ok("drill", "restore", "ada", "--json")
     assert ran.json["proved"]["proved"]

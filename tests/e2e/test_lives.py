@@ -168,7 +168,7 @@ async def test_an_end_is_had_back_within_its_days_and_done_after_them(simulated:
     refused(await lives.run("instance", "terminate", "eve"), 3, "not confirmed")
 
     await lives.ok("instance", "terminate", "eve", "--yes")
-    assert (await lives.ok("lifecycle", "apply", "--json")).json["done"] == []
+    assert (await lives.ok("job", "run", "lifecycle", "--json")).json["outcomes"] == []
     refused(await lives.run("provision", "eve", "--plan", "light"), 3, "instance terminate eve --undo")
     await _undrifted(lives)
     await lives.ok("instance", "terminate", "eve", "--undo")
@@ -177,13 +177,13 @@ async def test_an_end_is_had_back_within_its_days_and_done_after_them(simulated:
     await hasty.ok("snapshot", "create", "eve", *ASKED)
     await hasty.ok("instance", "terminate", "eve", "--yes")
     await _undrifted(hasty)
-    refused(await hasty.run("lifecycle", "apply"), 3, "eve: its days of grace are over", "not confirmed")
-    assert (await hasty.ok("lifecycle", "apply", "--yes", "--json")).json["done"] == [
-        {"what": "eve", "outcome": "done"}
+    refused(await hasty.run("job", "run", "lifecycle"), 3, "eve: its days of grace are over", "not confirmed")
+    assert (await hasty.ok("job", "run", "lifecycle", "--yes", "--json")).json["outcomes"] == [
+        {"subject": "eve", "operation_id": None, "outcome": "done", "problem": None}
     ]
     await _undrifted(hasty)
     refused(await hasty.run("instance", "terminate", "eve", "--undo"), 3, "was terminated")
-    assert (await hasty.ok("lifecycle", "apply", "--json")).json["done"] == []
+    assert (await hasty.ok("job", "run", "lifecycle", "--json")).json["outcomes"] == []
 
 
 async def test_two_at_once_for_one_user_make_one_machine(simulated: Command) -> None:

@@ -183,7 +183,7 @@ async def test_a_pipeline_of_elsewhere_changes_nothing(team: Team, tmp_path: Pat
         stranger = team.world.with_variables(
             HERMESOPS_OIDC_KEYS_FILE=str(issuer.write_keys(tmp_path / "keys.json")), **issuer.variables()
         )
-        ran = await stranger.run("freeze", "set", "--reason", "test")
+        ran = await stranger.run("rollout", "freeze", "--reason", "test")
     assert (ran.exit_code, "repo:example/hermes:pull_request may not act here" in ran.stderr) == (3, True), str(ran)
     assert issuer.audiences == ["hermesops"]
 

@@ -16,7 +16,7 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Comma
 async def test_a_newcomer_takes_a_machine_of_the_pool_and_an_empty_one_is_said(world: Command) -> None:
     pooled = world.with_variables(HERMESOPS_POOL_SIZE="light=1")
     assert (await world.ok("pool", "list", "--json")).json["machines"] == []
-    await pooled.ok("pool", "refill")
+    await pooled.ok("job", "run", "pools")
     [ready] = (await pooled.ok("pool", "list", "--json")).json["machines"]
     assert (ready["status"], ready["role"], ready["instance_id"]) == ("ready", "warm", None)
     assert (await world.ok("fleet", "drift", "--json")).json["findings"] == []
@@ -32,7 +32,7 @@ async def test_a_newcomer_takes_a_machine_of_the_pool_and_an_empty_one_is_said(w
 
 async def test_a_drained_pool_leaves_nothing(world: Command) -> None:
     pooled = world.with_variables(HERMESOPS_POOL_SIZE="light=1")
-    await pooled.ok("pool", "refill")
+    await pooled.ok("job", "run", "pools")
     refused = await world.run("pool", "drain", "--all")
     assert refused.exit_code == 3
     await world.ok("pool", "drain", "--all", "--yes", "--reason", "test")

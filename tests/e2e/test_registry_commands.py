@@ -17,7 +17,7 @@ async def ops(tmp_path: Path) -> Command:
     registry = Container(Environment.load("local", command.environ), lambda _: None).registry
     registry.audit.append("command_run", "instance/1", why="first")
     registry.close()
-    await command.ok("registry", "restored", "--reason", "second")
+    await command.ok("registry", "restore", "--already-restored", "--reason", "second")
     return command
 
 

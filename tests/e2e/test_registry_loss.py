@@ -78,12 +78,12 @@ async def test_a_machine_that_poses_as_another_instance_is_believed_nowhere_and_
 
         await command.ok("registry", "rebuild", *aliases, "--yes")
         for name in (true, liar):
-            refused = await command.run("fleet", "adopt", name)
+            refused = await command.run("fleet", "repair", "adopt", name)
             assert refused.exit_code == 3, str(refused)
             assert "--contested" in refused.stderr
         # Somebody believes the liar all the same: the true machine is not destroyed for it.
-        await command.ok("fleet", "adopt", liar, "--contested")
-        kept = await command.run("fleet", "remove-orphan", true, "--yes")
+        await command.ok("fleet", "repair", "adopt", liar, "--contested")
+        kept = await command.run("fleet", "repair", "remove-orphan", true, "--yes")
         assert kept.exit_code == 3, str(kept)
         assert "does not prove that it is" in kept.stderr
         assert true in {machine["name"] for machine in await command.machines()}

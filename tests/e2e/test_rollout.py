@@ -86,7 +86,7 @@ async def test_a_release_that_breaks_everybody_halts_at_its_first_canary_and_tha
 async def test_the_way_back_is_tried_on_a_machine_of_the_pool_before_the_second_stage(fleet: Command) -> None:
     pooled = fleet.with_variables(HERMESOPS_POOL_SIZE="light=1")
     [cell] = (await fleet.ok("cell", "list", "--json")).json["cells"]
-    await pooled.ok("pool", "refill", cell["cell"])
+    await pooled.ok("job", "run", "pools", cell["cell"])
     [row] = (await pooled.ok("pool", "list", "--json")).json["machines"]
     next_one = await built(fleet, "drilled")
     await pooled.ok("rollout", "start", next_one, "--all", *QUICK, "--drill", "required")
@@ -94,7 +94,7 @@ async def test_the_way_back_is_tried_on_a_machine_of_the_pool_before_the_second_
     [drilled] = [event for event in events if event["kind"] == "drill"]
     assert drilled["decision"]["result"] == "pass", drilled
     assert (await status(fleet))["rollout"]["state"] == "done"
-    await fleet.ok("pool", "refill", cell["cell"])
+    await fleet.ok("job", "run", "pools", cell["cell"])
     assert row["machine_name"] not in {machine["name"] for machine in await fleet.machines()}
 
 
@@ -214,7 +214,7 @@ async def test_what_makes_no_sense_is_refused_before_anything_moves(fleet: Comma
         (("rollout", "status", "nothing"), "no rollout"),
         (("rollback",), "missing USER"),
         (("instance", "policy", "user-1", "--quiet-hours", "25-3"), "time of day"),
-        (("freeze", "set"), "reason"),
+        (("rollout", "freeze"), "reason"),
     )
     for words, says in cases:
         ran = await fleet.run(*words)

@@ -56,7 +56,7 @@ async def with_ada(home: Path) -> AsyncIterator[Command]:
 @pytest.mark.turns(10, each=True)
 @pytest.mark.parametrize("name", DRILLED)
 async def test_a_drill_ends_well_and_leaves_nothing(pooled: Command, name: str) -> None:
-    await pooled.ok("pool", "refill")
+    await pooled.ok("job", "run", "pools")
     drilled = (await pooled.ok("drill", name, "--yes", "--json")).json
     assert drilled["problem"] is None
     assert len(drilled["changes"]) <= 3, "a known fault is ended by three commands"
@@ -90,7 +90,7 @@ async def test_a_runbook_ends_its_fault(simulated: Command, name: str) -> None:
     "name", [pytest.param(name, marks=pytest.mark.turns(50 if name == "data-full" else 20, each=True)) for name in REAL]
 )
 async def test_a_drill_ends_well_on_a_real_machine(real: Command, name: str) -> None:
-    await real.ok("pool", "refill")
+    await real.ok("job", "run", "pools")
     drilled = (await real.ok("drill", name, "--yes", "--json")).json
     assert drilled["problem"] is None
     assert len(drilled["changes"]) <= 3, "a known fault is ended by three commands"
@@ -106,9 +106,9 @@ async def test_a_drill_without_a_ready_machine_is_refused(simulated: Command) ->
 
 
 async def test_a_drill_that_was_killed_is_begun_anew(pooled: Command) -> None:
-    await pooled.ok("pool", "refill")
+    await pooled.ok("job", "run", "pools")
     await pooled.killed_at("it shows after", "drill", "gateway-stopped", "--yes")
-    await pooled.ok("pool", "refill")
+    await pooled.ok("job", "run", "pools")
     again = await pooled.ok("drill", "GatewayDown", "--yes")
     assert "was left by a drill that was killed" in again.stderr
     assert (await pooled.ok("instance", "list", "--json")).json["instances"] == []

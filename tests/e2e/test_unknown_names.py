@@ -47,7 +47,7 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
         release = await built(command, "good")
         quick = ("--soak", "1s", "--settle", "1s", "--vitals", "none")
         await command.ok("rollout", "start", release, "--all", *quick)
-        await command.ok("freeze", "set", "--until", "2099-01-01T00:00:00Z", *WHY)
+        await command.ok("rollout", "freeze", "--until", "2099-01-01T00:00:00Z", *WHY)
         stray = f"hermes-local-cell1-{uuid.uuid4().hex[:12]}"
         async with vendor_of(command.home / "local" / "world") as api:
             listed = await told(api, f"/machines/{instance['machine_id']}")
@@ -56,7 +56,7 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World
         found = {
             "ROLLOUT": (await command.ok("rollout", "list", "--all", "--json")).json["rollouts"][0]["id"],
             "OPERATION": (await command.ok("operation", "list", "--all", "--json")).json["operations"][0]["id"],
-            "FREEZE": (await command.ok("freeze", "list", "--json")).json["freezes"][0]["id"],
+            "FREEZE": (await command.ok("rollout", "freezes", "--json")).json["freezes"][0]["id"],
             "BACKUP": (await command.ok("backup", "list", USER, "--json")).json["backups"][0]["backup"],
             "SNAPSHOT": (await command.ok("snapshot", "list", USER, "--json")).json["snapshots"][0]["snapshot"],
             "RELEASE": release,
@@ -80,7 +80,7 @@ OF_A_USER = [
     *(f"identity {verb} {SLIP}" for verb in ("show", "renew")),
     f"identity revoke {SLIP} --reason t",
     *(f"token {verb} {SLIP}" for verb in ("list", "renew", "revoke")),
-    *(f"fleet {verb} {SLIP}" for verb in ("accept-size", "converge")),
+    *(f"fleet {verb} {SLIP}" for verb in ("repair accept-size", "converge")),
     f"fleet drift --where user={SLIP}",
     f"rollout preview RELEASE --where user={SLIP}",
     f"rollout explain ROLLOUT --user {SLIP}",
@@ -91,7 +91,7 @@ OF_A_USER = [
 OF_A_CELL = [
     *(f"stack {verb} cel1" for verb in ("preview", "up", "refresh", "destroy", "rollback-state")),
     "stack import cel1 /dev/null",
-    *(f"pool {verb} cel1" for verb in ("list", "refill", "drain")),
+    *(f"{verb} cel1" for verb in ("pool list", "pool drain", "job run pools")),
     "cell show cel1",
     "cell list --where cell=cel1",
     "fleet drift --where cell=cel1",
@@ -105,7 +105,7 @@ OTHERS = {
     "rollback --rollout ROLLOUT~": "ROLLOUT",
     **{f"operation {verb} OPERATION~": "OPERATION" for verb in ("show", "continue")},
     "operation abandon OPERATION~ --reason t": "OPERATION",
-    "freeze lift FREEZE~ --reason t": "FREEZE",
+    "rollout unfreeze FREEZE~ --reason t": "FREEZE",
     f"backup check {USER} --snapshot BACKUP~": "BACKUP",
     f"backup restore {USER} --snapshot BACKUP~ --reason t --yes": "BACKUP",
     f"snapshot delete {USER} SNAPSHOT~": "SNAPSHOT",
@@ -121,7 +121,7 @@ OTHERS = {
     "stack outputs cel1": "cell1",
     "stack up cell1 --target MACHINE~": "MACHINE",
     "rollback --direct --machine MACHINE~": "MACHINE",
-    **{f"fleet {verb} STRAY~": "STRAY" for verb in ("adopt", "remove-orphan")},
+    **{f"fleet repair {kind} STRAY~": "STRAY" for kind in ("adopt", "remove-orphan")},
     "job run backup": "backups",
     "secrets set registry.kay": "registry.key",
     "secrets rotate registry.kay --reason t": "registry.key",

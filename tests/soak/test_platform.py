@@ -245,10 +245,10 @@ async def _is_taken_back(platform: Platform, epoch: int) -> None:
     command = platform.command
     before = datetime.now(UTC) + timedelta(seconds=1)
     await pause(3)
-    await command.ok("freeze", "set", "--reason", "a mistake")
+    await command.ok("rollout", "freeze", "--reason", "a mistake")
     restored = (await command.ok("platform", "restore", "--to", before.isoformat(), *WHY, "--yes", "--json")).json
     assert restored["epoch"] > epoch
-    assert (await command.ok("freeze", "list", "--json")).json["freezes"] == []
+    assert (await command.ok("rollout", "freezes", "--json")).json["freezes"] == []
     await until(platform.is_healthy, what="the platform's services", timeout_s=180, every_s=2)
     assert (await command.ok("registry", "check")).exit_code == 0
     await command.ok("instance", "restart", "ada")

@@ -96,7 +96,7 @@ def adoption(
     if holder is None:
         return Recover(told)
     row = holder.instance
-    removal = Hint(("fleet", "remove-orphan", told.machine_name))
+    removal = Hint(("fleet", "repair", "remove-orphan", told.machine_name))
     if row.status is InstanceStatus.TERMINATED:
         raise RefusedError(f"{told.machine_name} belongs to instance {row.id}, which is terminated", hint=removal)
     if _is_later(told, holder):
@@ -121,7 +121,7 @@ def _contested(told: Recovered, rivals: Sequence[Recovered]) -> RefusedError:
         f"{told.machine_name} says that it is instance {told.id} of user {told.user_id}, epoch {told.epoch}, but {why}",
         hint=Hint(
             "compare when each was made and what its agent remembers; then",
-            ("fleet", "adopt", told.machine_name, "--contested"),
+            ("fleet", "repair", "adopt", told.machine_name, "--contested"),
         ),
     )
 
@@ -130,11 +130,11 @@ def _untold(told: Forgotten) -> HermesError:
     if told.is_nobodys:
         return RefusedError(
             f"{told.machine_name} has no instance: there is none to give it to",
-            hint=Hint(("fleet", "remove-orphan", told.machine_name)),
+            hint=Hint(("fleet", "repair", "remove-orphan", told.machine_name)),
         )
     return UnavailableError(
         f"{told.machine_name} does not say whose it is: {told.why}",
-        hint=Hint(("fleet", "adopt", told.machine_name), ", once it answers"),
+        hint=Hint(("fleet", "repair", "adopt", told.machine_name), ", once it answers"),
     )
 
 
@@ -144,7 +144,7 @@ def refuse_removal(told: Recovered | Forgotten, holder: Holder | None) -> None:
     Raises:
         RefusedError: It does, or does not say which instance it has.
     """
-    forget = Hint(("fleet", "remove-orphan", told.machine_name, "--forget"), "destroys it all the same")
+    forget = Hint(("fleet", "repair", "remove-orphan", told.machine_name, "--forget"), "destroys it all the same")
     if isinstance(told, Forgotten):
         if not told.is_nobodys:
             raise RefusedError(f"{told.machine_name} does not say whose memory is on it: {told.why}", hint=forget)
@@ -152,7 +152,7 @@ def refuse_removal(told: Recovered | Forgotten, holder: Holder | None) -> None:
     if holder is None or (holder.instance.status is not InstanceStatus.TERMINATED and not holder.has_machine):
         raise RefusedError(
             f"the memory of instance {told.id} is on {told.machine_name} and on no other machine",
-            hint=Hint(("fleet", "adopt", told.machine_name), ";", forget),
+            hint=Hint(("fleet", "repair", "adopt", told.machine_name), ";", forget),
         )
     if _is_later(told, holder):
         raise _later(told, holder.instance)
@@ -187,7 +187,7 @@ def _later(told: Recovered, row: Instance) -> RefusedError:
             "compare both machines first:",
             ("instance", "show", row.title),
             ";",
-            ("fleet", "remove-orphan", told.machine_name, "--forget"),
+            ("fleet", "repair", "remove-orphan", told.machine_name, "--forget"),
             "destroys this one",
         ),
     )

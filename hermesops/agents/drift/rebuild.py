@@ -182,7 +182,7 @@ def _outlived(records: Records, claims: Sequence[Recovered]) -> list[Left]:
             one.user_alias or one.user_id,
             f"its recovery record is of instance {one.id}; {claim.machine_name} says that it is instance {claim.id} "
             f"of user {claim.user_id}",
-            Hint(("fleet", "adopt", claim.machine_name)),
+            Hint(("fleet", "repair", "adopt", claim.machine_name)),
         )
         for one in found
         if (claim := others.get(one.user_id) or others.get(one.machine_name))
@@ -227,7 +227,11 @@ def _rivals(claims: Sequence[Recovered]) -> dict[MachineId, list[Recovered]]:
 
 def _forgotten(one: Forgotten) -> Left:
     name = one.machine_name
-    return Left(name, one.why, Hint(("fleet", "remove-orphan", name) if one.is_nobodys else ("fleet", "adopt", name)))
+    return Left(
+        name,
+        one.why,
+        Hint(("fleet", "repair", "remove-orphan", name) if one.is_nobodys else ("fleet", "repair", "adopt", name)),
+    )
 
 
 def _contested(
@@ -235,13 +239,13 @@ def _contested(
 ) -> Left:
     says = f"it says that it is instance {one.id} of user {one.user_id}"
     newest = next((rival for rival in rivals if rival in proven), None) or _newest([one, *rivals], serving)
-    removal = ("fleet", "remove-orphan", one.machine_name)
+    removal = ("fleet", "repair", "remove-orphan", one.machine_name)
     if newest is not None and newest in proven and not one.doubt:
         return Left(one.machine_name, f"{says}, and is older than {_claim(newest)}", Hint(removal))
     if newest is not None and newest.machine_id == one.machine_id:
         others = ", ".join(f"{rival.machine_name} (epoch {rival.epoch})" for rival in _by_epoch(rivals))
         why = f"{says}: {_claim(one)}, the highest, and its gateway is not fenced; older: {others}"
-        return Left(one.machine_name, why, Hint(("fleet", "adopt", one.machine_name, "--contested")))
+        return Left(one.machine_name, why, Hint(("fleet", "repair", "adopt", one.machine_name, "--contested")))
     if newest is not None and not one.doubt:
         why = f"{says}: epoch {one.epoch}, older than {_claim(newest)}"
         return Left(one.machine_name, why, Hint(f"once {newest.machine_name} is adopted:", removal))
@@ -249,7 +253,7 @@ def _contested(
     return Left(
         one.machine_name,
         "; ".join([f"{says}: {_claim(one)}", *reasons]),
-        Hint(("fleet", "adopt", one.machine_name, "--contested"), ", once it is known to be the right one"),
+        Hint(("fleet", "repair", "adopt", one.machine_name, "--contested"), ", once it is known to be the right one"),
     )
 
 

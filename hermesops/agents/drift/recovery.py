@@ -117,7 +117,7 @@ class Orphans:
                         hint=Hint(
                             ("instance", "show", decided.instance.user_id),
                             ", then",
-                            ("fleet", "remove-orphan", machine.name),
+                            ("fleet", "repair", "remove-orphan", machine.name),
                         ),
                     )
                 known = f"{machine.name} is instance {instance_id} of user {decided.instance.user_id} again"
@@ -155,6 +155,44 @@ class Orphans:
             return told, Holder(row, has_machine=False)
         (answer,) = await self.read([held])
         return told, Holder(row, has_machine=True, machine_doubt=doubt_of(answer, told.id))
+
+
+@dataclass(frozen=True)
+class OrphanRepairs:
+    """Repairs of machines without an instance, by name.
+
+    Attributes:
+        connect: Connects to JustAVPS, for one repair.
+    """
+
+    connect: Callable[[], AbstractAsyncContextManager[Orphans]]
+
+    async def adopt(self, name: str, machine_id: str = "", *, contested: bool, reason: str) -> str:
+        """Assign an orphan to the instance that it reports; returns one line about it.
+
+        Args:
+            machine_id: Its id, where two machines have the name.
+            contested: As of ``Orphans.adopt``.
+        """
+        async with self.connect() as orphans:
+            return await orphans.adopt(await orphans.find(name, machine_id), reason=reason, contested=contested)
+
+    async def remove(
+        self, name: str, machine_id: str = "", *, forget: bool, reason: str, consent: Callable[[Machine], None]
+    ) -> None:
+        """Destroy an orphan for good.
+
+        Args:
+            machine_id: As of ``adopt``.
+            consent: Asks the operator about the machine that was found; raises to keep it.
+
+        Raises:
+            RefusedError: As ``Orphans.remove``.
+        """
+        async with self.connect() as orphans:
+            machine = await orphans.find(name, machine_id)
+            consent(machine)
+            await orphans.remove(machine, forget=forget, reason=reason)
 
 
 _SUBJECT = "registry/rebuild"
@@ -255,7 +293,7 @@ class RegistryRebuild:
                 hint=Hint(
                     ("registry", "rebuild", "--over", name),
                     "copies it first, then adds what it lacks;",
-                    ("fleet", "adopt", "NAME"),
+                    ("fleet", "repair", "adopt", "NAME"),
                     "takes single machines in",
                 ),
             )

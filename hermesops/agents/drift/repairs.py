@@ -2,9 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 from hermesops.agents.drift.finding import Finding, Kind, Severity
 from hermesops.errors import Hint
+
+
+class Repair(StrEnum):
+    """Repairs by ``fleet repair``, of what no other command repairs."""
+
+    ADOPT = "adopt"
+    REMOVE_ORPHAN = "remove-orphan"
+    ACCEPT_SIZE = "accept-size"
 
 
 @dataclass(frozen=True)
@@ -41,16 +50,18 @@ REMEDIES: Mapping[Kind, Remedy] = {
     Kind.UNFINISHED: Remedy(Severity.WARNING, (_PROVISION,), (_END,)),
     Kind.LEAVING: Remedy(Severity.WARNING, (_END,)),
     # Only ever larger: a disk that has grown cannot shrink, so the ordered size is out of reach.
-    Kind.RESIZED: Remedy(Severity.WARNING, (("fleet", "accept-size", "USER"), _REFRESH)),
+    Kind.RESIZED: Remedy(Severity.WARNING, (("fleet", "repair", "accept-size", "USER"), _REFRESH)),
     Kind.WRONG_IMAGE: Remedy(Severity.WARNING, (("backup", "create", "USER"), _RESTORE)),
     Kind.STOPPED: Remedy(Severity.CRITICAL, (_PROVISION,)),
     Kind.IN_ERROR: Remedy(Severity.CRITICAL, (_PROVISION,), _ANEW),
     Kind.NOT_READY: Remedy(Severity.UNKNOWN, (_PROVISION,)),
     Kind.ORPHAN: Remedy(
-        Severity.WARNING, (("fleet", "adopt", "MACHINE"), _UP), (("fleet", "remove-orphan", "MACHINE"),)
+        Severity.WARNING,
+        (("fleet", "repair", "adopt", "MACHINE"), _UP),
+        (("fleet", "repair", "remove-orphan", "MACHINE"),),
     ),
-    Kind.ORPHAN_ENDED: Remedy(Severity.WARNING, (("fleet", "remove-orphan", "MACHINE"),)),
-    Kind.DUPLICATE: Remedy(Severity.WARNING, (("fleet", "remove-orphan", "MACHINE", "--id", "MACHINE_ID"),)),
+    Kind.ORPHAN_ENDED: Remedy(Severity.WARNING, (("fleet", "repair", "remove-orphan", "MACHINE"),)),
+    Kind.DUPLICATE: Remedy(Severity.WARNING, (("fleet", "repair", "remove-orphan", "MACHINE", "--id", "MACHINE_ID"),)),
     # hermesops deletes no machine whose name it did not give.
     Kind.UNKNOWN_MACHINE: Remedy(Severity.INFO, ()),
     Kind.OPERATION_OPEN: Remedy(
@@ -58,8 +69,8 @@ REMEDIES: Mapping[Kind, Remedy] = {
         (("operation", "continue", "OPERATION"),),
         (("operation", "abandon", "OPERATION", "--reason", "WHY"),),
     ),
-    Kind.WARM_UNFINISHED: Remedy(Severity.WARNING, (("pool", "refill", "CELL"),)),
-    Kind.MACHINE_LEFT: Remedy(Severity.WARNING, (("lifecycle", "apply"),)),
+    Kind.WARM_UNFINISHED: Remedy(Severity.WARNING, (("job", "run", "pools", "CELL"),)),
+    Kind.MACHINE_LEFT: Remedy(Severity.WARNING, (("job", "run", "lifecycle"),)),
     # By its name, or where two bear that name by its id.
     Kind.NOT_IN_STACK: Remedy(
         Severity.WARNING, (_UP,), (("stack", "import", "CELL", "--machine", "MACHINE=MACHINE_ID"),)

@@ -62,7 +62,7 @@ class DrillMachines:
         if ready is None:
             raise RefusedError(
                 "no machine of a warm pool is ready, and a drill breaks no user's",
-                hint=Hint(("pool", "refill"), "makes some, with the setting pool_size"),
+                hint=Hint(("job", "run", "pools"), "makes some, with the setting pool_size"),
             )
         # In its region: elsewhere no pool has one, and a machine would be made for the drill.
         instance, operation = await self.admission.admit(user_of(fault), ready.plan, region=ready.region, is_drill=True)

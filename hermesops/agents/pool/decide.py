@@ -122,7 +122,7 @@ def decide(seen: PoolObservation) -> Step | Done | Refused:
         return Refused(
             UnavailableError(
                 f"{len(seen.lost)} machines for the pool of {seen.cell} did not get ready, the last: {seen.lost[-1]}",
-                hint=Hint(("image", "build"), "makes one that is sound;", ("pool", "refill"), "goes on"),
+                hint=Hint(("image", "build"), "makes one that is sound;", ("job", "run", "pools"), "goes on"),
             )
         )
     if (order := _missing(seen)) is not None:

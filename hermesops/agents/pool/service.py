@@ -27,6 +27,7 @@ from hermesops.model.user import User
 from hermesops.settings.fields import Settings
 from hermesops.store.operations.kinds import PoolFillIntent
 from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.operations.outcomes import End, Outcome, outcome_of
 from hermesops.store.operations.runner import QUEUED
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps import Client
@@ -132,6 +133,23 @@ class Pools:
     def open(self, cell: CellName) -> Operation:
         """Open the operation that fills a cell's pool, or find the unfinished one."""
         return self._open(cell, grow=True)
+
+    async def drain_each(self, names: Sequence[str], end: End, *, reason: str) -> list[Outcome]:
+        """Drain the pools of the named cells, or of all; one that fails keeps no other from being drained.
+
+        Args:
+            end: Brings the operation of a cell to its end, or leaves it to the workers.
+
+        Raises:
+            UsageError: There is no cell of a name.
+        """
+
+        async def drained(cell: CellName) -> Outcome:
+            operation = await self.drain(cell, reason=reason)
+            return Outcome(cell, operation, await end(operation))
+
+        cells = [cell.name for cell in self.cells(names, opening=False)]
+        return [await outcome_of(cell, drained(cell)) for cell in cells]
 
     async def drain(self, cell: CellName, *, reason: str) -> Operation:
         """Mark every machine of a cell's pool for deletion, and open the operation that destroys them.

@@ -12,7 +12,7 @@ from hermesops.agents.rollout.plan.preview import RolloutPreview, preview
 from hermesops.agents.rollout.plan.requests import RolloutRequest, find_overlapping, find_same, running_targets
 from hermesops.agents.rollout.plan.windows import closed_at
 from hermesops.agents.rollout.store import fleet_of, refuse_unknown, start_of
-from hermesops.errors import Hint, RefusedError, UsageError
+from hermesops.errors import HermesError, Hint, RefusedError, UsageError
 from hermesops.machines.release import Releases
 from hermesops.model.image import PLATFORM_IMAGE
 from hermesops.model.release import ReleaseId
@@ -22,6 +22,7 @@ from hermesops.model.unknown_name import unknown_name
 from hermesops.observability.telemetry.client import MonitoringClient
 from hermesops.settings.fields import Settings
 from hermesops.store.operations.db_thread import in_db_thread
+from hermesops.store.operations.outcomes import Outcome, failed, failure_of
 from hermesops.store.registry import Registry
 from hermesops.wire import protocol
 
@@ -211,6 +212,30 @@ class Outdated:
         """All of them, first those that a rollout did not reach."""
         return outdated(self.registry)
 
-    def requests(self, instances: Sequence[OutdatedInstance], *, reason: str = "") -> Sequence[RolloutRequest]:
-        """Requests for the rollouts that bring them up to date, with the default spec."""
-        return backlog.requests_for(instances, reason or "outdated", usual_spec(self.settings))
+    def deploy(
+        self, instances: Sequence[OutdatedInstance], start: Callable[[RolloutRequest], int], *, reason: str = ""
+    ) -> int:
+        """Bring instances up to date, with one rollout of the default spec per release, one after the other.
+
+        Args:
+            start: Starts a rollout and follows it; returns its exit code.
+
+        Returns:
+            The highest exit code.
+
+        Raises:
+            HermesError: The only rollout could not be started.
+            PartlyDoneError: Some of several could not be started; the others were.
+        """
+        codes, outcomes = [0], list[Outcome]()
+        for request in backlog.requests_for(instances, reason or "outdated", usual_spec(self.settings)):
+            subject = f"{request.release} to {request.where}"
+            try:
+                codes.append(start(request))
+            except HermesError as error:
+                outcomes.append(failed(subject, error))
+            else:
+                outcomes.append(Outcome(subject, done="started"))
+        if failure := failure_of(outcomes, "rollouts to outdated instances"):
+            raise failure
+        return max(codes)

@@ -16,6 +16,7 @@ from hermesops.base import waiting
 from hermesops.errors import HermesError, UnavailableError
 from hermesops.model.operation import JobRun, LeaseHeldError, job_subject
 from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.operations.outcomes import Outcome
 from hermesops.store.registry import Registry
 
 RETRY = timedelta(minutes=5)
@@ -35,10 +36,25 @@ class Report:
 
     Attributes:
         problem: What was not done, and why; empty when all of it was.
+        outcomes: For each thing that was due, where the job tells them apart.
     """
 
     done: str
     problem: str = ""
+    outcomes: tuple[Outcome, ...] = ()
+
+
+@dataclass(frozen=True)
+class ManualRun:
+    """One run of a job that an operator asked for.
+
+    Attributes:
+        do: Does it. Operations that it opens are in the report, for the operator to wait for or to leave.
+        destroys: Machines that it destroys for good, a line for each.
+    """
+
+    do: Callable[[], Awaitable[Report]]
+    destroys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -48,6 +64,9 @@ class Job:
     Attributes:
         every: Interval between checks whether it is due.
         due: Says from the rows what is due, a few words for each thing; empty when nothing is.
+        manual: Prepares a run for an operator, who may name what it is about; ``None`` where that is what workers do,
+            for all that is due.
+        subjects: What an operator may name, in the plural; empty where it is done for all that is due.
         rest: From the begin of one turn to the next at least, where the rows do not say it.
         longest: How long one turn may take; then it is cut short, so that another may begin.
     """
@@ -57,6 +76,8 @@ class Job:
     every: timedelta
     due: Callable[[], Sequence[str]]
     do: Callable[[], Awaitable[Report]]
+    manual: Callable[[Sequence[str]], ManualRun] | None = None
+    subjects: str = ""
     rest: timedelta = timedelta()
     longest: timedelta = timedelta(hours=1)
 

@@ -1,27 +1,36 @@
 """The scheduled jobs of an environment."""
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 
 from hermesops.agents.backup.drills import Drills
 from hermesops.agents.backup.service import Backups
-from hermesops.agents.instances.expiry import Upkeep
+from hermesops.agents.instances.expiry import Due, Upkeep
 from hermesops.agents.instances.tokens import ModelTokens, ProxyTokens
 from hermesops.agents.pool.service import Pools
 from hermesops.agents.rollout.plan.backlog import requests_for
 from hermesops.agents.rollout.plan.requests import RolloutRequest
 from hermesops.agents.rollout.requests import updatable, usual_spec
 from hermesops.agents.rollout.service import Rollouts
-from hermesops.automation.jobs.runner import Job, JobScheduler, Report, do_now, may_begin_at
+from hermesops.automation.jobs.runner import Job, JobScheduler, ManualRun, Report, do_now, may_begin_at
 from hermesops.base.fan_out import Limits, problems
-from hermesops.errors import problem_of
+from hermesops.errors import HermesError, Hint, PartlyDoneError, UsageError, problem_of
 from hermesops.model.ids import CellName
 from hermesops.model.operation import JobRun, job_subject
 from hermesops.model.unknown_name import unknown_name
 from hermesops.settings.fields import Settings
 from hermesops.store.operations.db_thread import in_db_thread
+from hermesops.store.operations.outcomes import (
+    End,
+    Outcome,
+    end_each,
+    failure_of,
+    outcome_of,
+    outcomes_of,
+    problems_in,
+)
 from hermesops.store.operations.runner import Operations
 from hermesops.store.registry import Registry
 from hermesops.users.billing.service import Billing
@@ -97,7 +106,8 @@ class Jobs:
                 "end agents whose grace is over, give left machines back",
                 10 * _MINUTE,
                 self._ends,
-                self._end,
+                lambda: self._end(self.upkeep.due()),
+                self._end_by_hand,
                 longest=timedelta(hours=8),
             ),
             Job(
@@ -128,7 +138,15 @@ class Jobs:
                 lambda: [plan.value for plan in self.model_tokens.plans_due()],
                 self._write_budgets,
             ),
-            Job("pools", "fill or shrink warm pools to their size", _MINUTE, self._short_pools, self._refill),
+            Job(
+                "pools",
+                "fill or shrink warm pools to their size",
+                _MINUTE,
+                self._short_pools,
+                lambda: self._left(self._open_fills(self._short_pools())),
+                self._fill_by_hand,
+                subjects="cells",
+            ),
             Job(
                 "outdated",
                 "deploy releases to instances that a rollout missed or that came later",
@@ -142,7 +160,8 @@ class Jobs:
                 "restore a backup onto a machine, for proof",
                 10 * _MINUTE,
                 self._undrilled,
-                self._drill,
+                lambda: self._left(self._open_drill()),
+                self._drill_by_hand,
             ),
             Job(
                 "prune",
@@ -213,15 +232,37 @@ class Jobs:
 
         return [state(job) for job in self.all().values()]
 
-    async def run(self, name: str) -> Report:
-        """Run one job now, as a worker would, whenever it ran last.
+    def prepare(self, name: str, subjects: Sequence[str] = ()) -> ManualRun:
+        """One run of a job for an operator, whenever it ran last.
+
+        Args:
+            subjects: What it shall be about, as cells of ``pools``; empty for all that is due.
 
         Raises:
-            UsageError: There is none of that name.
+            UsageError: There is none of that name, it takes no subjects, or one of them is not there.
+        """
+        job = self.named(name)
+        if subjects and not job.subjects:
+            raise UsageError(f"job {name} is done for all that is due", hint=Hint(("job", "run", name)))
+        return job.manual(subjects) if job.manual else ManualRun(job.do)
+
+    async def run(self, name: str, manual: ManualRun, end: End) -> Report:
+        """Do one run of a job now, and end the operations that it opened.
+
+        Args:
+            end: Brings them to their end, or leaves them to the workers.
+
+        Raises:
             LeaseHeldError: Another process does it.
             HermesError: It failed; its row has the problem.
         """
-        return await do_now(self.named(name), self.registry)
+        report = await do_now(replace(self.named(name), do=manual.do), self.registry)
+        if not any(one.operation for one in report.outcomes):
+            return report
+        # Without the job's lease: workers do it for others while one waits here.
+        outcomes = await end_each(report.outcomes, end)
+        done = "; ".join(one.done for one in outcomes if one.done)
+        return Report(done, problems_in(outcomes), outcomes)
 
     async def bill_everybody(self) -> Report:
         """Run the job ``billing`` now, also for users whose events are to wait longer.
@@ -275,12 +316,16 @@ class Jobs:
         instance = self.drills.due()
         return [instance.title] if instance else []
 
-    async def _drill(self) -> Report:
+    async def _open_drill(self) -> Report:
         instance = self.drills.due()
         if instance is None:
             return Report("no drill is due")
-        self.operations.leave(await self.drills.open(instance, why="weekly"))
-        return Report(f"a drill of the newest backup of {instance.title} is left to the workers")
+        operation = await self.drills.open(instance, why="weekly")
+        done = f"a drill of the newest backup of {instance.title} has begun"
+        return Report(done, outcomes=(Outcome(instance.title, operation),))
+
+    def _drill_by_hand(self, _: Sequence[str]) -> ManualRun:
+        return ManualRun(self._open_drill)
 
     # Tokens
 
@@ -294,9 +339,14 @@ class Jobs:
         due = self.upkeep.due()
         return [*(instance.title for instance in due.ends), *(row.name for row in due.leaves)]
 
-    async def _end(self) -> Report:
-        upkeep = self.upkeep
-        return _report(await upkeep.apply(upkeep.due()), "{} agents ended or machines given back")
+    async def _end(self, due: Due) -> Report:
+        return _report(await self.upkeep.apply(due), "{} agents ended or machines given back")
+
+    def _end_by_hand(self, _: Sequence[str]) -> ManualRun:
+        due = self.upkeep.due()  # once: what falls due after the operator's consent waits for the next run
+        ends = (f"{one.title}: its days of grace are over; machine {one.machine_name} is destroyed" for one in due.ends)
+        leaves = (f"{row.name}: unassigned; it will be destroyed" for row in due.leaves)
+        return ManualRun(lambda: self._end(due), (*ends, *leaves))
 
     # Billing
 
@@ -312,13 +362,36 @@ class Jobs:
     def _short_pools(self) -> list[CellName]:
         return self.pools.short()
 
-    async def _refill(self) -> Report:
-        pools = self.pools
-        cells = pools.short()
-        for cell in cells:
-            # Only opened here: workers make the machines, which takes minutes, and other jobs shall not wait for that.
-            self.operations.leave(pools.open(cell))
-        return Report(f"{len(cells)} pools are being filled: {', '.join(cells)}")
+    async def _open_fills(self, cells: Sequence[CellName]) -> Report:
+        """Open the operations that fill pools. They take minutes, and other jobs shall not wait for that."""
+        outcomes = tuple([await outcome_of(cell, self._open_fill(cell)) for cell in cells])
+        opened = [one.subject for one in outcomes if not one.problem]
+        done = f"{len(opened)} pools are being filled: {', '.join(opened)}" if opened else "no pools are to be filled"
+        return Report(done, problems_in(outcomes), outcomes)
+
+    async def _open_fill(self, cell: CellName) -> Outcome:
+        return Outcome(cell, self.pools.open(cell))
+
+    def _fill_by_hand(self, names: Sequence[str]) -> ManualRun:
+        """Of the named cells or of all, also where rows alone say that nothing is missing."""
+        cells = [cell.name for cell in self.pools.cells(names, opening=True)]
+        return ManualRun(lambda: self._open_fills(cells))
+
+    async def _left(self, opening: Awaitable[Report]) -> Report:
+        """Leave what a job opened to the workers."""
+        report = await opening
+        for one in report.outcomes:
+            if one.operation:
+                self.operations.leave(one.operation)
+        return report
+
+
+def failure(name: str, report: Report, subjects: Sequence[str] = ()) -> HermesError | None:
+    """The error of a run that did not do all; ``None`` when it did."""
+    again = Hint(("job", "run", name, *subjects), "again")
+    if report.outcomes:
+        return failure_of(report.outcomes, f"job {name}", hint=again)
+    return PartlyDoneError(f"job {name}: {report.problem}", hint=again) if report.problem else None
 
 
 async def _reported(doing: Awaitable[Mapping[str, str]], words: str) -> Report:
@@ -326,6 +399,5 @@ async def _reported(doing: Awaitable[Mapping[str, str]], words: str) -> Report:
 
 
 def _report(told: Mapping[str, str], words: str) -> Report:
-    failed = {what: why for what, why in told.items() if why}
-    problem = "; ".join(f"{what}: {why}" for what, why in failed.items())
-    return Report(words.format(len(told) - len(failed)), problem)
+    outcomes = outcomes_of(told)
+    return Report(words.format(sum(1 for why in told.values() if not why)), problems_in(outcomes), outcomes)

@@ -20,9 +20,7 @@ SUMMARIES = {
     "relay": "The relay: the one way by which the platform's services reach agents.",
     "rollout": "Rollouts: one release deployed to many instances, in stages that halt when a gate fails.",
     "rollback": "Roll one instance, or all of a rollout, back to the release before.",
-    "freeze": "Freezes: spans of time in which nothing is rolled out.",
     "billing": "Billing: Stripe's events about subscriptions, and what they ask for of agents.",
-    "lifecycle": "Scheduled terminations and what else is pending of instances' lifecycle.",
     "job": "Scheduled jobs: what workers run by themselves.",
     "fleet": "The whole fleet.",
     "alert": "Alerts of the platform's monitoring: what is wrong, since when, and what to do.",
@@ -40,10 +38,10 @@ SUMMARIES = {
 
 SECTIONS = {
     "Everyday": (
-        *("provision", "instance", "fleet", "operation", "alert", "runbook", "billing", "lifecycle"),
+        *("provision", "instance", "fleet", "operation", "alert", "runbook", "billing", "job"),
         *("worker", "monitor", "job"),
     ),
-    "Releases": ("image", "release", "rollout", "rollback", "freeze"),
+    "Releases": ("image", "release", "rollout", "rollback"),
     "Infrastructure": ("platform", "cell", "pool", "stack", "relay"),
     "Recovery": ("backup", "snapshot", "drill", "registry"),
     "Security": ("audit", "approval", "identity", "token", "secrets"),

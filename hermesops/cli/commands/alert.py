@@ -129,27 +129,11 @@ def check(files: Files = None) -> int:
     installed. Exits with 2 if something is wrong.
     """
     from hermesops.base import assets
-    from hermesops.observability.alerts import rules
-    from hermesops.observability.alerts.check import Checker, shipped
-    from hermesops.observability.runbook.document import names
+    from hermesops.observability.alerts.check import check as check_files
 
-    role, runbooks = assets.folder("roles") / "hermes_platform_monitoring", assets.folder("runbooks")
-    ours = shipped(role, runbooks)
-    known = {name for path in ours if path.suffix == ".yml" for name in rules.records(path.read_text(encoding="utf-8"))}
-    checked = Checker(names(runbooks), _runbook_problem).check(files or ours, known)
+    checked = check_files(files or (), assets.folder("roles"), assets.folder("runbooks"))
     result("alert-check", _shape(checked), _lines(checked))
     return 2 if checked.problems else 0
-
-
-def _runbook_problem(path: Path) -> str:
-    from hermesops.errors import UsageError
-    from hermesops.observability.runbook.document import parse
-
-    try:
-        parse(path.stem, path.read_text(encoding="utf-8"), str(path))
-    except UsageError as wrong:
-        return wrong.message
-    return ""
 
 
 def _shape(checked: "Checked") -> dict[str, object]:

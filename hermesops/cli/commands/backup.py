@@ -9,7 +9,7 @@ from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, advice, agree, is_json, result, table
 from hermesops.cli.options.instance import NoWait, User, Wait, find_instance, run_operation
 from hermesops.cli.views import backup as backup_view
-from hermesops.errors import Hint, PartlyDoneError, RefusedError
+from hermesops.errors import Hint, RefusedError
 
 if TYPE_CHECKING:
     from hermesops.app import Container
@@ -46,20 +46,6 @@ def create(user: User, no_wait: NoWait = False, wait: Wait = "") -> None:
     newest = None if no_wait else composed.backup_rows.get(instance)
     shown = backup_view.backup(newest, user) if newest else None
     result("backup", {"user": user, "outcome": outcome, "made": shown}, [outcome])
-
-
-@app.command()
-def daily() -> None:
-    """Back up every agent whose turn of the day has come, a few at a time; run it every ten minutes, as cron does."""
-    failures = context.run_connected(context.compose(), lambda session: session.backups.nightly.run())
-    due = len(failures)
-    failed = {user: why for user, why in failures.items() if why}
-    result("backup-daily", {"due": due, "failed": failed}, [f"backed up {due - len(failed)} of {due} agents"])
-    if failed:
-        words = "; ".join(f"{user}: {why}" for user, why in failed.items())
-        raise PartlyDoneError(
-            f"{len(failed)} of {due} agents were not backed up: {words}", hint="the same command again"
-        )
 
 
 @app.command()

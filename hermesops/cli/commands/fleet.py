@@ -1,5 +1,6 @@
 """``hermesops fleet``: all instances at once: what they are, cost and lack, and the repairs of what drift names."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,7 +10,6 @@ from hermesops.cli.command_group import Noun
 from hermesops.cli.commands.rollout import follow
 from hermesops.cli.console import Why, Yes, agree, is_json, result, say, table, table_lines
 from hermesops.cli.options import values
-from hermesops.cli.options.instance import User, find_instance
 from hermesops.cli.options.rollout import Detach
 from hermesops.cli.views import fleet
 from hermesops.cli.views.rollout import status as rollout_view
@@ -21,18 +21,21 @@ if TYPE_CHECKING:
 
     from hermesops.agents.health.fleet_status import FleetStatus
     from hermesops.observability.telemetry.top import Top
+    from hermesops.vendor.justavps import Machine
 
 app = Noun(no_args_is_help=True)
 
 Where = Annotated[str, typer.Option(help="Only of these: plan=heavy,cell=cell1,status=…,user=…")]
-Machine = Annotated[str, typer.Argument(help="The machine's name, as fleet drift tells it.")]
-MachineId = Annotated[str, typer.Option("--id", help="Its id, where two machines have the name.")]
 
 Watch = Annotated[bool, typer.Option("--watch", help="Show it again and again, until Ctrl-C.")]
 Every = Annotated[str, typer.Option(help="With --watch: how often, as 5s.")]
 
 _NOT_WELL = frozenset({Condition.DOWN, Condition.SILENT, Condition.DEGRADED})
 """Instances that ``fleet status`` names unless others are chosen."""
+
+
+_REPAIR_OPTIONS = {"adopt": ("--id", "--contested"), "remove-orphan": ("--id", "--forget"), "accept-size": ()}
+"""Options of each repair, beside those of all."""
 
 
 def _shape(found: "FleetStatus") -> dict[str, object]:
@@ -111,68 +114,65 @@ def outdated(
         columns = ("user", "release", "rollout", "why", "since")
         table("fleet-outdated", "outdated", columns, rows, "no instance is outdated")
         return 0
-    codes = []
-    for request in composed.outdated.requests(found, reason=reason):
-        codes.append(follow.start(request, queue=False, detach=detach))
-        composed.report(f"deployed {request.release} to the outdated instances")
-    return max(codes)
+    return composed.outdated.deploy(found, partial(follow.start, queue=False, detach=detach), reason=reason)
 
 
 @app.command()
-def adopt(
-    machine: Machine,
-    machine_id: MachineId = "",
+def repair(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            help="adopt: assign a machine without an instance to the instance that it reports. remove-orphan: destroy "
+            "such a machine. accept-size: keep the size that somebody gave a machine at JustAVPS."
+        ),
+    ],
+    subject: Annotated[str, typer.Argument(help="Name of the machine; of accept-size, the user.")],
+    machine_id: Annotated[
+        str, typer.Option("--id", help="adopt, remove-orphan: the machine's id, where two have the name.")
+    ] = "",
     contested: Annotated[
         bool,
         typer.Option(
-            "--contested", help="Even if it cannot prove its identity, or another machine reports the same instance."
+            "--contested",
+            help="adopt: even if it cannot prove its identity, or another machine reports the same instance.",
         ),
     ] = False,
-    reason: Why = "",
-) -> None:
-    """Assign a machine without an instance to the instance that it reports."""
-    composed = context.compose()
-
-    async def work() -> str:
-        async with composed.vendor() as client:
-            orphans = composed.orphans(client)
-            found = await orphans.find(machine, machine_id)
-            return await orphans.adopt(found, reason=reason, contested=contested)
-
-    done = context.run(work())
-    result("fleet-adopt", {"machine": machine, "outcome": done}, [done])
-
-
-@app.command()
-def remove_orphan(
-    machine: Machine,
-    machine_id: MachineId = "",
-    forget: Annotated[bool, typer.Option("--forget", help="Even if it holds, or may hold, a user's state.")] = False,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="remove-orphan: even if it holds, or may hold, a user's state.")
+    ] = False,
     yes: Yes = False,
     reason: Why = "",
 ) -> None:
-    """Destroy a machine without an instance; refused when it holds the only copy of a user's state."""
+    """Repair a difference that fleet drift found, as it says.
+
+    remove-orphan asks first, and is refused when the machine holds the only copy of a user's state. Disks cannot
+    shrink: accept-size records the larger size as the ordered one.
+    """
+    from hermesops.agents.drift.repairs import Repair
+
+    chosen = values.one_of(Repair, kind, "KIND")
+    given = {"--id": bool(machine_id), "--contested": contested, "--forget": forget}
+    if foreign := [name for name, is_given in given.items() if is_given and name not in _REPAIR_OPTIONS[chosen.value]]:
+        raise UsageError(f"fleet repair {chosen} takes no {' or '.join(foreign)}")
     composed = context.compose()
+    repairs = composed.orphan_repairs
+    match chosen:
+        case Repair.ADOPT:
+            done = context.run(repairs.adopt(subject, machine_id, contested=contested, reason=reason))
+        case Repair.REMOVE_ORPHAN:
+            consent = partial(_agree_to_destroy, composed.env.name, yes=yes)
+            context.run(repairs.remove(subject, machine_id, forget=forget, reason=reason, consent=consent))
+            done = f"machine {subject} is destroyed"
+        case Repair.ACCEPT_SIZE:
+            instance = composed.instances.find(subject)
+            sizes = context.run_connected(composed, lambda session: session.drift.accept_size(instance, reason=reason))
+            done = fleet.accepted_size(subject, *sizes)
+    result("fleet-repair", {"repair": chosen.value, "subject": subject, "outcome": done}, [done])
 
-    async def work() -> None:
-        async with composed.vendor() as client:
-            orphans = composed.orphans(client)
-            found = await orphans.find(machine, machine_id)
-            what = f"This destroys machine {machine} ({found.id}) of environment {composed.env.name} for good."
-            agree(what, expect=machine, spared=f"{machine} is untouched", yes=yes)
-            await orphans.remove(found, forget=forget, reason=reason)
 
-    context.run(work())
-    result("fleet-remove-orphan", {"machine": machine}, [f"machine {machine} is destroyed"])
-
-
-@app.command()
-def accept_size(user: User, reason: Why = "") -> None:
-    """Accept the size that somebody gave a machine at JustAVPS as the ordered one: disks cannot shrink."""
-    composed, instance = find_instance(user)
-    before, now = context.run_connected(composed, lambda session: session.drift.accept_size(instance, reason=reason))
-    words = f"{user} has a {now}" + (f", ordered as {before} before" if before != now else ", as ordered")
-    result("fleet-accept-size", {"user": user, "before": before, "now": now}, [words])
+def _agree_to_destroy(environment: str, machine: "Machine", *, yes: bool) -> None:
+    what = f"This destroys machine {machine.name} ({machine.id}) of environment {environment} for good."
+    agree(what, expect=machine.name, spared=f"{machine.name} is untouched", yes=yes)
 
 
 @app.command()

@@ -1,20 +1,23 @@
 """``hermesops job``: scheduled jobs, which workers run by themselves."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.console import result, table
+from hermesops.cli.console import Yes, agree, result, say, table
+from hermesops.cli.options.instance import ApprovedBy, ListOption, NoWait, approved_list, run_or_leave
 from hermesops.cli.views.shapes import timestamp
-from hermesops.errors import Hint, PartlyDoneError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hermesops.app.container_parts.runtime import Runtime
+    from hermesops.automation.jobs.runner import Report
     from hermesops.automation.jobs.service import JobState
+    from hermesops.store.operations.outcomes import Outcome
 
 app = Noun(no_args_is_help=True)
 
@@ -29,13 +32,46 @@ def list_() -> None:
 
 @app.command()
 def run(
-    name: Annotated[str, typer.Argument(help="Which, as hermesops job list names it.")],
+    name: Annotated[str, typer.Argument(help="Name of the job, as hermesops job list shows it.")],
+    subjects: Annotated[
+        list[str] | None, typer.Argument(help="Only for these: of job pools, names of cells.", show_default=False)
+    ] = None,
+    yes: Yes = False,
+    listed: ListOption = None,
+    approved_by: ApprovedBy = None,
+    no_wait: NoWait = False,
 ) -> None:
-    """Run one job now, as a worker would, whenever it ran last."""
-    report = context.run_connected(context.compose(), lambda session: session.jobs.run(name))
-    result("job", {"job": name, "done": report.done, "problem": report.problem or None}, [report.done])
-    if report.problem:
-        raise PartlyDoneError(report.problem, hint=Hint(("job", "run", name), "again"))
+    """Run one job now, whenever it ran last, and wait for the operations that it opens; for operators and cron.
+
+    backups: backs up agents whose turn of the day has come (cron: every ten minutes). pools: fills or shrinks the warm
+    pools of all cells, or of those named, to the size and image of the settings. lifecycle: terminates agents whose
+    grace period is over, and destroys machines that agents left (cron: daily, with --yes). It asks first; above the
+    daily number of terminations it needs --from and --approved-by.
+    """
+    composed = context.compose()
+    composed.approved_list = approved_list(listed, approved_by)
+
+    async def work(session: "Runtime") -> "Report":
+        manual = session.jobs.prepare(name, subjects or ())
+        for line in manual.destroys:
+            say(line)
+        if manual.destroys:
+            agree(
+                f"This destroys {len(manual.destroys)} machines in environment {composed.env.name}.",
+                expect=composed.env.name,
+                spared="nothing was changed",
+                yes=yes,
+            )
+        return await session.jobs.run(name, manual, partial(run_or_leave, session.operations, no_wait=no_wait))
+
+    report = context.run_connected(composed, work)
+    outcomes = [outcome(one) for one in report.outcomes]
+    shape = {"job": name, "done": report.done, "problem": report.problem or None, "outcomes": outcomes}
+    result("job", shape, [report.done] if report.done else [])
+    from hermesops.automation.jobs.service import failure
+
+    if problem := failure(name, report, subjects or ()):
+        raise problem
 
 
 async def _states(session: "Runtime") -> "Sequence[JobState]":
@@ -58,6 +94,16 @@ def shape(state: "JobState") -> dict[str, object]:
         "problem": (last.problem or None) if last else None,
         "holder": state.holder or None,
         "next": _next(state),
+    }
+
+
+def outcome(one: "Outcome") -> dict[str, object]:
+    """The outcome for one of the things that a job was due for."""
+    return {
+        "subject": one.subject,
+        "operation_id": one.operation.id if one.operation else None,
+        "outcome": one.done or None,
+        "problem": one.problem or None,
     }
 
 

@@ -1,15 +1,18 @@
 """``hermesops registry``: its database: migrate, check, copy, restore, and rebuild when it is lost."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.console import Why, Yes, advice, agree, result, say, table
+from hermesops.cli.console import Why, Yes, advice, agree, require_reason, result, say, table
 from hermesops.cli.views import audit, fleet
 from hermesops.errors import BrokenInvariantError, Hint, UsageError
+
+if TYPE_CHECKING:
+    from hermesops.app import Container
 
 app = Noun(no_args_is_help=True)
 
@@ -91,22 +94,37 @@ def restore(
     over: Annotated[
         str, typer.Option("--over", help="Name of the environment, where its registry is whole and may be overwritten.")
     ] = "",
-    reason: Why = "the registry was damaged",
+    already_restored: Annotated[
+        bool,
+        typer.Option(
+            "--already-restored",
+            help="The database was restored from its own backup, as PostgreSQL is: only record that; needs --reason.",
+        ),
+    ] = False,
+    reason: Why = "",
     yes: Yes = False,
 ) -> None:
     """Restore a damaged registry from a good copy; the damaged one is set aside, and earlier leases have ended.
 
     It says first how old the copy is, how many instances it has, and which machines of JustAVPS it does not know.
     """
-    if (copy is None) != latest:
-        raise UsageError("which copy: a file, or --latest", hint=Hint(("registry", "copies")))
+    if (copy is not None) + latest + already_restored != 1:
+        raise UsageError(
+            "name one: a copy's file, --latest, or --already-restored", hint=Hint(("registry", "copies"), "lists them")
+        )
     composed = context.compose()
+    if already_restored:
+        if over:
+            raise UsageError("--over goes with a copy: --already-restored overwrites nothing")
+        require_reason(reason, "registry", "restore", "--already-restored")
+        _record_restored(composed, reason)
+        return
     name = composed.env.name
     preview = context.run(composed.registry_copies.preview(copy))
     for line in audit.preview_lines(preview, name):
         say(line)
     agree(f"This replaces the registry of environment {name}.", expect=name, spared="nothing was restored", yes=yes)
-    done = composed.registry_place.restore(preview.file, over=over, why=reason)
+    done = composed.registry_place.restore(preview.file, over=over, why=reason or "the registry was damaged")
     set_aside = str(done.set_aside) if done.set_aside else None
     told = {**audit.preview(preview), "audit": done.audit.told}
     shape = {"copy": str(done.copy), "epoch": done.epoch, "set_aside": set_aside, **told}
@@ -121,10 +139,9 @@ def restore(
     audit.require_sound(done.audit)
 
 
-@app.command()
-def restored(reason: Why) -> None:
-    """Record that the database was restored from its own backup, as PostgreSQL is: earlier leases have ended."""
-    done = context.compose().registry_place.record_restored(reason)
+def _record_restored(composed: "Container", reason: str) -> None:
+    """Record that the database was restored by other means; earlier leases have ended."""
+    done = composed.registry_place.record_restored(reason)
     lines = [f"epoch {done.epoch} has begun: every lease from before has ended", done.audit.told]
     result("registry-epoch", {"epoch": done.epoch, "audit": done.audit.told}, lines)
     audit.require_sound(done.audit)

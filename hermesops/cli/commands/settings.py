@@ -1,6 +1,9 @@
 """``hermesops settings``: every setting, its value and where it came from."""
 
 import json
+from typing import Annotated
+
+import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
@@ -10,8 +13,16 @@ app = Noun(no_args_is_help=True)
 
 
 @app.command(lists=True)
-def show() -> None:
+def show(
+    schema: Annotated[
+        bool,
+        typer.Option("--schema", help="The JSON Schema of settings.toml: each key's description, default and bounds."),
+    ] = False,
+) -> None:
     """Show each setting with its source; secrets are masked."""
+    if schema:
+        _show_schema()
+        return
     from hermesops.cli.views.environment import setting
 
     env = context.environment()
@@ -20,9 +31,7 @@ def show() -> None:
     table("settings", "settings", ("key", "value", "source", "description"), rows, "")
 
 
-@app.command()
-def schema() -> None:
-    """Print the JSON Schema of settings.toml: each key with its description, default and bounds."""
+def _show_schema() -> None:
     from hermesops.settings.schema import schema as settings_schema
 
     document = settings_schema()

@@ -81,8 +81,8 @@ def import_(
 ) -> None:
     """Take machines into the cell's stack by their ids, or replace its state by an exported one. No machine is changed.
 
-    The id of a machine that is taken in must be the one in the cell's rows: `fleet adopt` changes which instance a
-    machine belongs to. A state that is replaced becomes a copy, which `stack rollback-state` restores.
+    The id of a machine that is taken in must be the one in the cell's rows: `fleet repair adopt` changes which instance
+    a machine belongs to. A state that is replaced becomes a copy, which `stack rollback-state` restores.
     """
     name = parse_cell(cell)
     if (file is None) is (not machines):

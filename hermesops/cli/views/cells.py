@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hermesops.agents.cells.status import CellView
     from hermesops.model.fleet import Ordered
     from hermesops.model.unassigned_machine import UnassignedMachine
+    from hermesops.store.operations.outcomes import Outcome
 
 
 def cell(row: Cell, *, size: int) -> dict[str, object]:
@@ -69,6 +70,11 @@ def lines(shown: Mapping[str, Any]) -> list[str]:
         for one in shown["unassigned"]
     ]
     return [*shapes.fields(said), *asked, *machines, *unassigned]
+
+
+def drained(one: "Outcome") -> dict[str, object]:
+    """The drained pool of a cell."""
+    return {"cell": one.subject, "operation_id": one.operation.id if one.operation else None, "outcome": one.done}
 
 
 def unassigned(one: "UnassignedMachine") -> dict[str, object]:

@@ -245,13 +245,18 @@ def loss_lines(backups: "Loss") -> list[str]:
     return [line, advice(f"{late}:", ("backup", "list"), "names them,", todo, "leads to their backups")]
 
 
+def accepted_size(user: str, before: str, now: str) -> str:
+    """The size of an agent's machine, once it was accepted."""
+    return f"{user} has a {now}, " + ("as ordered" if before == now else f"ordered as {before} before")
+
+
 def freeze_lines(freezes: "Sequence[Freeze]") -> list[str]:
     """Freezes that hold now, which are easily forgotten."""
     return [
         advice(
             f"frozen {f'until {one.ends_at:%Y-%m-%d %H:%M} UTC' if one.ends_at else 'without an end'}"
             f" by {one_line(one.who)}, {quoted(one.reason)}:",
-            ("freeze", "lift", one.id),
+            ("rollout", "unfreeze", one.id),
             "ends that",
         )
         for one in freezes

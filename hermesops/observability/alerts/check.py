@@ -19,6 +19,7 @@ from hermesops.base import child_environment
 from hermesops.errors import UsageError
 from hermesops.observability.alerts import dashboards, routing, rules
 from hermesops.observability.alerts.problem import Problem
+from hermesops.observability.runbook.document import names, parse
 
 _TOOL_S = 60
 _AT_LINE = re.compile(r"(?:.+?: (?=\d+:\d+: )|.*yaml: line |\s*line )(?P<line>\d+)(?::\d+)?: (?P<message>.+)$")
@@ -48,6 +49,30 @@ def shipped(role: Path, runbooks: Path) -> list[Path]:
         *sorted(role.glob("files/dashboards/*.json")),
         *sorted(runbooks.glob("*.md")),
     ]
+
+
+def check(files: Sequence[Path], roles: Path, runbooks: Path) -> Checked:
+    """Check files of monitoring against the rules and runbooks that hermesops ships.
+
+    Args:
+        files: Those of the role ``hermes_platform_monitoring`` and the runbooks where there are none.
+        roles: The folder of roles.
+        runbooks: The folder of runbooks.
+
+    Raises:
+        UsageError: As ``Checker.check``.
+    """
+    ours = shipped(roles / "hermes_platform_monitoring", runbooks)
+    known = {name for path in ours if path.suffix == ".yml" for name in rules.records(path.read_text(encoding="utf-8"))}
+    return Checker(names(runbooks), _runbook_problem).check(files or ours, known)
+
+
+def _runbook_problem(path: Path) -> str:
+    try:
+        parse(path.stem, path.read_text(encoding="utf-8"), str(path))
+    except UsageError as wrong:
+        return wrong.message
+    return ""
 
 
 class Checker:

@@ -5,12 +5,12 @@ READING = frozenset(
         *("alert list", "audit log", "audit verify", "backup list", "cell list", "cell show", "doctor", "fleet cost"),
         *("billing list", "billing show"),
         *("fleet changes", "fleet drift", "fleet outdated", "fleet status", "fleet top", "fleet usage"),
-        *("freeze list", "identity list", "identity show", "instance list"),
+        *("identity list", "identity show", "instance list"),
         *("instance logs", "instance show", "instance timeline", "instance verify"),
         *("job list", "operation list", "operation show", "platform logs", "platform show", "pool list"),
         *("registry check", "registry copies"),
-        *("relay list", "release list", "release show", "rollout explain", "rollout history", "rollout list"),
-        *("rollout status", "secrets check", "secrets list"),
+        *("relay list", "release list", "release show", "rollout explain", "rollout freezes", "rollout history"),
+        *("rollout list", "rollout status", "secrets check", "secrets list"),
         *("snapshot list", "stack list", "stack preview", "token list"),
     }
 )

@@ -266,7 +266,7 @@ class RelocateIntent(InstanceIntent):
         Hint(
             ("instance", "resume", "USER", "--reason", "WHY"),
             "resumes it,",
-            ("lifecycle", "apply"),
+            ("job", "run", "lifecycle"),
             "gives that machine back",
         ),
     )
@@ -376,7 +376,7 @@ class DrillIntent(Intent):
     title = "restore drill"
     abandoned = AbandonNote(
         "a machine with a copy of the state of {user} may be there, its gateway fenced, and is paid for",
-        Hint(("lifecycle", "apply"), "gives that machine back"),
+        Hint(("job", "run", "lifecycle"), "gives that machine back"),
     )
 
     user: str
@@ -421,7 +421,7 @@ class PoolFillIntent(Intent):
     title = "pool fill"
     abandoned = AbandonNote(
         "the warm pool of {cell} holds what it held; machines may be half made, and are paid for then",
-        Hint(("pool", "refill", "CELL"), "goes on with it"),
+        Hint(("job", "run", "pools", "CELL"), "goes on with it"),
     )
 
     cell: CellName

@@ -121,8 +121,8 @@ async def _backed_up(world: Command, owner: Owner) -> None:
 SNAPSHOT = Act("snapshot", ("snapshot", "create", "USER", *_ASKED), before=PROVISIONING)
 DRILL = Act("restore drill", ("drill", "restore", "USER"), before=PROVISIONING, prepared=_backed_up)
 POOL_FILL = Act(
-    "pool refill",
-    ("pool", "refill", "CELL"),
+    "pool fill",
+    ("job", "run", "pools", "CELL"),
     before=PROVISIONING,
     variables={"HERMESOPS_POOL_SIZE": "light=1", "HERMESOPS_CELL_SIZE": "3"},
     check=("stack", "preview", "CELL", "--exit-code"),

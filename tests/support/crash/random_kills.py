@@ -259,7 +259,7 @@ class RandomKills:
 
     async def _give_back(self) -> None:
         """Have the machines that instances left given back, killed and repeated as any other command."""
-        act = Act("give back kept machines", ("lifecycle", "apply", "--yes"), ExpectedInstance(""), lines=2)
+        act = Act("give back kept machines", ("job", "run", "lifecycle", "--yes"), ExpectedInstance(""), lines=2)
         done = Done(act)
         world = self._world.with_variables(HERMESOPS_PREVIOUS_DAYS="0.0000001")
         for timestamp in _moments(act, self._chance("give back"), self._size.pause_s):

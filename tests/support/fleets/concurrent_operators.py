@@ -171,7 +171,7 @@ class Crowd:
             wanted += [_AWAKE[row["status"]](row["user"]) for row in idle if row["status"] in _AWAKE]
             if not wanted:
                 # Machines that somebody gave up on halfway are nobody's: workers give them back.
-                said.append(await computer.run("lifecycle", "apply", "--yes"))
+                said.append(await computer.run("job", "run", "lifecycle", "--yes"))
                 break
             said += await self._at_once([(computer, words) for words in wanted])
         return said

@@ -31,7 +31,7 @@ PROSE = {
     "programs/node/release/fetch.py": ["release signers restore --reason WHY"],
     "agents/rollout/decide.py": ["fleet outdated"],
     "agents/rollout/stage_entry.py": ["rollout promote ROLLOUT"],
-    "settings.py": ["identity serve"],
+    "settings/fields.py": ["identity serve"],
 }
 """Commands in help texts, narration, records and words of a machine: they follow from no error."""
 

@@ -95,7 +95,9 @@ def refuse_unfit(cell: CellName, ordered: CellMachine | None, row: Ordered | Non
     if ordered is None:
         raise RefusedError(
             f"no row of {cell} orders a machine {found.name}: the next up would destroy it",
-            hint=Hint(("fleet", "adopt", found.name), "gives it to its instance;", ("fleet", "drift"), "shows more"),
+            hint=Hint(
+                ("fleet", "repair", "adopt", found.name), "gives it to its instance;", ("fleet", "drift"), "shows more"
+            ),
         )
     if found.name != ordered.name:
         raise RefusedError(f"machine {found.id} is called {found.name or 'nothing'}, not {ordered.name}", hint=drift)
@@ -114,7 +116,7 @@ async def import_machines(
     """Import machines into a cell's stack; returns those that were not in it. Changes no machine; safe to repeat.
 
     For machines that a stack lost or never had. The cell's own program does it: with its URNs, parent and protection.
-    The rows say whose a machine is; ``fleet adopt`` changes them.
+    The rows say whose a machine is; ``fleet repair adopt`` changes them.
 
     Raises:
         UsageError: There is no such cell, or no such machine at JustAVPS.

@@ -97,7 +97,7 @@ def _refuse_outranked(done: Completed) -> None:
         hint=Hint(
             ("operation", "list"),
             "shows the operation with the lease; if none has it, the registry is older than the lease on the machine:",
-            ("registry", "restored", "--reason", "WHY"),
+            ("registry", "restore", "--already-restored", "--reason", "WHY"),
         ),
     )
 

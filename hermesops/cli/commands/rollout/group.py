@@ -6,7 +6,7 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.commands.rollout import controls, follow
+from hermesops.cli.commands.rollout import controls, follow, freezes
 from hermesops.cli.console import Why, advice, result, table
 from hermesops.cli.options import rollout as options
 from hermesops.cli.options.values import one_of
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from hermesops.model.rollout_spec import Spec
 
 app = Noun(no_args_is_help=True)
-for _verb in (controls.pause, controls.resume, controls.promote, controls.approve, controls.abort, controls.retry):
+for _verb in (
+    *(controls.pause, controls.resume, controls.promote, controls.approve, controls.abort, controls.retry),
+    *(freezes.freeze, freezes.unfreeze, freezes.freezes),
+):
     app.command()(_verb)
 
 Release = Annotated[

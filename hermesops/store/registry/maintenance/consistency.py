@@ -103,7 +103,7 @@ class ConsistencyRepository(Repository):
                 yield Contradiction(subject, f"is a {row.role} machine of {row.instance_id or 'nobody'}", _RESTORE)
             elif row.wanted and row.instance_id and row.instance_id not in living:
                 what = f"is still wanted for instance {row.instance_id}, which does not live"
-                yield Contradiction(subject, what, Hint(("pool", "refill", row.cell)))
+                yield Contradiction(subject, what, Hint(("job", "run", "pools", row.cell)))
 
     def _operations(self, connection: sa.Connection) -> Iterator[Contradiction]:
         found = connection.execute(sa.select(hermes_instances.c.id, hermes_instances.c.status))
@@ -126,7 +126,9 @@ class ConsistencyRepository(Repository):
             if row.epoch > epoch:
                 what = f"is of epoch {row.epoch}, the registry is at {epoch}: it was put back by hand"
                 yield Contradiction(
-                    subject, what, Hint(("registry", "restored", "--reason", "WHY"), "opens a new epoch")
+                    subject,
+                    what,
+                    Hint(("registry", "restore", "--already-restored", "--reason", "WHY"), "opens a new epoch"),
                 )
             is_held = row.holder and row.expires_at > now
             if is_held and kind == "instance" and _is_uuid(which) and which not in instances:

@@ -99,7 +99,12 @@ def refuse_older(database: Database, anchor: Anchor | None) -> None:
     raise BrokenInvariantError(
         f"the registry {database.title} is not the one that was written to last: it lacks audit entry {head.id} "
         f"of epoch {head.epoch}",
-        hint=Hint(("audit", "verify"), "tells more;", ("registry", "restored", "--reason", "WHY"), "if it is meant"),
+        hint=Hint(
+            ("audit", "verify"),
+            "tells more;",
+            ("registry", "restore", "--already-restored", "--reason", "WHY"),
+            "if it is meant",
+        ),
     )
 
 

@@ -125,7 +125,7 @@ def test_two_machines_of_one_name_are_one_too_many_and_the_extra_one_is_named_by
     fleet.machines.append(machine_for(fleet.rows[0], id="m-twin"))
     finding = only(fleet)
     assert finding.kind is Kind.DUPLICATE
-    assert commands(finding.repair) == (f"hermesops fleet remove-orphan {finding.machine} --id m-twin",)
+    assert commands(finding.repair) == (f"hermesops fleet repair remove-orphan {finding.machine} --id m-twin",)
 
 
 def test_a_provisioning_that_stopped_halfway_is_continued_unless_somebody_is_at_it() -> None:
@@ -148,8 +148,8 @@ def test_machines_named_by_us_that_no_instance_has_are_orphans() -> None:
     fleet.machines.append(machine_for(ordered(7), id="m-x", name=STRAY))
     finding = only(fleet)
     assert (finding.kind, finding.machine, finding.cell) == (Kind.ORPHAN, STRAY, "cell1")
-    assert commands(finding.repair) == (f"hermesops fleet adopt {STRAY}", "hermesops stack up cell1")
-    assert commands(finding.otherwise) == (f"hermesops fleet remove-orphan {STRAY}",)
+    assert commands(finding.repair) == (f"hermesops fleet repair adopt {STRAY}", "hermesops stack up cell1")
+    assert commands(finding.otherwise) == (f"hermesops fleet repair remove-orphan {STRAY}",)
     assert found(fleet, passing=frozenset({STRAY})) == []
     ended = only(fleet, ended={STRAY: InstanceId("i")})
     nobodys = only(fleet, told={"m-x": MachineSnapshot()})
@@ -170,7 +170,7 @@ def test_only_an_orphan_that_says_that_it_is_nobodys_is_nobodys(account: Machine
     fleet.machines.append(machine_for(ordered(7), id="m-x", name=STRAY))
     finding = only(fleet, told={MachineId("m-x"): account})
     assert finding.kind is kind
-    assert (f"hermesops fleet remove-orphan {STRAY}" in commands(finding.repair)) == (kind is Kind.ORPHAN_ENDED)
+    assert (f"hermesops fleet repair remove-orphan {STRAY}" in commands(finding.repair)) == (kind is Kind.ORPHAN_ENDED)
     if account.instance_id:
         assert finding.otherwise == (), "nothing that destroys what may be the only copy of a memory"
 
@@ -296,5 +296,5 @@ def test_what_a_pool_left_half_done_is_found_unless_somebody_is_at_it(change: di
     fleet, row = Fleet.of(1), pooled(0, **change)
     fleet.machines += [machine_of_unassigned(row)] * listed
     finding = only(fleet, unassigned=(row,))
-    assert (finding.kind, commands(finding.repair)) == (Kind.WARM_UNFINISHED, ("hermesops pool refill cell1",))
+    assert (finding.kind, commands(finding.repair)) == (Kind.WARM_UNFINISHED, ("hermesops job run pools cell1",))
     assert found(fleet, unassigned=(row,), in_hand=frozenset({pool_subject(CELL)})) == []

@@ -41,7 +41,7 @@ def test_an_instance_without_a_row_comes_back_and_one_without_a_machine_takes_it
 def test_an_orphan_that_its_instance_needs_no_more_is_not_adopted(held: Holder, words: str) -> None:
     with pytest.raises(RefusedError, match=words) as refused:
         adoption(recovered(0), held)
-    assert "fleet remove-orphan" in str(refused.value.hint)
+    assert "fleet repair remove-orphan" in str(refused.value.hint)
 
 
 @pytest.mark.parametrize("do", [adoption, refuse_removal])

@@ -42,8 +42,8 @@ def test_machines_that_do_not_tell_and_those_that_only_a_stack_knows_are_listed_
         [silent, nobodys], in_stacks={GONE: CellName("cell1"), silent.machine_name: CellName("cell1")}
     )
     assert {left.name: str(left.hint) for left in planned.left} == {
-        silent.machine_name: f"hermesops fleet adopt {silent.machine_name}",
-        nobodys.machine_name: f"hermesops fleet remove-orphan {nobodys.machine_name}",
+        silent.machine_name: f"hermesops fleet repair adopt {silent.machine_name}",
+        nobodys.machine_name: f"hermesops fleet repair remove-orphan {nobodys.machine_name}",
         GONE: "hermesops stack refresh cell1",
     }
 
@@ -67,7 +67,7 @@ def test_a_claim_that_its_machine_cannot_prove_is_not_believed_even_alone() -> N
     assert [one.id for one in planned.instances] == [recovered(1).id]
     (left,) = (left for left in planned.left if left.name == liar.machine_name)
     assert liar.doubt in left.why
-    assert str(left.hint).startswith(f"hermesops fleet adopt {liar.machine_name} --contested")
+    assert str(left.hint).startswith(f"hermesops fleet repair adopt {liar.machine_name} --contested")
 
 
 def test_a_machine_that_the_vendor_lists_twice_is_one_claim() -> None:

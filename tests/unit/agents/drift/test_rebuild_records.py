@@ -53,7 +53,7 @@ def test_the_machine_that_the_record_names_is_believed_among_those_that_claim_it
     planned = plan_rebuild([liar, moved(ADA, NEXT, 1), true], records=records(true))
     assert [one.machine_name for one in planned.instances] == [ADA.machine_name]
     assert "is older than" in left_of(planned, NEXT).why
-    assert str(left_of(planned, NEXT).hint) == f"hermesops fleet remove-orphan {NEXT}"
+    assert str(left_of(planned, NEXT).hint) == f"hermesops fleet repair remove-orphan {NEXT}"
     assert "--contested" in str(left_of(planned, LAST).hint), "its words are not believed, nor is its memory destroyed"
 
 
@@ -88,10 +88,12 @@ def test_of_moved_agents_the_last_machine_that_is_not_fenced_is_named_first() ->
     assert planned.instances == ()
     why = left_of(planned, LAST).why
     assert f"older: {NEXT} (epoch 2), {ADA.machine_name} (epoch 1)" in why
-    assert str(left_of(planned, LAST).hint) == f"hermesops fleet adopt {LAST} --contested"
+    assert str(left_of(planned, LAST).hint) == f"hermesops fleet repair adopt {LAST} --contested"
     for older in (NEXT, ADA.machine_name):
         assert f"older than {LAST} (epoch 3" in left_of(planned, older).why
-        assert str(left_of(planned, older).hint) == f"once {LAST} is adopted: hermesops fleet remove-orphan {older}"
+        assert (
+            str(left_of(planned, older).hint) == f"once {LAST} is adopted: hermesops fleet repair remove-orphan {older}"
+        )
     all_serve = {one.machine_id: True for one in claims}
     none_serves = {one.machine_id: False for one in claims}
     for unsure in ({}, all_serve, none_serves):

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from hermesops.agents.pool.service import Pools
-from hermesops.errors import UsageError
+from hermesops.errors import UnavailableError, UsageError
 from hermesops.model.ids import CellName, ImageId
-from hermesops.model.operation import OperationKind
+from hermesops.model.operation import Operation, OperationKind
 from hermesops.model.plan import Plan
 from hermesops.model.unassigned_machine import UnassignedMachine, UnassignedStatus, pool_subject
 from hermesops.settings.fields import Settings
@@ -96,3 +96,24 @@ def test_a_pool_that_is_to_be_filled_has_a_row() -> None:
     world = World()
     world.pools().open(CELL)
     assert world.opened == [(OperationKind.POOL_FILL, pool_subject(CELL), True)]
+
+
+async def test_pools_are_drained_one_by_one_and_one_that_fails_keeps_no_other() -> None:
+    world = World()
+    there = [CellName("cell1"), CellName("cell2")]
+    pools = world.pools()
+    pools.registry.cells.list = lambda: [part(name=cell) for cell in there]  # type: ignore[method-assign]
+    ends = iter([UnavailableError("JustAVPS is away"), "is empty"])
+
+    async def end(_: Operation) -> str:
+        ending = next(ends)
+        if isinstance(ending, UnavailableError):
+            raise ending
+        return ending
+
+    outcomes = await pools.drain_each([], end, reason="test")
+    assert [(one.subject, one.done, one.problem) for one in outcomes] == [
+        ("cell1", "", "JustAVPS is away"),
+        ("cell2", "is empty", ""),
+    ]
+    assert world.opened == [(OperationKind.POOL_FILL, pool_subject(cell), False) for cell in there]

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from hermesops.automation.jobs.runner import Job, Report
-from hermesops.automation.jobs.service import Jobs
-from hermesops.errors import UsageError
+from hermesops.automation.jobs.service import Jobs, failure
+from hermesops.errors import PartlyDoneError, UsageError
 from hermesops.model.ids import CellName
 from hermesops.model.operation import JobRun, Lease
 from hermesops.settings.fields import Settings
+from hermesops.store.operations.outcomes import Outcome
 from tests.support.fakes.instances import ADA
 from tests.support.fakes.parts import part
 
@@ -55,6 +56,13 @@ async def test_a_report_counts_what_was_done_and_names_what_was_not() -> None:
     assert list(job.due()) == ["ada"]
     report = await job.do()
     assert (report.done, report.problem) == ("1 agents backed up", "bob: no answer")
+    partly = failure("backups", report)
+    assert isinstance(partly, PartlyDoneError)
+    assert (str(partly), str(partly.hint)) == (
+        "job backups: 1 of 2 not done: bob: no answer",
+        "hermesops job run backups again",
+    )
+    assert failure("backups", Report("2 agents backed up", outcomes=(Outcome("ada", done="done"),))) is None
 
 
 async def test_one_erased_backup_that_fails_does_not_keep_others() -> None:

@@ -89,15 +89,22 @@ def test_commands_that_no_step_runs_are_left_to_a_person_by_name() -> None:
     step, other = "undo: none\n-->\n```console\n$ hermesops fleet drift\n```", "```console\n$ hermesops {}\nok\n```"
     text = "\n".join(
         (
-            *("# T", "## Diagnosis", other.format("doctor"), "## Mitigation", "1. Stop.", other.format("freeze set")),
+            *(
+                "# T",
+                "## Diagnosis",
+                other.format("doctor"),
+                "## Mitigation",
+                "1. Stop.",
+                other.format("rollout freeze"),
+            ),
             *(f"<!-- step one: change\n{step}", "  " + other.format("provision USER").replace("\n", "\n  ")),
             *("## Verify", other.format("fleet status")),
         )
     )
     book = parse("t", text, "t.md").filled({"USER": "ada"})
     assert [one.name for one in book.steps] == ["one"]
-    assert book.by_hand == ("hermesops freeze set", "hermesops provision ada")
-    assert list(runbook._left(book))[1:] == ["  $ hermesops freeze set", "  $ hermesops provision ada"]
+    assert book.by_hand == ("hermesops rollout freeze", "hermesops provision ada")
+    assert list(runbook._left(book))[1:] == ["  $ hermesops rollout freeze", "  $ hermesops provision ada"]
     assert list(runbook._left(parse("t", f"# T\n## Mitigation\n<!-- step one: change\n{step}", "t.md"))) == []
 
 

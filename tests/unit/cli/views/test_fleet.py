@@ -221,8 +221,8 @@ def test_a_freeze_that_holds_is_not_forgotten() -> None:
     at = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
     held = Freeze("f1", at, at + timedelta(hours=4), "JustAVPS is\ndown", "ada@example.net")
     assert fleet_view.freeze_lines([held, replace(held, id="f2", ends_at=None)]) == [
-        "frozen until 2026-01-02 07:04 UTC by ada@example.net, “JustAVPS is down”: hermesops freeze lift f1 ends that",
-        "frozen without an end by ada@example.net, “JustAVPS is down”: hermesops freeze lift f2 ends that",
+        f"frozen {span} by ada@example.net, “JustAVPS is down”: hermesops rollout unfreeze {name} ends that"
+        for span, name in (("until 2026-01-02 07:04 UTC", "f1"), ("without an end", "f2"))
     ]
 
 

@@ -70,6 +70,7 @@ def _only(every: Mapping[str, Freeze], now: datetime) -> str:
     if len(present) != 1:
         several = f"{len(present)} freezes hold or are to come: name one"
         raise UsageError(
-            several if present else "no freeze holds or is to come", hint=Hint(("freeze", "list"), "shows their ids")
+            several if present else "no freeze holds or is to come",
+            hint=Hint(("rollout", "freezes"), "shows their ids"),
         )
     return present[0]

@@ -45,7 +45,7 @@ def test_a_machine_that_no_row_of_the_cell_orders_is_for_adoption() -> None:
     with pytest.raises(RefusedError, match="no row of cell1 orders") as refused:
         refuse_unfit(CELL, None, None, machine_for(ROW))
     assert str(refused.value.hint)
-    assert f"hermesops fleet adopt {ROW.instance.machine_name}" in str(refused.value.hint)
+    assert f"hermesops fleet repair adopt {ROW.instance.machine_name}" in str(refused.value.hint)
 
 
 @each_case(
