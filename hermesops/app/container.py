@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from hermesops.agents.instances.tokens import ModelTokenRevocation
     from hermesops.agents.relay.serve import RelayService
     from hermesops.agents.rollout.rollbacks import Rollbacks
+    from hermesops.app.connected import Connected
     from hermesops.app.container_parts.platform import PlatformParts
-    from hermesops.app.container_parts.runtime import Runtime
     from hermesops.automation.doctor.environment_checks import EnvironmentChecks
     from hermesops.model.ids import InstanceId
     from hermesops.model.instance import Instance
@@ -37,10 +37,10 @@ class Container(RegistryServices):
     """Everything of one environment."""
 
     @asynccontextmanager
-    async def session(self) -> AsyncIterator["Runtime"]:
+    async def connect(self) -> AsyncIterator["Connected"]:
         """Everything that needs connections, closed at the end."""
         from hermesops.access.proxy_tokens.issue import ProxyTokens
-        from hermesops.app.container_parts.runtime import Runtime
+        from hermesops.app.connected import Connected
         from hermesops.vendor.channel.agent import AgentApi
         from hermesops.vendor.justavps.proxy import ProxyClient
 
@@ -48,7 +48,7 @@ class Container(RegistryServices):
             client = await stack.enter_async_context(self.vendor())
             connections = ProxyClient(self.endpoint.api_url, domain=self.env.settings.proxy_domain)
             proxy = await stack.enter_async_context(connections)
-            yield Runtime(self, client, AgentApi(proxy, ProxyTokens(client, self.registry)))
+            yield Connected(self, client, AgentApi(proxy, ProxyTokens(client, self.registry)))
 
     @asynccontextmanager
     async def platform(self) -> AsyncIterator["PlatformParts"]:
@@ -84,14 +84,14 @@ class Container(RegistryServices):
         from hermesops.platform.bootstrap.service import account_checks
 
         async def bucket() -> str:
-            async with self.session() as session:
-                return (await session.backups.keys.reach()).name
+            async with self.connect() as connected:
+                return (await connected.backups.keys.reach()).name
 
         async def machines() -> str:
             from hermesops.automation.monitor.fleet_observation import reach_machines
 
-            async with self.session() as session:
-                return await reach_machines(self.registry, session.instance_client)
+            async with self.connect() as connected:
+                return await reach_machines(self.registry, connected.instance_client)
 
         async def room() -> str:
             from hermesops.automation.doctor.computer import free_room
@@ -136,12 +136,12 @@ class Container(RegistryServices):
         from hermesops.observability.runbook.service import variables_of
 
         async def provision(fault: "Fault") -> "Instance":
-            async with self.session() as session:
-                return await session.drill_machines.provision(fault)
+            async with self.connect() as connected:
+                return await connected.drill_machines.provision(fault)
 
         async def at_vendor(instance: "Instance", action: "AtVendor") -> None:
-            async with self.session() as session:
-                await session.drill_machines.at_vendor(instance, action)
+            async with self.connect() as connected:
+                await connected.drill_machines.at_vendor(instance, action)
 
         async def command(words: tuple[str, ...], show: "Callable[[str], None]") -> "Ended":
             return await run_command(words, environment=self.env.name, variables=variables_of(self.env), show=show)
@@ -155,8 +155,8 @@ class Container(RegistryServices):
         from hermesops.agents.instances.tokens import ModelTokenRevocation
 
         async def hand(instance: "Instance") -> None:
-            async with self.session() as session:
-                await session.model_tokens.hand(instance)
+            async with self.connect() as connected:
+                await connected.model_tokens.hand(instance)
 
         return ModelTokenRevocation(self.registry, hand)
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hermesops.app import Container
+    from hermesops.app.connected import Connected
     from hermesops.app.container_parts.platform import PlatformParts
-    from hermesops.app.container_parts.runtime import Runtime
     from hermesops.base.narration import Reporter
     from hermesops.settings.environment import Environment
 
@@ -111,21 +111,21 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(work)
 
 
-def run_connected(composed: "Container", work: "Callable[[Runtime], Awaitable[T]]") -> T:
+def run_connected(container: "Container", work: "Callable[[Connected], Awaitable[T]]") -> T:
     """Open the connections of an environment, run what needs them, and close them."""
 
     async def connected() -> T:
-        async with composed.session() as session:
-            return await work(session)
+        async with container.connect() as connected:
+            return await work(connected)
 
     return run(connected())
 
 
-def run_platform(composed: "Container", work: "Callable[[PlatformParts], Awaitable[T]]") -> T:
+def run_platform(container: "Container", work: "Callable[[PlatformParts], Awaitable[T]]") -> T:
     """The same for what needs the platform of a local world, and no registry."""
 
     async def connected() -> T:
-        async with composed.platform() as parts:
+        async with container.platform() as parts:
             return await work(parts)
 
     return run(connected())

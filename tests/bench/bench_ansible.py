@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hermesops.app import Container
-from hermesops.app.container_parts.runtime import Runtime
+from hermesops.app.connected import Connected
 from hermesops.base import assets
 from hermesops.machines.converge import Access, Converger, Host
 from hermesops.model.ids import MachineId
@@ -32,9 +32,9 @@ async def measure(board: Board, app: Container, folder: Path) -> None:
     endpoint = app.endpoint
     assert endpoint.api_key_file is not None
     converger = Converger(assets.folder("ansible"), Access(endpoint.api_url, endpoint.api_key_file))
-    async with app.session() as session:
-        await _second_run(board, converger, machine, session.recipe(_IMAGE).variables)
-        await _one_task(board, converger, machine, session, folder)
+    async with app.connect() as connected:
+        await _second_run(board, converger, machine, connected.recipe(_IMAGE).variables)
+        await _one_task(board, converger, machine, connected, folder)
 
 
 async def _second_run(board: Board, converger: Converger, machine: Host, variables: Mapping[str, object]) -> None:
@@ -54,7 +54,7 @@ async def _second_run(board: Board, converger: Converger, machine: Host, variabl
     assert not second.changed, result.changed
 
 
-async def _one_task(board: Board, converger: Converger, machine: Host, session: Runtime, folder: Path) -> None:
+async def _one_task(board: Board, converger: Converger, machine: Host, connected: Connected, folder: Path) -> None:
     report(f"==> {_TASKS} tasks over a local connection, and over the toolbox, {_TURNS} times in turns")
     playbook = _playbook(folder)
     here = Host("here", "", {"ansible_connection": "local", "ansible_python_interpreter": sys.executable})
@@ -63,7 +63,7 @@ async def _one_task(board: Board, converger: Converger, machine: Host, session: 
         for host in (here, machine):
             took[host.name] += await _task_seconds(converger, playbook, host)
     local, toolbox = statistics.median(took["here"]), statistics.median(took["machine"])
-    channel = session.instance_client.channel(MachineId(machine.machine_id))
+    channel = connected.instance_client.channel(MachineId(machine.machine_id))
     bare = []
     for _ in range(_TASKS * _TURNS):
         started = time.perf_counter()

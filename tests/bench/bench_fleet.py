@@ -66,11 +66,11 @@ async def provisions_at_once(board: Board, app: Container) -> None:
     counted = Counted(app.engine.up)
     app.engine.up = counted  # type: ignore[assignment,method-assign]
 
-    async with app.session() as session:
+    async with app.connect() as connected:
 
         async def one(user: str) -> None:
-            _, operation = await session.admission.admit(user, Plan.LIGHT)
-            await session.operations.run(operation)
+            _, operation = await connected.admission.admit(user, Plan.LIGHT)
+            await connected.operations.run(operation)
 
         started = time.perf_counter()
         await asyncio.gather(*(one(f"user{number}") for number in range(AT_ONCE)))
@@ -94,8 +94,8 @@ async def up_in_a_fleet(board: Board, command: Command, app: Container, count: i
     await asyncio.to_thread(grow_world, app.env.world, count)
     await command.ok("local", "up")
     del app.endpoint  # the server has another port now
-    async with app.session() as session:
-        instance, _ = await session.admission.admit(f"another-{count}", Plan.LIGHT)
+    async with app.connect() as connected:
+        instance, _ = await connected.admission.admit(f"another-{count}", Plan.LIGHT)
     took = {}
     for what in ("one machine more", "no change"):
         started = time.perf_counter()
@@ -131,9 +131,9 @@ def is_dead(pid: int) -> bool:
 
 async def seconds_of_listing(app: Container) -> float:
     """How long the vendor takes to list every machine."""
-    async with app.session() as session:
+    async with app.connect() as connected:
         started = time.perf_counter()
-        await session.client.list_machines()
+        await connected.client.list_machines()
         return time.perf_counter() - started
 
 

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from hermesops.app import Container
-from hermesops.app.container_parts.runtime import Runtime
+from hermesops.app.connected import Connected
 from hermesops.base import waiting
 from hermesops.model.health import GatewayHealth
 from hermesops.model.instance import Instance
@@ -80,11 +80,11 @@ async def measure(board: Board, command: Command) -> None:
     await lives.ok("backup", "create", USER)
     gaps, whole = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
     app = Container(Environment.load("local", command.environ), lambda _: None)
-    async with app.session() as session:
+    async with app.connect() as connected:
         for turn in range(TURNS):
             for name, words in _ACTS.items():
                 report(f"==> {name} ({turn + 1} of {TURNS})")
-                async with _watched(session) as watch:
+                async with _watched(connected) as watch:
                     whole[name].append((await lives.ok(*words)).seconds)
                     await waiting.pause(4 * _EVERY_S)
                     gaps[name].append(watch.longest)
@@ -117,9 +117,9 @@ async def _grow_old(command: Command) -> int:
 
 
 @asynccontextmanager
-async def _watched(session: Runtime) -> AsyncIterator[Watch]:
+async def _watched(connected: Connected) -> AsyncIterator[Watch]:
     watch = Watch()
-    asking = asyncio.create_task(_ask(session, watch))
+    asking = asyncio.create_task(_ask(connected, watch))
     try:
         yield watch
     finally:
@@ -127,15 +127,17 @@ async def _watched(session: Runtime) -> AsyncIterator[Watch]:
         await asyncio.gather(asking, return_exceptions=True)
 
 
-async def _ask(session: Runtime, watch: Watch) -> None:
-    registry = session.app.registry
+async def _ask(connected: Connected, watch: Watch) -> None:
+    registry = connected.container.registry
     while True:
-        watch.saw(await _health(session, registry.instances.find(USER)))
+        watch.saw(await _health(connected, registry.instances.find(USER)))
         await waiting.pause(_EVERY_S)
 
 
-async def _health(session: Runtime, instance: Instance) -> GatewayHealth:
-    machine = await session.client.find_machine(instance.machine_name)
+async def _health(connected: Connected, instance: Instance) -> GatewayHealth:
+    machine = await connected.client.find_machine(instance.machine_name)
     if machine is None:
         return GatewayHealth.SILENT
-    return await session.agents.health(machine, session.app.registry.instance_secrets.api_server_key(instance.id))
+    return await connected.agents.health(
+        machine, connected.container.registry.instance_secrets.api_server_key(instance.id)
+    )

@@ -76,8 +76,8 @@ async def measure(board: Board, app: Container, folder: Path) -> None:
     living = app.registry.instances.list(status=InstanceStatus.RUNNING)
     machines = [instance.machine_id for instance in living if instance.machine_id]
     cpu = Cpu(app.env.world)
-    async with app.session() as session:
-        channels = [session.instance_client.channel(machine) for machine in machines]
+    async with app.connect() as connected:
+        channels = [connected.instance_client.channel(machine) for machine in machines]
         report(f"==> ten looks at {len(channels)} machines, {_TURNS} times by hermes-node")
         await _pass(channels, 1)  # the first look warms the machines' page caches
         node = await _timed(cpu, len(channels) * _TURNS, lambda: _pass(channels, _TURNS))

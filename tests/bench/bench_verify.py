@@ -28,11 +28,11 @@ async def measure(board: Board, app: Container) -> None:
     Raises:
         AssertionError: The two ways disagree, or a machine does not keep its promises: nothing was measured then.
     """
-    async with app.session() as session:
+    async with app.connect() as connected:
         living = app.registry.instances.list(status=InstanceStatus.RUNNING)[:_TARGET_MACHINES]
         machines = [
             (
-                await session.instance_client.channel_to(instance),
+                await connected.instance_client.channel_to(instance),
                 Expected.of(instance, api_server_key=app.registry.instance_secrets.api_server_key(instance.id)),
             )
             for instance in living

@@ -37,9 +37,9 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Container:
     project = tmp_path / "project"
     project.mkdir()
     monkeypatch.chdir(project)
-    composed = Container(Environment.load(), pytest.fail)
-    placed(composed.registry)
-    return composed
+    container = Container(Environment.load(), pytest.fail)
+    placed(container.registry)
+    return container
 
 
 def seal(app: Container, salt: str) -> Path:

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hermesops.app import Container
-from hermesops.app.container_parts.runtime import Runtime
+from hermesops.app.connected import Connected
 from hermesops.model.backup import Backup
 from hermesops.model.plan import Plan
 from hermesops.settings.environment import Environment
@@ -60,32 +60,32 @@ class Tracked:
             self.running -= 1
 
 
-async def provisioned(session: Runtime, count: int) -> None:
+async def provisioned(connected: Connected, count: int) -> None:
     room = asyncio.Semaphore(PROVISIONS_AT_ONCE)
 
     async def one(user: str) -> None:
         async with room:
-            _, operation = await session.admission.admit(user, Plan.LIGHT)
-            await session.operations.run(operation)
+            _, operation = await connected.admission.admit(user, Plan.LIGHT)
+            await connected.operations.run(operation)
 
     await asyncio.gather(*(one(f"u{number:04}") for number in range(count)))
 
 
 async def test_a_night_of_a_thousand(world: Command) -> None:
     app = Container(Environment.load("local", world.environ), lambda _: None)
-    async with app.session() as session:
+    async with app.connect() as connected:
         began = time.monotonic()
-        await provisioned(session, AGENTS)
+        await provisioned(connected, AGENTS)
         made_s = time.monotonic() - began
         clock = [app.registry.now()]
         app.registry._database._clock = lambda: clock[0]
-        tracked = Tracked(session.operations.run)
-        session.operations.run = tracked  # type: ignore[method-assign] # to count
+        tracked = Tracked(connected.operations.run)
+        connected.operations.run = tracked  # type: ignore[method-assign] # to count
         slots: list[int] = []
         began = time.monotonic()
         for _ in range(SLOTS):
             clock[0] += SLOT
-            told = await session.backups.nightly.run()
+            told = await connected.backups.nightly.run()
             assert not any(told.values()), told
             slots.append(len(told))
         night_s = time.monotonic() - began

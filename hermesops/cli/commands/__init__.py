@@ -38,7 +38,7 @@ SUMMARIES = {
 
 SECTIONS = {
     "Everyday": (
-        *("provision", "instance", "fleet", "operation", "alert", "runbook", "billing", "job"),
+        *("provision", "instance", "fleet", "operation", "alert", "runbook", "billing"),
         *("worker", "monitor", "job"),
     ),
     "Releases": ("image", "release", "rollout", "rollback"),

@@ -55,10 +55,10 @@ def list_(
     last one from before.
     """
     chosen = tuple(values.one_of(Severity, word, "--severity") for word in severity.split(",")) if severity else ()
-    composed = context.compose()
-    instance = composed.instances.find(user) if user else None
-    found = context.run(composed.alerts().list(instance=instance, severities=chosen, everything=everything))
-    now = composed.now()
+    container = context.compose()
+    instance = container.instances.find(user) if user else None
+    found = context.run(container.alerts().list(instance=instance, severities=chosen, everything=everything))
+    now = container.now()
     rows = [(view.alert if is_json() else view.alert_row)(one, now) for one in found]
     table("alert-list", "alerts", view.COLUMNS, rows, "no alert is open" if not (user or severity) else "none is open")
 
@@ -71,10 +71,10 @@ def ack(
     reason: Why = "",
 ) -> None:
     """Acknowledge an alert: you work on it, and nobody is told of it again for some hours. Rollouts stay held."""
-    composed = context.compose()
-    instance = composed.instances.find(user) if user else None
+    container = context.compose()
+    instance = container.instances.find(user) if user else None
     span = timedelta(seconds=values.seconds(length, "--for"))
-    made = context.run(composed.alerts().acknowledge(alert, instance, length=span, reason=reason))
+    made = context.run(container.alerts().acknowledge(alert, instance, length=span, reason=reason))
     line = view.silence_line(made, f"{alert} is acknowledged", Hint(("alert", "silence", "--lift", made.id)))
     result("alert-ack", {"silence": view.silence(made)}, [advice(line)])
 
@@ -100,21 +100,21 @@ def silence(
             "one of: --where or --instance with --reason; --list; --lift ID",
             hint=Hint(("alert", "silence", "--instance", "USER", "--for", "2h", "--reason", "WHY")),
         )
-    composed = context.compose()
+    container = context.compose()
     if listed:
-        alerts = composed.alerts()
+        alerts = container.alerts()
         found = context.run(alerts.silences())
         users = alerts.users()
         rows = [view.silence(one) if is_json() else view.silence_row(one, users) for one in found]
         table("alert-silences", "silences", view.SILENCES, rows, "nothing is silenced")
         return
     if lift:
-        lifted = context.run(composed.alerts().lift(lift, reason=reason or "lifted"))
+        lifted = context.run(container.alerts().lift(lift, reason=reason or "lifted"))
         result("alert-silence", {"silence": view.silence(lifted)}, [f"silence {lifted.id} has ended"])
         return
-    instance = composed.instances.find(user) if user else None
+    instance = container.instances.find(user) if user else None
     span = timedelta(seconds=values.seconds(length, "--for"))
-    alerts = composed.alerts()
+    alerts = container.alerts()
     made = context.run(alerts.silence(where, instance, length=span, reason=reason))
     what = f"silenced: {view.matched(made, alerts.users())}"
     line = view.silence_line(made, what, Hint(("alert", "silence", "--lift", made.id)))

@@ -32,10 +32,10 @@ def sign(
     from hermesops.access.identity.mass_change import FILE
     from hermesops.agents.cells.approvals import asked_by_preview
 
-    composed, text = context.compose(), read_saved(preview)
+    container, text = context.compose(), read_saved(preview)
     if FILE.is_kind_of(text):
-        return _sign_list(composed, text, preview, save, yes=yes)
-    seen, signer = composed.saved_previews.open(text)
+        return _sign_list(container, text, preview, save, yes=yes)
+    seen, signer = container.saved_previews.open(text)
     asked = asked_by_preview(seen, signer)
     for change in seen.changes:
         say(f"{change.kind.value} {change.name}{': ' if change.properties else ''}{', '.join(change.properties)}")
@@ -46,16 +46,16 @@ def sign(
         spared="nothing was approved",
         yes=yes,
     )
-    _signed(composed, asked, save, signer, ("stack", "up", "--from", str(preview)))
+    _signed(container, asked, save, signer, ("stack", "up", "--from", str(preview)))
     return None
 
 
-def _sign_list(composed: "Container", text: str, listed: Path, save: Path, *, yes: bool) -> None:
+def _sign_list(container: "Container", text: str, listed: Path, save: Path, *, yes: bool) -> None:
     from hermesops.access.identity.mass_change import asked_by
 
-    change, signer = composed.mass_changes.open(text)
+    change, signer = container.mass_changes.open(text)
     asked = asked_by(change, signer)
-    titles = {one.id: one.title for one in composed.instances.list()}
+    titles = {one.id: one.title for one in container.instances.list()}
     for instance in change.instances:
         say(f"{titles.get(instance, 'nobody')} ({instance})")
     agree(
@@ -65,13 +65,13 @@ def _sign_list(composed: "Container", text: str, listed: Path, save: Path, *, ye
         spared="nothing was approved",
         yes=yes,
     )
-    _signed(composed, asked, save, signer, ("instance", "terminate", "USER", "--from", str(listed)))
+    _signed(container, asked, save, signer, ("instance", "terminate", "USER", "--from", str(listed)))
 
 
-def _signed(composed: "Container", asked: "Asked", save: Path, signer: str, then: tuple[str, ...]) -> None:
+def _signed(container: "Container", asked: "Asked", save: Path, signer: str, then: tuple[str, ...]) -> None:
     from hermesops.agents.cells.approvals import Approvals
 
-    approval, approver = Approvals(composed.env).sign(asked)
+    approval, approver = Approvals(container.env).sign(asked)
     write_saved(save, approval)
     shape = {"what": asked.what, "asked_by": signer, "approved_by": approver, "digest": asked.digest}
     result("approval-signed", shape, [advice(f"{approver} approved:", (*then, "--approved-by", str(save)))])
@@ -84,9 +84,9 @@ def request(
     reason: Why,
 ) -> None:
     """Request approval to terminate or resize many agents: a list, signed with your key, for a second operator."""
-    composed = context.compose()
-    instances = [composed.instances.find(user).id for user in users]
-    write_saved(save, composed.mass_changes.request(instances, reason=reason))
+    container = context.compose()
+    instances = [container.instances.find(user).id for user in users]
+    write_saved(save, container.mass_changes.request(instances, reason=reason))
     line = advice(f"{len(instances)} agents; another operator:", ("approval", "sign", str(save), "--save", "APPROVAL"))
     result("approval-requested", {"instances": sorted(instances), "file": str(save)}, [line])
 

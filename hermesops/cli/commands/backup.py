@@ -24,12 +24,12 @@ def list_(
     user: Annotated[str, typer.Argument(help="Only this one's; without it, how old each newest is.")] = "",
 ) -> None:
     """List a user's backups, or the age of each agent's newest backup."""
-    composed = context.compose()
+    container = context.compose()
     if not user:
-        _ages(composed)
+        _ages(container)
         return
-    instance = composed.instances.find(user)
-    found = composed.backup_rows.list(instance)
+    instance = container.instances.find(user)
+    found = container.backup_rows.list(instance)
     shape = backup_view.backup if is_json() else backup_view.line
     columns = ("backup", "at", "why", "bytes", "added", "holds", "check")
     empty = advice(f"no backups of {instance.title};", ("backup", "create", user), "makes one")
@@ -39,11 +39,11 @@ def list_(
 @app.command()
 def create(user: User, no_wait: NoWait = False, wait: Wait = "") -> None:
     """Back up a user's agent now, while it runs."""
-    composed, instance = find_instance(user)
+    container, instance = find_instance(user)
     _, outcome = run_operation(
-        composed, lambda session: session.backups.open_backup(instance, why="manual"), no_wait=no_wait, wait=wait
+        container, lambda connected: connected.backups.open_backup(instance, why="manual"), no_wait=no_wait, wait=wait
     )
-    newest = None if no_wait else composed.backup_rows.get(instance)
+    newest = None if no_wait else container.backup_rows.get(instance)
     shown = backup_view.backup(newest, user) if newest else None
     result("backup", {"user": user, "outcome": outcome, "made": shown}, [outcome])
 
@@ -51,9 +51,9 @@ def create(user: User, no_wait: NoWait = False, wait: Wait = "") -> None:
 @app.command()
 def check(user: User, snapshot: Snapshot = "") -> None:
     """Restore a backup into a temporary folder here, and compare it with what was copied."""
-    composed, instance = find_instance(user)
-    chosen = composed.backup_rows.get(instance, snapshot)
-    checked = context.run_connected(composed, lambda session: session.backups.proof.check(chosen))
+    container, instance = find_instance(user)
+    chosen = container.backup_rows.get(instance, snapshot)
+    checked = context.run_connected(container, lambda connected: connected.backups.proof.check(chosen))
     verdict = f"is what was copied: {checked.state}" if checked.is_proved else "is not what was copied"
     line = f"backup {checked.id[:8]} was restored and {verdict}"
     result("backup-check", {"checked": backup_view.backup(checked, user)}, [line])
@@ -86,8 +86,8 @@ def restore(
     """
     from hermesops.agents.backup.restores import RestoreRequest
 
-    composed, instance = find_instance(user)
-    chosen = composed.backup_rows.to_restore(instance, snapshot)
+    container, instance = find_instance(user)
+    chosen = container.backup_rows.to_restore(instance, snapshot)
     request = RestoreRequest(
         user,
         instance,
@@ -98,13 +98,13 @@ def restore(
         is_onto_new_machine=onto_new_machine,
     )
     agree(
-        f"This puts the agent of {user} in environment {composed.env.name} back to {chosen.at:%Y-%m-%d %H:%M} UTC.",
+        f"This puts the agent of {user} in environment {container.env.name} back to {chosen.at:%Y-%m-%d %H:%M} UTC.",
         expect=user,
-        spared=f"{user} in {composed.env.name} is untouched",
+        spared=f"{user} in {container.env.name} is untouched",
         yes=yes,
     )
     operation, outcome = run_operation(
-        composed, lambda session: session.restores.open(request), no_wait=no_wait, wait=wait
+        container, lambda connected: connected.restores.open(request), no_wait=no_wait, wait=wait
     )
     restored = str(operation.intent["snapshot"])
     result("restore", {"user": user, "backup": restored, "outcome": outcome}, [outcome])
@@ -113,20 +113,20 @@ def restore(
 @app.command()
 def prune(user: Annotated[str, typer.Argument(help="Only this one's.")] = "") -> None:
     """Delete backups that no rule keeps (settings backup_keep_…); run it weekly, as cron does."""
-    gone = context.run_connected(context.compose(), lambda session: session.backups.prune(user))
+    gone = context.run_connected(context.compose(), lambda connected: connected.backups.prune(user))
     result("backup-prune", {"gone": gone}, [f"deleted {sum(gone.values())} backups of {len(gone)} agents"])
 
 
 @app.command()
 def rotate(user: User, reason: Why = "") -> None:
     """Give a user's machine another key to its repository; the key before opens it no more."""
-    composed, instance = find_instance(user)
-    context.run_connected(composed, lambda session: session.backups.rotate_key(instance, reason=reason))
+    container, instance = find_instance(user)
+    context.run_connected(container, lambda connected: connected.backups.rotate_key(instance, reason=reason))
     result("backup-rotate", {"user": user}, [f"the repository of {user} has another key now"])
 
 
-def _ages(composed: "Container") -> None:
-    ages = composed.backup_rows.ages()
+def _ages(container: "Container") -> None:
+    ages = container.backup_rows.ages()
     rows = [backup_view.age(one, newest, ages.now) for one, newest in ages.rows]
     rows.sort(key=lambda row: (not row["counts"], -int(str(row["age_s"]))))
     empty = advice("no instances;", ("provision", "USER", "--plan", "light"), "makes one")

@@ -12,7 +12,7 @@ from hermesops.cli.views import billing as view
 from hermesops.errors import CHANGES_REMAIN, Hint, UsageError
 
 if TYPE_CHECKING:
-    from hermesops.app.container_parts.runtime import Runtime
+    from hermesops.app.connected import Connected
     from hermesops.model.billing import BillingEvent
 
 app = Noun(no_args_is_help=True)
@@ -42,8 +42,8 @@ def apply(
 
     body = read_bytes(source, most=MOST_BYTES)
 
-    async def work(session: "Runtime") -> "BillingEvent":
-        return await session.billing.apply(body, signature)
+    async def work(connected: "Connected") -> "BillingEvent":
+        return await connected.billing.apply(body, signature)
 
     event = context.run_connected(context.compose(), work)
     _show(event)
@@ -51,9 +51,9 @@ def apply(
 
 
 def _work_off() -> None:
-    composed = context.compose()
-    done = context.run_connected(composed, lambda session: session.jobs.bill_everybody()).done
-    counts = {state.value: count for state, count in composed.billing_events.count().items()}
+    container = context.compose()
+    done = context.run_connected(container, lambda connected: connected.jobs.bill_everybody()).done
+    counts = {state.value: count for state, count in container.billing_events.count().items()}
     result("billing", {"done": done, "events": counts}, [done])
 
 
@@ -98,20 +98,20 @@ def retry(
     """
     if bool(event) == everything:
         raise UsageError("say which event, or --all that were set aside", hint=Hint(("billing", "list")))
-    composed = context.compose()
+    container = context.compose()
     if not everything:
-        found = composed.billing_events.get(event)
+        found = container.billing_events.get(event)
 
-        async def work(session: "Runtime") -> "BillingEvent":
-            return await session.billing.retry(found, reason=reason)
+        async def work(connected: "Connected") -> "BillingEvent":
+            return await connected.billing.retry(found, reason=reason)
 
-        _show(context.run_connected(composed, work))
+        _show(context.run_connected(container, work))
         return
 
-    async def work_all(session: "Runtime") -> "list[BillingEvent]":
-        return await session.billing.retry_all(reason=reason)
+    async def work_all(connected: "Connected") -> "list[BillingEvent]":
+        return await connected.billing.retry_all(reason=reason)
 
-    looked = context.run_connected(composed, work_all)
+    looked = context.run_connected(container, work_all)
     aside = sum(one.state == "set_aside" for one in looked)
     line = f"looked at {len(looked)} events again; {aside} are set aside as before"
     result("billing-retry", {"events": [view.event(one) for one in looked]}, [line])
@@ -129,13 +129,13 @@ def dismiss(
     What such an event says of its subscription counts as before, and so does every later one. billing retry looks at a
     dismissed event again.
     """
-    composed = context.compose()
-    found = [composed.billing_events.get(event) for event in events]
+    container = context.compose()
+    found = [container.billing_events.get(event) for event in events]
 
-    async def work(session: "Runtime") -> "list[BillingEvent]":
-        return session.billing.dismiss(found, reason=reason)
+    async def work(connected: "Connected") -> "list[BillingEvent]":
+        return connected.billing.dismiss(found, reason=reason)
 
-    dismissed = context.run_connected(composed, work)
+    dismissed = context.run_connected(container, work)
     count = f"{len(dismissed)} event" if len(dismissed) == 1 else f"{len(dismissed)} events"
     line = f"{count} dismissed: nothing follows, and no alert waits for it"
     result("billing-dismiss", {"events": [view.event(one) for one in dismissed]}, [line])

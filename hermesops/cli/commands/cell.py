@@ -17,9 +17,9 @@ app = Noun(no_args_is_help=True)
 @app.command("list")
 def list_(where: Where = "") -> None:
     """List cells from the registry; no state is read."""
-    composed = context.compose()
-    size = composed.env.settings.cell_size
-    rows = [cells.cell(one, size=size) for one in composed.cells.list(where)]
+    container = context.compose()
+    size = container.env.settings.cell_size
+    rows = [cells.cell(one, size=size) for one in container.cells.list(where)]
     columns = ("cell", "region", "plans", "machines", "room", "last_up")
     table("cell-list", "cells", columns, rows, "no cells; the first provision opens one")
 
@@ -31,9 +31,9 @@ def show(
     exit_code: ExitCode = False,
 ) -> int:
     """Show a cell: what it takes, how full it is, its machines, who works on it, what it waits for."""
-    composed = context.compose()
-    seen = composed.cells.view(cell)
-    pending = context.run(composed.cell_stacks.preview(seen.cell.name)).changes if preview else None
-    shown = cells.show(seen, size=composed.env.settings.cell_size, pending=pending)
+    container = context.compose()
+    seen = container.cells.view(cell)
+    pending = context.run(container.cell_stacks.preview(seen.cell.name)).changes if preview else None
+    shown = cells.show(seen, size=container.env.settings.cell_size, pending=pending)
     result("cell", {"cell": shown}, cells.lines(shown))
     return CHANGES_REMAIN if exit_code and shown["pending_changes"] else 0

@@ -61,11 +61,11 @@ def run(
     """
     from hermesops.agents.drill.service import Stage
 
-    composed = context.compose()
-    drills = composed.runbook_drills
+    container = context.compose()
+    drills = container.runbook_drills
     fault = drills.choose(name)
     agree(
-        f"This breaks a machine of a warm pool of {composed.env.name} ({fault.meaning}) and destroys it afterwards.",
+        f"This breaks a machine of a warm pool of {container.env.name} ({fault.meaning}) and destroys it afterwards.",
         expect=fault.name,
         spared="nothing was broken",
         yes=yes,
@@ -97,12 +97,12 @@ def restore(
 
     The gateway there never starts, and nothing of the user is on it but the state. Workers do it weekly (drill_days).
     """
-    composed = context.compose()
-    instance = composed.instances.find(user) if user else None
+    container = context.compose()
+    instance = container.instances.find(user) if user else None
     operation, outcome = run_operation(
-        composed, lambda session: session.drills.open(instance, why="by hand"), no_wait=no_wait
+        container, lambda session: session.drills.open(instance, why="by hand"), no_wait=no_wait
     )
-    restored, owner = composed.backup_rows.of_drill(operation)
+    restored, owner = container.backup_rows.of_drill(operation)
     shown = None if no_wait else backup.backup(restored, owner.title)
     result("drill", {"user": owner.title, "outcome": outcome, "proved": shown}, [outcome])
 

@@ -92,9 +92,9 @@ def usage(
     """
     from hermesops.users.billing.model_usage import By
 
-    composed = context.compose()
-    begin = values.since(since, now=composed.now()).date()
-    sums, total = composed.model_usage.sums(begin, by=values.one_of(By, by, "--by"), user=user)
+    container = context.compose()
+    begin = values.since(since, now=container.now()).date()
+    sums, total = container.model_usage.sums(begin, by=values.one_of(By, by, "--by"), user=user)
     rows = [fleet.usage(one) for one in ([*sums, total] if len(sums) > 1 else sums)]
     columns = ("name", "answers", "failures", "input_tokens", "output_tokens", "usd")
     table("fleet-usage", "usage", columns, rows, f"no agent used a model since {begin}")
@@ -107,14 +107,14 @@ def outdated(
     detach: Detach = False,
 ) -> int:
     """List instances that a rollout could not reach, or that came after it, with the release that they shall get."""
-    composed = context.compose()
-    found = composed.outdated.list()
+    container = context.compose()
+    found = container.outdated.list()
     if not (deploy and found):
         rows = [rollout_view.outdated(one) for one in found]
         columns = ("user", "release", "rollout", "why", "since")
         table("fleet-outdated", "outdated", columns, rows, "no instance is outdated")
         return 0
-    return composed.outdated.deploy(found, partial(follow.start, queue=False, detach=detach), reason=reason)
+    return container.outdated.deploy(found, partial(follow.start, queue=False, detach=detach), reason=reason)
 
 
 @app.command()
@@ -154,18 +154,20 @@ def repair(
     given = {"--id": bool(machine_id), "--contested": contested, "--forget": forget}
     if foreign := [name for name, is_given in given.items() if is_given and name not in _REPAIR_OPTIONS[chosen.value]]:
         raise UsageError(f"fleet repair {chosen} takes no {' or '.join(foreign)}")
-    composed = context.compose()
-    repairs = composed.orphan_repairs
+    container = context.compose()
+    repairs = container.orphan_repairs
     match chosen:
         case Repair.ADOPT:
             done = context.run(repairs.adopt(subject, machine_id, contested=contested, reason=reason))
         case Repair.REMOVE_ORPHAN:
-            consent = partial(_agree_to_destroy, composed.env.name, yes=yes)
+            consent = partial(_agree_to_destroy, container.env.name, yes=yes)
             context.run(repairs.remove(subject, machine_id, forget=forget, reason=reason, consent=consent))
             done = f"machine {subject} is destroyed"
         case Repair.ACCEPT_SIZE:
-            instance = composed.instances.find(subject)
-            sizes = context.run_connected(composed, lambda session: session.drift.accept_size(instance, reason=reason))
+            instance = container.instances.find(subject)
+            sizes = context.run_connected(
+                container, lambda connected: connected.drift.accept_size(instance, reason=reason)
+            )
             done = fleet.accepted_size(subject, *sizes)
     result("fleet-repair", {"repair": chosen.value, "subject": subject, "outcome": done}, [done])
 
@@ -178,9 +180,9 @@ def _agree_to_destroy(environment: str, machine: "Machine", *, yes: bool) -> Non
 @app.command()
 def converge(users: Annotated[list[str], typer.Argument(help="User ids, aliases or instance ids.")]) -> int:
     """Apply the roles to instances' machines: managed files and units become as they should be. Safe to repeat."""
-    composed = context.compose()
-    instances = [composed.instances.find(user) for user in users]
-    ran = context.run_connected(composed, lambda session: session.drift.converge(instances))
+    container = context.compose()
+    instances = [container.instances.find(user) for user in users]
+    ran = context.run_connected(container, lambda connected: connected.drift.converge(instances))
     columns = ("instance", "status", "changed", "failure")
     table("fleet-converge", "instances", columns, fleet.converged(ran), "nothing to do")
     return 0 if ran.ok else PartlyDoneError.exit_code
@@ -209,15 +211,15 @@ def status(
     With --where, what backups would lose is left out: that is counted for the whole fleet.
     """
     chosen = {values.one_of(Condition, word, "--health") for word in health.split(",")} if health else _NOT_WELL
-    composed = context.compose()
-    selector = composed.fleet.selector(where)
+    container = context.compose()
+    selector = container.fleet.selector(where)
 
     def observed() -> "FleetStatus":
         if live:
-            context.run(composed.fleet_observation.list_machines())
+            context.run(container.fleet_observation.list_machines())
         if ask:
-            context.run(composed.fleet_observation.ask_agents())
-        return composed.fleet.status(selector, chosen)
+            context.run(container.fleet_observation.ask_agents())
+        return container.fleet.status(selector, chosen)
 
     if watch:
         from hermesops.cli.views.watch import watch as show_again
@@ -253,11 +255,11 @@ def top(
     figure = values.one_of(Figure, by, "--by")
     if figure not in TOP:
         raise UsageError(f"--by {by}: one of {', '.join(TOP)}")
-    composed = context.compose()
-    selector = composed.fleet.selector(where)
+    container = context.compose()
+    selector = container.fleet.selector(where)
 
     def observed() -> "Top":
-        return context.run(composed.fleet_top.read(figure, limit=limit, selector=selector))
+        return context.run(container.fleet_top.read(figure, limit=limit, selector=selector))
 
     empty = f"Prometheus has no figure of {by}"
     if watch:
@@ -293,7 +295,7 @@ def drift(
     from hermesops.model.selector import Selector
 
     selector = Selector.parse(where, fields=FIELDS)
-    findings = context.run_connected(context.compose(), lambda session: session.drift.findings(selector, deep=deep))
+    findings = context.run_connected(context.compose(), lambda connected: connected.drift.findings(selector, deep=deep))
     result("fleet-drift", fleet.drift(findings), fleet.drift_lines(findings))
     return CHANGES_REMAIN if exit_code and any(finding.is_open for finding in findings) else 0
 

@@ -24,9 +24,9 @@ Who = Annotated[
 @app.command("list")
 def list_() -> None:
     """List every machine's newest certificate."""
-    composed = context.compose()
-    now = composed.now()
-    rows = [shapes.certificate(title, one, now) for title, one in composed.machine_certificates.newest()]
+    container = context.compose()
+    now = container.now()
+    rows = [shapes.certificate(title, one, now) for title, one in container.machine_certificates.newest()]
     columns = ("machine", "cell", "state", "not_after", "serial")
     table("identity-list", "certificates", columns, rows, "no machine has a certificate yet")
 
@@ -34,9 +34,9 @@ def list_() -> None:
 @app.command()
 def show(who: Who) -> None:
     """Show the certificates of one machine, newest first."""
-    composed = context.compose()
-    now, holder = composed.now(), composed.machine_certificates.find_holder(who)
-    rows = [shapes.certificate(holder.title, one, now) for one in composed.machine_certificates.list(holder)]
+    container = context.compose()
+    now, holder = container.now(), container.machine_certificates.find_holder(who)
+    rows = [shapes.certificate(holder.title, one, now) for one in container.machine_certificates.list(holder)]
     columns = ("serial", "cell", "state", "issued_at", "not_after", "why")
     table("identity", "certificates", columns, rows, f"the machine of {holder.title} has none")
 
@@ -44,15 +44,15 @@ def show(who: Who) -> None:
 @app.command()
 def revoke(who: Who, yes: Yes = False, reason: Why = "") -> None:
     """Revoke a machine's certificate: no key for its data, no renewal. Its agent runs on until it restarts."""
-    composed = context.compose()
-    holder = composed.machine_certificates.find_holder(who)
+    container = context.compose()
+    holder = container.machine_certificates.find_holder(who)
     agree(
-        f"This revokes the identity of the machine of {holder.title} in environment {composed.env.name}.",
+        f"This revokes the identity of the machine of {holder.title} in environment {container.env.name}.",
         expect=who,
-        spared=f"the machine of {holder.title} in {composed.env.name} is trusted as before",
+        spared=f"the machine of {holder.title} in {container.env.name} is trusted as before",
         yes=yes,
     )
-    count = composed.machine_certificates.revoke(holder, reason=reason)
+    count = container.machine_certificates.revoke(holder, reason=reason)
     shape = {"machine": holder.title, "machine_id": holder.machine_id, "certificates": count}
     words = advice(f"{holder.title}: {count} certificates revoked;", ("identity", "renew", who), "gives it another")
     result("identity-revoked", shape, [words])
@@ -66,16 +66,16 @@ def renew(
     """Give a machine a fresh certificate through the toolbox, also one whose last was revoked or has run out."""
     if bool(who) == everything:
         raise UsageError("name a user or a machine, or --all", hint=Hint(("identity", "list")))
-    composed = context.compose()
+    container = context.compose()
     if everything:
-        problems = context.run_connected(composed, lambda session: session.certificate_renewal.renew_all())
+        problems = context.run_connected(container, lambda connected: connected.certificate_renewal.renew_all())
         rows = [{"machine": title, "problem": problem} for title, problem in problems.items()]
         table("identity-renewed-all", "machines", ("machine", "problem"), rows, "there are no machines")
         if failed := [title for title, problem in problems.items() if problem]:
             raise PartlyDoneError(f"no certificate for {', '.join(failed)}", hint="the same command again")
         return
-    holder = composed.machine_certificates.find_holder(who)
-    made = context.run_connected(composed, lambda session: session.certificate_renewal.renew(holder))
+    holder = container.machine_certificates.find_holder(who)
+    made = context.run_connected(container, lambda connected: connected.certificate_renewal.renew(holder))
     data = {"machine": holder.title, "serial": made.serial, "names": list(made.names), "not_after": made.not_after}
     result("identity-renewed", data, [f"{holder.title}: certificate {made.serial}", *made.names])
 
@@ -107,8 +107,8 @@ def host(
     FOLDER gets server.crt and server.key, client.crt and client.key, and authorities.crt: what role
     hermes_platform_monitoring and role hermes_platform_tls are told. In a local world, local up --monitoring does it.
     """
-    composed = context.compose()
-    made = composed.host_certificates.issue(hosts, out, client=client, anew=anew, why=reason)
+    container = context.compose()
+    made = container.host_certificates.issue(hosts, out, client=client, anew=anew, why=reason)
     shape = {
         "folder": str(made.folder),
         "names": list(made.names),
@@ -130,12 +130,12 @@ def serve(
 
     It needs the registry and the authority's key, and no controller.
     """
-    composed = context.compose(logs_all=True)
+    container = context.compose(logs_all=True)
     server = inherited(descriptor) if descriptor >= 0 else listen(listen_at, "identity", "serve")
     clock = time.time
     if date_shift is not None:  # the local world's, which makes the fault of a wrong time with it
         from hermesops.localcloud.faults.date_shift import shifted_time
 
         clock = partial(shifted_time, date_shift)
-    serving = composed.authority.serve(server, composed.certificates, clock)
+    serving = container.authority.serve(server, container.certificates, clock)
     context.run(serve_until_signal(server, serving, "answering machines"))

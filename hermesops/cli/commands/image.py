@@ -22,7 +22,7 @@ def build(
     platform's machine of a local world boots from hermes-platform. Simulated machines come with everything the roles
     install: there hermes-base is saved from one as it comes, without download or Ansible, in a second.
     """
-    built = context.run_connected(context.compose(), lambda session: session.image_builds.build(name))
+    built = context.run_connected(context.compose(), lambda connected: connected.image_builds.build(name))
     made = built.manifest
     data = {"name": made.name, "id": made.image_id, "digest": made.digest, "made": built.made, "seconds": made.seconds}
     how = f"built in {sum(made.seconds.values()):.0f} s" if built.made else "is up to date"

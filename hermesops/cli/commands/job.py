@@ -14,7 +14,7 @@ from hermesops.cli.views.shapes import timestamp
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hermesops.app.container_parts.runtime import Runtime
+    from hermesops.app.connected import Connected
     from hermesops.automation.jobs.runner import Report
     from hermesops.automation.jobs.service import JobState
     from hermesops.store.operations.outcomes import Outcome
@@ -48,23 +48,23 @@ def run(
     grace period is over, and destroys machines that agents left (cron: daily, with --yes). It asks first; above the
     daily number of terminations it needs --from and --approved-by.
     """
-    composed = context.compose()
-    composed.approved_list = approved_list(listed, approved_by)
+    container = context.compose()
+    container.approved_list = approved_list(listed, approved_by)
 
-    async def work(session: "Runtime") -> "Report":
-        manual = session.jobs.prepare(name, subjects or ())
+    async def work(connected: "Connected") -> "Report":
+        manual = connected.jobs.prepare(name, subjects or ())
         for line in manual.destroys:
             say(line)
         if manual.destroys:
             agree(
-                f"This destroys {len(manual.destroys)} machines in environment {composed.env.name}.",
-                expect=composed.env.name,
+                f"This destroys {len(manual.destroys)} machines in environment {container.env.name}.",
+                expect=container.env.name,
                 spared="nothing was changed",
                 yes=yes,
             )
-        return await session.jobs.run(name, manual, partial(run_or_leave, session.operations, no_wait=no_wait))
+        return await connected.jobs.run(name, manual, partial(run_or_leave, connected.operations, no_wait=no_wait))
 
-    report = context.run_connected(composed, work)
+    report = context.run_connected(container, work)
     outcomes = [outcome(one) for one in report.outcomes]
     shape = {"job": name, "done": report.done, "problem": report.problem or None, "outcomes": outcomes}
     result("job", shape, [report.done] if report.done else [])
@@ -74,8 +74,8 @@ def run(
         raise problem
 
 
-async def _states(session: "Runtime") -> "Sequence[JobState]":
-    return session.jobs.states()
+async def _states(connected: "Connected") -> "Sequence[JobState]":
+    return connected.jobs.states()
 
 
 def shape(state: "JobState") -> dict[str, object]:

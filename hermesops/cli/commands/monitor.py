@@ -11,7 +11,7 @@ from hermesops.cli.console import result
 from hermesops.errors import UsageError
 
 if TYPE_CHECKING:
-    from hermesops.app.container_parts.runtime import Runtime
+    from hermesops.app.connected import Connected
     from hermesops.automation.monitor.runner import Monitor, Pass
 
 
@@ -36,16 +36,16 @@ def monitor(
     import structlog
 
     log = structlog.get_logger("hermesops.monitor")
-    composed = context.compose(report=lambda line: log.info("step", words=line), logs_all=True)
+    container = context.compose(report=lambda line: log.info("step", words=line), logs_all=True)
 
-    async def work(session: "Runtime") -> "Monitor":
-        async with session.monitor(every_s=every, grace_s=grace) as made:
+    async def work(connected: "Connected") -> "Monitor":
+        async with connected.monitor(every_s=every, grace_s=grace) as made:
             for number in (signal.SIGTERM, signal.SIGINT):
                 asyncio.get_running_loop().add_signal_handler(number, made.stop)
             await made.run(once=once)
             return made
 
-    made = context.run_connected(composed, work)
+    made = context.run_connected(container, work)
     repairs = [
         {"action": action, "outcome": outcome, "count": count}
         for (action, outcome), count in sorted(made.tally.repairs.items())
@@ -58,8 +58,8 @@ def monitor(
 def _check() -> None:
     from hermesops.cli.views.fleet import MONITOR_MAY
 
-    composed = context.compose()
-    lease, actions = composed.monitor_lead.require(), composed.env.settings.monitoring.actions
+    container = context.compose()
+    lease, actions = container.monitor_lead.require(), container.env.settings.monitoring.actions
     line = f"monitor {lease.holder} acts; it {MONITOR_MAY[actions]}"
     result("monitor-check", {"leader": lease.holder, "actions": actions}, [line])
 

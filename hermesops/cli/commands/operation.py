@@ -45,9 +45,9 @@ def continue_(
     ] = 1800,
 ) -> None:
     """Continue an operation from where it stopped; follow it if another process has it."""
-    composed = context.compose()
-    operation = composed.operation_directory.get(operation_id)
-    outcome = context.run_connected(composed, lambda session: session.operations.resume(operation, wait_s=wait))
+    container = context.compose()
+    operation = container.operation_directory.get(operation_id)
+    outcome = context.run_connected(container, lambda connected: connected.operations.resume(operation, wait_s=wait))
     result("operation", {"id": operation.id, "outcome": outcome}, [outcome])
 
 
@@ -60,12 +60,12 @@ def abandon(
     yes: Yes = False,
 ) -> None:
     """Abandon an operation that no process works on; says what is left behind."""
-    composed = context.compose()
-    row = composed.operation_directory.get(operation_id)
-    question = f"Nobody will continue {row.kind} of {row.subject} in environment {composed.env.name}."
+    container = context.compose()
+    row = container.operation_directory.get(operation_id)
+    question = f"Nobody will continue {row.kind} of {row.subject} in environment {container.env.name}."
     # Without a reason it is refused anyway: no question is needed.
     agree(question, expect=row.id[:8], spared=f"operation {row.id} is as it was", yes=yes or not reason.strip())
-    left = context.run(composed.abandon(row, reason=reason))
+    left = context.run(container.abandon(row, reason=reason))
     lines = [f"abandoned {row.kind} {row.id}", f"left behind: {left.what}", f"next: {advice(left.next)}"]
     result("operation-abandon", {"id": row.id, "left": left.what, "hint": left.next}, lines)
 

@@ -89,12 +89,12 @@ def show() -> None:
     from hermesops.cli.views import platform as view
     from hermesops.platform.connect import is_connected
 
-    composed = context.compose()
-    if composed.env.is_local:
-        outputs, host = context.run_platform(composed, _observe)
+    container = context.compose()
+    if container.env.is_local:
+        outputs, host = context.run_platform(container, _observe)
     else:
-        outputs, host = context.run(composed.aws_platform_stack.outputs()), None
-    connected = is_connected(composed.env)
+        outputs, host = context.run(container.aws_platform_stack.outputs()), None
+    connected = is_connected(container.env)
     shown = view.show(outputs, host, connected=connected)
     if is_json() or host is None:
         result("platform-show", shown, view.lines(outputs, host, connected=connected))
@@ -114,12 +114,12 @@ def logs(
     from hermesops.cli.views import platform as view
     from hermesops.platform.services import unread
 
-    composed = _with_host("journalctl shows its log")
+    container = _with_host("journalctl shows its log")
 
     async def work(parts: "PlatformParts") -> "list[ServiceLog]":
         return await (await parts.services()).logs(service, lines)
 
-    found = context.run_platform(composed, work)
+    found = context.run_platform(container, work)
     result("platform-logs", {"services": view.logs(found)}, view.log_lines(found) or [view.NONE_DOWN])
     if problem := unread(found):
         raise problem
@@ -133,10 +133,10 @@ def restart(reason: Why, service: Service = "", yes: Yes = False) -> None:
     """
     from hermesops.cli.views import platform as view
 
-    composed = _with_host("systemctl restarts it")
+    container = _with_host("systemctl restarts it")
     agree(
-        f"This restarts {service or 'every service that is down'} of environment {composed.env.name}'s platform.",
-        expect=composed.env.name,
+        f"This restarts {service or 'every service that is down'} of environment {container.env.name}'s platform.",
+        expect=container.env.name,
         spared="nothing was restarted",
         yes=yes,
     )
@@ -144,7 +144,7 @@ def restart(reason: Why, service: Service = "", yes: Yes = False) -> None:
     async def work(parts: "PlatformParts") -> "list[ServiceState]":
         return await (await parts.services()).restart(service, reason)
 
-    done = context.run_platform(composed, work)
+    done = context.run_platform(container, work)
     lines = [f"{one.name} is {one.state}" for one in done] or [view.NONE_DOWN]
     result("platform-restart", {"services": view.services(done)}, lines)
 
@@ -164,25 +164,25 @@ def connect(
     Shows first what changes in settings.toml, and asks. Nobody may write the registry meanwhile, and no operation may
     be open. Killed at any moment, the same command goes on. The local world's server starts anew; machines go on.
     """
-    composed = context.compose()
-    if not composed.env.is_local:
+    container = context.compose()
+    if not container.env.is_local:
         raise UsageError(
-            f"environment {composed.env.name} is connected to its platform by its settings",
+            f"environment {container.env.name} is connected to its platform by its settings",
             hint=Hint(("platform", "show")),
         )
     if undo:
-        _disconnect(composed, despite=broken_audit, yes=yes)
+        _disconnect(container, despite=broken_audit, yes=yes)
         return
     from hermesops.cli.views import platform as view
 
-    found = context.run_platform(composed, _planned)
+    found = context.run_platform(container, _planned)
     rows = view.changes(found)
     for line in table_lines(("setting", "before", "after"), rows, "every setting is as it should be"):
         say(line)
     if found:
         agree(
-            f"This changes settings.toml of environment {composed.env.name}, and moves its registry.",
-            expect=composed.env.name,
+            f"This changes settings.toml of environment {container.env.name}, and moves its registry.",
+            expect=container.env.name,
             spared="nothing was changed",
             yes=yes,
         )
@@ -233,17 +233,17 @@ def restore(
     from hermesops.cli.views import audit
     from hermesops.platform.restore import LATEST, target_of
 
-    composed = context.compose()
-    if not composed.env.is_local:
+    container = context.compose()
+    if not container.env.is_local:
         raise UsageError(
-            f"the database of environment {composed.env.name} is not on a machine of a local world",
+            f"the database of environment {container.env.name} is not on a machine of a local world",
             hint=Hint("RDS restores it, or the role:", ("runbook", "show", "platform-database-restored")),
         )
     target = target_of(None if to == LATEST else values.since(to), datetime.now(UTC))
     agree(
-        f"This restores the database of environment {composed.env.name}'s platform to {target}: "
+        f"This restores the database of environment {container.env.name}'s platform to {target}: "
         "what was written later is in the database of before alone.",
-        expect=composed.env.name,
+        expect=container.env.name,
         spared="nothing was restored",
         yes=yes,
     )
@@ -251,7 +251,7 @@ def restore(
     async def work(parts: "PlatformParts") -> "Restored":
         return await (await parts.database_restore(reason)).run(target)
 
-    done = context.run_platform(composed, work)
+    done = context.run_platform(container, work)
     shape = {
         "restored_to": done.target,
         "set_aside": done.set_aside,
@@ -284,8 +284,8 @@ def bundle(
     """
     from hermesops.app.container_parts.aws_platform import write_bundle
 
-    composed = context.compose()
-    made = context.run(write_bundle(composed, folder, has_logs=not no_logs))
+    container = context.compose()
+    made = context.run(write_bundle(container, folder, has_logs=not no_logs))
     shape = {"version": made.version, "folder": str(made.folder), "bytes": made.bytes}
     lines = [
         f"bundle {made.version}: {made.bytes / 1e6:.0f} MB in {made.folder}",
@@ -297,17 +297,17 @@ def bundle(
 
 def _with_host(by_hand: str) -> "Container":
     """The environment, whose platform is on a machine of its local world; on AWS an operator does it by hand there."""
-    composed = context.compose()
-    if not composed.env.is_local:
+    container = context.compose()
+    if not container.env.is_local:
         raise UsageError(
-            f"the platform's hosts of environment {composed.env.name} are on AWS",
+            f"the platform's hosts of environment {container.env.name} are on AWS",
             hint=f"Session Manager opens a shell on one (aws ssm start-session), where {by_hand}",
         )
-    return composed
+    return container
 
 
-def _disconnect(composed: "Container", *, despite: str, yes: bool) -> None:
-    name = composed.env.name
+def _disconnect(container: "Container", *, despite: str, yes: bool) -> None:
+    name = container.env.name
     agree(
         f"This takes the settings and the registry of environment {name} from before it was connected; "
         "what was written since stays in the platform's registry alone.",
@@ -319,7 +319,7 @@ def _disconnect(composed: "Container", *, despite: str, yes: bool) -> None:
     async def work(parts: "PlatformParts") -> "Disconnected":
         return await (await parts.connection()).undo(despite=despite)
 
-    done = context.run_platform(composed, work)
+    done = context.run_platform(container, work)
     _restart_world()
     lines = [
         f"the registry of this computer counts again, from epoch {done.epoch}",

@@ -13,7 +13,7 @@ from hermesops.cli.views import cells as cells_view
 from hermesops.errors import Hint, UsageError
 
 if TYPE_CHECKING:
-    from hermesops.app.container_parts.runtime import Runtime
+    from hermesops.app.connected import Connected
     from hermesops.store.operations.outcomes import Outcome
 
 app = Noun(no_args_is_help=True)
@@ -24,9 +24,9 @@ Cells = Annotated[list[str] | None, typer.Argument(help="Names of cells; none me
 @app.command("list")
 def list_(cells: Cells = None) -> None:
     """List the machines of warm pools from the registry, and how many the settings want."""
-    composed = context.compose()
-    wanted = composed.env.settings.pool_size
-    rows = [cells_view.unassigned(one) for one in composed.pool_machines.list(cells or ())]
+    container = context.compose()
+    wanted = container.env.settings.pool_size
+    rows = [cells_view.unassigned(one) for one in container.pool_machines.list(cells or ())]
     sizes = {plan.value: size for plan, size in sorted(wanted.items())}
     columns = ("machine_name", "cell", "plan", "server_type", "status", "ready_at")
     empty = "no machines; the setting pool_size says how many each cell keeps ready"
@@ -46,10 +46,10 @@ def drain(
     """Destroy the machines of warm pools; job pools makes new ones."""
     if bool(cells) == everything:
         raise UsageError("name cells, or --all", hint=Hint(("pool", "list")))
-    composed = context.compose()
-    composed.cells.named(cells or ())
+    container = context.compose()
+    container.cells.named(cells or ())
     named = ", ".join(cells) if cells else "all cells"
-    environment = composed.env.name
+    environment = container.env.name
     agree(
         f"This destroys the machines of the warm pools of {named} in environment {environment}.",
         expect=cells[0] if cells and len(cells) == 1 else environment,
@@ -57,11 +57,11 @@ def drain(
         yes=yes,
     )
 
-    async def work(session: "Runtime") -> "list[Outcome]":
-        end = partial(run_or_leave, session.operations, no_wait=no_wait)
-        return await session.pools.drain_each(cells or (), end, reason=reason or "drained by hand")
+    async def work(connected: "Connected") -> "list[Outcome]":
+        end = partial(run_or_leave, connected.operations, no_wait=no_wait)
+        return await connected.pools.drain_each(cells or (), end, reason=reason or "drained by hand")
 
-    outcomes = context.run_connected(composed, work)
+    outcomes = context.run_connected(container, work)
     if done := [cells_view.drained(one) for one in outcomes if one.operation]:
         result("pool-drain", {"cells": done}, [str(row["outcome"]) for row in done])
     elif not outcomes:

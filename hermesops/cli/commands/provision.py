@@ -13,7 +13,7 @@ from hermesops.errors import Hint, PartlyDoneError, UsageError
 
 if TYPE_CHECKING:
     from hermesops.agents.instances.requests.bulk import ProvisionResult
-    from hermesops.app.container_parts.runtime import Runtime
+    from hermesops.app.connected import Connected
     from hermesops.model.instance import Instance
     from hermesops.model.operation import Operation
 
@@ -57,14 +57,14 @@ def _one(user: str, plan: str, region: str, *, no_wait: bool) -> None:
 
     bought = parse_plan(plan)
     parse_user(user)
-    composed = context.compose()
+    container = context.compose()
 
-    async def work(session: "Runtime") -> "tuple[Instance, Operation, str]":
-        instance, operation = await session.admission.admit(user, bought, region=region)
-        return instance, operation, await run_or_leave(session.operations, operation, no_wait=no_wait)
+    async def work(connected: "Connected") -> "tuple[Instance, Operation, str]":
+        instance, operation = await connected.admission.admit(user, bought, region=region)
+        return instance, operation, await run_or_leave(connected.operations, operation, no_wait=no_wait)
 
-    admitted, operation, outcome = context.run_connected(composed, work)
-    instance = composed.instances.get(admitted.id)
+    admitted, operation, outcome = context.run_connected(container, work)
+    instance = container.instances.get(admitted.id)
     result("instance", {"instance": shapes.instance(instance), "operation_id": operation.id}, [outcome])
 
 
@@ -72,17 +72,17 @@ def _many(source: str, plan: str, region: str, *, no_wait: bool) -> int:
     from hermesops.agents.instances.requests.bulk import parse_requests
 
     requests = parse_requests(read(source), plan=plan, region=region)
-    composed = context.compose()
+    container = context.compose()
 
-    async def work(session: "Runtime") -> "tuple[ProvisionResult, ...]":
-        await session.bulk_provision.judge(requests)
-        return await session.bulk_provision.run(
-            requests, lambda operation: run_or_leave(session.operations, operation, no_wait=no_wait)
+    async def work(connected: "Connected") -> "tuple[ProvisionResult, ...]":
+        await connected.bulk_provision.judge(requests)
+        return await connected.bulk_provision.run(
+            requests, lambda operation: run_or_leave(connected.operations, operation, no_wait=no_wait)
         )
 
-    provision_results = context.run_connected(composed, work)
+    provision_results = context.run_connected(container, work)
     rows = [
-        shapes.provision_result(one, composed.instances.get(one.instance.id) if one.instance else None)
+        shapes.provision_result(one, container.instances.get(one.instance.id) if one.instance else None)
         for one in provision_results
     ]
     failures = [one.failure.message for one in provision_results if one.failure]

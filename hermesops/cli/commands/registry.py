@@ -42,8 +42,8 @@ def rebuild(
     An intact registry is copied first and keeps its rows; with --over, agents that it lacks are added to it.
     A copy holds more: try `hermesops registry restore --latest` first. Killed anywhere, the same command continues.
     """
-    composed = context.compose()
-    work = composed.registry_rebuild
+    container = context.compose()
+    work = container.registry_rebuild
     state = work.state(over)
     planned = context.run(work.plan(alias or (), state))
     if dry_run:
@@ -51,7 +51,7 @@ def rebuild(
         return
     for line in fleet.rebuild_lines(planned):
         say(line)
-    name = composed.env.name
+    name = container.env.name
     is_new = state.name == "LOST"
     question = f"This {'makes a new' if is_new else 'adds to the'} registry of environment {name}."
     agree(question, expect=name, spared="no registry was made" if is_new else "the registry is unchanged", yes=yes)
@@ -112,19 +112,19 @@ def restore(
         raise UsageError(
             "name one: a copy's file, --latest, or --already-restored", hint=Hint(("registry", "copies"), "lists them")
         )
-    composed = context.compose()
+    container = context.compose()
     if already_restored:
         if over:
             raise UsageError("--over goes with a copy: --already-restored overwrites nothing")
         require_reason(reason, "registry", "restore", "--already-restored")
-        _record_restored(composed, reason)
+        _record_restored(container, reason)
         return
-    name = composed.env.name
-    preview = context.run(composed.registry_copies.preview(copy))
+    name = container.env.name
+    preview = context.run(container.registry_copies.preview(copy))
     for line in audit.preview_lines(preview, name):
         say(line)
     agree(f"This replaces the registry of environment {name}.", expect=name, spared="nothing was restored", yes=yes)
-    done = composed.registry_place.restore(preview.file, over=over, why=reason or "the registry was damaged")
+    done = container.registry_place.restore(preview.file, over=over, why=reason or "the registry was damaged")
     set_aside = str(done.set_aside) if done.set_aside else None
     told = {**audit.preview(preview), "audit": done.audit.told}
     shape = {"copy": str(done.copy), "epoch": done.epoch, "set_aside": set_aside, **told}
@@ -139,9 +139,9 @@ def restore(
     audit.require_sound(done.audit)
 
 
-def _record_restored(composed: "Container", reason: str) -> None:
+def _record_restored(container: "Container", reason: str) -> None:
     """Record that the database was restored by other means; earlier leases have ended."""
-    done = composed.registry_place.record_restored(reason)
+    done = container.registry_place.record_restored(reason)
     lines = [f"epoch {done.epoch} has begun: every lease from before has ended", done.audit.told]
     result("registry-epoch", {"epoch": done.epoch, "audit": done.audit.told}, lines)
     audit.require_sound(done.audit)

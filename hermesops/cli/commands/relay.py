@@ -37,10 +37,10 @@ def serve(
     It needs the registry and the authority's key, a worker that renews tokens, and no key of JustAVPS's.
     SIGTERM ends it after the answers under way; a second one cuts them short.
     """
-    composed = context.compose(logs_all=True)
+    container = context.compose(logs_all=True)
     server = listen(listen_at, "relay", "serve")
     hosts = name or [str(server.getsockname()[0])]
-    context.run(serve_until_signal(server, composed.relay.serve(server, hosts, grace_s=grace), "relaying"))
+    context.run(serve_until_signal(server, container.relay.serve(server, hosts, grace_s=grace), "relaying"))
 
 
 @app.command()
@@ -70,9 +70,9 @@ def admit(
 @app.command("list")
 def list_() -> None:
     """List the services' certificates, the newest of each first."""
-    composed = context.compose()
-    now = composed.now()
-    rows = [shapes.caller(one, now) for one in composed.callers.list()]
+    container = context.compose()
+    now = container.now()
+    rows = [shapes.caller(one, now) for one in container.callers.list()]
     columns = ("service", "state", "not_after", "serial", "why")
     table("relay-callers", "certificates", columns, rows, "no service may call the relay")
 
@@ -80,14 +80,14 @@ def list_() -> None:
 @app.command()
 def revoke(service: Service, yes: Yes = False, reason: Why = "") -> None:
     """Revoke a service's certificate; the relay refuses its next request."""
-    composed = context.compose()
+    container = context.compose()
     agree(
-        f"This keeps service {service} from all agents in environment {composed.env.name}.",
+        f"This keeps service {service} from all agents in environment {container.env.name}.",
         expect=service,
         spared=f"{service} may call the relay as before",
         yes=yes,
     )
-    count = composed.callers.revoke(service, why=reason)
+    count = container.callers.revoke(service, why=reason)
     again = advice(("relay", "admit", service, "--request", "FILE", "--to", "FOLDER"))
     words = f"{service}: {count} certificates revoked; {again} gives it another"
     result("relay-revoked", {"service": service, "certificates": count}, [words])

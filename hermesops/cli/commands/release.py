@@ -53,14 +53,14 @@ def build(
         raise UsageError(
             "a release is built of --agent, of --from or of --lock", hint=Hint(("release", "build", "--help"))
         )
-    composed = context.compose()
+    container = context.compose()
     if lock is not None:
         given = [file for file in (wheel, source) if file]
-        work = composed.release_changes.rebuild(_lock_in(lock), given, note=note)
+        work = container.release_changes.rebuild(_lock_in(lock), given, note=note)
     else:
         from hermesops.machines.release.service import usual_request
 
-        usual = usual_request(composed.agent_pins)
+        usual = usual_request(container.agent_pins)
         order = replace(
             usual,
             agent="" if wheel else agent or usual.agent,
@@ -69,7 +69,7 @@ def build(
             pythons=tuple(python or usual.pythons),
             managed=_managed(managed),
         )
-        work = composed.release_changes.build(order, note=note)
+        work = container.release_changes.build(order, note=note)
     built = context.run(work)
     shape = release_view.built(built.lock, made=built.made)
     size = f"{shape['files']} files, {sum(blob.size for blob in built.lock.all_blobs()) / 1e6:.0f} MB"
@@ -129,10 +129,10 @@ def revoke(release: Annotated[str, typer.Argument(help="Its whole id.")], reason
 
     This cannot be undone: build another release of the same agent.
     """
-    composed = context.compose()
-    composed.release_changes.require_known(release)
+    container = context.compose()
+    container.release_changes.require_known(release)
     agree(f"No machine will install {release} any more.", expect=release, spared="nothing was revoked", yes=yes)
-    number = context.run(composed.release_changes.revoke(release, reason=reason)).number
+    number = context.run(container.release_changes.revoke(release, reason=reason)).number
     line = advice(
         f"{release} is revoked; machines that run it:",
         ("rollout", "preview", "RELEASE", "--where", f"release={release}"),
@@ -146,11 +146,11 @@ def floor(
     reason: Why = "",
 ) -> None:
     """Show or set the oldest version of the agent that machines install."""
-    composed = context.compose()
-    revocations = composed.releases.revocations()
+    container = context.compose()
+    revocations = container.releases.revocations()
     if version:
         wanted = "" if version == "none" else version
-        revocations = context.run(composed.release_changes.set_floor(wanted, reason=reason))
+        revocations = context.run(container.release_changes.set_floor(wanted, reason=reason))
     line = f"machines install no agent older than {revocations.floor}" if revocations.floor else "there is no floor"
     result("release-floor", release_view.revocations(revocations), [line])
 
@@ -177,10 +177,10 @@ def set_signers(
 
     Machines take the new signers with the next release that is deployed to them.
     """
-    composed = context.compose()
+    container = context.compose()
     allowed = files.read(file)
     agree("Those whom that file names sign releases.", expect="signers", spared="the signers are as they were", yes=yes)
-    left = context.run(composed.release_changes.set_signers(allowed, sign_again=sign_again, reason=reason))
+    left = context.run(container.release_changes.set_signers(allowed, sign_again=sign_again, reason=reason))
     lines = [f"{len(allowed.splitlines())} lines of signers count from now on"]
     lines += [f"{release} is signed by none of them: machines refuse it" for release in left]
     result("release-signers-set", {"signers": allowed.splitlines(), "unsigned": list(left)}, lines)
@@ -192,14 +192,14 @@ def restore_signers(reason: Why, yes: Yes = False) -> None:
 
     The numbers of a store's signers and revocations only ever rise; a lower one means that somebody changed the store.
     """
-    composed = context.compose()
+    container = context.compose()
     agree(
         "This replaces what the store says of signers and revocations by what this computer remembers.",
         expect="signers",
         spared="the store is as it was",
         yes=yes,
     )
-    written = context.run(composed.release_changes.restore(reason=reason))
+    written = context.run(container.release_changes.restore(reason=reason))
     lines = [f"restored: {', '.join(written)}"] if written else ["the store has all that this computer remembers"]
     result("release-signers-restored", {"restored": list(written)}, lines)
 

@@ -56,33 +56,33 @@ def rollback(
         raise UsageError(
             "missing USER: name one user, or use --rollout ID or --to RELEASE", hint=Hint(("rollback", "USER"))
         )
-    composed = context.compose()
+    container = context.compose()
     if user:
-        instance = composed.instances.find(user)
+        instance = container.instances.find(user)
         why = reason or "rolled back"
         done = context.run(
-            composed.rollbacks.roll_back(instance, to=to, loses=lose, even_revoked=even_revoked, why=why)
+            container.rollbacks.roll_back(instance, to=to, loses=lose, even_revoked=even_revoked, why=why)
         )
         return _print(instance.title, done)
     if rollout_id:
-        row = composed.rollouts.find(rollout_id)
-        changed = sum(target.progress.on_release for target in composed.rollouts.targets(row.id))
+        row = container.rollouts.find(rollout_id)
+        changed = sum(target.progress.on_release for target in container.rollouts.targets(row.id))
         agree(
-            f"This rolls {changed} agents in environment {composed.env.name} back from {row.release}.",
+            f"This rolls {changed} agents in environment {container.env.name} back from {row.release}.",
             expect=row.id,
             spared=f"rollout {row.id} is as it was",
             yes=yes,
         )
-        composed.rollout_commands.roll_back(row.id, lose=lose, even_revoked=even_revoked, why=reason)
-        return follow.run(composed, row.id, wanted="rolled_back", detach=detach)
-    return _everybody(composed, to, why=reason or f"back to {to}", yes=yes, detach=detach)
+        container.rollout_commands.roll_back(row.id, lose=lose, even_revoked=even_revoked, why=reason)
+        return follow.run(container, row.id, wanted="rolled_back", detach=detach)
+    return _everybody(container, to, why=reason or f"back to {to}", yes=yes, detach=detach)
 
 
-def _everybody(composed: "Container", to: str, *, why: str, yes: bool, detach: bool) -> int:
-    request = composed.rollout_requests.everybody_at_once(to, reason=why)
+def _everybody(container: "Container", to: str, *, why: str, yes: bool, detach: bool) -> int:
+    request = container.rollout_requests.everybody_at_once(to, reason=why)
     agree(
-        f"This deploys {request.release} to every running agent in environment {composed.env.name}, without stages.",
-        expect=composed.env.name,
+        f"This deploys {request.release} to every running agent in environment {container.env.name}, without stages.",
+        expect=container.env.name,
         spared="nothing was begun",
         yes=yes,
     )

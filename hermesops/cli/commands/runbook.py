@@ -90,9 +90,9 @@ def run(
 
     runbook = load(folder(), name)
     first = runbook.begin_at(begin)
-    composed = context.compose()
-    instance = composed.instances.find(user) if user else None
-    runbook = composed.runbook_records.filled(runbook, instance)
+    container = context.compose()
+    instance = container.instances.find(user) if user else None
+    runbook = container.runbook_records.filled(runbook, instance)
     if dry_run:
         steps = runbook.steps[first:]
         unfilled = _unfilled(runbook)
@@ -108,7 +108,7 @@ def run(
     made = RunbookRun(
         runbook,
         user,
-        execute=lambda words: execute(composed, words),
+        execute=lambda words: execute(container, words),
         ask=lambda step: _ask(step, yes=yes, picked=begin),
         report=lambda hint: say(advice(hint)),
         show=show_output,
@@ -116,22 +116,22 @@ def run(
     try:
         made.run(begin)
     except HermesError as error:
-        return _finish(composed, made, runbook, instance, error)
+        return _finish(container, made, runbook, instance, error)
     except KeyboardInterrupt:
         say(advice(made.next_hint(made.results[-1].step)))
-        _note(composed, made, runbook, instance)
+        _note(container, made, runbook, instance)
         raise
-    return _finish(composed, made, runbook, instance, None)
+    return _finish(container, made, runbook, instance, None)
 
 
 def _finish(
-    composed: "Container",
+    container: "Container",
     made: "RunbookRun",
     runbook: "Runbook",
     instance: "Instance | None",
     failure: HermesError | None,
 ) -> int:
-    _note(composed, made, runbook, instance)
+    _note(container, made, runbook, instance)
     shown = {
         **made.transcript(),
         "user": instance.title if instance else None,
@@ -152,10 +152,10 @@ def _finish(
     return failure.exit_code
 
 
-def _note(composed: "Container", made: "RunbookRun", runbook: "Runbook", instance: "Instance | None") -> None:
+def _note(container: "Container", made: "RunbookRun", runbook: "Runbook", instance: "Instance | None") -> None:
     """Write the transcript; the registry may be what is broken, and what the run found counts more."""
     try:
-        composed.runbook_records.keep(runbook, instance, made.transcript())
+        container.runbook_records.keep(runbook, instance, made.transcript())
     except HermesError as error:
         say(f"the audit has no transcript of this run: {error.message}")
 

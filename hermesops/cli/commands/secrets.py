@@ -36,15 +36,15 @@ def set_(
     """Store a secret; it is read from a file or standard input, never from an argument."""
     from hermesops.access.secrets.catalog import needed
 
-    which, composed = needed(name), context.compose()
-    if composed.secrets.held(which).is_there:
+    which, container = needed(name), context.compose()
+    if container.secrets.held(which).is_there:
         agree(
-            f"This replaces {name} of environment {composed.env.name}, which {which.purpose}.",
+            f"This replaces {name} of environment {container.env.name}, which {which.purpose}.",
             expect=name,
             spared=f"{name} is as it was",
             yes=yes,
         )
-    where = composed.secret_changes.set(which, files.read(source), why=reason)
+    where = container.secret_changes.set(which, files.read(source), why=reason)
     result("secret-set", {"name": name, "home": where}, [f"{name} is kept in {where}"])
 
 
@@ -59,7 +59,7 @@ def rotate(
     """Rotate a secret; where only a person can, print the steps (exit 7). After a kill, run it again."""
     from hermesops.access.secrets.catalog import REGISTRY_KEY, needed
 
-    which, composed = needed(name), context.compose()
+    which, container = needed(name), context.compose()
     if which != REGISTRY_KEY:
         if prepare:
             raise UsageError(
@@ -74,11 +74,11 @@ def rotate(
             "rotating the registry's key needs a reason", hint=Hint(("secrets", "rotate", name, "--reason", "WHY"))
         )
     if prepare:
-        key = context.run(composed.secret_changes.prepare_registry_key())
-        say(f"give {composed.secrets.where(which)} to every computer of this environment, then rotate")
+        key = context.run(container.secret_changes.prepare_registry_key())
+        say(f"give {container.secrets.where(which)} to every computer of this environment, then rotate")
         line = f"key {key} is ready and seals nothing yet"
     else:
-        key = context.run(composed.secret_changes.rotate_registry_key(why=reason))
+        key = context.run(container.secret_changes.rotate_registry_key(why=reason))
         line = f"everything is sealed with key {key}"
     result("secret-rotation", {"name": name, "key": key, "steps": []}, [line])
     return 0
@@ -91,9 +91,9 @@ def check(names: Annotated[list[str] | None, typer.Argument(help="Only these.", 
 
     for name in names or ():
         needed(name)
-    composed = context.compose()
-    made = context.run(composed.checks.check_secrets(tuple(names or ())))
+    container = context.compose()
+    made = context.run(container.checks.check_secrets(tuple(names or ())))
     exit_code = environment.report_checks("secrets-check", made, empty="no secrets")
-    if strangers := composed.checks.unneeded_secrets():
-        say(f"{composed.secrets.home.title} also holds {', '.join(strangers)}, which hermesops does not need")
+    if strangers := container.checks.unneeded_secrets():
+        say(f"{container.secrets.home.title} also holds {', '.join(strangers)}, which hermesops does not need")
     return exit_code

@@ -11,7 +11,7 @@ from hermesops.cli.options.instance import NoWait, User, Wait, change_instance, 
 from hermesops.cli.views import backup
 
 if TYPE_CHECKING:
-    from hermesops.app.container_parts.runtime import Runtime
+    from hermesops.app.connected import Connected
     from hermesops.model.operation import Operation
 
 app = Noun(no_args_is_help=True)
@@ -20,8 +20,8 @@ app = Noun(no_args_is_help=True)
 @app.command("list")
 def list_(user: User) -> None:
     """List a user's snapshots, newest first."""
-    composed, instance = find_instance(user)
-    images = context.run_connected(composed, lambda session: session.snapshots.of(instance.id))
+    container, instance = find_instance(user)
+    images = context.run_connected(container, lambda connected: connected.snapshots.of(instance.id))
     rows = [backup.snapshot(one, instance) for one in images]
     empty = advice(f"no snapshots of {instance.title};", ("snapshot", "create", user), "takes one")
     table("snapshot-list", "snapshots", ("snapshot", "created_at", "status", "disk_gb"), rows, empty)
@@ -31,9 +31,9 @@ def list_(user: User) -> None:
 def create(user: User, reason: Why = "", no_wait: NoWait = False, wait: Wait = "") -> None:
     """Take a snapshot of a user's machine; its gateway is stopped until JustAVPS has the image, which may take long."""
 
-    async def begin(session: "Runtime") -> "Operation":
-        instance = session.app.instances.find(user)
-        return await session.snapshots.open(instance, reason=reason or "asked for")
+    async def begin(connected: "Connected") -> "Operation":
+        instance = connected.container.instances.find(user)
+        return await connected.snapshots.open(instance, reason=reason or "asked for")
 
     change_instance("snapshot", user, begin, no_wait=no_wait, wait=wait)
 
@@ -48,15 +48,15 @@ def delete(
     """Delete a snapshot for good."""
     from hermesops.agents.instances.snapshots import chosen
 
-    composed, instance = find_instance(user)
-    images = context.run_connected(composed, lambda session: session.snapshots.of(instance.id))
+    container, instance = find_instance(user)
+    images = context.run_connected(container, lambda connected: connected.snapshots.of(instance.id))
     image = chosen(images, snapshot, instance.title)
     agree(
-        f"This deletes snapshot {image.id[:8]} of {user} in environment {composed.env.name}.",
+        f"This deletes snapshot {image.id[:8]} of {user} in environment {container.env.name}.",
         expect=user,
-        spared=f"the snapshots of {user} in {composed.env.name} are untouched",
+        spared=f"the snapshots of {user} in {container.env.name} are untouched",
         yes=yes,
     )
     why = reason or "asked for"
-    context.run_connected(composed, lambda session: session.snapshots.delete(instance, image, reason=why))
+    context.run_connected(container, lambda connected: connected.snapshots.delete(instance, image, reason=why))
     result("snapshot-delete", {"user": user, "snapshot": image.id}, [f"snapshot {image.id[:8]} of {user} is deleted"])

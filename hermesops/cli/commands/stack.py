@@ -50,17 +50,17 @@ def rollback_state(
     yes: Yes = False,
 ) -> None:
     """Restore a copy of the cell's Pulumi state; the current state becomes a copy, machines stay as they are."""
-    composed = context.compose()
-    name = composed.cells.get(cell).name
+    container = context.compose()
+    name = container.cells.get(cell).name
     if list_:
-        copies = context.run(composed.cell_states.versions(name, limit=limit))
+        copies = context.run(container.cell_states.versions(name, limit=limit))
         rows = [shapes.state_version(one) for one in copies]
         columns = ("version", "at", "what", "resources", "note")
         table("state-versions", "versions", columns, rows, f"{cell}: no copies of its state")
         return
     chosen = f"copy {to}" if to else "its newest sound copy that differs"
-    _ask(composed.env.name, cell, f"replaces the state by {chosen}", yes=yes)
-    put = context.run(composed.cell_states.restore(name, to, why=reason or "stack rollback-state"))
+    _ask(container.env.name, cell, f"replaces the state by {chosen}", yes=yes)
+    put = context.run(container.cell_states.restore(name, to, why=reason or "stack rollback-state"))
     shown = shapes.state_version(put)
     lines = [f"{cell}: the state of {shown['at']} is back ({put.resources} resources)", _next(cell)]
     result("stack-rollback-state", {"cell": cell, **shown}, lines)
@@ -92,14 +92,14 @@ def import_(
     if file is None:
         _take_in(name, machines or [], reason)
         return
-    composed = context.compose()
-    composed.cells.get(name)
+    container = context.compose()
+    container.cells.get(name)
     try:
         document = state_in(file.read_bytes(), str(file))
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}") from error
-    _ask(composed.env.name, cell, f"replaces the state by {file}", yes=yes)
-    context.run(composed.cell_states.take(name, document, why=reason or "stack import"))
+    _ask(container.env.name, cell, f"replaces the state by {file}", yes=yes)
+    context.run(container.cell_states.take(name, document, why=reason or "stack import"))
     resources = len(document["deployment"].get("resources") or ())
     lines = [f"{cell}: the state is that of {file} ({resources} resources)", _next(cell)]
     result("stack-import", {"cell": cell, "resources": resources}, lines)
@@ -161,22 +161,22 @@ def up(
     about_cells = {"where": where, "all": everything, "target": targets, "destroy": destroy, "share": share}
     if platform_stack.is_platform(cells, **about_cells, budget=budget, no_wait=no_wait, **{"from": saved}):
         return platform_stack.up()
-    composed = context.compose()
+    container = context.compose()
     if saved is not None:
         if cells or where or everything or targets or destroy or share or budget or no_wait:
             raise UsageError("--from goes alone: the saved preview says what is to happen")
         text = read_saved(saved)
         approval = read_saved(approved_by) if approved_by else ""
-        preview, _ = composed.saved_previews.open(text)
+        preview, _ = container.saved_previews.open(text)
         if preview.cell == PLATFORM:
-            approved = composed.saved_previews.approved(text, approval)
+            approved = container.saved_previews.approved(text, approval)
             say(f"{PLATFORM}: {approved}")
             return platform_stack.up(approved.preview)
-        return report("stack-up", context.run(composed.choose_cells(names=[preview.cell]).up_as(text, approval)))
+        return report("stack-up", context.run(container.choose_cells(names=[preview.cell]).up_as(text, approval)))
     if approved_by is not None:
         raise UsageError("--approved-by goes with --from: an approval is of a saved preview")
     named = parse_overrides(destroy, share, budget)
-    chosen = choose(composed, cells, where, targets, everything=everything)
+    chosen = choose(container, cells, where, targets, everything=everything)
     if named.machines:
         require_typed_environment(spared="nothing was destroyed")
     if named.machines and len(chosen.chosen) > 1:
@@ -211,9 +211,9 @@ def destroy(
     yes: Yes = False,
 ) -> int:
     """Remove cells that hold no instance any more."""
-    composed = context.compose()
-    chosen = choose(composed, cells, where, None, everything=everything)
-    names, environment = ", ".join(cell.name for cell in chosen.chosen), composed.env.name
+    container = context.compose()
+    chosen = choose(container, cells, where, None, everything=everything)
+    names, environment = ", ".join(cell.name for cell in chosen.chosen), container.env.name
     word = chosen.chosen[0].name if len(chosen.chosen) == 1 else f"{len(chosen.chosen)} cells"
     agree(
         f"This removes {names} of environment {environment}.",
@@ -266,10 +266,10 @@ def compare(
     from hermesops.cli.views import baselines
     from hermesops.infra.stacks.baseline import LARGEST, of_text
 
-    composed = context.compose()
+    container = context.compose()
     text = read_bytes(str(file), most=LARGEST)
-    before = of_text(text, str(file), environment=composed.env.name)
-    return baselines.report(before, composed.baselines.compare(before), remaining=exit_code)
+    before = of_text(text, str(file), environment=container.env.name)
+    return baselines.report(before, container.baselines.compare(before), remaining=exit_code)
 
 
 @app.command()
@@ -285,12 +285,12 @@ def outputs(cell: Named) -> None:
 def _take_in(cell: CellName, machines: list[str], reason: str) -> None:
     from hermesops.agents.cells.stack.state_repair import import_machines, parse_imports
 
-    composed = context.compose()
-    wanted = parse_imports(machines, composed.env.name)
+    container = context.compose()
+    wanted = parse_imports(machines, container.env.name)
 
     async def work() -> tuple[str, ...]:
-        async with composed.vendor() as client:
-            return await import_machines(composed.cell_stacks, client, cell, wanted, why=reason or "stack import")
+        async with container.vendor() as client:
+            return await import_machines(container.cell_stacks, client, cell, wanted, why=reason or "stack import")
 
     new = context.run(work())
     rows = [{"name": one, "id": id_, "imported": one in new} for one, id_ in wanted.items()]

@@ -19,8 +19,8 @@ from hermesops.model.token import PLATFORM, purpose_of
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from hermesops.app.connected import Connected
     from hermesops.app.container import Container
-    from hermesops.app.container_parts.runtime import Runtime
     from hermesops.model.instance import Instance
     from hermesops.model.rollout_spec import Spec
     from hermesops.model.route import PresentToken
@@ -35,16 +35,16 @@ def list_(user: Annotated[str, typer.Argument(help="Only this one's.")] = "") ->
 
     Each is root on its machine: it opens JustAVPS's toolbox there, and every port of the machine's loopback.
     """
-    composed = context.compose()
-    now = composed.now()
+    container = context.compose()
+    now = container.now()
 
-    instance = composed.instances.find(user) if user else None
+    instance = container.instances.find(user) if user else None
 
-    async def work(session: "Runtime") -> "list[dict[str, object]]":
-        proxy = [shape(owner, token, now) for owner, token in session.proxy_tokens.of(instance)]
-        return proxy + [model_shape(owner, token, now) for owner, token in session.model_tokens.of(instance)]
+    async def work(connected: "Connected") -> "list[dict[str, object]]":
+        proxy = [shape(owner, token, now) for owner, token in connected.proxy_tokens.of(instance)]
+        return proxy + [model_shape(owner, token, now) for owner, token in connected.model_tokens.of(instance)]
 
-    rows = context.run_connected(composed, work)
+    rows = context.run_connected(container, work)
     empty = "no tokens; workers make those that the relay needs, commands those that they need"
     columns = ("user", "purpose", "holder", "generation", "machine_id", "expires_at", "left")
     table("token-list", "tokens", columns, rows, empty)
@@ -57,9 +57,9 @@ def renew(
     reason: Why = "",
 ) -> None:
     """Replace a token by a new one that is tried through the proxy first; the old one is revoked after that."""
-    composed, instance = find_instance(user)
+    container, instance = find_instance(user)
     why = reason or "renewed by hand"
-    context.run_connected(composed, lambda session: session.proxy_tokens.renew(instance, purpose, reason=why))
+    context.run_connected(container, lambda connected: connected.proxy_tokens.renew(instance, purpose, reason=why))
     words = f"the token {purpose} of {user} is replaced: the new one opens the proxy, the old one is revoked"
     result("token-renew", {"user": user, "purpose": purpose}, [words])
 
@@ -101,18 +101,18 @@ def revoke(
     """Revoke tokens now, as after a leak; those who need one get another."""
     if models and purpose:
         raise UsageError("--models and --purpose name different tokens", hint=Hint(("token", "list", user)))
-    composed, instance = find_instance(user)
+    container, instance = find_instance(user)
     if models:
-        _revoke_models(composed, user, instance, reason or "revoked")
+        _revoke_models(container, user, instance, reason or "revoked")
         return
     why = reason or "revoked"
-    revoked = context.run_connected(composed, lambda s: s.proxy_tokens.revoke(instance, purpose, reason=why))
+    revoked = context.run_connected(container, lambda s: s.proxy_tokens.revoke(instance, purpose, reason=why))
     gone = [one.purpose for one in revoked]
     result("token-revoke", {"user": user, "revoked": gone}, [f"revoked {len(gone)} tokens of {user}"])
 
 
-def _revoke_models(composed: "Container", user: str, instance: "Instance", reason: str) -> None:
-    generation, problem = context.run(composed.model_token_revocation.revoke(instance, reason=reason))
+def _revoke_models(container: "Container", user: str, instance: "Instance", reason: str) -> None:
+    generation, problem = context.run(container.model_token_revocation.revoke(instance, reason=reason))
     words = [f"no model token of {user} made before now is valid; the router refuses them within 10 seconds"]
     result("token-revoke", {"user": user, "revoked": [], "models_from_generation": generation}, words)
     if problem:

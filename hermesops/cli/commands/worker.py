@@ -12,7 +12,7 @@ from hermesops.cli.console import result
 from hermesops.errors import CHANGES_REMAIN
 
 if TYPE_CHECKING:
-    from hermesops.app.container_parts.runtime import Runtime
+    from hermesops.app.connected import Connected
     from hermesops.store.operations.worker import Tally
 
 
@@ -36,14 +36,14 @@ def worker(
     import structlog
 
     log = structlog.get_logger("hermesops.worker")
-    composed = context.compose(report=lambda line: log.info("step", words=line), logs_all=True)
+    container = context.compose(report=lambda line: log.info("step", words=line), logs_all=True)
 
-    async def work(session: "Runtime") -> "Tally":
-        made = session.make_worker(concurrency=concurrency, grace_s=grace)
+    async def work(connected: "Connected") -> "Tally":
+        made = connected.make_worker(concurrency=concurrency, grace_s=grace)
         if once or without_jobs:
             _listen(made.stop)
             return await made.run(once=once)
-        jobs = session.jobs.scheduler(grace_s=grace)
+        jobs = connected.jobs.scheduler(grace_s=grace)
         _listen(made.stop, jobs.stop)
         doing = asyncio.create_task(jobs.run())
         try:
@@ -53,7 +53,7 @@ def worker(
                 jobs.stop()
             await doing
 
-    tally = context.run_connected(composed, work)
+    tally = context.run_connected(container, work)
     left = [{"id": operation, "problem": problem} for operation, problem in tally.left.items()]
     line = f"{tally.done} done, {tally.failed} failed, {len(left)} left"
     result("worker", {"done": tally.done, "failed": tally.failed, "left": left}, [line])

@@ -52,14 +52,14 @@ ApprovedBy = Annotated[
 
 
 def choose(
-    composed: "Container", names: list[str] | None, where: str, targets: list[str] | None, *, everything: bool
+    container: "Container", names: list[str] | None, where: str, targets: list[str] | None, *, everything: bool
 ) -> "ChosenCells":
     """The cells that the options choose.
 
     Raises:
         UsageError: They choose none, one that does not exist, or machines of several cells.
     """
-    chosen = composed.choose_cells(names=names or (), where=where, everything=everything)
+    chosen = container.choose_cells(names=names or (), where=where, everything=everything)
     if targets and len(chosen.chosen) > 1:
         raise UsageError("--target is about machines of one cell; name that cell", hint=Hint(("cell", "show", "CELL")))
     return chosen

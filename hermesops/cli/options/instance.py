@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from hermesops.app import Container
-    from hermesops.app.container_parts.runtime import Runtime
+    from hermesops.app.connected import Connected
     from hermesops.model.instance import Instance
     from hermesops.model.operation import Operation
     from hermesops.store.operations.kinds import ApprovedList
     from hermesops.store.operations.runner import Operations
 
-    Begin = Callable[[Runtime], Awaitable[Operation]]
+    Begin = Callable[[Connected], Awaitable[Operation]]
 
 User = Annotated[str, typer.Argument(help="User id, alias or instance id.")]
 ListOption = Annotated[
@@ -54,8 +54,8 @@ _AGAIN = Hint("the same command again later, or with --wait 10m;", ("operation",
 
 def find_instance(user: str) -> "tuple[Container, Instance]":
     """The objects of the selected environment, and a user's instance there."""
-    composed = context.compose()
-    return composed, composed.instances.find(user)
+    container = context.compose()
+    return container, container.instances.find(user)
 
 
 def approved_list(listed: Path | None, approved_by: Path | None) -> "ApprovedList | None":
@@ -80,11 +80,11 @@ def change_instance(
 
     Where ``begin`` finds nothing to do, the outcome says so and there is no operation.
     """
-    composed = context.compose()
-    composed.approved_list = approved
-    composed.instances.find(user)
+    container = context.compose()
+    container.approved_list = approved
+    container.instances.find(user)
     try:
-        operation, outcome = run_operation(composed, begin, no_wait=no_wait, wait=wait)
+        operation, outcome = run_operation(container, begin, no_wait=no_wait, wait=wait)
     except AlreadySoError as fulfilled:
         outcome = f"nothing to do: {fulfilled.message}"
         result(kind, {"user": user, "operation_id": None, "outcome": outcome}, [outcome])
@@ -93,7 +93,7 @@ def change_instance(
 
 
 def run_operation(
-    composed: "Container", begin: "Begin", *, no_wait: bool, wait: str | None = None
+    container: "Container", begin: "Begin", *, no_wait: bool, wait: str | None = None
 ) -> "tuple[Operation, str]":
     """Connect, open an operation, and run it or leave it to the workers.
 
@@ -108,17 +108,17 @@ def run_operation(
 
     wait_s = values.seconds(wait, "--wait") if wait else 0.0
 
-    async def work(session: "Runtime") -> "tuple[Operation, str]":
+    async def work(connected: "Connected") -> "tuple[Operation, str]":
         try:
-            operation = await begun(session, begin, wait_s)
+            operation = await begun(connected, begin, wait_s)
         except LeaseHeldError as held:
             raise held if wait is None else LeaseHeldError(held.message, hint=_AGAIN, holder=held.holder) from None
-        return operation, await run_or_leave(session.operations, operation, no_wait=no_wait)
+        return operation, await run_or_leave(connected.operations, operation, no_wait=no_wait)
 
-    return context.run_connected(composed, work)
+    return context.run_connected(container, work)
 
 
-async def begun(session: "Runtime", begin: "Begin", wait_s: float) -> "Operation":
+async def begun(connected: "Connected", begin: "Begin", wait_s: float) -> "Operation":
     """Open the operation, once no other process works on the instance.
 
     Raises:
@@ -130,7 +130,7 @@ async def begun(session: "Runtime", begin: "Begin", wait_s: float) -> "Operation
     ends, told = time.monotonic() + wait_s, ""
     while True:
         try:
-            return await begin(session)
+            return await begin(connected)
         except LeaseHeldError as held:
             if time.monotonic() >= ends:
                 raise

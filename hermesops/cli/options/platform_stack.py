@@ -73,13 +73,13 @@ def up(signed: "SavedPreview | None" = None) -> int:
     Raises:
         RefusedError: The environment requires approvals, and nothing is signed.
     """
-    composed = context.compose()
+    container = context.compose()
     if signed is None:
-        composed.saved_previews.refuse_unapproved(PLATFORM)
-    if composed.env.is_local:
-        done = context.run_platform(composed, lambda parts: parts.ups.up(signed))
+        container.saved_previews.refuse_unapproved(PLATFORM)
+    if container.env.is_local:
+        done = context.run_platform(container, lambda parts: parts.ups.up(signed))
     else:
-        done = context.run(composed.aws_platform_stack.up_alone(signed))
+        done = context.run(container.aws_platform_stack.up_alone(signed))
     changes = _shown(done.stack.changes)
     shown = {
         "stack": PLATFORM,
@@ -128,25 +128,25 @@ def outputs() -> None:
 
 def _roles() -> "RolesState | None":
     """How roles were applied last; ``None`` where the platform is on AWS, whose hosts apply them themselves."""
-    composed = context.compose()
-    if not composed.env.is_local:
+    container = context.compose()
+    if not container.env.is_local:
         say(f"{PLATFORM}: roles are not previewed: a new host applies them when it is made")
         return None
 
     async def work(parts: "PlatformParts") -> "RolesState":
         return parts.roles.read()
 
-    return context.run_platform(composed, work)
+    return context.run_platform(container, work)
 
 
 def _with_stack(work: "Callable[[PlatformStack], Awaitable[T]]") -> "T":
     """Do something with the platform's stack; only that of a local world needs the vendor."""
-    composed = context.compose()
-    if composed.env.is_local:
-        return context.run_platform(composed, lambda parts: work(parts.stack))
+    container = context.compose()
+    if container.env.is_local:
+        return context.run_platform(container, lambda parts: work(parts.stack))
 
     async def unconnected() -> "T":
-        return await work(composed.aws_platform_stack)
+        return await work(container.aws_platform_stack)
 
     return context.run(unconnected())
 

@@ -24,7 +24,7 @@ def show(text: str) -> None:
         write(text)
 
 
-def execute(composed: "Container", words: tuple[str, ...], *, shown: bool = True) -> "Ended":
+def execute(container: "Container", words: tuple[str, ...], *, shown: bool = True) -> "Ended":
     """Run a command of hermesops in the chosen environment; one that changes something shows its output, if wanted."""
     from hermesops.observability.runbook import service as runbooks
     from hermesops.observability.runbook.command import run_command
@@ -33,6 +33,6 @@ def execute(composed: "Container", words: tuple[str, ...], *, shown: bool = True
     def unseen(_: str) -> None:
         """Leave it to the caller, who has all of it at its end."""
 
-    variables = runbooks.variables_of(composed.env)
+    variables = runbooks.variables_of(container.env)
     take = show if shown and not is_reading(words) else unseen
-    return context.run(run_command(words, environment=composed.env.name, variables=variables, show=take))
+    return context.run(run_command(words, environment=container.env.name, variables=variables, show=take))

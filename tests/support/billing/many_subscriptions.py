@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from hermesops.app import Container
-from hermesops.app.container_parts.runtime import Runtime
+from hermesops.app.connected import Connected
 from hermesops.errors import HermesError
 from hermesops.model.billing import BillingState
 from hermesops.model.ids import UserId
@@ -74,14 +74,14 @@ async def trial(world: Command, scale: Scale, seed: int) -> Trial:
     lives = lifecycles(scale.users, scale.events, seed)
     events = delivered(lives, again=AGAIN, seed=seed)
     began, count = time.monotonic(), 0
-    async with app.session() as session:
+    async with app.connect() as connected:
         size = -(-int(scale.events * (1 + AGAIN)) // scale.batches) + 1
         while batch := list(islice(events, size)):
             count += len(batch)
             for told in batch:
                 app.registry.billing.receive(*endpoint.signed(told))
-            await _done(session, rounds=2)
-        await _done(session, rounds=_ROUNDS)
+            await _done(connected, rounds=2)
+        await _done(connected, rounds=_ROUNDS)
         wrong = {
             life.user: why
             for life in lives
@@ -98,14 +98,14 @@ async def trial(world: Command, scale: Scale, seed: int) -> Trial:
         )
 
 
-async def _done(session: Runtime, *, rounds: int) -> None:
+async def _done(connected: Connected, *, rounds: int) -> None:
     """Decide, and do what was opened; until nothing waits, or so often."""
-    registry = session.app.registry
+    registry = connected.container.registry
     for _ in range(rounds):
-        await session.jobs.bill(everybody=True)
+        await connected.jobs.bill(everybody=True)
         unfinished = registry.operations.unfinished()
         room = asyncio.Semaphore(_AT_ONCE)
-        await asyncio.gather(*(_run(session, one, room) for one in unfinished))
+        await asyncio.gather(*(_run(connected, one, room) for one in unfinished))
         if not unfinished and not _waits(registry):
             return
 
@@ -114,13 +114,13 @@ def _waits(registry: Registry) -> bool:
     return bool(registry.billing.due_users(everybody=True))
 
 
-async def _run(session: Runtime, operation: Operation, room: asyncio.Semaphore) -> None:
+async def _run(connected: Connected, operation: Operation, room: asyncio.Semaphore) -> None:
     async with room:
         try:
-            await session.operations.run(operation)
+            await connected.operations.run(operation)
         except HermesError as error:
             # What cannot be done is a row's outcome, which the end is judged by.
-            session.app.report(error.message)
+            connected.container.report(error.message)
 
 
 def difference(instance: Instance | None, expected: Expected) -> str:

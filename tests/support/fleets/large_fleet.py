@@ -12,7 +12,7 @@ from typing import Any
 
 from hermesops.agents.drift.finding import Kind
 from hermesops.app import Container
-from hermesops.app.container_parts.runtime import Runtime
+from hermesops.app.connected import Connected
 from hermesops.base.waiting import Pending, until
 from hermesops.errors import HermesError
 from hermesops.localcloud.faults.kinds import FaultKind
@@ -93,22 +93,22 @@ async def trial(world: Command, scale: Scale, seed: int) -> Told:
     chance = random.Random(seed)  # noqa: S311 - repeatable on purpose
     app = Container(Environment.load("local", world.environ), lambda _: None)
     users = [f"user{number:03}" for number in range(scale.machines)]
-    async with app.session() as session:
+    async with app.connect() as connected:
         for user in users:
-            await session.admission.admit(user, Plan.LIGHT)
+            await connected.admission.admit(user, Plan.LIGHT)
     await order_faults(world, app, chance, scale.times)
     for _ in range(scale.kills):
         await up_killed_at(world, chance.randint(1, scale.machines // (scale.kills + 1)))
     ups = await up_until_done(world, app)
-    async with app.session() as session:
-        made = await repair_all(world, Manner(partial(_run_here, world, session), at_once=AT_ONCE))
+    async with app.connect() as connected:
+        made = await repair_all(world, Manner(partial(_run_here, world, connected), at_once=AT_ONCE))
     ended = chance.choice(users)
     await world.ok("instance", "terminate", ended, "--yes", "--reason", "test")
     await check_whole(app, set(users) - {ended})
 
     before = await rows(world)
-    async with app.session() as session:
-        ground = Ground(session, chance)
+    async with app.connect() as connected:
+        ground = Ground(connected, chance)
         await plant(ground, app.registry.fleet.list_ordered(), scale.times)
     repaired = await repair_all(world, _same_each_time(world, ground.names))
     found = {Expected(r.finding["kind"], ground.names.get(s := r.finding["subject"], s)) for r in repaired.rounds[0]}
@@ -160,15 +160,15 @@ def _nobody_works(app: Container) -> Any:  # noqa: ANN401 - what ``until`` takes
     return observe
 
 
-async def _run_here(world: Command, session: Runtime, words: Sequence[str]) -> Ran:
+async def _run_here(world: Command, connected: Connected, words: Sequence[str]) -> Ran:
     """Run a ``provision`` as its command does, in this process: there are hundreds of them. Others are run as typed."""
     if words[0] != "provision":
         return await world.run(*words)
     user, plan = words[1], Plan(words[3])
     begun = time.monotonic()
     try:
-        _, operation = await session.admission.admit(user, plan)
-        outcome, error, code = await session.operations.run(operation), "", 0
+        _, operation = await connected.admission.admit(user, plan)
+        outcome, error, code = await connected.operations.run(operation), "", 0
     except HermesError as failure:
         outcome, error, code = "", f"error: {failure.message}", failure.exit_code
     return Ran(tuple(words), code, outcome, error, time.monotonic() - begun)

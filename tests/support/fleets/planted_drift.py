@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from hermesops.agents.drift.finding import Kind
-from hermesops.app.container_parts.runtime import Runtime
+from hermesops.app.connected import Connected
 from hermesops.app.container_parts.unconnected import Unconnected
 from hermesops.base.waiting import Pending, until
 from hermesops.model.fleet import Ordered
@@ -42,7 +42,7 @@ class Ground:
         states: Cells' states, edited before they are put back.
     """
 
-    session: Runtime
+    connected: Connected
     chance: random.Random
     expected: set[Expected] = field(default_factory=set)
     names: dict[str, str] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Ground:
 
     @property
     def app(self) -> Unconnected:
-        return self.session.app
+        return self.connected.container
 
     def expect(self, kind: Kind, about: str) -> None:
         self.expected.add(Expected(kind, about))
@@ -75,13 +75,13 @@ class Ground:
     async def order(self, row: Ordered, name: str) -> None:
         """Rent a machine as a row's, under a name."""
         order = MachineOrder(name=name, server_type=row.server_type, region=row.region, image_id=row.image_id)
-        await self.settled((await self.session.client.post_order(order)).id)
+        await self.settled((await self.connected.client.post_order(order)).id)
 
     async def settled(self, machine_id: str, status: MachineStatus = MachineStatus.READY, size: str = "") -> None:
         """Wait until the vendor says so of a machine."""
 
         async def observe() -> Machine | Pending[Machine]:
-            machine = await self.session.client.get_machine(machine_id)
+            machine = await self.connected.client.get_machine(machine_id)
             fits = machine.status is status and size in {"", machine.server_type}
             return machine if fits else Pending(f"{machine.status} {machine.server_type}")
 
@@ -92,19 +92,19 @@ Break = Callable[[Ground, Ordered], Awaitable[None]]
 
 
 async def stop(ground: Ground, row: Ordered) -> None:
-    await ground.session.client.stop_machine(_id(row))
+    await ground.connected.client.stop_machine(_id(row))
     await ground.settled(_id(row), MachineStatus.STOPPED)
     ground.expect(Kind.STOPPED, row.instance.title)
 
 
 async def resize(ground: Ground, row: Ordered) -> None:
-    await ground.session.client.resize_machine(_id(row), server_type=LARGER)
+    await ground.connected.client.resize_machine(_id(row), server_type=LARGER)
     await ground.settled(_id(row), size=LARGER)
     ground.expect(Kind.RESIZED, row.instance.title)
 
 
 async def destroy(ground: Ground, row: Ordered) -> None:
-    await ground.session.client.delete_machine(_id(row))
+    await ground.connected.client.delete_machine(_id(row))
     ground.anew.add(row.instance.title)
     ground.expect(Kind.MACHINE_MISSING, row.instance.title)
 

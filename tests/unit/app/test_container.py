@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hermesops.app import Container
-from hermesops.app.container_parts.runtime import Runtime
+from hermesops.app.connected import Connected
 from hermesops.app.container_parts.world_adapters import SimulatedAdapters, adapters_of
 from hermesops.errors import UsageError
 from hermesops.localcloud.world.files import SIMULATED, WorldFiles
@@ -52,16 +52,16 @@ def test_every_part_is_made_without_a_connection(app: Container, name: str) -> N
     assert getattr(app, name, None) is not None or name == "approved_list"
 
 
-@pytest.mark.parametrize("name", parts_of(Runtime))
+@pytest.mark.parametrize("name", parts_of(Connected))
 def test_every_part_of_a_session_is_made_of_others(app: Container, name: str) -> None:
     client: Any = part()
-    session = Runtime(app, client, part())
-    assert getattr(session, name) is not None
+    connected = Connected(app, client, part())
+    assert getattr(connected, name) is not None
 
 
 def test_each_kind_of_operation_has_a_workflow(app: Container) -> None:
     client: Any = part()
-    assert set(Runtime(app, client, part()).handlers()) == set(OperationKind)
+    assert set(Connected(app, client, part()).handlers()) == set(OperationKind)
 
 
 def test_a_worker_starts_without_the_key_of_the_model_router(tmp_path: Path) -> None:
@@ -69,12 +69,12 @@ def test_a_worker_starts_without_the_key_of_the_model_router(tmp_path: Path) -> 
     app = container(tmp_path, "staging", **{key: VENDOR[key] for key in VENDOR if key != "SECRET_ROUTER_KEY"})
     vars(app)["registry"] = part()
     client: Any = part()
-    session = Runtime(app, client, part())
-    assert session.make_worker(concurrency=1, grace_s=1.0)
-    assert session.jobs.scheduler(grace_s=1.0)
+    connected = Connected(app, client, part())
+    assert connected.make_worker(concurrency=1, grace_s=1.0)
+    assert connected.jobs.scheduler(grace_s=1.0)
     configure: Any = part(kind=OperationKind.CONFIGURE, instance_id="i-1", id="o-1")
     with pytest.raises(UsageError, match=r"router\.key"):
-        session.operations.handlers[OperationKind.CONFIGURE](configure, part())
+        connected.operations.handlers[OperationKind.CONFIGURE](configure, part())
 
 
 def test_a_world_is_asked_once_what_its_machines_are(tmp_path: Path) -> None:

@@ -49,8 +49,8 @@ def break_glass(
     operator has signed (operator_key). It closes by itself, its sessions end with it, and all of it is audited.
     """
     require_reason(reason, "instance", "break-glass", user)
-    composed, instance = find_instance(user)
-    orders = composed.break_glass
+    container, instance = find_instance(user)
+    orders = container.break_glass
     if close:
         return _close(orders, instance, reason)
     seconds = values.seconds(for_, "--for")

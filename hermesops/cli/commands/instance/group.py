@@ -27,7 +27,7 @@ from hermesops.wire.foreign_text import one_line
 
 if TYPE_CHECKING:
     from hermesops.app import Container
-    from hermesops.app.container_parts.runtime import Runtime
+    from hermesops.app.connected import Connected
     from hermesops.model.instance import Instance
     from hermesops.model.plan import Plan
     from hermesops.observability.telemetry.logs import LogQuestion
@@ -55,8 +55,8 @@ def verify(
         return _verify_state(user)
     from hermesops.model.check import Verdict
 
-    composed, instance = find_instance(user)
-    verification = context.run_connected(composed, lambda session: session.verify(instance))
+    container, instance = find_instance(user)
+    verification = context.run_connected(container, lambda connected: connected.verify(instance))
     checks = verification.for_user(user)
     shown = [one for one in checks if not failed or one.verdict is not Verdict.OK]
     rows = [{**shapes.check(one), "hint": "" if one.verdict is Verdict.OK else one.hint} for one in shown]
@@ -83,11 +83,11 @@ def export(
     """
     if is_json() and to is None:
         raise UsageError("--json goes with --to FILE; without it standard output is lines of JSON already")
-    composed, instance = find_instance(user)
+    container, instance = find_instance(user)
 
     def export_to(write: Callable[[bytes], object]) -> dict[str, int]:
         return context.run_connected(
-            composed, lambda session: session.operator_access.export(instance, write, reason=reason)
+            container, lambda connected: connected.operator_access.export(instance, write, reason=reason)
         )
 
     if to is None:
@@ -120,11 +120,11 @@ def list_(
     everything: Annotated[bool, typer.Option("--all", help="Terminated ones as well.")] = False,
 ) -> None:
     """List instances."""
-    composed = context.compose()
-    rows = composed.instances.list(
+    container = context.compose()
+    rows = container.instances.list(
         status=values.one_of(InstanceStatus, status, "--status") if status else None,
         plan=_plan(plan) if plan else None,
-        cell=composed.cells.get(cell).name if cell else None,
+        cell=container.cells.get(cell).name if cell else None,
         terminated=everything,
     )
     ends = ("ends_at",) if any(map(shapes.is_ending, rows)) else ()
@@ -140,8 +140,8 @@ def show(user: User) -> None:
 
     The last hour is what the platform's monitoring has within two seconds: agent up, memory, seconds of a turn, errors.
     """
-    composed, instance = find_instance(user)
-    report = context.run_connected(composed, lambda session: session.instance_reports.of(instance))
+    container, instance = find_instance(user)
+    report = context.run_connected(container, lambda connected: connected.instance_reports.of(instance))
     seen, trends = report.observation, report.trends
     suspended = shapes.suspension(seen.instance, report.suspension)
     data = {**shapes.observation(seen, report.health), **suspended}
@@ -164,8 +164,8 @@ def timeline(
     record and which are kept for 7 days.
     """
     begin = values.since(since) if since else None
-    composed, instance = find_instance(user)
-    past = context.run(composed.timelines.of(instance, begin))
+    container, instance = find_instance(user)
+    past = context.run(container.timelines.of(instance, begin))
     rows = fleet.changes(past.happenings)
     columns = ("at", "who", "what", "subject", "detail")
     beside = {"user": instance.title, "problem": past.problem or None}
@@ -182,15 +182,15 @@ def chat(
     session_id: Annotated[str, typer.Option("--session", help="Go on with this conversation.")] = "",
 ) -> None:
     """Say something to a user's agent through the proxy and stream its answer."""
-    composed = context.compose()
+    container = context.compose()
     said = message or sys.stdin.read().strip()
     if not said:
         raise UsageError("nothing to say", hint=Hint(("instance", "chat", "USER", "hello", "--reason", "WHY")))
     answer: list[str] = []
-    instance = composed.instances.find(user)
+    instance = container.instances.find(user)
 
-    async def work(session: "Runtime") -> None:
-        pieces = session.operator_access.chat(instance, said, session_id=session_id, reason=reason)
+    async def work(connected: "Connected") -> None:
+        pieces = connected.operator_access.chat(instance, said, session_id=session_id, reason=reason)
         async for piece in pieces:
             if piece.is_tool:
                 say(f"[{one_line(piece.text, longest=80)}]")
@@ -202,7 +202,7 @@ def chat(
                 if not is_json():
                     write(text)
 
-    context.run_connected(composed, work)
+    context.run_connected(container, work)
     result("chat", {"user": user, "answer": "".join(answer)}, [""])
 
 
@@ -234,15 +234,17 @@ def logs(
     is_search = bool(since or grep or unit != _GATEWAY)
     usual = LogSource.MONITORING if is_search else LogSource.MACHINE
     first = values.one_of(LogSource, source, "--from") if source else usual
-    composed = context.compose()
-    instance = composed.instances.find(user)
+    container = context.compose()
+    instance = container.instances.find(user)
     if follow:
         if grep or source:
             raise UsageError("--follow reads on the machine, every line as it comes: without --grep and --from")
-        _follow(composed, instance, question)
+        _follow(container, instance, question)
         return
 
-    found = context.run_connected(composed, lambda session: session.instance_logs.read(instance, question, first=first))
+    found = context.run_connected(
+        container, lambda connected: connected.instance_logs.read(instance, question, first=first)
+    )
     shown = {"user": user, "source": found.source.value, "note": found.note or None, "lines": list(found.lines)}
     result("logs", shown, found.lines)
     if found.note or is_search:
@@ -250,21 +252,23 @@ def logs(
         say(f"from {where}" + (f": {found.note}" if found.note else ""))
 
 
-def _follow(composed: "Container", instance: "Instance", question: "LogQuestion") -> None:
+def _follow(container: "Container", instance: "Instance", question: "LogQuestion") -> None:
     from hermesops.observability.telemetry.logs import ALL_UNITS
 
     kept: list[str] = []
     unit = "" if question.unit == ALL_UNITS else question.unit
 
-    async def work(session: "Runtime") -> None:
-        logs = session.instance_client.log(instance, lines=question.most, follow=True, since=question.since, unit=unit)
+    async def work(connected: "Connected") -> None:
+        logs = connected.instance_client.log(
+            instance, lines=question.most, follow=True, since=question.since, unit=unit
+        )
         async for line in logs:
             if is_json():
                 kept.append(line)
             else:
                 write(line + "\n")
 
-    context.run_connected(composed, work)
+    context.run_connected(container, work)
     if is_json():
         result("logs", {"user": instance.title, "source": "machine", "note": None, "lines": kept})
 
@@ -280,13 +284,13 @@ def exec_(
     """Run a command on a user's machine; its exit code becomes ours."""
     if not 0 < timeout < math.inf:
         raise UsageError(f"--timeout {timeout}: a number of seconds above 0")
-    composed = context.compose()
+    container = context.compose()
     line = command[0] if len(command) == 1 else shlex.join(command)
-    instance = composed.instances.find(user)
+    instance = container.instances.find(user)
 
     done = context.run_connected(
-        composed,
-        lambda session: session.operator_access.run(instance, line, user=as_user, timeout_s=timeout, reason=reason),
+        container,
+        lambda connected: connected.operator_access.run(instance, line, user=as_user, timeout_s=timeout, reason=reason),
     )
     if is_json():
         stdout, stderr = (data.decode(errors="replace") for data in (done.stdout, done.stderr))
@@ -300,10 +304,10 @@ def exec_(
 @app.command()
 def shell(user: User, reason: Reason = "") -> int:
     """A line-by-line shell on a user's machine (the toolbox has no terminal): cd works, full-screen programs do not."""
-    composed, instance = find_instance(user)
+    container, instance = find_instance(user)
 
-    async def work(session: "Runtime") -> int:
-        remote = await session.operator_access.shell(instance, reason=reason)
+    async def work(connected: "Connected") -> int:
+        remote = await connected.operator_access.shell(instance, reason=reason)
         while True:
             write(f"{user}:{remote.folder}# " if sys.stdin.isatty() else "")
             line = sys.stdin.readline()
@@ -314,7 +318,7 @@ def shell(user: User, reason: Reason = "") -> int:
             write_bytes(done.stdout)
             write_bytes(done.stderr, to_stderr=True)
 
-    return context.run_connected(composed, work)
+    return context.run_connected(container, work)
 
 
 @app.command()
@@ -330,8 +334,8 @@ app.command("break-glass")(break_glass)
 
 def _verify_state(user: str) -> int:
     """Print what differs from the newest backup; a running agent goes on learning, so a difference is no fault."""
-    composed, instance = find_instance(user)
-    compared = context.run_connected(composed, lambda session: session.state_comparisons.with_newest(instance))
+    container, instance = find_instance(user)
+    compared = context.run_connected(container, lambda connected: connected.state_comparisons.with_newest(instance))
     newest, state, differences = compared.backup, compared.state, compared.differences
     lines = differences or [f"as in backup {newest.id[:8]} of {newest.at:%Y-%m-%d %H:%M} UTC: {state}"]
     result("verify-state", backup.comparison(newest, user, state), lines)

@@ -124,9 +124,9 @@ def terminate(
             wait=wait,
         )
         return
-    composed = context.compose()
-    composed.instances.find(user)
-    policy, name = composed.termination_policy, composed.env.name
+    container = context.compose()
+    container.instances.find(user)
+    policy, name = container.termination_policy, container.env.name
     termination = policy.choose(now=now, without_backup=without_backup)
     kept = "; its last backup is kept" if termination.keeps_backup else " with all its memories"
     agree(

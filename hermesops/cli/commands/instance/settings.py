@@ -14,7 +14,7 @@ from hermesops.errors import UsageError
 
 if TYPE_CHECKING:
     from hermesops.agents.instances.requests.settings_patch import SettingsPatch
-    from hermesops.app.container_parts.runtime import Runtime
+    from hermesops.app.connected import Connected
 
 
 def settings(
@@ -43,13 +43,13 @@ def settings(
 
         where = "standard input" if source == "-" else source
         request = replacing(read(source), where=where) if source else setting(assignments or [])
-    composed, instance = find_instance(user)
+    container, instance = find_instance(user)
 
-    async def change(session: "Runtime") -> str:
-        return await session.operations.run(await session.instance_requests.configure(user, request, reason=reason))
+    async def change(connected: "Connected") -> str:
+        return await connected.operations.run(await connected.instance_requests.configure(user, request, reason=reason))
 
-    outcome = context.run_connected(composed, change) if ways else ""
-    shown = composed.masked_settings.of(instance)
+    outcome = context.run_connected(container, change) if ways else ""
+    shown = container.masked_settings.of(instance)
     route = shapes.route(str(shown["model"]))
     lines = [outcome] if outcome else shapes.settings_lines(shown, route)
     result("instance-settings", {"user": user, "settings": shown, "route": route, "outcome": outcome or None}, lines)
@@ -75,6 +75,6 @@ def policy(
     from hermesops.agents.instances.policies import PolicyChange
 
     change = PolicyChange(opt_in, protect, quiet_hours, timezone)
-    composed, instance = find_instance(user)
-    shown = status.policy(composed.instance_policies.change(instance, change, why=reason))
+    container, instance = find_instance(user)
+    shown = status.policy(container.instance_policies.change(instance, change, why=reason))
     result("instance-policy", {"user": instance.title, "policy": shown}, shapes.fields(shown))

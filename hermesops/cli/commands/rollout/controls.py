@@ -33,9 +33,9 @@ def resume(
     detach: Detach = False,
 ) -> int:
     """Continue a rollout that is paused, or whose runner died; follow it if another process runs it."""
-    composed = context.compose()
-    row = composed.rollout_commands.resume(rollout_id, why=reason, despite_alerts=despite_alerts)
-    return follow.run(composed, row.id, wanted="done", detach=detach)
+    container = context.compose()
+    row = container.rollout_commands.resume(rollout_id, why=reason, despite_alerts=despite_alerts)
+    return follow.run(container, row.id, wanted="done", detach=detach)
 
 
 def promote(
@@ -48,9 +48,9 @@ def promote(
 
     After a halt, failures so far no longer count: you have checked them and take responsibility.
     """
-    composed = context.compose()
-    row = composed.rollout_commands.promote(rollout_id, full=full, why=reason)
-    return follow.run(composed, row.id, wanted="done", detach=detach)
+    container = context.compose()
+    row = container.rollout_commands.promote(rollout_id, full=full, why=reason)
+    return follow.run(container, row.id, wanted="done", detach=detach)
 
 
 def approve(
@@ -66,13 +66,13 @@ def approve(
 
 def abort(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
     """Abort a rollout: no further instance starts; those in progress finish or roll back, others keep the release."""
-    composed = context.compose()
-    row = composed.rollout_commands.abort(rollout_id, why=reason)
-    return follow.run(composed, row.id, wanted="aborted", detach=detach)
+    container = context.compose()
+    row = container.rollout_commands.abort(rollout_id, why=reason)
+    return follow.run(container, row.id, wanted="aborted", detach=detach)
 
 
 def retry(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
     """Retry failed instances first, through the same gates."""
-    composed = context.compose()
-    row = composed.rollout_commands.retry(rollout_id, why=reason)
-    return follow.run(composed, row.id, wanted="done", detach=detach)
+    container = context.compose()
+    row = container.rollout_commands.retry(rollout_id, why=reason)
+    return follow.run(container, row.id, wanted="done", detach=detach)

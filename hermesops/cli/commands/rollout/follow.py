@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from hermesops.agents.rollout.plan.requests import RolloutRequest
     from hermesops.agents.rollout.reports.progress import RolloutProgress
+    from hermesops.app.connected import Connected
     from hermesops.app.container import Container
-    from hermesops.app.container_parts.runtime import Runtime
     from hermesops.cli.views.rollout.live import View
     from hermesops.errors import HermesError
     from hermesops.model.rollout import Rollout, RolloutId
@@ -23,30 +23,30 @@ if TYPE_CHECKING:
 def start(request: "RolloutRequest", *, queue: bool, detach: bool) -> int:
     """Begin a rollout, or continue it, and run it."""
 
-    async def begun(session: "Runtime") -> "Rollout":
+    async def begun(connected: "Connected") -> "Rollout":
         if queue:
-            await session.rollouts.await_others(request)
-        return await session.rollouts.start(request)
+            await connected.rollouts.await_others(request)
+        return await connected.rollouts.start(request)
 
     return _execute(context.compose(), begun, wanted="done", detach=detach)
 
 
-def run(composed: "Container", rollout_id: "RolloutId", *, wanted: str, detach: bool) -> int:
+def run(container: "Container", rollout_id: "RolloutId", *, wanted: str, detach: bool) -> int:
     """Run a rollout until it ends or halts, or leave it to the workers; ``wanted`` is the state it should end in."""
 
-    async def find(session: "Runtime") -> "Rollout":
-        return session.app.rollouts.get(rollout_id)
+    async def find(connected: "Connected") -> "Rollout":
+        return connected.container.rollouts.get(rollout_id)
 
-    return _execute(composed, find, wanted=wanted, detach=detach)
+    return _execute(container, find, wanted=wanted, detach=detach)
 
 
-def watch(composed: "Container", rollout_id: "RolloutId") -> int:
+def watch(container: "Container", rollout_id: "RolloutId") -> int:
     """Show a rollout that another process runs until it ends or halts."""
     from hermesops.cli.views.rollout.live import view
 
-    with view(composed.now) as seen:
-        rollout = context.run(composed.rollout_commands.watch(rollout_id, seen.show))
-    return _print_end(composed, rollout, wanted=rollout.state.value, detach=False) or exit_code_of(rollout)
+    with view(container.now) as seen:
+        rollout = context.run(container.rollout_commands.watch(rollout_id, seen.show))
+    return _print_end(container, rollout, wanted=rollout.state.value, detach=False) or exit_code_of(rollout)
 
 
 def exit_code_of(rollout: "Rollout") -> int:
@@ -83,28 +83,28 @@ def _repeated(rollout: "Rollout") -> tuple[str, ...]:
 
 
 def _execute(
-    composed: "Container", begin: "Callable[[Runtime], Awaitable[Rollout]]", *, wanted: str, detach: bool
+    container: "Container", begin: "Callable[[Connected], Awaitable[Rollout]]", *, wanted: str, detach: bool
 ) -> int:
     from hermesops.cli.views.rollout.live import view
 
-    with view(composed.now) as seen:
-        composed.report = seen.report
+    with view(container.now) as seen:
+        container.report = seen.report
 
-        async def work(session: "Runtime") -> "Rollout":
-            return await _run_or_leave(session, await begin(session), seen, detach=detach)
+        async def work(connected: "Connected") -> "Rollout":
+            return await _run_or_leave(connected, await begin(connected), seen, detach=detach)
 
-        rollout = context.run_connected(composed, work)
-    return _print_end(composed, rollout, wanted=wanted, detach=detach)
+        rollout = context.run_connected(container, work)
+    return _print_end(container, rollout, wanted=wanted, detach=detach)
 
 
-async def _run_or_leave(session: "Runtime", rollout: "Rollout", seen: "View", *, detach: bool) -> "Rollout":
+async def _run_or_leave(connected: "Connected", rollout: "Rollout", seen: "View", *, detach: bool) -> "Rollout":
     if detach:
-        session.rollouts.leave(rollout)
+        connected.rollouts.leave(rollout)
         return rollout
     try:
-        return await session.app.rollout_commands.follow(session.operations, rollout.id, seen.show)
+        return await connected.container.rollout_commands.follow(connected.operations, rollout.id, seen.show)
     except asyncio.CancelledError:
-        now = session.app.rollouts.get(rollout.id)
+        now = connected.container.rollouts.get(rollout.id)
         left = "rolls back by itself" if now.action == "slot" else "stays half moved, its old machine kept"
         words = f"rollout {now.id} is {now.state.replace('_', ' ')} and no process runs it now; an instance that is "
         on, end = ("rollout", "resume", now.id), ("rollout", "abort", now.id)
@@ -112,8 +112,8 @@ async def _run_or_leave(session: "Runtime", rollout: "Rollout", seen: "View", *,
         raise
 
 
-def _print_end(composed: "Container", rollout: "Rollout", *, wanted: str, detach: bool) -> int:
-    rollout_progress = composed.rollouts.progress(composed.rollouts.records(rollout.id))
+def _print_end(container: "Container", rollout: "Rollout", *, wanted: str, detach: bool) -> int:
+    rollout_progress = container.rollouts.progress(container.rollouts.records(rollout.id))
     shown = {"rollout": status.rollout(rollout), "progress": status.rollout_progress(rollout_progress)}
     if detach and rollout.state.has_runner:
         line = advice("left to the workers:", ("rollout", "status", rollout.id, "--watch"), "follows it")

@@ -15,9 +15,9 @@ def freezes(
     past: Annotated[bool, typer.Option("--all", help="Past ones as well.")] = False,
 ) -> None:
     """List freezes of the environment: those that hold now, and those to come."""
-    composed = context.compose()
-    now = composed.now()
-    rows = [status_view.freeze(one, now) for one in composed.freezes.list(past=past)]
+    container = context.compose()
+    now = container.now()
+    rows = [status_view.freeze(one, now) for one in container.freezes.list(past=past)]
     table(
         "rollout-freezes",
         "freezes",
@@ -42,16 +42,16 @@ def freeze(
     """Freeze all rollouts of the environment for a while; one that runs stops before its next batch."""
     from hermesops.cli.options.values import until as timestamp_of
 
-    composed = context.compose()
-    now = composed.now()
+    container = context.compose()
+    now = container.now()
     begins_at = timestamp_of(begin, now=now) if begin else None
     ends_at = timestamp_of(until, now=now) if until else None
-    made = composed.freezes.set(begins_at=begins_at, ends_at=ends_at, reason=reason)
+    made = container.freezes.set(begins_at=begins_at, ends_at=ends_at, reason=reason)
     ends = f"until {made.ends_at:%Y-%m-%d %H:%M} UTC" if made.ends_at else "until it is lifted"
     line = advice(
-        f"{composed.env.name} is frozen {ends}:", ("rollout", "unfreeze", made.id, "--reason", "WHY"), "ends it"
+        f"{container.env.name} is frozen {ends}:", ("rollout", "unfreeze", made.id, "--reason", "WHY"), "ends it"
     )
-    result("freeze", {"freeze": status_view.freeze(made, composed.now())}, [line])
+    result("freeze", {"freeze": status_view.freeze(made, container.now())}, [line])
 
 
 def unfreeze(
@@ -62,6 +62,6 @@ def unfreeze(
     reason: Reason = "",
 ) -> None:
     """End a freeze now; rollouts go on."""
-    composed = context.compose()
-    lifted = composed.freezes.lift(freeze_id, reason=reason)
-    result("freeze", {"freeze": status_view.freeze(lifted, composed.now())}, [f"freeze {lifted.id} is lifted"])
+    container = context.compose()
+    lifted = container.freezes.lift(freeze_id, reason=reason)
+    result("freeze", {"freeze": status_view.freeze(lifted, container.now())}, [f"freeze {lifted.id} is lifted"])

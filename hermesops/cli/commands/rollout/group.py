@@ -107,9 +107,9 @@ def preview(
     from hermesops.agents.rollout.plan.requests import RolloutRequest
     from hermesops.model.rollout_spec import Action
 
-    composed = context.compose()
+    container = context.compose()
     request = RolloutRequest(release, where, everybody, spec, one_of(Action, action, "--action"), "")
-    seen = context.run(composed.rollout_requests.preview(request))
+    seen = context.run(container.rollout_requests.preview(request))
     shown = {**preview_view.preview(seen.ahead), "closed": seen.closed or None, "held": seen.held or None}
     result("rollout-preview", {"preview": shown}, preview_view.preview_lines(seen.ahead, seen.closed, seen.held))
 
@@ -167,12 +167,12 @@ def status(
     With --watch it ends when the rollout does: exit 0 when it is done, 8 when a gate halted it, 6 when it was ended
     otherwise.
     """
-    composed = context.compose()
-    row = composed.rollouts.find(rollout_id)
+    container = context.compose()
+    row = container.rollouts.find(rollout_id)
     if watch:
-        return follow.watch(composed, row.id)
-    found = composed.rollouts.records(row.id)
-    rollout_progress = composed.rollouts.progress(found)
+        return follow.watch(container, row.id)
+    found = container.rollouts.records(row.id)
+    rollout_progress = container.rollouts.progress(found)
     shown: dict[str, object] = {
         "rollout": status_view.rollout(found.rollout),
         "progress": status_view.rollout_progress(rollout_progress),

@@ -1,6 +1,6 @@
 """Pools are opened, drained and looked at by their rows; a claim that finds nothing is told where a pool is wanted."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +14,9 @@ from hermesops.settings.fields import Settings
 from hermesops.vendor.justavps.errors import NotFoundError
 from tests.support.fakes.parts import part
 from tests.support.fleets.in_memory import machine_of_unassigned, pooled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 CELL = CellName("cell1")
 
@@ -102,8 +105,8 @@ async def test_pools_are_drained_one_by_one_and_one_that_fails_keeps_no_other() 
     world = World()
     there = [CellName("cell1"), CellName("cell2")]
     pools = world.pools()
-    pools.registry.cells.list = lambda: [part(name=cell) for cell in there]  # type: ignore[method-assign]
-    ends = iter([UnavailableError("JustAVPS is away"), "is empty"])
+    pools.registry.cells.list = lambda: tuple(part(name=cell) for cell in there)  # type: ignore[method-assign]
+    ends: Iterator[UnavailableError | str] = iter([UnavailableError("JustAVPS is away"), "is empty"])
 
     async def end(_: Operation) -> str:
         ending = next(ends)

@@ -17,7 +17,7 @@ OUTDATED = [
     OutdatedInstance(InstanceId(user), user, ReleaseId(release), RolloutId("r"), Action.SLOT, "was away", None)
     for user, release in (("ada", "one"), ("bob", "two"))
 ]
-SERVICE = Outdated(part(), Settings())
+SERVICE = Outdated(part(), Settings.model_validate({}))
 
 
 def test_the_exit_code_is_that_of_the_worst_rollout() -> None:

@@ -137,8 +137,8 @@ def test_what_a_reading_step_prints_is_not_shown_as_it_comes(
     monkeypatch.setattr("hermesops.observability.runbook.command.run_command", run_command)
     monkeypatch.setattr(options, "write", written.append)
     monkeypatch.setattr("hermesops.cli.context.run", asyncio.run)
-    composed = SimpleNamespace(env=Environment.load("local", {"HOME": "/h"}))
-    assert options.execute(composed, words).output == "restarted\n"  # type: ignore[arg-type]
+    container = SimpleNamespace(env=Environment.load("local", {"HOME": "/h"}))
+    assert options.execute(container, words).output == "restarted\n"  # type: ignore[arg-type]
     assert written == shown
 
 

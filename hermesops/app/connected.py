@@ -64,32 +64,32 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Runtime:
+class Connected:
     """All parts of one environment that need connections, while these are open."""
 
-    app: "RegistryServices"
+    container: "RegistryServices"
     client: Client
     agents: AgentApi
 
     @cached_property
     def admission(self) -> ProvisionAdmission:
         """Admits requests to provision instances."""
-        return ProvisionAdmission(self.app.registry, self._preflight, self.pools, self._policy)
+        return ProvisionAdmission(self.container.registry, self._preflight, self.pools, self._policy)
 
     @cached_property
     def bulk_provision(self) -> BulkProvision:
         """Provisions many instances at once."""
-        at_once = self.app.env.settings.parallel_provisions
+        at_once = self.container.env.settings.parallel_provisions
         return BulkProvision(self.admission, self._preflight, self._policy, at_once=at_once)
 
     @cached_property
     def _preflight(self) -> ProvisionPreflight:
         self._keys.router_key()  # where it is missing, nothing is rented
-        return ProvisionPreflight(self.app.registry, self.instance_client, self.app.guards, self._policy)
+        return ProvisionPreflight(self.container.registry, self.instance_client, self.container.guards, self._policy)
 
     @property
     def _policy(self) -> Policy:
-        settings = self.app.env.settings
+        settings = self.container.env.settings
         return Policy(
             settings.image,
             settings.region,
@@ -102,15 +102,15 @@ class Runtime:
     @cached_property
     def instance_client(self) -> PowerControl:
         """Reaches machines, hermes-node and gateways."""
-        endpoint, certificates = self.app.endpoint, self.app.certificates
+        endpoint, certificates = self.container.endpoint, self.container.certificates
         return PowerControl(
-            registry=self.app.registry,
+            registry=self.container.registry,
             vendor=self.client,
             keys=self._keys,
             agents=self.agents,
             router_url=endpoint.router_url,
-            gateway_timeout_s=self.app.env.settings.gateway_timeout_s,
-            report=self.app.report,
+            gateway_timeout_s=self.container.env.settings.gateway_timeout_s,
+            report=self.container.report,
             certifying=Certifying(certificates) if certificates.url else None,
         )
 
@@ -119,48 +119,48 @@ class Runtime:
         """Reports on single instances."""
         from hermesops.agents.health.instance_reports import InstanceReports
 
-        return InstanceReports(self.app.registry, self.instance_client, self.app.monitoring_client)
+        return InstanceReports(self.container.registry, self.instance_client, self.container.monitoring_client)
 
     @property
     def instance_logs(self) -> "InstanceLogs":
         """Reads instances' logs. Raises as ``monitoring``."""
         from hermesops.observability.telemetry.logs import InstanceLogs
 
-        return InstanceLogs(self.instance_client, self.app.monitoring_client(), self.app.registry.now)
+        return InstanceLogs(self.instance_client, self.container.monitoring_client(), self.container.registry.now)
 
     @property
     def state_comparisons(self) -> "StateComparisons":
         """Compares instances' states with their backups."""
         from hermesops.agents.instances.remote.state_comparison import StateComparisons
 
-        return StateComparisons(self.app.registry, self.instance_client)
+        return StateComparisons(self.container.registry, self.instance_client)
 
     @cached_property
     def _keys(self) -> InstanceKeys:
-        app = self.app
-        return InstanceKeys(app.registry, lambda: app.router_key, life=app.model_token_life)
+        container = self.container
+        return InstanceKeys(container.registry, lambda: container.router_key, life=container.model_token_life)
 
     @cached_property
     def certificate_renewal(self) -> "CertificateRenewal":
         """Gives machines fresh certificates."""
         from hermesops.agents.instances.certificates import CertificateRenewal
 
-        return CertificateRenewal(self.app.registry, self.instance_client, self.app.hold_lease)
+        return CertificateRenewal(self.container.registry, self.instance_client, self.container.hold_lease)
 
     @cached_property
     def pools(self) -> "Pools":
         """Warm pools."""
         from hermesops.agents.pool.service import Pools
 
-        app = self.app
+        container = self.container
         return Pools(
-            app.env.settings,
-            app.registry,
+            container.env.settings,
+            container.registry,
             self.client,
             self.instance_client,
-            app.cell_stacks,
-            app.adapters.machine_checks(partial(self.verify_nobodys, report=lambda _: None)),
-            app.report,
+            container.cell_stacks,
+            container.adapters.machine_checks(partial(self.verify_nobodys, report=lambda _: None)),
+            container.report,
         )
 
     @cached_property
@@ -168,19 +168,19 @@ class Runtime:
         """Encrypted copies of instances' states."""
         from hermesops.agents.backup.service import Backups
 
-        app = self.app
+        container = self.container
         return Backups(
-            app.env,
-            app.registry,
-            app.backup_store,
-            app.adapters.proof,
-            app.adapters.contents,
-            app.adapters.begin_repository,
+            container.env,
+            container.registry,
+            container.backup_store,
+            container.adapters.proof,
+            container.adapters.contents,
+            container.adapters.begin_repository,
             self.instance_client,
             self.opener,
             self._run_operation,
-            app.recovery_records,
-            app.report,
+            container.recovery_records,
+            container.report,
         )
 
     @cached_property
@@ -188,18 +188,18 @@ class Runtime:
         """Backups restored onto other machines, for proof."""
         from hermesops.agents.backup.drills import Drills
 
-        app = self.app
+        container = self.container
         return Drills(
-            app.env.settings,
-            app.registry,
+            container.env.settings,
+            container.registry,
             self.instance_client,
             self.backups,
             self.pools,
             self.placement,
-            app.guards,
-            app.cell_stacks,
-            app.hold_lease,
-            app.report,
+            container.guards,
+            container.cell_stacks,
+            container.hold_lease,
+            container.report,
         )
 
     @property
@@ -214,19 +214,19 @@ class Runtime:
         """Machines of warm pools for drills of runbooks."""
         from hermesops.agents.drill.service import DrillMachines
 
-        return DrillMachines(self.app.registry, self.pools, self.admission, self.operations, self.client)
+        return DrillMachines(self.container.registry, self.pools, self.admission, self.operations, self.client)
 
     @cached_property
     def snapshots(self) -> Snapshots:
         """The vendor's images of single instances."""
-        app = self.app
+        container = self.container
         return Snapshots(
-            app.env.name,
-            app.registry,
+            container.env.name,
+            container.registry,
             self.client,
             self.opener,
-            app.hold_lease,
-            app.report,
+            container.hold_lease,
+            container.report,
         )
 
     @cached_property
@@ -234,16 +234,16 @@ class Runtime:
         """Starts and runs rollouts."""
         from hermesops.agents.rollout.service import Rollouts
 
-        app = self.app
+        container = self.container
         return Rollouts(
-            app.env,
-            app.registry,
-            app.rollout_requests,
+            container.env,
+            container.registry,
+            container.rollout_requests,
             self.instance_client,
             self._rollout_machines,
             lambda: self.operations,
-            app.report,
-            app.monitoring_client(),
+            container.report,
+            container.monitoring_client(),
         )
 
     def _rollout_machines(self, rollout: "Rollout") -> "Machines":
@@ -251,70 +251,79 @@ class Runtime:
         from hermesops.agents.rollout.machines.slots import SlotMachines
         from hermesops.agents.rollout.machines.tokens import TokenMachines
 
-        app, client, pools = self.app, self.instance_client, self.pools
+        container, client, pools = self.container, self.instance_client, self.pools
         action, purpose = rollout.action, f"rollout {rollout.id}"
         if action is Action.TOKENS:
-            return TokenMachines(app.registry, client, self.model_tokens.hand, rollout.release, purpose)
+            return TokenMachines(container.registry, client, self.model_tokens.hand, rollout.release, purpose)
         if action is Action.SLOT:
             return SlotMachines(
-                app.registry, client, self.backups, pools, app.releases, app.hold_lease, self.operations.leave, purpose
+                container.registry,
+                client,
+                self.backups,
+                pools,
+                container.releases,
+                container.hold_lease,
+                self.operations.leave,
+                purpose,
             )
-        run = app.make_operations(self.handlers(), report=lambda _: None).run  # a rollout runs many at once
-        return RelocatedMachines(app.registry, client, pools, self.drills, self.instance_requests, run, purpose)
+        run = container.make_operations(self.handlers(), report=lambda _: None).run  # a rollout runs many at once
+        return RelocatedMachines(container.registry, client, pools, self.drills, self.instance_requests, run, purpose)
 
     @cached_property
     def proxy_tokens(self) -> ProxyTokens:
         """Tokens that open machines."""
-        return ProxyTokens(self.app.registry, self.client, self.agents)
+        return ProxyTokens(self.container.registry, self.client, self.agents)
 
     @cached_property
     def model_tokens(self) -> ModelTokens:
         """Agents' tokens for the model router."""
-        app = self.app
-        budgets = budgets_of(app.env.settings.model)
-        return ModelTokens(app.registry, self.instance_client, app.hold_lease, app.model_token_life, budgets)
+        container = self.container
+        budgets = budgets_of(container.env.settings.model)
+        return ModelTokens(
+            container.registry, self.instance_client, container.hold_lease, container.model_token_life, budgets
+        )
 
     @cached_property
     def drift(self) -> "Drift":
         """Finds what differs, and repairs machines by their roles."""
         from hermesops.agents.drift.service import Drift
 
-        app = self.app
+        container = self.container
         return Drift(
-            env=app.env,
-            registry=app.registry,
+            env=container.env,
+            registry=container.registry,
             client=self.client,
-            cells=app.cell_stacks,
+            cells=container.cell_stacks,
             instance_client=self.instance_client,
-            converger=self.app.converger,
+            converger=self.container.converger,
             recipe=self.recipe,
             verify=self.verify,
-            hold_lease=app.hold_lease,
-            report=app.report,
+            hold_lease=container.hold_lease,
+            report=container.report,
         )
 
     @cached_property
     def operations(self) -> Operations:
         """Runs operations."""
-        return self.app.make_operations(self.handlers())
+        return self.container.make_operations(self.handlers())
 
     def handlers(self) -> Mapping[OperationKind, Handler]:
         """What makes the workflow of each kind of operation."""
         from hermesops.app.handlers import OperationHandlers
 
-        app = self.app
+        container = self.container
         operations = OperationHandlers(
-            registry=app.registry,
+            registry=container.registry,
             client=self._client_of,
-            cells=app.cell_stacks,
+            cells=container.cell_stacks,
             backups=lambda: self.backups,
             snapshots=lambda: self.snapshots,
             drills=lambda: self.drills,
-            stack_ups=lambda: app.stack_ups,
+            stack_ups=lambda: container.stack_ups,
             pools=lambda: self.pools,
             rollouts=lambda: self.rollouts,
-            mass_changes=app.mass_changes,
-            data_gb=app.env.settings.data_gb,
+            mass_changes=container.mass_changes,
+            data_gb=container.env.settings.data_gb,
             transfer=self._release_transfer,
         )
         return operations.handlers()
@@ -327,7 +336,7 @@ class Runtime:
         from hermesops.agents.instances.release_transfer import ReleaseTransfer
 
         client = ReleaseClient(self.instance_client.channel, lease)
-        return ReleaseTransfer(self.app.registry, self.app.releases, client)
+        return ReleaseTransfer(self.container.registry, self.container.releases, client)
 
     async def _run_operation(self, operation: Operation) -> str:
         return await self.operations.run(operation)
@@ -335,17 +344,17 @@ class Runtime:
     @cached_property
     def image_builder(self) -> "Builder":
         """Builds images."""
-        app = self.app
-        return app.adapters.image_builder(
+        container = self.container
+        return container.adapters.image_builder(
             vendor=self.client,
             channel_to=self.instance_client.channel,
-            converge=partial(self.app.converger.apply, report=app.report),
-            refuse_unsigned=app.release_key.find,
-            release=app.release_changes.build_for,
+            converge=partial(self.container.converger.apply, report=container.report),
+            refuse_unsigned=container.release_key.find,
+            release=container.release_changes.build_for,
             install=self._install_release,
-            verify=partial(self.verify_nobodys, report=app.report),
-            manifests=app.env.folder / "manifests",
-            report=app.report,
+            verify=partial(self.verify_nobodys, report=container.report),
+            manifests=container.env.folder / "manifests",
+            report=container.report,
         )
 
     @property
@@ -353,13 +362,13 @@ class Runtime:
         """Builds images and records them."""
         from hermesops.machines.image.directory import ImageBuilds
 
-        return ImageBuilds(self.app.registry, self.image_builder, self.recipe_to_build, self.app.hold_lease)
+        return ImageBuilds(self.container.registry, self.image_builder, self.recipe_to_build, self.container.hold_lease)
 
     async def _install_release(self, machine_id: MachineId, release: ReleaseId, python: str) -> None:
         from hermesops.agents.instances.remote.releases import ReleaseClient
         from hermesops.machines.release.releases import HandedOut
 
-        bundle = HandedOut(release, self.app.releases)
+        bundle = HandedOut(release, self.container.releases)
         await ReleaseClient(self.instance_client.channel).install(machine_id, bundle, python=python)
 
     async def recipe_to_build(self, image: str) -> "Recipe":
@@ -373,7 +382,7 @@ class Runtime:
         from hermesops.machines.image import definition
 
         made = definition.load(assets.folder("images") / image)
-        return self.recipe(image) if made.agent else await platform_recipe(self.app, made)
+        return self.recipe(image) if made.agent else await platform_recipe(self.container, made)
 
     def recipe(self, image: str) -> "Recipe":
         """What an image of agents' machines is made of, here and now."""
@@ -383,14 +392,16 @@ class Runtime:
         from hermesops.machines.image.monitoring import machine_monitoring
         from hermesops.programs.node import build as node
 
-        app, settings = self.app, self.app.env.settings
+        container, settings = self.container, self.container.env.settings
         made = definition.load(assets.folder("images") / image)
-        program = app.env.cache / "node" / "hermes-node"
+        program = container.env.cache / "node" / "hermes-node"
         program.parent.mkdir(parents=True, exist_ok=True)
         node.write(program)
-        variables = self.app.base_variables
+        variables = self.container.base_variables
         asked = settings.monitoring
-        monitoring = machine_monitoring(asked.profile, asked.loki, loki_program(app.env), time_scale=asked.time_scale)
+        monitoring = machine_monitoring(
+            asked.profile, asked.loki, loki_program(container.env), time_scale=asked.time_scale
+        )
         inputs = definition.inputs_of(
             made,
             roles=assets.folder("roles"),
@@ -401,7 +412,7 @@ class Runtime:
         return Recipe(
             definition=made,
             inputs=inputs,
-            environment=app.env.name,
+            environment=container.env.name,
             server_type=settings.server_types[Plan.LIGHT],
             region=settings.region,
             variables={**variables, **monitoring.variables, "hermes_node_program": str(program)},
@@ -412,50 +423,50 @@ class Runtime:
     @cached_property
     def opener(self) -> OperationOpener:
         """Opens operations of instances."""
-        return OperationOpener(self.app.registry, self.app.hold_lease)
+        return OperationOpener(self.container.registry, self.container.hold_lease)
 
     @cached_property
     def instance_requests(self) -> "InstanceRequests":
         """Opens operations that change an instance's state, size or machine."""
         from hermesops.agents.instances.requests.changes import InstanceRequests, Policy
 
-        settings, client = self.app.env.settings, self.instance_client
+        settings, client = self.container.env.settings, self.instance_client
         policy = Policy(
             settings.server_types,
             settings.data_gb,
-            self.app.termination_policy.grace,
+            self.container.termination_policy.grace,
             Keep(settings.suspended_machines),
             keeps_previous=settings.previous_days > 0,
         )
         return InstanceRequests(
-            self.app.registry,
+            self.container.registry,
             client,
             self.backups.copies(client),
             self.placement,
             policy,
             self.opener,
-            admit=self.app.mass_changes.admit,
+            admit=self.container.mass_changes.admit,
         )
 
     @cached_property
     def placement(self) -> MachinePlacement:
         """Where machines of instances can be, and what they boot from."""
-        settings = self.app.env.settings
+        settings = self.container.env.settings
         size, apart = settings.cell_size, settings.plans_apart
-        return MachinePlacement(self.app.registry, settings.image, size, apart)
+        return MachinePlacement(self.container.registry, settings.image, size, apart)
 
     @cached_property
     def upkeep(self) -> Upkeep:
         """Terminates agents after their days of grace, and returns machines that instances left."""
-        settings = self.app.env.settings
+        settings = self.container.env.settings
 
         async def end(instance: Instance) -> str:
-            keeps = self.app.termination_policy.requires_backup
+            keeps = self.container.termination_policy.requires_backup
             reason = "its days of grace are over"
             request = self.instance_requests.terminate(instance.id, keeps_backup=keeps, reason=reason)
             return await self.operations.run(await request)
 
-        return Upkeep(self.app.registry, self.app.cell_stacks, end, timedelta(days=settings.previous_days))
+        return Upkeep(self.container.registry, self.container.cell_stacks, end, timedelta(days=settings.previous_days))
 
     @cached_property
     def billing(self) -> "Billing":
@@ -465,33 +476,35 @@ class Runtime:
         from hermesops.users.billing.service import Billing
         from hermesops.users.billing.settlement import PaidAgents
 
-        app, settings = self.app, self.app.env.settings
+        container, settings = self.container, self.container.env.settings
         asked = settings.billing
         agents = PaidAgents(
-            app.registry,
+            container.registry,
             Policy(asked.prices, timedelta(days=asked.grace_days), asked.suspending_pauses),
-            is_graceful=bool(app.termination_policy.grace),
-            keeps_backup=app.termination_policy.requires_backup,
+            is_graceful=bool(container.termination_policy.grace),
+            keeps_backup=container.termination_policy.requires_backup,
             admission=lambda: self.admission,
             requests=lambda: self.instance_requests,
             leave=self.operations.leave,
-            hold_lease=app.hold_lease,
-            current=partial(subscriptions_at_stripe, asked, app.secrets, is_production=app.env.is_production),
+            hold_lease=container.hold_lease,
+            current=partial(
+                subscriptions_at_stripe, asked, container.secrets, is_production=container.env.is_production
+            ),
         )
-        rules = partial(rules_of, asked, app.secrets, is_production=app.env.is_production)
-        return Billing(app.registry, rules, timedelta(days=asked.keep_days), agents)
+        rules = partial(rules_of, asked, container.secrets, is_production=container.env.is_production)
+        return Billing(container.registry, rules, timedelta(days=asked.keep_days), agents)
 
     @property
     def operator_access(self) -> OperatorAccess:
         """Accesses agents and machines for operators, with audited reasons."""
-        return OperatorAccess(self.app.registry, self.instance_client)
+        return OperatorAccess(self.container.registry, self.instance_client)
 
     async def verify(self, instance: Instance) -> "Verification":
         """Run all checks on an instance's machine."""
         from hermesops.machines.verify.checks.promise import Expected
         from hermesops.machines.verify.verification import verify
 
-        key = self.app.registry.instance_secrets.api_server_key(instance.id)
+        key = self.container.registry.instance_secrets.api_server_key(instance.id)
         return await verify(await self.instance_client.channel_to(instance), Expected.of(instance, api_server_key=key))
 
     async def verify_nobodys(self, machine_id: MachineId, *, report: Reporter) -> tuple[str, ...]:
@@ -509,8 +522,8 @@ class Runtime:
         from hermesops.automation.jobs.service import Jobs
 
         return Jobs(
-            settings=self.app.env.settings,
-            registry=self.app.registry,
+            settings=self.container.env.settings,
+            registry=self.container.registry,
             operations=self.operations,
             backups=self.backups,
             drills=self.drills,
@@ -531,9 +544,9 @@ class Runtime:
         from hermesops.store.operations.queue import DbosQueue
         from hermesops.store.operations.worker import Worker
 
-        env, name = self.app.env, this_process()
+        env, name = self.container.env, this_process()
         queue = partial(DbosQueue, queue_url(env), environment=env.name, worker=name, concurrency=concurrency)
-        return Worker(name, self.app.registry, self.operations, lambda turn: queue(turn=turn), grace_s=grace_s)
+        return Worker(name, self.container.registry, self.operations, lambda turn: queue(turn=turn), grace_s=grace_s)
 
     @asynccontextmanager
     async def monitor(self, *, every_s: float, grace_s: float) -> "AsyncIterator[Monitor]":
@@ -553,15 +566,15 @@ class Runtime:
         )
         from hermesops.automation.monitor.service_manager import SystemdNotify
 
-        app, registry, settings = self.app, self.app.registry, self.app.env.settings.monitoring
+        container, registry, settings = self.container, self.container.registry, self.container.env.settings.monitoring
         async with self._metrics() as metrics:
             ports = Ports(
                 registry,
                 FleetFigures(registry, PROVISIONS_S * settings.time_scale).read,
                 metrics,
-                VendorMachines(app.env.name, registry, self.instance_client, self._same_client),
+                VendorMachines(container.env.name, registry, self.instance_client, self._same_client),
                 InstanceRepairs(registry, self.instance_requests, self.operations, self.instance_client),
-                SystemdNotify(app.env.variables.get("NOTIFY_SOCKET", "")),
+                SystemdNotify(container.env.variables.get("NOTIFY_SOCKET", "")),
             )
             yield Monitor(ports, policy_of(settings), every_s=every_s, grace_s=grace_s)
 
@@ -571,7 +584,10 @@ class Runtime:
         from hermesops.automation.monitor.platform_metrics import PlatformMetrics
         from hermesops.observability.telemetry.client import MonitoringClient
 
-        endpoint, own = self.app.monitoring("hermesops-monitor"), self.app.env.settings.prometheus_url.rstrip("/")
+        endpoint, own = (
+            self.container.monitoring("hermesops-monitor"),
+            self.container.env.settings.prometheus_url.rstrip("/"),
+        )
         if endpoint is None and not own:
             yield None
             return
