@@ -75,12 +75,12 @@ class Webhooks:
         self._background.begin(self._send_heartbeats(), "heartbeats")
 
     async def close(self) -> None:
-        """Stop; the next server delivers what is left."""
+        """Stop delivering; the next server delivers the rest."""
         await self._background.close()
         await self._http.aclose()
 
     def routes(self) -> list[Route]:
-        """Its routes."""
+        """The routes of ``/webhooks`` and below."""
         return [
             Route("/webhooks", self._list, methods=["GET"]),
             Route("/webhooks", self._create, methods=["POST"]),
@@ -99,7 +99,7 @@ class Webhooks:
             self._send_to_all(_STATUS_CHANGED, after, status=shown_status(after), message=after.message)
 
     def machine_gone(self, row: MachineRow) -> None:
-        """Send the event of a machine of which nothing is left."""
+        """Send the event of a completely removed machine."""
         self._send_to_all(_STATUS_CHANGED, row, status=MachineStatus.DELETED)
 
     def test(self, webhook: WebhookRow) -> None:
@@ -141,7 +141,7 @@ class Webhooks:
         self._store.remove(DeliveryRow, row.id)
 
     async def _post(self, webhook: WebhookRow, row: DeliveryRow) -> bool:
-        """Try once to deliver; whether the receiver took it."""
+        """Try to deliver once; return whether the receiver accepted the event."""
         body = row.body.encode()
         headers = {"content-type": "application/json", "user-agent": "JustAVPS-Webhooks"}
         if row.signed:

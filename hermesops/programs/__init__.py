@@ -1,1 +1,1 @@
-"""Programs that run elsewhere. Only what packs or starts them, and the local world, import them."""
+"""Programs that run on other hosts. Imported only by the code that packs or starts them, and by the local world."""

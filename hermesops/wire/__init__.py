@@ -1,1 +1,1 @@
-"""What both ends of a machine's line say and read; the standard library only, as hermes-node carries it."""
+"""Messages and documents that machines and the platform exchange; standard library only, as hermes-node carries it."""

@@ -1,11 +1,11 @@
-"""Why hermes-node did not do what it was asked, and its exit codes: this is their one home, controller included."""
+"""Errors and exit codes of hermes-node, for hermes-node and its callers."""
 
 from enum import IntEnum
 from typing import ClassVar
 
 
 class ExitCode(IntEnum):
-    """What ``hermes-node`` ends with; 2, 3, 4, 7 and 8 mean what they mean of ``hermesops``."""
+    """Exit codes of ``hermes-node``; 2, 3, 4, 7 and 8 have the same meaning as those of ``hermesops``."""
 
     OK = 0
     ERROR = 1
@@ -22,13 +22,13 @@ class ExitCode(IntEnum):
 
 
 class NodeError(Exception):
-    """Something the caller can act on; the message holds no secret."""
+    """An error that the caller can act on; the message holds no secret."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.ERROR
 
 
 class BadRequestError(NodeError):
-    """The payload or the command is not what the protocol says; nothing was changed."""
+    """The payload or the command violates the protocol; nothing was changed."""
 
     exit_code = ExitCode.BAD_REQUEST
 

@@ -1,7 +1,7 @@
 r"""Text from a possibly hostile source, made safe to show beside our own text. Pure.
 
-A terminal obeys what it is shown: escape sequences rewrite lines that stand there and fill the clipboard, bidirectional
-controls reorder what is read, a carriage return hides what came before it (CVE-2021-42574 is the same for source code).
+Terminals interpret text: escape sequences rewrite earlier lines and fill the clipboard, bidirectional controls reorder
+text, a carriage return hides the text before it (CVE-2021-42574 is the same for source code).
 """
 
 LONGEST = 300
@@ -9,7 +9,7 @@ LONGEST = 300
 
 
 def one_line(text: str, *, longest: int = LONGEST) -> str:
-    """A text as one line: line breaks and tabs become blanks, what is invisible becomes visible, the end is cut.
+    """A text as one line: line breaks and tabs become blanks, invisible characters become visible, the end is cut.
 
     Args:
         longest: Characters that are kept; a cut is marked with an ellipsis.
@@ -20,7 +20,7 @@ def one_line(text: str, *, longest: int = LONGEST) -> str:
 
 
 def visible(text: str) -> str:
-    r"""A text with all that is not printable, but line feeds and tabs, as escapes like ``\x1b`` and ``\u202e``."""
+    r"""A text with all unprintable characters, but line feeds and tabs, as escapes like ``\x1b`` and ``\u202e``."""
     if text.replace("\n", "").replace("\t", "").isprintable():
         return text
     shown = (char if char.isprintable() or char in "\n\t" else char.encode("unicode_escape").decode() for char in text)

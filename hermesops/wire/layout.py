@@ -1,4 +1,4 @@
-"""Where things are on a machine; everything below one root, so that a test can have a machine in a folder."""
+"""Paths on a machine, all below one root, so that a test can have a machine in a folder."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -207,7 +207,7 @@ class Layout:
         return self.managed / f".back.{name}"
 
     def unit(self, name: str) -> Path:
-        """A systemd unit."""
+        """The file of a systemd unit."""
         return self.root / "etc/systemd/system" / name
 
     def home(self, path: str) -> Path:

@@ -1,4 +1,4 @@
-"""Runs the system's own tools as root, in an environment that is the same whoever started hermes-node."""
+"""Runs the system's own tools as root, in a fixed environment."""
 
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -23,12 +23,12 @@ def run(
     umask: int = -1,
     environment: Mapping[str, str] = ENVIRONMENT,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a tool to its end, whatever its exit code.
+    """Run a tool to its end, with any exit code.
 
     Args:
         timeout_s: Seconds after which it is killed.
         pass_fds: Descriptors that it inherits.
-        umask: Of what it makes; -1 for ours.
+        umask: Umask of the tool; -1 for ours.
         environment: All of its variables.
 
     Raises:
@@ -54,7 +54,7 @@ def run(
 
 
 def output(words: Sequence[str | Path], *, timeout_s: float, stdin: bytes = b"") -> str:
-    """What a tool prints.
+    """Run a tool; return its output.
 
     Raises:
         NotReadyError: It cannot be run, or failed; its last line on stderr is repeated.

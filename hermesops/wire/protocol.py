@@ -1,4 +1,4 @@
-"""What hermesops and machines say to each other: payloads, fencing tokens, credentials, checks.
+"""Messages between hermesops and machines: payloads, fencing tokens, credentials, checks.
 
 Pure. Parsing is strict where a machine is changed (a payload), and the version says which fields there are.
 """
@@ -61,7 +61,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Identity:
-    """Which instance a machine belongs to; kept root-only on it.
+    """The instance of a machine; stored on it, readable by root only.
 
     Attributes:
         epoch: Counts changes of machine; a node refuses one below its own.
@@ -89,12 +89,12 @@ class FencingToken:
 
     @property
     def number(self) -> tuple[int, int]:
-        """What is compared: the later lease of a subject has the higher one."""
+        """The order of leases: a later lease of a subject has a higher number."""
         return self.epoch, self.counter
 
     @property
     def words(self) -> str:
-        """The number, for people."""
+        """The lease number as text for messages."""
         return f"{self.epoch}.{self.counter}"
 
     def __str__(self) -> str:
@@ -107,15 +107,15 @@ class FencingToken:
         Raises:
             BadRequestError: It is malformed.
         """
-        found = _LEASE.fullmatch(text)
-        if found is None:
+        match = _LEASE.fullmatch(text)
+        if match is None:
             raise BadRequestError("lease: not of the form EPOCH.COUNTER,SUBJECT,HOLDER")
-        return cls(found["subject"], int(found["epoch"]), int(found["counter"]), found["holder"])
+        return cls(match["subject"], int(match["epoch"]), int(match["counter"]), match["holder"])
 
 
 @dataclass(frozen=True)
 class Secrets:
-    """What only this machine and the registry hold.
+    """Secrets known only to this machine and the registry.
 
     Attributes:
         api_server_key: Bearer of the agent's own HTTP API.
@@ -128,7 +128,7 @@ class Secrets:
 
 @dataclass(frozen=True)
 class Credential:
-    """A machine's certificate, the authorities it trusts, and where the platform is. Nothing of it is secret.
+    """A machine's certificate, the authorities it trusts, and the platform's address. Nothing of it is secret.
 
     Attributes:
         authority: Every certificate that the platform's own may be signed by, PEM.
@@ -163,7 +163,7 @@ class Credential:
         """Check a credential's fields.
 
         Raises:
-            BadRequestError: One is wrong; the message names it.
+            BadRequestError: A field is wrong; the message names it.
         """
         fields = mapping(raw, "credential")
         facts = {"serial", "not_before", "not_after", "names"}
@@ -180,11 +180,11 @@ class Credential:
 
     @property
     def renewal_at(self) -> float:
-        """When two thirds of its life are over, in seconds since 1970."""
+        """Time after two thirds of the certificate's life, in seconds since 1970."""
         return self.not_before + (self.not_after - self.not_before) * 2 / 3
 
     def to_pem(self) -> bytes:
-        """The certificate's file: one line of what is not in the certificate or hard to read from it, then PEM.
+        """The certificate's file: one line with facts that PEM lacks or hides, then PEM.
 
         One file, so that no crash leaves a certificate beside the facts of another one. Readers of PEM skip what
         stands before it (RFC 7468, section 2).
@@ -210,7 +210,7 @@ class Credential:
 
 @dataclass(frozen=True)
 class Payload:
-    """Everything that turns a machine without a user into a user's agent.
+    """All data that turn a machine without a user into a user's agent.
 
     Attributes:
         model_base_url: Where the model router is, as the machine reaches it, up to and including ``/v1``.
@@ -279,9 +279,9 @@ def _secrets(raw: object) -> Secrets:
 
 
 def says_ok(body: object) -> bool:
-    """Whether the body of ``/health/detailed`` says that all is well, in the shape that hermes-agent 0.19.0 gives it.
+    """Whether a body of ``/health/detailed`` reports that all is well, in the shape of hermes-agent 0.19.0.
 
-    One of another shape is no agent's: it would fail the checks after any change too.
+    A body of another shape is no agent's: it would fail the checks after any change too.
     """
     if not isinstance(body, dict) or body.get("status") != "ok":
         return False

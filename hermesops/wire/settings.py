@@ -54,7 +54,7 @@ ADAPTER_OF = {
 
 @dataclass(frozen=True)
 class Settings:
-    """What the user chose; the fields of ``hermesops.model.instance.InstanceSettings``."""
+    """A user's settings; the fields of ``hermesops.model.instance.InstanceSettings``."""
 
     model: str = ""
     personality: str = ""
@@ -143,7 +143,7 @@ def quotable(name: str, value: str) -> str:
 
 
 def is_schedule(text: str) -> bool:
-    """Whether it is five fields of cron, ``every 2h``, a delay as ``30m``, or a time in ISO 8601."""
+    """Whether a text is a schedule: five fields of cron, ``every 2h``, a delay as ``30m``, or a time in ISO 8601."""
     words, stripped = text.split(), text.strip()
     if len(words) == len(_CRON_RANGES):
         return all(_is_cron_field(word, *bounds) for word, bounds in zip(words, _CRON_RANGES, strict=True))
@@ -194,6 +194,6 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     """``above`` laid over ``below``, mapping by mapping; lists and scalars are replaced."""
     result = dict(below)
     for key, value in above.items():
-        held = result.get(key)
-        result[key] = merged(held, value) if isinstance(held, Mapping) and isinstance(value, Mapping) else value
+        lower = result.get(key)
+        result[key] = merged(lower, value) if isinstance(lower, Mapping) and isinstance(value, Mapping) else value
     return result

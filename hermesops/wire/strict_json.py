@@ -38,7 +38,7 @@ def parse(text: bytes | str, *, largest: int = LARGEST) -> Any:  # noqa: ANN401 
         Its value. Every number in it is finite, every name in an object stands there once, every text has bytes.
 
     Raises:
-        MalformedJSONError: It is none; the message repeats nothing of it.
+        MalformedJSONError: It is no JSON, or exceeds the limits; the message repeats nothing of it.
     """
     if len(text) > largest:
         raise MalformedJSONError(f"larger than {largest} bytes")
@@ -63,7 +63,7 @@ def parse_object(text: bytes | str, *, largest: int = LARGEST) -> dict[str, Any]
     """Parse a document that has to be an object.
 
     Raises:
-        MalformedJSONError: It is something else.
+        MalformedJSONError: It is no object.
     """
     value = parse(text, largest=largest)
     if not isinstance(value, dict):
@@ -72,10 +72,10 @@ def parse_object(text: bytes | str, *, largest: int = LARGEST) -> dict[str, Any]
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):  # two readers of such an object may see different values
-        raise MalformedJSONError("a name stands in an object twice")
-    return found
+    result = dict(pairs)
+    if len(result) != len(pairs):  # two readers of such an object may see different values
+        raise MalformedJSONError("an object has a name twice")
+    return result
 
 
 def _no_constant(_: str) -> Any:  # noqa: ANN401 - json's signature
@@ -85,7 +85,7 @@ def _no_constant(_: str) -> Any:  # noqa: ANN401 - json's signature
 def _finite(text: str) -> float:
     value = float(text)
     if not isfinite(value):
-        raise MalformedJSONError("a number beyond what a float holds")
+        raise MalformedJSONError("a number exceeds the range of a float")
     return value
 
 
@@ -98,7 +98,7 @@ def _integer(text: str) -> int:
 def _refuse_deep(value: object) -> None:
     level: list[object] = [value]
     for _ in range(DEEPEST):
-        level = [inner for one in level for inner in _inside(one)]
+        level = [inner for outer in level for inner in _inside(outer)]
         if not level:
             return
     raise MalformedJSONError(f"nested deeper than {DEEPEST}")
@@ -128,14 +128,14 @@ def object_in(data: bytes, where: str, *, largest: int = LARGEST) -> dict[str, A
 
 
 def mapping(raw: object, where: str) -> dict[str, Any]:
-    """An object."""
+    """Check that a value is an object; return it."""
     if not isinstance(raw, dict):
         raise BadRequestError(f"{where}: not an object")
     return dict(raw)
 
 
 def listed(raw: object, where: str) -> list[Any]:
-    """A list."""
+    """Check that a value is a list; return it."""
     if not isinstance(raw, list):
         raise BadRequestError(f"{where}: not a list")
     return raw
@@ -154,14 +154,14 @@ def exactly(
 
 
 def string(raw: object, where: str) -> str:
-    """Any text without a NUL."""
+    """Check that a value is text without a NUL; return it."""
     if not isinstance(raw, str) or "\0" in raw:
         raise BadRequestError(f"{where}: not a text")
     return raw
 
 
 def one_line(raw: object, where: str) -> str:
-    """A text without line breaks and control characters."""
+    """Check that a value is text without line breaks and control characters; return it."""
     text = string(raw, where)
     if not text.isprintable():
         raise BadRequestError(f"{where}: holds a line break or a control character")
@@ -169,14 +169,14 @@ def one_line(raw: object, where: str) -> str:
 
 
 def matching(raw: object, pattern: re.Pattern[str], where: str) -> str:
-    """A text of which all matches a pattern."""
+    """Check that a value is text that matches a whole pattern; return it."""
     if not isinstance(raw, str) or pattern.fullmatch(raw) is None:
         raise BadRequestError(f"{where}: not of the expected form")
     return raw
 
 
 def whole_number(raw: object, where: str) -> int:
-    """A whole number from 0 on."""
+    """Check that a value is a whole number from 0 on; return it."""
     if not isinstance(raw, int) or isinstance(raw, bool) or raw < 0:
         raise BadRequestError(f"{where}: not a whole number")
     return raw

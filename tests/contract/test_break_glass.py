@@ -104,9 +104,9 @@ def test_it_is_ended_early_and_the_machine_confirms_that(registry: Registry, ada
     assert registry.break_glass.withdraw(ada.id, why="done") == ()
     assert registry.break_glass.current(HERE, ada.id) is None
     assert [one.id for one in registry.break_glass.list_open()] == [order.id]  # the machine has not said so yet
-    says(registry, SshReport(order.id, "closed", "it was ended early"))
+    says(registry, SshReport(order.id, "closed", "the access was ended early"))
     assert registry.break_glass.list_open() == ()
-    assert registry.break_glass.get(order.id).outcome == "it was ended early"
+    assert registry.break_glass.get(order.id).outcome == "the access was ended early"
     assert actions(registry)[-2:] == ["break_glass_withdrawn", "break_glass_closed"]
 
 

@@ -69,7 +69,7 @@ def test_the_order_opens_the_machine_and_says_so(
     assert not orders.key_of(made.id).exists()
     polls(registry, polled, ada)
     assert polled.ssh.admitted == []
-    assert registry.break_glass.get(made.id).outcome == "it was ended early"
+    assert registry.break_glass.get(made.id).outcome == "the access was ended early"
 
 
 def test_a_refusal_of_the_machines_is_told(
@@ -78,7 +78,7 @@ def test_a_refusal_of_the_machines_is_told(
     eve = Operator(tmp_path, "eve")
     made = orders.make(ada, eve.signers, source="192.0.2.7", seconds=600, why="cut off")
     polls(registry, polled, ada)
-    with pytest.raises(RefusedError, match="the order is refused: the signature is by nobody"):
+    with pytest.raises(RefusedError, match="the order is refused: the signature is by no release signer"):
         orders.wait_open(ada, made)
 
 
@@ -117,7 +117,7 @@ def test_what_no_machine_takes_is_not_ordered(
 def test_without_a_source_it_is_this_computers_address_which_no_order_may_have_as_loopback(
     orders: BreakGlassOrders, ada: Instance
 ) -> None:
-    with pytest.raises(UsageError, match="no address that a machine is reached from"):
+    with pytest.raises(UsageError, match="no address that can reach a machine"):
         orders.make(ada, orders.signers(), source="", seconds=60, why="cut off")
 
 

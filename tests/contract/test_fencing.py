@@ -52,7 +52,7 @@ async def test_who_lost_the_lease_neither_personalises_nor_restarts_nor_fences(
         gateways.restart(MachineId("any")),
         gateways.fence(MachineId("any")),
     ):
-        with pytest.raises(LeaseLostError, match="quick:2:bb was here"):
+        with pytest.raises(LeaseLostError, match="quick:2:bb holds"):
             await work
     assert await _seen(channel) == before
     registry.epochs.open("restored from a copy")

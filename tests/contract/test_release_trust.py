@@ -51,10 +51,10 @@ def test_only_what_it_lacks_is_asked_for(world: World) -> None:
 @pytest.mark.parametrize(
     ("harm", "problem"),
     [
-        ("edited", "what was signed is something else"),
-        ("unsigned", "by nobody whom this machine's release signers allow"),
+        ("edited", "is not valid for this text"),
+        ("unsigned", "by no release signer of this machine"),
         ("by a stranger", "do not follow those that this machine knows"),
-        ("for another", "what was signed is something else"),
+        ("for another", "is not valid for this text"),
         ("no signers", "names no signers"),
     ],
 )

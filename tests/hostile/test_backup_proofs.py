@@ -160,7 +160,7 @@ _ARCHIVES: dict[str, tuple[bytes, str]] = {
     "a file that is a folder": (tar(entry("a"), entry("a/b")), "no file can have"),
     "a file larger than it may be": (tar(entry("a", lambda e: setattr(e, "size", 1 << 42))), "more than the"),
     "nothing": (b"", "cut short"),
-    "noise": (os.urandom(100_000), "no copy of a state"),
+    "noise": (os.urandom(100_000), "is malformed"),
     "its end twice": (tar() + tar(), ""),
 }
 

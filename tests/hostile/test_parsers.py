@@ -79,7 +79,7 @@ def _numbers(value: object) -> list[float]:
 @each_case(
     ("text", "why"),
     [
-        ("[1e400]", "beyond what a float holds"),
+        ("[1e400]", "exceeds the range of a float"),
         ("NaN", "NaN"),
         ("[-Infinity]", "Infinity"),
         (r'["\ud800"]', "half of a character"),

@@ -190,7 +190,7 @@ async def test_what_an_agent_writes_opens_with_the_platforms_key_alone_and_is_no
         assert "memory" not in await output(guest, "ls -A /var/lib/hermes; ls /dev/mapper")
         await guest.put("/run/platform/key", "ca" * 32)
         await output(guest, f"systemctl start --no-block {UNIT}")
-        await comes_to_be(guest, "closed", "not opened by the key")
+        await comes_to_be(guest, "closed", "does not open the data volume")
         await output(guest, "rm /run/platform/key")
         await comes_to_be(guest, "closed", "403")
         await guest.put(VARIABLES, with_gb(b"", 2))

@@ -72,7 +72,7 @@ def test_a_state_for_which_there_is_no_room_is_refused_with_figures_and_nothing_
     backup.backup(machine.node, machine.upload(), lease=None)
     machine.say("said since")
     now, big = backup.state(machine.node)["state"], fill(machine)
-    with pytest.raises(RefusedError, match=r"no room for what came.*0\.0 GB of 0\.0 GB are free; nothing was changed"):
+    with pytest.raises(RefusedError, match=r"no room for the copy.*0\.0 GB of 0\.0 GB are free; nothing was changed"):
         backup.restore(machine.node, machine.upload(snapshot="latest"), lease=None)
     assert left_in(machine) == []
     assert machine.layout.restoring.exists() is False

@@ -1,4 +1,4 @@
-"""Handlers about the account, its bill and what is sold: they change no machine and cost nothing."""
+"""Handlers of the account, its bill and the catalog: they change no machine and cost nothing."""
 
 from collections.abc import Awaitable, Callable
 
@@ -26,7 +26,7 @@ class Account:
         self._faults = faults
 
     def routes(self) -> list[Route]:
-        """Its routes."""
+        """The routes of the account and the catalog."""
         return [
             Route("/account", self._account),
             Route("/account/usage", self._usage),
@@ -83,7 +83,7 @@ class Account:
 
 
 def _answering(value: dict[str, object]) -> Callable[[Request], Awaitable[Response]]:
-    """A handler that always answers the same."""
+    """A handler with a constant answer."""
 
     async def answer(_: Request) -> Response:
         return JSONResponse(value)

@@ -1,4 +1,4 @@
-"""Handlers of ``/images`` and ``/machines/{id}/backups``."""
+"""Handlers of ``/images`` and ``/machines/{id}/backups``, over the world's copies."""
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -15,14 +15,14 @@ from hermesops.localcloud.store.rows import BackupRow, BackupStatus, ImageRow, M
 
 
 class ImagesApi:
-    """Handlers of ``/images``."""
+    """Handlers of ``/images``: list, show and delete."""
 
     def __init__(self, store: Store, images: Images) -> None:
         self._store = store
         self._images = images
 
     def routes(self) -> list[Route]:
-        """Its routes."""
+        """The routes of ``/images`` and below."""
         return [
             Route("/images", self._list),
             Route("/images/{image_id}", self._show, methods=["GET"]),
@@ -47,7 +47,7 @@ class ImagesApi:
 
 
 class BackupsApi:
-    """Handlers of a machine's backups."""
+    """Handlers of the backups of a machine."""
 
     def __init__(self, machines: Machines, store: Store, backups: Backups) -> None:
         self._machines = machines
@@ -55,7 +55,7 @@ class BackupsApi:
         self._backups = backups
 
     def routes(self) -> list[Route]:
-        """Its routes."""
+        """The routes of ``/machines/{machine_id}/backups`` and below."""
         all_of = "/machines/{machine_id}/backups"
         return [
             Route(all_of, self._list, methods=["GET"]),

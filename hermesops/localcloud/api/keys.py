@@ -1,4 +1,4 @@
-"""Keys and tokens: who may call the API and the proxy, public keys for machines, each machine's own root key pair.
+"""Keys and tokens: access to the API and the proxy, public keys for machines, each machine's own root key pair.
 
 Only hashes of API keys and proxy tokens are stored. The world's own key, in ``api.key``, is listed with the others and
 cannot be deleted, since the world's operator would lock themselves out.
@@ -67,7 +67,7 @@ class Keys:
         self._own = own
 
     def routes(self) -> list[Route]:
-        """Its routes."""
+        """The routes of ``/api-keys`` and ``/ssh-keys``."""
         return [
             Route("/api-keys", self._list_api_keys, methods=["GET"]),
             Route("/api-keys", self._create_api_key, methods=["POST"]),
@@ -78,7 +78,7 @@ class Keys:
         ]
 
     def admit(self, authorization: str) -> bool:
-        """Whether an ``Authorization`` header carries a key that is good now."""
+        """Whether an ``Authorization`` header carries a valid key."""
         kind, _, key = authorization.partition(" ")
         if kind != "Bearer":
             return False
@@ -118,24 +118,24 @@ class Keys:
         return JSONResponse(_ssh_key_to_wire(row), status_code=201)
 
     async def _delete_ssh_key(self, request: Request) -> Response:
-        """Machines that were ordered with it keep it: no call changes the keys of one that exists."""
+        """Delete a key. Machines that were ordered with it keep it: no call changes the keys of an existing machine."""
         key_id = request.path_params["key_id"]
         self._store.remove(SshKeyRow, found(self._store.get(SshKeyRow, key_id), "SSH key").id)
         return Response(status_code=204)
 
 
 class KeyCheck:
-    """Lets only callers with a good API key through, except to what the vendor shows everybody."""
+    """Admits only requests with a valid API key, except to the vendor's public paths."""
 
     def __init__(self, app: ASGIApp, keys: Keys) -> None:
         self._app = app
         self._keys = keys
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or answer 401."""
+        """Serve one request, or answer 401 without a valid key."""
         path: str = scope["path"]
-        given = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
-        if path != _FREE and not path.startswith(f"{_FREE}/") and not self._keys.admit(given):
+        authorization = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
+        if path != _FREE and not path.startswith(f"{_FREE}/") and not self._keys.admit(authorization):
             await unauthorised().response()(scope, receive, send)
             return
         await self._app(scope, receive, send)
@@ -171,13 +171,13 @@ def check_proxy_token(store: Store, machine_id: str, token: str) -> None:
 
 
 class ProxyTokens:
-    """Handlers of ``/proxy-tokens``."""
+    """Handlers of ``/proxy-tokens``: create and delete."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def routes(self) -> list[Route]:
-        """Its routes."""
+        """The routes of ``/proxy-tokens`` and below."""
         return [
             Route("/proxy-tokens", self._create, methods=["POST"]),
             Route("/proxy-tokens/{token_id}", self._delete, methods=["DELETE"]),

@@ -1,8 +1,6 @@
-"""Handlers of ``/machines``: write down what is wanted, wake the machine's task, answer in the vendor's shape.
+"""Handlers of ``/machines``: store the wanted state, wake the machine's task, answer in the vendor's shape.
 
-What is done to a machine is accepted at once and done later. The status in such an answer, and in what is read for a
-while after it, is the one of before: there is none for a reboot or a resize, and what was ready is called so while off.
-Calls of a machine's toolbox go to its daemon, and its answers come back unchanged.
+A change of a machine is accepted at once and carried out later.
 """
 
 import asyncio
@@ -81,21 +79,21 @@ class Machines:
         self._deleted: MachineRow | None = None
 
     def routes(self) -> list[Route]:
-        """Its routes."""
-        one = "/machines/{machine_id}"
+        """The routes of ``/machines`` and below."""
+        path = "/machines/{machine_id}"
         return [
             Route("/machines", self._list, methods=["GET"]),
             Route("/machines", self._create, methods=["POST"]),
-            Route(one, self._show, methods=["GET"]),
-            Route(one, self._delete, methods=["DELETE"]),
-            Route(f"{one}/status/stream", self._stream, methods=["GET"]),
-            Route(f"{one}/reboot", self._reboot, methods=["POST"]),
-            Route(f"{one}/start", self._start, methods=["POST"]),
-            Route(f"{one}/stop", self._stop, methods=["POST"]),
-            Route(f"{one}/resize", self._resize, methods=["POST"]),
-            Route(f"{one}/image", self._image, methods=["POST"]),
-            Route(f"{one}/exec", self._exec, methods=["POST"]),
-            Route(f"{one}/toolbox/{{call:path}}", self._toolbox, methods=["GET", "POST", "PUT", "DELETE"]),
+            Route(path, self._show, methods=["GET"]),
+            Route(path, self._delete, methods=["DELETE"]),
+            Route(f"{path}/status/stream", self._stream, methods=["GET"]),
+            Route(f"{path}/reboot", self._reboot, methods=["POST"]),
+            Route(f"{path}/start", self._start, methods=["POST"]),
+            Route(f"{path}/stop", self._stop, methods=["POST"]),
+            Route(f"{path}/resize", self._resize, methods=["POST"]),
+            Route(f"{path}/image", self._image, methods=["POST"]),
+            Route(f"{path}/exec", self._exec, methods=["POST"]),
+            Route(f"{path}/toolbox/{{call:path}}", self._toolbox, methods=["GET", "POST", "PUT", "DELETE"]),
         ]
 
     def find(self, request: Request) -> MachineRow:
@@ -229,11 +227,11 @@ class Machines:
 
     # What is done to one machine
 
-    def accept(self, request: Request, row: MachineRow, **wanted: str | int) -> None:
+    def accept(self, request: Request, row: MachineRow, **changes: str | int) -> None:
         """Store a machine's wanted state and wake its task, unless a fault drops it."""
         if self._faults.take(FaultKind.IGNORED, row.names, **call_of(request.scope)):
             return
-        self._store.update(MachineRow, row.id, **wanted)
+        self._store.update(MachineRow, row.id, **changes)
         self._fleet.wake(row.id)
 
     async def _reboot(self, request: Request) -> Response:
@@ -252,7 +250,7 @@ class Machines:
         return JSONResponse({"action": "stop", "status": row.status}, status_code=202)
 
     async def _resize(self, request: Request) -> Response:
-        """Another server type. Source: published SDK 2026.3.6; that disks never shrink is the data centre's rule."""
+        """Change the server type. Source: published SDK 2026.3.6; that disks never shrink is the data centre's rule."""
         row = self.find(request)
         name = text(object_of(await request.body()), "server_type")
         old, new = SERVER_TYPES[row.server_type], SERVER_TYPES.get(name)
@@ -295,14 +293,14 @@ class Machines:
 
 
 class _Forwarded(Response):
-    """An answer of a machine's daemon, passed on as it comes."""
+    """An answer of a machine's daemon, streamed to the caller."""
 
     def __init__(self, ask: Ask) -> None:
         super().__init__()
         self._ask = ask
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on and the answer back."""
+        """Forward the request and stream the answer back."""
         await forward(scope, receive, send, self._ask, drop=_NOT_FORWARDED)
 
 
@@ -311,5 +309,5 @@ def _event(name: str, data: dict[str, str]) -> str:
 
 
 def _concerns(request: Request, row: MachineRow) -> None:
-    """Note for the fault middlewares around this call which machine it is about."""
+    """Note the machine of this call for the fault middlewares around it."""
     request.scope["localcloud"]["machine"] = row.names

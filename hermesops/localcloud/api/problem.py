@@ -47,7 +47,7 @@ class Problem(Exception):  # noqa: N818 - an answer of the API, not a failure of
 
 
 def not_found(what: str) -> Problem:
-    """404 about one thing; also for what belongs to another account."""
+    """A 404 about one object; also for objects of another account."""
     return Problem(404, f"{what} not found")
 
 
@@ -63,7 +63,7 @@ def found(row: T | None, what: str) -> T:
 
 
 def payment_required() -> Problem:
-    """402 as an account without a payment method gets it."""
+    """The 402 for an account without a payment method."""
     message = "No payment method on file"
     return Problem(402, message, {"requires_checkout": True, "checkout_url": CHECKOUT, "message": message})
 
@@ -80,7 +80,7 @@ location_disabled = partial(Problem, 422, "server location disabled")
 
 
 async def answer_problem(_request: Request, problem: Exception) -> Response:
-    """Starlette's handler for ``Problem``."""
+    """Starlette's handler for ``Problem``: answers in the vendor's shape."""
     if not isinstance(problem, Problem):
         raise problem
     return problem.response()
@@ -102,7 +102,7 @@ async def answer_http_exception(request: Request, problem: Exception) -> Respons
 
 
 def disk_handlers(file: Path) -> dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]]:
-    """Starlette's handlers for what the disk of the world's ``file`` refuses: 507 with the reason, and no traceback."""
+    """Starlette's handlers for errors of the disk of the world's ``file``: 507 with the reason, and no traceback."""
 
     async def answer(_request: Request, error: Exception) -> Response:
         refused = sqlite_not_written(file, error)

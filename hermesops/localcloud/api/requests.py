@@ -1,4 +1,4 @@
-"""Reads what callers send. Pure: bytes in, checked values out.
+"""Parses requests of callers. Pure: bytes in, checked values out.
 
 Unknown fields are ignored without a word, as the vendor is believed to do.
 """
@@ -35,7 +35,7 @@ def object_of(body: bytes) -> Mapping[str, object]:
     """A JSON object; an empty body is an empty one.
 
     Raises:
-        Problem: 400, it is something else.
+        Problem: 400, it is no JSON object.
     """
     try:
         value = json.loads(body) if body else {}
@@ -47,10 +47,10 @@ def object_of(body: bytes) -> Mapping[str, object]:
 
 
 def machine_order(body: Mapping[str, object]) -> MachineOrder:
-    """Read an order for a machine.
+    """Check an order for a machine.
 
     Raises:
-        Problem: 400 for a field that is missing or of the wrong kind, 422 for what is not sold.
+        Problem: 400 for a field that is missing or of the wrong kind, 422 for an order that the catalog lacks.
     """
     server_type, region = text(body, "server_type"), text(body, "region")
     if text(body, "provider", PROVIDER) != PROVIDER or region not in REGIONS:
@@ -74,7 +74,7 @@ def machine_order(body: Mapping[str, object]) -> MachineOrder:
 
 
 def token_order(body: Mapping[str, object]) -> tuple[str, str, int]:
-    """Machine id, label and seconds to live of a body of ``POST /proxy-tokens``."""
+    """Machine id, label and lifetime in seconds from a body of ``POST /proxy-tokens``."""
     seconds = body.get("expires_in_seconds", 7 * _DAY_S)
     if isinstance(seconds, float) and seconds.is_integer():
         seconds = int(seconds)

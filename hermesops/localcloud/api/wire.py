@@ -32,7 +32,7 @@ def older_shape(machine: dict[str, object]) -> dict[str, object]:
 
 
 def machine_to_wire(row: MachineRow, address: IPv4Address | None, port: int) -> dict[str, object]:
-    """One machine.
+    """A machine in the vendor's JSON.
 
     Args:
         address: Its own address; ``None`` before the driver has given it one.
@@ -82,7 +82,7 @@ def machine_to_wire(row: MachineRow, address: IPv4Address | None, port: int) -> 
 
 
 def backup_to_wire(row: BackupRow) -> dict[str, object]:
-    """One backup; it goes on being called ``creating`` for a while though it is of use already."""
+    """A backup in the vendor's JSON; its status stays ``creating`` for a while after the copy is complete."""
     early = row.copied_at and row.copied_at > now(plus_s=-_SAID_CREATING_S)
     return {
         "id": row.id,
@@ -94,7 +94,7 @@ def backup_to_wire(row: BackupRow) -> dict[str, object]:
 
 
 def image_to_wire(row: ImageRow) -> dict[str, object]:
-    """One image."""
+    """An image in the vendor's JSON."""
     return {
         "id": row.id,
         "name": row.name,

@@ -119,10 +119,10 @@ class MachineSize:
 
 @dataclass(frozen=True)
 class Capacity:
-    """Free capacity for machines.
+    """Free capacity of this computer for machines.
 
     Attributes:
-        figures: What that is counted from, for people.
+        figures: The figures behind the number, for people.
     """
 
     machines: int
@@ -130,7 +130,7 @@ class Capacity:
 
 
 class Driver(Protocol):
-    """Runs machines. Raises ``UnavailableError`` or ``RefusedError`` with what a person can do about it."""
+    """Runs machines. Its ``UnavailableError`` and ``RefusedError`` name a remedy."""
 
     @property
     def gateway(self) -> IPv4Address:
@@ -145,7 +145,7 @@ class Driver(Protocol):
         """Limits of a server type that this computer cannot enforce: of ``memory``, ``cpu``, ``disk``."""
 
     async def open(self) -> None:
-        """Take the world over: find running machines again, remove what a crash left half-made.
+        """Take the world over: find running machines, remove incomplete objects of a crash.
 
         Raises:
             RefusedError: Another process drives it.
@@ -155,7 +155,7 @@ class Driver(Protocol):
         """Leave the machines alone, or with ``purge`` remove every trace of this world, which need not be open."""
 
     async def capacity(self) -> Capacity:
-        """Count what is free for machines."""
+        """Count the free capacity for machines."""
 
     async def create(self, plan: MachinePlan) -> None:
         """Make the disk and network of a machine and boot it; returns once the boot has started.
@@ -202,7 +202,7 @@ class Driver(Protocol):
         """
 
     async def save_image(self, machine_id: MachineId, image_id: ImageId) -> int:
-        """Copy a machine's disk into the image store, as of one instant; the bytes that the copy takes.
+        """Copy a machine's disk into the image store, as of one instant; return the size of the copy in bytes.
 
         A running machine is frozen meanwhile. An image of that id that exists already is left as it is.
 

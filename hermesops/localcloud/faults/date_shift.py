@@ -15,7 +15,7 @@ from hermesops.localcloud.world.files import write_object
 
 
 def write(file: Path, rows: Iterable[FaultRow]) -> None:
-    """Have the service shift its dates as the faults say that wait; the newest counts."""
+    """Shift the service's dates by the newest of the waiting faults."""
     shifts = [row for row in rows if row.kind == FaultKind.DATE_SHIFTED]
     if not shifts:
         file.unlink(missing_ok=True)
@@ -26,11 +26,11 @@ def write(file: Path, rows: Iterable[FaultRow]) -> None:
 
 
 def shifted_time(file: Path) -> float:
-    """The time in seconds since 1970, as the service tells it."""
+    """The shifted time in seconds since 1970."""
     now_s = time.time()
     try:
-        said = json.loads(file.read_bytes())
-        is_over = said["until"] is not None and now_s >= float(said["until"])
-        return now_s if is_over else now_s + float(said["seconds"])
+        shift = json.loads(file.read_bytes())
+        is_over = shift["until"] is not None and now_s >= float(shift["until"])
+        return now_s if is_over else now_s + float(shift["seconds"])
     except (OSError, ValueError, KeyError, TypeError):
         return now_s

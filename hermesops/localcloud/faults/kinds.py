@@ -1,4 +1,4 @@
-"""The kinds of faults of the vendor that others have met. Pure.
+"""The kinds of faults of the vendor that users have met. Pure.
 
 Source: what the vendor's one public client works around, March to May 2026, and what its schema leaves open.
 """
@@ -18,11 +18,11 @@ _SERVER_ERRORS = range(500, 600)
 
 
 class FaultKind(StrEnum):
-    """What can go wrong.
+    """The kinds of faults of the vendor.
 
     Attributes:
         meaning: One line for people.
-        statuses: Those it can answer, the usual one first; empty where its kind has no choice.
+        statuses: Possible statuses of its answer, the usual one first; empty for a fixed answer.
         seconds: Seconds it is about unless ordered otherwise; 0 where it is not about any.
     """
 
@@ -40,7 +40,7 @@ class FaultKind(StrEnum):
     NOT_FOUND = "not-found-for-a-while", "a machine that exists answers 404"
     READY_EARLY = "ready-before-bootstrapped", "a new machine is called ready before anything on it runs"
     ERROR_THEN_READY = "error-then-ready", "a new machine is called broken until it turns out well"
-    STALE_STATUS = "stale-status", "a machine's answer tells the status of before its last change"
+    STALE_STATUS = "stale-status", "a machine's answer has the status of before its last change"
     STALE_LIST = "stale-list", "the list of machines is the one of before the last order or deletion"
     OLDER_SHAPE = "older-shape", "a machine's answer has the shape of March 2026: ssh as text, fewer urls, no health"
     IMAGE_FAILS = "image-fails", "an image fails"
@@ -48,8 +48,8 @@ class FaultKind(StrEnum):
     BACKUP_FAILS = "backup-fails", "a backup fails"
     # Any call
     LOST_ANSWER = "lost-answer", "the call is carried out, and the connection drops instead of an answer"
-    SERVER_ERROR = "server-error", "the call is refused with a 5xx, and nothing happened", _SERVER_ERRORS
-    EDGE_ERROR = "edge-error", "the edge answers a page of HTML, and nothing happened", range(502, 600)
+    SERVER_ERROR = "server-error", "the call is refused with a 5xx, without an effect", _SERVER_ERRORS
+    EDGE_ERROR = "edge-error", "the edge answers a page of HTML, and the call has no effect", range(502, 600)
     EDGE_ERROR_BUT_DONE = "edge-error-but-done", "the call is carried out, and the edge answers HTML", range(502, 600)
     RATE_LIMITED = "rate-limited", "the call is refused with 429, to be repeated after --seconds", _NONE, 1
     SLOW_ANSWER = "slow-answer", "the call is carried out at once and answered --seconds later", _NONE, 6
@@ -58,7 +58,7 @@ class FaultKind(StrEnum):
     IGNORED = "accepted-and-ignored", "start, stop, reboot, resize or restore is accepted and never done"
     SILENCE_CUT = (
         "silence-cut",
-        "a toolbox or proxy request that is silent for --seconds is cut; what it began goes on",
+        "a toolbox or proxy request that is silent for --seconds is cut; the machine continues it",
         _NONE,
         EDGE_S,
     )
@@ -68,7 +68,7 @@ class FaultKind(StrEnum):
     MODEL_FAILS = "model-fails", "the model answers a turn with a 5xx", _SERVER_ERRORS
     MODEL_LIMITED = "model-limited", "the model answers a turn with 429"
     # The platform's service for machines
-    DATE_SHIFTED = "date-shifted", "machines are told a time that is --seconds ahead, until cleared or --for", _NONE, 42
+    DATE_SHIFTED = "date-shifted", "machines get a time that is --seconds ahead, until cleared or --for", _NONE, 42
     # Webhooks
     WEBHOOK_LOST = "webhook-lost", "an event is never sent"
     WEBHOOK_TWICE = "webhook-twice", "an event is sent twice"

@@ -40,7 +40,7 @@ def call_of(scope: Scope) -> Call:
 
 
 def edge_page(status: int) -> Response:
-    """An error page as the vendor's edge shows it: no JSON, and a header that says who speaks.
+    """An error page of the vendor's edge: no JSON, and a header that names the sender.
 
     Source: Cloudflare's error pages; the vendor's public client logs content type and ``cf-ray`` because of them.
     """
@@ -62,7 +62,7 @@ class FaultMiddleware:
         self._names_of = names_of
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or make a fault of it."""
+        """Serve one request, or answer with a fault."""
         call = call_of(scope)
         parts = call["path"].split("/")
         is_of_machine = len(parts) > 2 and parts[1] == "machines"  # noqa: PLR2004 - "", "machines", id
@@ -74,7 +74,7 @@ class FaultMiddleware:
             await self._serve(scope, receive, send, call)
 
     def _refusal(self, machine: Collection[str], call: Call) -> Response | None:
-        """The answer of a fault that has the call refused."""
+        """The answer of a fault that refuses the call."""
         for kind, response in _REFUSALS.items():
             if kind is FaultKind.BUSY and (call["method"] == "GET" or not call["path"].startswith("/machines/")):
                 continue
@@ -83,7 +83,7 @@ class FaultMiddleware:
         return None
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send, call: Call) -> None:
-        """Have the call carried out; its answer may go wrong."""
+        """Carry the call out; its answer may be changed by a fault."""
         instead: Callable[[], Awaitable[None]] | None = None
 
         async def answer(message: Message) -> None:
@@ -130,9 +130,9 @@ _REFUSALS: Mapping[FaultKind, Callable[[FaultRow], Response]] = {
 
 
 class SilenceLimit:
-    """Wraps API and proxy: on order, it cuts a toolbox or proxy request that is silent for too long.
+    """Wraps API and proxy: cuts a toolbox or proxy request that is silent for too long, while a fault orders it.
 
-    What the request began goes on: the machine is not told that the caller is gone.
+    The machine continues the request: it is not notified that the caller is gone.
     """
 
     def __init__(self, app: ASGIApp, faults: Faults) -> None:
@@ -170,7 +170,7 @@ class SilenceLimit:
 
 
 class _Exchange:
-    """The two directions of a request, and whether anything moved in them."""
+    """The two directions of a request, and whether data moved in them."""
 
     def __init__(self, receive: Receive, send: Send) -> None:
         self._receive = receive
@@ -191,7 +191,7 @@ class _Exchange:
         await self._send(message)
 
     async def ended(self, serving: asyncio.Future[None], wait_s: float) -> bool:
-        """Wait for the end, for a sign of life or for so long; ``has_moved`` says whether there was one."""
+        """Wait for the end, for data, or for a timeout; ``has_moved`` is true after data."""
         self._moved.clear()
         listening = asyncio.ensure_future(self._moved.wait())
         either: set[asyncio.Future[Any]] = {serving, listening}
@@ -202,7 +202,7 @@ class _Exchange:
 
 
 def _path_of(scope: Scope) -> str | None:
-    """The path below the API of a toolbox call, nothing of a proxied request; ``None`` for all others."""
+    """The path below the API of a toolbox call, empty for a proxied request; ``None`` for all others."""
     if target_of(dict(scope["headers"]).get(b"host", b"").decode("latin-1")):
         return ""
     called = _TOOLBOX.fullmatch(scope["path"])

@@ -20,7 +20,7 @@ from hermesops.model.unknown_name import unknown_name
 
 @dataclass(frozen=True)
 class FaultOrder:
-    """An order for a fault: its kind, for which calls, and how often.
+    """An order for a fault: its kind, the affected calls, and the number of times.
 
     Attributes:
         machine: Id, name or slug; empty for any. A machine of that name need not exist yet.
@@ -102,7 +102,7 @@ class Faults:
         return row
 
     def waiting(self) -> list[FaultRow]:
-        """Those that may still happen."""
+        """The faults that may still happen, in order."""
         timestamp = now()
         for row in [row for row in self._rows.values() if row.until and row.until <= timestamp]:
             self._drop(row)
@@ -113,11 +113,11 @@ class Faults:
         return any(row.kind == kind for row in self.waiting())
 
     def shortest_silence(self) -> int | None:
-        """Seconds of the shortest silence that is to be cut; ``None`` while none is."""
+        """Seconds of the shortest silence to be cut; ``None`` without such a fault."""
         return min((row.seconds for row in self.waiting() if row.kind == FaultKind.SILENCE_CUT), default=None)
 
     def clear(self) -> int:
-        """Forget them all; says how many there were."""
+        """Remove all faults; return their number."""
         rows = self.waiting()
         for row in rows:
             self._drop(row)
@@ -132,7 +132,7 @@ class Faults:
         path: str = "",
         silent_s: float = math.inf,
     ) -> FaultRow | None:
-        """Let a fault strike now if one is waiting, and count it.
+        """Apply a waiting fault now, if there is one, and count it.
 
         Args:
             machine: The machine's id, name and slug; empty when the call is about none.

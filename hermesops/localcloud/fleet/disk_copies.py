@@ -31,7 +31,7 @@ class _DiskCopies:
         self._background = Background()
 
     async def close(self) -> None:
-        """Stop; the next server begins unfinished copies anew."""
+        """Stop the tasks; the next server restarts unfinished copies."""
         await self._background.close()
 
     async def _delete(self, row: ImageRow | BackupRow) -> None:
@@ -95,7 +95,7 @@ class Images(_DiskCopies):
 
 
 class Backups(_DiskCopies):
-    """Takes and deletes the vendor's backups.
+    """Takes and deletes the vendor's backups of machines.
 
     Source: published SDK 2026.3.6 and a public client, 2026. They resemble the data centre's own server backups, whose
     rules stand in for what is not known of the vendor's: seven at most, the oldest makes room; switching them off, like
@@ -108,7 +108,7 @@ class Backups(_DiskCopies):
             self._background.begin(self._take(row), row.id)
 
     def of(self, machine: MachineRow) -> list[BackupRow]:
-        """A machine's backups, oldest first."""
+        """The backups of a machine, oldest first."""
         return self._store.find(BackupRow, machine_id=machine.id)
 
     def take(self, machine: MachineRow, description: str) -> BackupRow:

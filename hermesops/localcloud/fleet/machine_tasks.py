@@ -1,4 +1,4 @@
-"""The machines' tasks: orders are written down, then one task per machine brings the computer to what is wanted.
+"""The machines' tasks: orders are stored, then one task per machine brings the computer to the wanted state.
 
 A task observes, decides (``steps``), does one thing, and observes again, so it may be killed anywhere.
 It must not answer requests; handlers write what is wanted and ``wake``.
@@ -54,7 +54,7 @@ class Fleet:
         self._watching: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Take the world over and go on with everything that was begun."""
+        """Take the world over and continue everything that was begun."""
         await self._driver.open()
         powered = await self._driver.powered()
         for row in self._store.find(MachineRow):
@@ -93,7 +93,7 @@ class Fleet:
         return address, port, self._bearers[machine_id]
 
     def names_of(self, machine_id: str) -> tuple[str, ...]:
-        """Id, name and slug of a machine; only what was given when there is none."""
+        """Id, name and slug of a machine; only the argument if there is no such machine."""
         row = self._store.get(MachineRow, machine_id) if machine_id else None
         return row.names if row else (machine_id,) if machine_id else ()
 
@@ -117,7 +117,7 @@ class Fleet:
         return [row.name for row in rows if row.wanted != Wanted.DELETED and row.status != MachineStatus.ERROR]
 
     def ordered(self, row: MachineRow) -> None:
-        """Send the event of a new machine, and have it made."""
+        """Send the event of a new machine, and start its task."""
         log.info("machine_ordered", machine=row.name, id=row.id)
         self._webhooks.machine_changed(None, row)
         self.wake(row.id)
@@ -132,7 +132,7 @@ class Fleet:
             task.add_done_callback(lambda done: self._settled(machine_id, done))
 
     async def gone(self, machine_id: str, timeout_s: float) -> None:
-        """Wait until nothing is left of a deleted machine, or for the timeout; the deletion goes on regardless."""
+        """Wait until nothing is left of a deleted machine, or for the timeout; the deletion continues regardless."""
         if task := self._tasks.get(machine_id):
             await asyncio.wait({task}, timeout=timeout_s)
 
@@ -145,7 +145,7 @@ class Fleet:
             self.wake(machine_id)
 
     async def _watch(self) -> None:
-        """Wake the tasks of machines that go off by themselves: nothing else would."""
+        """Wake the tasks of machines that switch off by themselves: nothing else would."""
         while True:
             await pause(_WATCH_EVERY_S)
             ready = self._store.ready_ids()
@@ -184,8 +184,8 @@ class Fleet:
         if row.wanted == Wanted.DELETED or not row.made:
             return next_step(row, MachinePower.ABSENT, answers=False)
         power = await self._driver.power(MachineId(row.id))
-        asked = power is MachinePower.RUNNING and row.wanted == Wanted.RUNNING and not row.reboot
-        return next_step(row, power, answers=asked and await self.broker.answers(row.id))
+        should_run = power is MachinePower.RUNNING and row.wanted == Wanted.RUNNING and not row.reboot
+        return next_step(row, power, answers=should_run and await self.broker.answers(row.id))
 
     async def _do(self, step: Step, row: MachineRow) -> None:
         machine_id = MachineId(row.id)
@@ -229,7 +229,7 @@ class Fleet:
         self._webhooks.machine_gone(row)
 
     def _record(self, step: Step, row: MachineRow) -> None:
-        """Write down what was observed, where there is nothing else to do."""
+        """Store the observed state, if there is no other step."""
         match step:
             case Step.RECORD_READY:
                 for stage in _LAST_STAGES[_LAST_STAGES.index(row.stage) + 1 if row.stage in _LAST_STAGES else 0 :]:
@@ -243,7 +243,7 @@ class Fleet:
                 pass
 
     async def _remake(self, row: MachineRow, work: Awaitable[None], **done: str) -> None:
-        """Restart a machine, or do what includes a restart; refused work is dropped, failed work is retried."""
+        """Restart a machine, or do work that includes a restart; refused work is dropped, failed work is retried."""
         try:
             await work
         except RefusedError as refusal:

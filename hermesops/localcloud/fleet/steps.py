@@ -16,7 +16,7 @@ def size_of(server_type: str) -> MachineSize:
 
 
 def plan_of(row: MachineRow) -> MachinePlan:
-    """The same plan each time it is asked for: a create that was cut short is repeated with it."""
+    """The plan of a machine, always the same: an interrupted create is repeated with it."""
     size = size_of(row.server_type)
     keys = [row.public_key, *json.loads(row.ssh_keys or "[]")]
     env = "".join(f"{name}={_quoted(value)}\n" for name, value in json.loads(row.env).items())
@@ -62,7 +62,7 @@ class Step(StrEnum):
 
 
 def next_step(row: MachineRow, power: MachinePower, *, answers: bool) -> Step:
-    """Decide, from what is stored and wanted, the observed power, and whether the machine's daemon answers."""
+    """Decide from the stored row, the observed power, and whether the machine's daemon answers."""
     if row.wanted == Wanted.DELETED:
         return Step.REMOVE
     if not row.made:

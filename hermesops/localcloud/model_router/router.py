@@ -50,7 +50,7 @@ class ModelLog:
         self._written = 0
 
     def note(self, instance: str, model: str, status: int) -> None:
-        """Write down one request."""
+        """Store instance, model and status of a request."""
         self._store.add(ModelRequestRow(None, instance, model, now(), status))
         self._written += 1
         if self._written % 1000 == 0:
@@ -76,7 +76,7 @@ class Upstream:
 
 
 class Router:
-    """Serves ``/v1/chat/completions`` and ``/v1/models`` to instances.
+    """Serves ``/v1/chat/completions`` and ``/v1/models`` to machines.
 
     Args:
         secret: Signs instances' tokens; see ``hermesops.model.route``.
@@ -133,12 +133,12 @@ class Router:
             return instance
         body = await request.body()
         try:
-            found = parsed(json.loads(body))
+            result = parsed(json.loads(body))
         except ValueError:
-            found = bad_request()
-        if isinstance(found, Refused):
-            return _refusal(found)
-        model, asked = found
+            result = bad_request()
+        if isinstance(result, Refused):
+            return _refusal(result)
+        model, completion = result
         if model not in _ROUTES:
             self._use(instance, model[:100], 400)
             return _refusal(unknown_model(model))
@@ -150,18 +150,18 @@ class Router:
             return JSONResponse(_error("the model does not answer now", code=str(status)), status)
         if self._upstream and self._http:
             return await self._ask_upstream(self._http, self._upstream, instance, model, body)
-        answer = answer_to(_messages_of(asked), _tools_of(asked))
+        answer = answer_to(_messages_of(completion), _tools_of(completion))
         self._use(instance, model, 200, scripted_model.usage(answer.content, len(body)))
-        return await _scripted(asked, model, answer, len(body))
+        return await _scripted(completion, model, answer, len(body))
 
     async def _caller(self, request: Request) -> InstanceId | Response:
-        """The instance whose good token the request carries, ``_PLATFORM`` for that router, or the refusal."""
-        given = request.headers.get("authorization", "")
-        if self._provider_key and hmac.compare_digest(given.encode(), f"Bearer {self._provider_key}".encode()):
+        """The instance of a request with a valid token, ``_PLATFORM`` for the platform's router, or the refusal."""
+        authorization = request.headers.get("authorization", "")
+        if self._provider_key and hmac.compare_digest(authorization.encode(), f"Bearer {self._provider_key}".encode()):
             return _PLATFORM
         address = request.client.host if request.client else ""
-        found = await self._admission.caller(given, address)
-        return _refusal(found) if isinstance(found, Refused) else found
+        caller = await self._admission.caller(authorization, address)
+        return _refusal(caller) if isinstance(caller, Refused) else caller
 
     def _use(self, instance: InstanceId, model: str, outcome: int, usage: Mapping[str, int] | None = None) -> None:
         self._log.note(instance, model, outcome)
@@ -211,25 +211,25 @@ async def _body_of(response: httpx.Response) -> AsyncIterator[bytes]:
         await response.aclose()
 
 
-async def _scripted(asked: Mapping[str, object], model: str, answer: Answer, length: int) -> Response:
+async def _scripted(completion: Mapping[str, object], model: str, answer: Answer, length: int) -> Response:
     if answer.after_s:
         await pause(answer.after_s)
     request_id, created = f"chatcmpl-{uuid4().hex}", int(time.time())
-    if asked.get("stream") is True:
+    if completion.get("stream") is True:
         events = scripted_model.stream(request_id, created, model, answer.content, length)
         return StreamingResponse(events, media_type="text/event-stream")
     return JSONResponse(scripted_model.whole(request_id, created, model, answer.content, length))
 
 
-def _tools_of(asked: Mapping[str, object]) -> frozenset[str]:
-    tools = asked.get("tools")
+def _tools_of(completion: Mapping[str, object]) -> frozenset[str]:
+    tools = completion.get("tools")
     functions = [tool.get("function") for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
     return frozenset(str(function.get("name")) for function in functions if isinstance(function, dict))
 
 
-def _messages_of(asked: Mapping[str, object]) -> list[Mapping[str, object]]:
-    messages = asked["messages"]
-    return [one for one in messages if isinstance(one, dict)] if isinstance(messages, list) else []
+def _messages_of(completion: Mapping[str, object]) -> list[Mapping[str, object]]:
+    messages = completion["messages"]
+    return [message for message in messages if isinstance(message, dict)] if isinstance(messages, list) else []
 
 
 def _refusal(refused: Refused) -> Response:
@@ -238,5 +238,5 @@ def _refusal(refused: Refused) -> Response:
 
 
 def _error(message: str, *, code: str, param: str | None = None) -> dict[str, object]:
-    """An error in OpenAI's shape."""
+    """An error in the shape of OpenAI's API."""
     return {"error": {"message": message, "type": "invalid_request_error", "param": param, "code": code}}

@@ -1,4 +1,4 @@
-"""The scripted model: what it answers, in the shape of OpenAI's chat completions, whole or as a stream. Pure.
+"""The scripted model: its answers, in the shape of OpenAI's chat completions, whole or as a stream. Pure.
 
 ``RUN: command`` asks for the agent's terminal, ``PYTHON: code`` for its code execution, ``SLEEP seconds`` stalls; a
 tool's result is repeated, anything else is echoed.
@@ -23,7 +23,7 @@ _PIECE = 24
 
 @dataclass(frozen=True)
 class Say:
-    """Words."""
+    """An answer that is plain text."""
 
     text: str
 
@@ -65,7 +65,7 @@ def answer_to(messages: Sequence[Mapping[str, object]], tools: frozenset[str]) -
 
 
 def text_of(message: Mapping[str, object]) -> str:
-    """The words of a message, whether it holds them plainly or in parts."""
+    """The text of a message, in either form: plain or in parts."""
     content = message.get("content")
     if isinstance(content, str):
         return content
@@ -92,7 +92,7 @@ def whole(request_id: str, created: int, model: str, content: Say | Call, prompt
 
 
 def stream(request_id: str, created: int, model: str, content: Say | Call, prompt_length: int) -> Iterator[str]:
-    """The same as server-sent events: the role, the content in pieces, the reason, the usage, the end."""
+    """The answer as server-sent events: the role, the content in pieces, the reason, the usage, the end."""
 
     def event(choices: list[dict[str, object]], used: dict[str, int] | None = None) -> str:
         chunk: dict[str, object] = {
@@ -133,7 +133,7 @@ def _reason(content: Say | Call) -> str:
 
 
 def usage(content: Say | Call, prompt_length: int) -> dict[str, int]:
-    """What an answer used, in OpenAI's shape."""
+    """The token usage of an answer, in OpenAI's shape."""
     # Four characters are about a token: enough for callers that add them up.
     characters = len(content.text if isinstance(content, Say) else content.arguments)
     prompt, completion = prompt_length // 4, max(1, characters // 4)

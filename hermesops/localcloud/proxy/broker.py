@@ -1,4 +1,4 @@
-"""Connections to the daemons on machines, as the vendor's broker makes them: TCP to the machine's own address.
+"""Connections to the daemons on machines, like the vendor's broker makes them: TCP to the machine's own address.
 
 It must not reach a machine in any other way, and only this module knows the daemons' bearers at run time. It must not
 follow a route either: while a machine is down its address belongs to whatever the default route leads to, and the
@@ -35,7 +35,7 @@ DaemonOf = Callable[[str], tuple[IPv4Address, int, str]]
 
 
 class DaemonStream(httpcore.AsyncNetworkStream):
-    """One connection; ``unread`` are bytes to be read first."""
+    """One connection to a daemon; ``unread`` are bytes to be read first."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -43,7 +43,7 @@ class DaemonStream(httpcore.AsyncNetworkStream):
         self.unread = b""
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - httpcore's signature
-        """Read what there is, at most so many bytes; nothing at the end."""
+        """Read available bytes, up to a limit; empty at the end."""
         if self.unread:
             piece, self.unread = self.unread[:max_bytes], self.unread[max_bytes:]
             return piece
@@ -56,7 +56,7 @@ class DaemonStream(httpcore.AsyncNetworkStream):
             raise httpcore.ReadError(str(error)) from error
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109 - httpcore's signature
-        """Write all of it."""
+        """Write all bytes of a buffer."""
         if not buffer:
             return
         try:
@@ -69,7 +69,7 @@ class DaemonStream(httpcore.AsyncNetworkStream):
             raise httpcore.WriteError(str(error)) from error
 
     async def aclose(self) -> None:
-        """Close it at once; what was not sent is lost."""
+        """Close the connection at once; unsent bytes are lost."""
         self._writer.transport.abort()
 
     def get_extra_info(self, info: str) -> object:
@@ -148,12 +148,12 @@ class Broker:
         self._ports: dict[str, httpcore.AsyncConnectionPool] = {}
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close every connection to every machine."""
         for machine_id in {*self._daemons, *self._ports}:
             await self.cut(machine_id)
 
     async def cut(self, machine_id: str) -> None:
-        """Drop every connection to a machine: one that went down may never say so."""
+        """Close every connection to a machine: a machine that went down may never close them."""
         for pools in (self._daemons, self._ports):
             if pool := pools.pop(machine_id, None):
                 await pool.aclose()
@@ -179,9 +179,13 @@ class Broker:
             self._daemons[machine_id] = httpcore.AsyncConnectionPool(
                 max_connections=None, keepalive_expiry=_KEEP_S, network_backend=self._direct
             )
-        given = [(b"host", f"{address}:{port}".encode()), *headers, (b"authorization", b"Bearer " + bearer.encode())]
+        all_headers = [
+            (b"host", f"{address}:{port}".encode()),
+            *headers,
+            (b"authorization", b"Bearer " + bearer.encode()),
+        ]
         url = httpcore.URL(scheme=b"http", host=str(address).encode(), port=port, target=target)
-        return await _send(self._daemons[machine_id], method, url, given, content, read_timeout_s)
+        return await _send(self._daemons[machine_id], method, url, all_headers, content, read_timeout_s)
 
     async def ask_port(
         self,
@@ -192,7 +196,7 @@ class Broker:
         headers: Iterable[tuple[bytes, bytes]] = (),
         content: bytes | AsyncIterator[bytes] | None = None,
     ) -> httpcore.Response:
-        """Send a request to what listens on a port of the machine's loopback.
+        """Send a request to a service on a port of the machine's loopback.
 
         Raises:
             NothingListensError: Nothing listens there.
@@ -203,12 +207,12 @@ class Broker:
             self._ports[machine_id] = httpcore.AsyncConnectionPool(
                 max_connections=None, max_keepalive_connections=0, network_backend=self._tunnels
             )
-        given = [(b"host", f"127.0.0.1:{port}".encode()), *headers]
+        all_headers = [(b"host", f"127.0.0.1:{port}".encode()), *headers]
         url = httpcore.URL(scheme=b"http", host=machine_id.encode(), port=port, target=target)
-        return await _send(self._ports[machine_id], method, url, given, content, None)
+        return await _send(self._ports[machine_id], method, url, all_headers, content, None)
 
     async def open_port(self, machine_id: str, port: int) -> httpcore.AsyncNetworkStream:
-        """Connect to a port of the machine's loopback, for what is not HTTP; the caller closes it.
+        """Connect to a port of the machine's loopback, for protocols other than HTTP; the caller closes it.
 
         Raises:
             NothingListensError: Nothing listens there.
@@ -241,7 +245,7 @@ class Broker:
         raise httpcore.ConnectError(f"the daemon answered {status} to CONNECT")
 
     async def answers(self, machine_id: str) -> bool:
-        """Whether the daemon answers at all."""
+        """Whether the daemon of a machine answers at all."""
         try:
             response = await self.ask_daemon(machine_id, "GET", b"/healthz", read_timeout_s=_PROBE_TIMEOUT_S)
         except (MachineDownError, AnswerLostError):

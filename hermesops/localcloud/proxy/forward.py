@@ -1,4 +1,4 @@
-"""Passes one HTTP exchange on, streaming both ways, and hangs up behind when the caller has gone in front.
+"""Forwards one HTTP exchange, streaming both ways, and closes the connection to the service when the caller has gone.
 
 It must not buffer: an event has to arrive before the next one happens, and an upload may be larger than memory.
 """
@@ -47,7 +47,7 @@ def errors_as_problems() -> Iterator[None]:
 
 
 async def forward(scope: Scope, receive: Receive, send: Send, ask: Ask, *, drop: frozenset[bytes]) -> None:
-    """Pass the request of ``scope`` on through ``ask`` and its answer back.
+    """Forward the request of ``scope`` through ``ask`` and stream its answer back.
 
     Headers in ``drop`` stop here, besides those that are for one hop only.
 
@@ -85,7 +85,7 @@ async def _pass_back(response: httpcore.Response, send: Send) -> None:
 
 
 class _Body:
-    """The request's body, and the news that the caller has hung up."""
+    """The request's body, and the event that the caller has hung up."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive

@@ -1,4 +1,4 @@
-"""Connections that stop being HTTP: a WebSocket's handshake is passed on, and from then on bytes both ways.
+"""Connections that stop being HTTP: forwards a WebSocket's handshake, then bytes both ways.
 
 It must not understand what it carries: frames, extensions and subprotocols are between the two ends. Either end may be
 hostile: heads are bounded in time and size, and a connection over which nothing gets on is dropped.
@@ -39,8 +39,8 @@ class Handshake:
     headers: tuple[tuple[bytes, bytes], ...]
 
     def header(self, name: bytes) -> str:
-        """One header; empty when there is none."""
-        return next((value for given, value in self.headers if given == name), b"").decode("latin-1")
+        """The value of a header; empty if it is missing."""
+        return next((value for key, value in self.headers if key == name), b"").decode("latin-1")
 
 
 Serve = Callable[[Handshake, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -70,7 +70,7 @@ def protocol_for(serve: Serve) -> type[asyncio.Protocol]:
             super().connection_lost(exc)
 
         def shutdown(self) -> None:
-            """The server ends."""
+            """Close the connection, as the server ends."""
             if self._open is not None:
                 self._open.close()
 
@@ -94,7 +94,7 @@ def _parsed(head: bytes) -> Handshake:
 
 
 async def _close(writer: asyncio.StreamWriter) -> None:
-    """Close a connection, at once where its peer does not take what was written: that would keep it open for ever."""
+    """Close a connection, at once if its peer does not read: unsent bytes would keep it open for ever."""
     try:
         writer.close()
         async with asyncio.timeout(_LAST_BYTES_S):
@@ -106,7 +106,7 @@ async def _close(writer: asyncio.StreamWriter) -> None:
 
 
 async def read_answer(other: httpcore.AsyncNetworkStream) -> bytes:
-    """Read the other side's answer to a handshake: its head, and what came with it. The caller bounds the time.
+    """Read the answer to a handshake: its head, and any bytes after it. The caller limits the time.
 
     Raises:
         UnreadableHeadError: It hung up before the head's end, or that is further than ``LARGEST_HEAD``.
@@ -145,7 +145,7 @@ async def splice(
             await pause(left)
 
     work = (carry(reader.read, other.write), carry(other.read, write_back), fall_idle())
-    tasks = {asyncio.ensure_future(one) for one in work}
+    tasks = {asyncio.ensure_future(coroutine) for coroutine in work}
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -54,7 +54,7 @@ def target_of(host: str) -> Target | None:
 
 
 class Proxy:
-    """Serves the proxy's names and passes every other host on to the API."""
+    """Serves the proxy's names and hands every other host to the API."""
 
     def __init__(self, api: ASGIApp, store: Store, broker: Broker, faults: Faults) -> None:
         self._api = api
@@ -64,7 +64,7 @@ class Proxy:
         self._upgraded = Counter[str]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+        """Serve one request to the proxy or the API."""
         headers = dict(scope["headers"])
         target = target_of(headers.get(b"host", b"").decode("latin-1"))
         if target is None:
@@ -78,9 +78,9 @@ class Proxy:
             await problem.response()(scope, receive, send)
 
     async def upgrade(self, handshake: Handshake, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection that asks for a WebSocket: admitted as any request, then carried as bytes.
+        """Serve one request for a WebSocket: admitted like any request, then carried as bytes.
 
-        A machine has so many of them and no more; who asks for another is answered with 503.
+        A machine has so many of them and no more; a further one is answered with 503.
         """
         try:
             machine, port = self._admit_upgrade(handshake)
@@ -133,17 +133,21 @@ class Proxy:
                     await stream.aclose()
                     raise
         except UnreadableHeadError as error:
-            raise Problem(502, "what listens on that port does not answer in HTTP") from error
+            raise Problem(502, "the service on that port does not answer in HTTP") from error
         except httpcore.NetworkError as error:
             raise Problem(503, "the machine does not answer") from error
         except TimeoutError as error:
-            raise Problem(504, "what listens on that port did not answer in time") from error
+            raise Problem(504, "the service on that port did not answer in time") from error
 
     def _admit(self, target: Target, token: str, method: str, path: str) -> MachineRow:
-        found = self._store.find(MachineRow, slug=target.slug)
-        if not found or found[0].wanted == Wanted.DELETED or (target.port is not None and target.port not in _PORTS):
+        machines = self._store.find(MachineRow, slug=target.slug)
+        if (
+            not machines
+            or machines[0].wanted == Wanted.DELETED
+            or (target.port is not None and target.port not in _PORTS)
+        ):
             raise not_found("Machine")
-        machine = found[0]
+        machine = machines[0]
         check_proxy_token(self._store, machine.id, token)
         if fault := self._faults.take(FaultKind.PROXY_UNAUTHORISED, machine.names, method=method, path=path):
             raise Problem(fault.status, "Missing, expired or revoked proxy token")
@@ -167,10 +171,10 @@ class Proxy:
 
 
 def _passed_on(handshake: Handshake, port: int) -> bytes:
-    """The handshake as the service gets it: without the token's header, under its own name."""
-    kept = [(name, value) for name, value in handshake.headers if name not in {_HEADER, b"host"}]
+    """The handshake for the service: without the token's header, under the service's own name."""
+    headers = [(name, value) for name, value in handshake.headers if name not in {_HEADER, b"host"}]
     seen_as = [(b"host", f"127.0.0.1:{port}".encode()), (b"x-forwarded-host", handshake.header(b"host").encode())]
-    lines = b"".join(name + b": " + value + b"\r\n" for name, value in [*seen_as, *kept])
+    lines = b"".join(name + b": " + value + b"\r\n" for name, value in [*seen_as, *headers])
     return handshake.method + b" " + handshake.target + b" HTTP/1.1\r\n" + lines + b"\r\n"
 
 

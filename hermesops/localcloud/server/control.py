@@ -41,7 +41,7 @@ class Control:
     date_shift: Path
 
     def routes(self) -> list[Route]:
-        """Its routes."""
+        """The routes of ``/local``, relative to it."""
         return [
             Route("/status", self._status, methods=["GET"]),
             Route("/faults", self._list_faults, methods=["GET"]),
@@ -116,7 +116,7 @@ class Control:
 
 
 def fault_to_wire(row: FaultRow) -> dict[str, object]:
-    """One waiting fault."""
+    """A waiting fault in the world's JSON."""
     return {**asdict(row), "probability": row.probability or 1.0}
 
 

@@ -16,7 +16,7 @@ class WorldStatus:
     """The state of a world; the texts are empty while it is down.
 
     Attributes:
-        driver: What runs its machines: ``nspawn`` or ``sim``.
+        driver: Driver of its machines: ``nspawn`` or ``sim``.
         machines: ``id``, ``name``, ``slug``, ``status``, ``message``, ``image_id``, ``ip`` of each.
         images: ``id``, ``name``, ``status``, ``bytes_used`` of each.
         unsettled: Names of machines that are still being started, stopped or deleted.
@@ -58,18 +58,18 @@ class ControlClient:
         self._api_key_file = api_key_file
 
     async def status(self) -> WorldStatus | None:
-        """The world's status, but for base and driver; ``None`` while the server does not answer, or is another's."""
+        """The world's status, without base and driver; ``None`` if its own server does not answer."""
         try:
-            found = dict(await self._ask("GET", "/local/status"))
+            answer = dict(await self._ask("GET", "/local/status"))
         except UnavailableError:
             return None
         # The server may be of another version than this command: a field that it lacks has its default.
-        fields = {name: found[name] for name in WorldStatus.__dataclass_fields__ if name in found}
+        fields = {name: answer[name] for name in WorldStatus.__dataclass_fields__ if name in answer}
         lists = {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
         return WorldStatus(is_up=True, **{**fields, **lists})
 
     async def faults(self) -> list[Mapping[str, object]]:
-        """Faults that may still strike."""
+        """The faults that may still strike."""
         return list((await self._ask("GET", "/local/faults"))["faults"])
 
     async def set_fault(self, body: Mapping[str, object]) -> Mapping[str, object]:
@@ -81,7 +81,7 @@ class ControlClient:
         return dict(await self._ask("POST", "/local/faults", body))
 
     async def clear_faults(self) -> int:
-        """Remove all faults; how many there were."""
+        """Remove all faults; return their number."""
         return int((await self._ask("DELETE", "/local/faults"))["cleared"])
 
     async def start_object_store(self) -> Mapping[str, str]:

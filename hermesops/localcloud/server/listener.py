@@ -124,11 +124,11 @@ class Listener(uvicorn.Server):
         self._listener = listener
 
     async def run_until_stopped(self) -> None:
-        """Serve until ``stop``."""
+        """Serve requests until ``stop`` is called."""
         await self.serve([self._listener])
 
     def stop(self) -> None:
-        """Ask it to end; open streams are cut after a second."""
+        """Request the end; open streams are cut after a second."""
         self.should_exit = True
 
     @contextlib.contextmanager

@@ -1,6 +1,6 @@
 """The server as a process of its own: started detached, found by its lock, stopped by its number.
 
-It must not know what the process does.
+It must not know the purpose of the process.
 """
 
 import contextlib
@@ -117,7 +117,7 @@ class ServerProcess:
             )
 
     def give_up(self) -> None:
-        """End what ``start`` started: a half-started server would surprise the next command."""
+        """End the process of ``start``: a half-started server would block the next command."""
         if self._started is not None and self._started.poll() is None:
             self._started.terminate()
 
@@ -128,7 +128,7 @@ class ServerProcess:
                 report(line.removeprefix(NARRATION))
 
     def check(self) -> None:
-        """Check that what ``start`` started still runs.
+        """Check that the process of ``start`` still runs.
 
         Raises:
             HermesError: It ended, unless another server has taken its place; of the class its exit code says.
@@ -141,17 +141,17 @@ class ServerProcess:
         raise kind(message, hint=self._last("hint: ") or f"its log: {self._log}")
 
     async def stop(self) -> None:
-        """Ask it to end, and make it end when it does not; not running is success."""
+        """Request the end, and kill the process if it does not end; a server that does not run is success."""
         pid = self.pid()
         if not pid:
             return
-        asked = time.monotonic()
+        asked_at = time.monotonic()
         os.kill(pid, signal.SIGTERM)
 
         async def gone() -> bool | Pending[bool]:
             if self.pid() != pid:
                 return True
-            if time.monotonic() - asked > _STOP_TIMEOUT_S:
+            if time.monotonic() - asked_at > _STOP_TIMEOUT_S:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             return Pending("it still runs")
@@ -170,5 +170,5 @@ class ServerProcess:
         return []
 
     def _last(self, beginning: str) -> str:
-        found = [line for line in self._lines if line.startswith(beginning)]
-        return found[-1].removeprefix(beginning) if found else ""
+        lines = [line for line in self._lines if line.startswith(beginning)]
+        return lines[-1].removeprefix(beginning) if lines else ""

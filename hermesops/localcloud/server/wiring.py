@@ -166,7 +166,7 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
 
 @dataclass(frozen=True)
 class _Parts:
-    """The parts that handlers use."""
+    """The parts of the server that handlers use."""
 
     store: Store
     faults: Faults
@@ -179,7 +179,7 @@ class _Parts:
 
 
 def _model_fault(faults: Faults) -> int:
-    """The status that a fault of the model answers now; 0 where none strikes."""
+    """The status of a waiting fault of the model; 0 without one."""
     if faults.take(FaultKind.MODEL_LIMITED):
         return HTTPStatus.TOO_MANY_REQUESTS
     failing = faults.take(FaultKind.MODEL_FAILS)

@@ -1,4 +1,4 @@
-"""The server's memory: one SQLite file, a table per dataclass of ``rows``.
+"""The server's database: one SQLite file, a table per dataclass of ``rows``.
 
 Written before anything is asked of a driver, so that a killed server finds what it had begun.
 It must not decide; it also never sees an API key or a proxy token in clear.
@@ -44,7 +44,7 @@ _INDEXES = {
 
 @contextmanager
 def opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection to a file of the world, which is made when there is none; what it needs is done within the block.
+    """Open a file of the world, created if missing; statements belong inside the block.
 
     Raises:
         BrokenInvariantError: The file is damaged.
@@ -92,7 +92,7 @@ class Store:
         self._db.close()
 
     def add(self, row: Row) -> None:
-        """Insert one row."""
+        """Insert a row into its table."""
         marks = ",".join("?" * len(fields(row)))
         self._db.execute(
             f"INSERT INTO {row.table} ({_columns(type(row))}) VALUES ({marks})",  # noqa: S608 - our own names
@@ -100,12 +100,12 @@ class Store:
         )
 
     def get(self, kind: type[R], row_id: str) -> R | None:
-        """One row by id."""
-        found = self.find(kind, id=row_id)
-        return found[0] if found else None
+        """The row of an id; ``None`` if there is none."""
+        matching = self.find(kind, id=row_id)
+        return matching[0] if matching else None
 
     def find(self, kind: type[R], /, **equal: str | int) -> list[R]:
-        """The rows whose columns have these values, oldest first."""
+        """The rows with these values in their columns, oldest first."""
         where = " AND ".join(f"{column} = ?" for column in equal) or "1"
         rows = self._db.execute(
             f"SELECT {_columns(kind)} FROM {kind.table} WHERE {where} ORDER BY rowid",  # noqa: S608 - our own names
@@ -144,15 +144,15 @@ class Store:
 
     def ready_ids(self) -> list[str]:
         """Ids of the machines that are ready and that their owner still has."""
-        found = self._db.execute(
+        cursor = self._db.execute(
             "SELECT id FROM machines WHERE status = ? AND wanted != ?", (MachineStatus.READY, Wanted.DELETED)
         )
-        return [row[0] for row in found]
+        return [row[0] for row in cursor]
 
     def coming(self) -> int:
         """The number of machines that are ordered and not made yet."""
-        found = self._db.execute("SELECT count(*) FROM machines WHERE NOT made AND wanted != ?", (Wanted.DELETED,))
-        return int(found.fetchone()[0])
+        cursor = self._db.execute("SELECT count(*) FROM machines WHERE NOT made AND wanted != ?", (Wanted.DELETED,))
+        return int(cursor.fetchone()[0])
 
     def free_number(self) -> int:
         """The smallest machine number that no machine has, not even one that is being removed."""
@@ -161,8 +161,8 @@ class Store:
 
     def remembered(self, key: str) -> str:
         """A setting of this world; empty when never set."""
-        found = self._db.execute("SELECT value FROM settings WHERE key = ?", (key,)).fetchone()
-        return str(found[0]) if found else ""
+        row = self._db.execute("SELECT value FROM settings WHERE key = ?", (key,)).fetchone()
+        return str(row[0]) if row else ""
 
     def remember(self, key: str, value: str) -> None:
         """Set a setting of this world."""

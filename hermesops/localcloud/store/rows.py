@@ -23,7 +23,7 @@ def seconds_until(timestamp: str) -> float:
 
 
 class MachineStatus(StrEnum):
-    """The vendor's five; there is none for a reboot or an image being taken."""
+    """The vendor's five statuses; there is none for a reboot or an image being taken."""
 
     PROVISIONING = "provisioning"
     READY = "ready"
@@ -33,7 +33,7 @@ class MachineStatus(StrEnum):
 
 
 class Wanted(StrEnum):
-    """The owner's last order."""
+    """The owner's last order for a machine."""
 
     RUNNING = "running"
     STOPPED = "stopped"
@@ -41,7 +41,7 @@ class Wanted(StrEnum):
 
 
 class ImageStatus(StrEnum):
-    """The vendor's four."""
+    """The vendor's four statuses of an image."""
 
     CREATING = "creating"
     READY = "ready"
@@ -51,18 +51,18 @@ class ImageStatus(StrEnum):
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table."""
+    """A row of a table; the fields are its columns."""
 
     table: ClassVar[str]
 
 
 @dataclass(frozen=True)
 class MachineRow(Row):
-    """One machine, from the order until nothing of it is left.
+    """One machine, from the order until it is removed completely.
 
     Attributes:
         number: See ``MachinePlan.number``; free again once the row is gone.
-        status: What the API says; ``wanted`` is what was asked for, and the two may differ for a while.
+        status: Status in the API; ``wanted`` is the last order, and the two may differ for a while.
         made: The driver has made it; if it is absent afterwards, its disk is lost and is not replaced.
         reboot: A reboot was ordered and not done yet.
         pretends: A fault's name that changes what the API says of it; empty for none.
@@ -240,10 +240,10 @@ class TokenRow(Row):
 
 @dataclass(frozen=True)
 class FaultRow(Row):
-    """One fault that may still strike; fields as in ``FaultOrder`` but for these.
+    """One waiting fault; fields as in ``FaultOrder`` but for these.
 
     Attributes:
-        times: How often it will still strike; 0 for as often as it comes.
+        times: Remaining number of strikes; 0 for no limit.
         status: Status it answers, where its kind leaves that open.
         seconds: What its kind counts in seconds.
         probability: 0 and 1 are both always.

@@ -73,11 +73,11 @@ def _seconds(body: dict[str, object], default: float) -> float:
 
 
 def _environment(body: dict[str, object], user: pwd.struct_passwd) -> dict[str, str]:
-    given = body.get("env") or {}
-    if not isinstance(given, dict):
+    variables = body.get("env") or {}
+    if not isinstance(variables, dict):
         raise HttpError(400, "bad_request", "env must be an object of strings")
     base = {"PATH": _PATH, "HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name, "LANG": "C.UTF-8"}
-    return {**base, "SHELL": user.pw_shell or "/bin/sh", **{str(key): str(value) for key, value in given.items()}}
+    return {**base, "SHELL": user.pw_shell or "/bin/sh", **{str(key): str(value) for key, value in variables.items()}}
 
 
 def _account(body: dict[str, object]) -> pwd.struct_passwd:
@@ -89,7 +89,7 @@ def _account(body: dict[str, object]) -> pwd.struct_passwd:
 
 
 def job_of_command(body: dict[str, object]) -> Job:
-    """Read the body of ``process/execute``."""
+    """Parse the body of ``process/execute`` into a job."""
     command = _text(body, "command", "")
     if not command:
         raise HttpError(400, "bad_request", "command is missing")
@@ -130,13 +130,13 @@ class Group:
         return os.open(self.path / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) if self.path else None
 
     def kill(self) -> None:
-        """End everything in it, sessions and process groups notwithstanding."""
+        """Kill every process in the group, in any session or process group."""
         if self.path:
             with contextlib.suppress(OSError):
                 (self.path / "cgroup.kill").write_text("1")
 
     def leave(self) -> None:
-        """Remove it, or remember it while something the command left behind still runs."""
+        """Remove the group, or remember it while a process of the command still runs."""
         if self.path is None:
             return
         try:
@@ -160,7 +160,7 @@ class Group:
 
 
 def group_root() -> Path | None:
-    """Where this daemon may make control groups with ``cgroup.kill``; None on a kernel without."""
+    """The parent for control groups with ``cgroup.kill``; None on a kernel without it."""
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         number, controllers, path = line.split(":", 2)
         if number == "0" and not controllers:
@@ -217,10 +217,10 @@ def _start(job: Job, group: Group) -> subprocess.Popen[bytes]:
 
     other = job.user.pw_uid != os.getuid()
     try:
-        with _given(job.source) as given:
+        with _standard_input(job.source) as stdin:
             return subprocess.Popen(
                 job.arguments,
-                stdin=given,
+                stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 cwd=job.cwd,
@@ -242,14 +242,14 @@ def _start(job: Job, group: Group) -> subprocess.Popen[bytes]:
             os.close(joining)
 
 
-def _given(source: bytes) -> BinaryIO:
+def _standard_input(source: bytes) -> BinaryIO:
     """Standard input: the source from memory, or nothing."""
     if not source:
         return Path(os.devnull).open("rb")
-    given = open(os.memfd_create("source"), "w+b")  # noqa: PTH123, SIM115 - a descriptor; the caller closes it
-    given.write(source)
-    given.seek(0)
-    return given
+    file = open(os.memfd_create("source"), "w+b")  # noqa: PTH123, SIM115 - a descriptor; the caller closes it
+    file.write(source)
+    file.seek(0)
+    return file
 
 
 def _pump(child: subprocess.Popen[bytes], sink: Sink, deadline: float) -> bool:
@@ -296,18 +296,18 @@ def _select(selector: selectors.BaseSelector, sink: Sink, deadline: float) -> bo
 
 
 class Collector:
-    """A sink that keeps what was printed, up to a limit per stream."""
+    """A sink that keeps output, up to a limit per stream."""
 
     def __init__(self) -> None:
         self._kept = {"stdout": bytearray(), "stderr": bytearray()}
         self.truncated = False
 
     def __call__(self, name: str, data: bytes) -> None:
-        """Keep one piece of output."""
-        kept = self._kept[name]
-        room = _OUTPUT_LIMIT - len(kept)
+        """Keep one piece of a stream's output."""
+        buffer = self._kept[name]
+        room = _OUTPUT_LIMIT - len(buffer)
         self.truncated = self.truncated or len(data) > room
-        kept += data[: max(0, room)]
+        buffer += data[: max(0, room)]
 
     def text(self, name: str) -> str:
         """The output of one stream; bytes that are not UTF-8 are replaced."""

@@ -29,25 +29,25 @@ _LARGEST = 16 * 1024 * 1024
 """Bytes of a file beyond which it is skipped: it is hardly text."""
 
 
-def path_of(given: object, key: str = "path") -> Path:
+def path_of(value: object, key: str = "path") -> Path:
     """Check that a value is an absolute path, and normalise it."""
-    if not isinstance(given, str) or not given.startswith("/") or "\0" in given:
+    if not isinstance(value, str) or not value.startswith("/") or "\0" in value:
         raise HttpError(400, "bad_request", f"{key} must be an absolute path")
-    return Path(os.path.normpath(given))
+    return Path(os.path.normpath(value))
 
 
-def _flag(given: object, *, default: bool) -> bool:
-    if given is None:
+def _flag(value: object, *, default: bool) -> bool:
+    if value is None:
         return default
-    return given is True or str(given).lower() in ("1", "true", "yes")
+    return value is True or str(value).lower() in ("1", "true", "yes")
 
 
-def mode_of(given: object, default: int) -> int:
+def mode_of(value: object, default: int) -> int:
     """Permission bits from an octal text."""
-    if given is None or given == "":
+    if value is None or value == "":
         return default
     try:
-        mode = int(str(given), 8)
+        mode = int(str(value), 8)
     except ValueError as error:
         raise HttpError(400, "bad_request", "mode must be octal, as 644") from error
     if not 0 <= mode <= 0o7777:  # noqa: PLR2004 - all the permission bits there are
@@ -75,7 +75,7 @@ def translated(path: Path) -> Iterator[None]:
 
 
 def name_of(look_up: Callable[[int], Sequence[object]], number: int) -> str:
-    """The name of a user or group; its number where it has none."""
+    """The name of a user or group; its number if it has no name."""
     try:
         return str(look_up(number)[0])
     except KeyError:
@@ -84,18 +84,18 @@ def name_of(look_up: Callable[[int], Sequence[object]], number: int) -> str:
 
 def describe(path: Path) -> dict[str, object]:
     """The toolbox's description of a path; a link is not followed."""
-    found = path.lstat()
+    status = path.lstat()
     return {
         "name": path.name,
         "path": str(path),
-        "type": _kind(found.st_mode),
-        "size": found.st_size,
-        "mode": stat.filemode(found.st_mode),
-        "mode_bits": f"{stat.S_IMODE(found.st_mode):o}",
-        "owner": name_of(pwd.getpwuid, found.st_uid),
-        "group": name_of(grp.getgrgid, found.st_gid),
-        "mod_time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(found.st_mtime)),
-        "symlink_target": os.readlink(path) if stat.S_ISLNK(found.st_mode) else None,  # noqa: PTH115 - the text, not a Path
+        "type": _kind(status.st_mode),
+        "size": status.st_size,
+        "mode": stat.filemode(status.st_mode),
+        "mode_bits": f"{stat.S_IMODE(status.st_mode):o}",
+        "owner": name_of(pwd.getpwuid, status.st_uid),
+        "group": name_of(grp.getgrgid, status.st_gid),
+        "mod_time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(status.st_mtime)),
+        "symlink_target": os.readlink(path) if stat.S_ISLNK(status.st_mode) else None,  # noqa: PTH115 - the text, not a Path
     }
 
 
@@ -112,9 +112,9 @@ def listing(query: dict[str, str]) -> dict[str, object]:
         return {"path": str(path), "entries": list(_walk(path, depth))}
 
 
-def number(given: str | None, default: int) -> int:
+def number(text: str | None, default: int) -> int:
     """A decimal number from the query, or the default."""
-    return int(given) if given and given.isdecimal() else default
+    return int(text) if text and text.isdecimal() else default
 
 
 def _walk(path: Path, depth: int) -> Iterator[dict[str, object]]:
@@ -128,7 +128,7 @@ def _walk(path: Path, depth: int) -> Iterator[dict[str, object]]:
 
 
 def info(query: dict[str, str]) -> dict[str, object]:
-    """Describe one path."""
+    """Describe one path of the query."""
     path = path_of(query.get("path"))
     with translated(path):
         return describe(path)
@@ -147,22 +147,22 @@ def download(request: Request) -> None:
     with translated(path):
         source = path.open("rb")
     with source:
-        found = os.fstat(source.fileno())
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(source.fileno())
+        if not stat.S_ISREG(status.st_mode):
             raise HttpError(400, "not_a_file", f"{path} is not a regular file")
-        if found.st_size == 0:
+        if status.st_size == 0:
             data = source.read()  # files in /proc claim to be empty and are small
             fields = {"Content-Type": "application/octet-stream", "Content-Length": str(len(data))}
             request.connection.sendall(head(200, fields) + data)
             return
-        fields = {"Content-Type": "application/octet-stream", "Content-Length": str(found.st_size)}
+        fields = {"Content-Type": "application/octet-stream", "Content-Length": str(status.st_size)}
         request.connection.sendall(head(200, fields))
-        if request.connection.sendfile(source, 0, found.st_size) < found.st_size:
+        if request.connection.sendfile(source, 0, status.st_size) < status.st_size:
             raise ConnectionError(path)
 
 
 def upload(request: Request) -> dict[str, object]:
-    """Write the body to a file: whole or not at all; parents are made."""
+    """Write the body to a file, whole or not at all; parents are created."""
     path = path_of(request.query.get("path"))
     mode = mode_of(request.query.get("mode"), 0o644)
     overwrite = _flag(request.query.get("overwrite"), default=True)
@@ -181,7 +181,7 @@ def upload(request: Request) -> dict[str, object]:
 
 
 def rewrite(path: Path, data: bytes) -> None:
-    """Give a file other content: whole or not at all, mode and owner as they were."""
+    """Replace a file's content, whole or not at all; mode and owner stay."""
     before = path.stat()
     _write(path, iter((data,)), stat.S_IMODE(before.st_mode), overwrite=True)
     os.chown(path, before.st_uid, before.st_gid)
@@ -289,7 +289,7 @@ def _refuse_protected(path: Path) -> None:
 
 
 def files_below(path: Path, include: str = "*") -> Iterator[Path]:
-    """The regular files below a folder whose name fits, in order; ``path`` itself where it is a file."""
+    """The regular files below a folder with a fitting name, in order; ``path`` itself if it is a file."""
     if path.is_file():
         yield path
         return
@@ -317,10 +317,10 @@ class _ZipSink:
 
 def bulk_download(request: Request) -> None:
     """Send the files of ``paths``, and those below folders among them, under their own paths."""
-    given = request.json().get("paths")
-    if not isinstance(given, list) or not given:
+    names = request.json().get("paths")
+    if not isinstance(names, list) or not names:
         raise HttpError(400, "bad_request", "paths must be a list of paths")
-    paths = [path_of(each, "paths") for each in given]
+    paths = [path_of(each, "paths") for each in names]
     for path in paths:
         with translated(path):
             path.stat()
@@ -343,23 +343,23 @@ def find(query: dict[str, str]) -> dict[str, object]:
     limit = min(_MAX_RESULTS, max(1, number(query.get("max_results"), 100)))
     with translated(path):
         path.stat()
-    found = (
+    hits = (
         {"file": str(file), "line": place, "content": line[:_LONGEST_LINE]}
         for file in files_below(path, include)
         for place, line in _lines(file)
         if pattern.search(line)
     )
-    matches = list(itertools.islice(found, limit))
-    return {"matches": matches, "truncated": next(found, None) is not None, "total": len(matches)}
+    matches = list(itertools.islice(hits, limit))
+    return {"matches": matches, "truncated": next(hits, None) is not None, "total": len(matches)}
 
 
 def replace(body: dict[str, object]) -> dict[str, object]:
-    """Replace what matches ``pattern`` in each of ``files``; each file whole or not at all."""
-    given, value = body.get("files"), body.get("new_value")
-    if not isinstance(given, list) or not isinstance(value, str):
+    """Replace matches of ``pattern`` in each of ``files``; each file whole or not at all."""
+    files, value = body.get("files"), body.get("new_value")
+    if not isinstance(files, list) or not isinstance(value, str):
         raise HttpError(400, "bad_request", "files must be a list and new_value a string")
     pattern = _pattern(body.get("pattern"))
-    paths = [path_of(each, "files") for each in given]
+    paths = [path_of(each, "files") for each in files]
     return {"results": [{"file": str(path), "replacements": _replace(path, pattern, value)} for path in paths]}
 
 
@@ -375,11 +375,11 @@ def _replace(path: Path, pattern: re.Pattern[str], value: str) -> int:
     return count
 
 
-def _pattern(given: object) -> re.Pattern[str]:
-    if not isinstance(given, str) or not given:
+def _pattern(text: object) -> re.Pattern[str]:
+    if not isinstance(text, str) or not text:
         raise HttpError(400, "bad_request", "pattern is missing")
     try:
-        return re.compile(given)
+        return re.compile(text)
     except re.error as error:
         raise HttpError(400, "bad_request", f"pattern: {error}") from error
 

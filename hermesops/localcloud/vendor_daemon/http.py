@@ -47,7 +47,7 @@ class HttpError(Exception):
 
 
 class Hangup(Exception):  # noqa: N818 - the peer going away is an event, not a mistake
-    """The peer closed the connection, or spoke no HTTP."""
+    """The peer closed the connection, or did not speak HTTP."""
 
 
 def object_in(body: bytes) -> dict[str, object]:
@@ -81,8 +81,8 @@ class Request:
     def __post_init__(self) -> None:
         parts = urlsplit(self.target) if self.target.startswith("/") else None
         self.path = unquote(parts.path) if parts else self.target
-        found = parse_qs(parts.query, keep_blank_values=True) if parts else {}
-        self.query = {key: values[-1] for key, values in found.items()}
+        fields = parse_qs(parts.query, keep_blank_values=True) if parts else {}
+        self.query = {key: values[-1] for key, values in fields.items()}
         self._left = self.length or 0
         self._ended = not self.chunked and self._left == 0
         self._continue_pending = self.headers.get("expect", "").lower() == "100-continue"
@@ -108,7 +108,7 @@ class Request:
             return True
         if self._continue_pending:
             return False
-        return all(seen < _WORTH_SKIPPING for seen, _ in enumerate(self.body()))
+        return all(skipped < _WORTH_SKIPPING for skipped, _ in enumerate(self.body()))
 
     def json(self) -> dict[str, object]:
         """The body as a JSON object; empty when there is none."""
@@ -192,7 +192,7 @@ def head(status: int, headers: dict[str, str]) -> bytes:
 
 
 def send_json(connection: socket.socket, status: int, value: object) -> None:
-    """Answer with a JSON body."""
+    """Send a whole answer with a JSON body."""
     body = json.dumps(value, separators=(",", ":")).encode()
     connection.sendall(head(status, {"Content-Type": "application/json", "Content-Length": str(len(body))}) + body)
 
@@ -206,12 +206,12 @@ class ChunkedAnswer:
         connection.sendall(head(200, fields))
 
     def send(self, data: bytes) -> None:
-        """Send one piece now."""
+        """Send one piece of the answer now."""
         if data:
             self._connection.sendall(b"%x\r\n%b\r\n" % (len(data), data))
 
     def close(self) -> None:
-        """Say that it is complete."""
+        """End the answer with its last chunk."""
         self._connection.sendall(b"0\r\n\r\n")
 
 
@@ -219,7 +219,7 @@ _HEAD_LIMIT = 16 * 1024
 
 
 def boundary_of(content_type: str) -> bytes:
-    """The line that parts the body; empty when the body is no multipart."""
+    """The boundary line of a multipart body; empty for other bodies."""
     kind, _, rest = content_type.partition(";")
     if kind.strip().lower() != "multipart/form-data":
         return b""
@@ -236,24 +236,24 @@ def first_part(pieces: Iterator[bytes], boundary: bytes) -> Iterator[bytes]:
     Raises:
         HttpError: 400, the body ends before the part does.
     """
-    held = b""
+    buffer = b""
     for piece in pieces:
-        held += piece
-        if b"\r\n\r\n" in held or len(held) > _HEAD_LIMIT:
+        buffer += piece
+        if b"\r\n\r\n" in buffer or len(buffer) > _HEAD_LIMIT:
             break
-    part_head, _, held = held.partition(b"\r\n\r\n")
+    part_head, _, buffer = buffer.partition(b"\r\n\r\n")
     if not part_head.startswith(boundary):
         raise HttpError(400, "bad_request", "the body does not begin with its boundary")
     end = b"\r\n" + boundary
-    while end not in held:
+    while end not in buffer:
         # The boundary may lie across two pieces: as much as could be its beginning is held back.
-        sure, held = held[: -len(end)], held[-len(end) :]
+        sure, buffer = buffer[: -len(end)], buffer[-len(end) :]
         if sure:
             yield sure
         piece = next(pieces, b"")
         if not piece:
             raise HttpError(400, "bad_request", "the body ends within a part")
-        held += piece
-    yield held.partition(end)[0]
+        buffer += piece
+    yield buffer.partition(end)[0]
     for _ in pieces:
         pass

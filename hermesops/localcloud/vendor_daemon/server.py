@@ -26,7 +26,7 @@ Route = Callable[[Request], object]
 
 @dataclass(frozen=True)
 class Config:
-    """Settings of one machine's daemon.
+    """The settings of one machine's daemon.
 
     Attributes:
         address: The machine's own address; the daemon listens nowhere else.
@@ -72,14 +72,14 @@ def tunnel(request: Request) -> None:
         splice(request.connection, service)
 
 
-def splice(one: socket.socket, other: socket.socket) -> None:
-    """Copy both ways; the end of one direction is passed on, the other goes on.
+def splice(client: socket.socket, service: socket.socket) -> None:
+    """Copy both ways; the end of one direction is passed on, the other one continues.
 
     A thread per direction: with one for both, two sides that send at once would wait for each other for ever.
     """
-    back = threading.Thread(target=_copy, args=(other, one), daemon=True)
+    back = threading.Thread(target=_copy, args=(service, client), daemon=True)
     back.start()
-    _copy(one, other)
+    _copy(client, service)
     back.join()
 
 
@@ -94,11 +94,11 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
                 end.shutdown(socket.SHUT_RDWR)
 
 
-def _same(given: bytes, expected: bytes) -> bool:
+def _same(actual: bytes, expected: bytes) -> bool:
     """Compare in constant time; ``hmac.compare_digest`` would load OpenSSL, 4 MB."""
-    different = len(given) ^ len(expected)
-    for one, other in zip(given, expected, strict=False):
-        different |= one ^ other
+    different = len(actual) ^ len(expected)
+    for actual_byte, expected_byte in zip(actual, expected, strict=False):
+        different |= actual_byte ^ expected_byte
     return different == 0
 
 

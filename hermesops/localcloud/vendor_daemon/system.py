@@ -16,7 +16,7 @@ _BOOTSTRAPPED = Path("/var/lib/justavps/bootstrapped")
 
 
 class Health:
-    """Asks systemd until the boot is over and remembers the answer, since a boot ends once."""
+    """Polls systemd until the boot is over and caches the answer, since a boot ends once."""
 
     def __init__(self) -> None:
         self._state = "starting"
@@ -51,12 +51,12 @@ def take_name() -> None:
 
 
 def processes() -> list[dict[str, object]]:
-    """The machine's processes, by number."""
-    found: list[dict[str, object]] = []
+    """The processes of the machine, by number."""
+    listed: list[dict[str, object]] = []
     for entry in sorted((p for p in os.listdir("/proc") if p.isdecimal()), key=int):  # noqa: PTH208 - names only
         with contextlib.suppress(OSError):
-            found.append(_process(int(entry)))
-    return found
+            listed.append(_process(int(entry)))
+    return listed
 
 
 def _process(pid: int) -> dict[str, object]:
@@ -91,9 +91,9 @@ def kill(body: dict[str, object]) -> dict[str, object]:
     return {"killed": True, "pid": pid, "signal": signal.Signals(number).name.removeprefix("SIG")}
 
 
-def _signal(given: object) -> int:
-    name = str(given).upper().removeprefix("SIG")
+def _signal(value: object) -> int:
+    name = str(value).upper().removeprefix("SIG")
     try:
         return signal.Signals(int(name)).value if name.isdecimal() else signal.Signals[f"SIG{name}"].value
     except (KeyError, ValueError) as error:
-        raise HttpError(400, "bad_request", f"there is no signal {given}") from error
+        raise HttpError(400, "bad_request", f"there is no signal {value}") from error

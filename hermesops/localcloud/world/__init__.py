@@ -1,1 +1,1 @@
-"""A local world as its operator sees it: its files, its driver, what runs beside it."""
+"""A local world from its operator's view: its files, its driver, the services beside it."""

@@ -1,4 +1,4 @@
-"""Which driver runs a world's machines: ``nspawn`` for real ones from a base, ``sim`` for simulated ones."""
+"""The driver of a world's machines: ``nspawn`` for real ones from a base, ``sim`` for simulated ones."""
 
 import os
 import shutil
@@ -15,28 +15,28 @@ _PROGRAMS = ("systemd-nspawn", "mmdebstrap", "nft", "ip", "mkfs.ext4")
 
 
 class DriverChoice:
-    """The base and driver of one world, or those it gets when it is up for the first time.
+    """The base and driver of one world, or those of its first start.
 
     Args:
         bases: Where built bases are kept, shared between worlds; ``None`` keeps them in the world's folder.
-        wanted: ``nspawn`` or ``sim``; empty for what the world has already, else ``nspawn``.
+        driver: ``nspawn`` or ``sim``; empty for the driver of the world, or ``nspawn`` for a new world.
     """
 
-    def __init__(self, files: WorldFiles, definition: Path, bases: Path | None, wanted: str) -> None:
+    def __init__(self, files: WorldFiles, definition: Path, bases: Path | None, driver: str) -> None:
         self._files = files
         self._definition = definition
         self._bases = bases
-        self._wanted = wanted
+        self._driver = driver
 
     @property
     def base(self) -> str:
-        """The world's base; empty when it has never been up."""
+        """The world's base; empty before its first start."""
         return base_of(self._files.folder)
 
     @property
     def is_simulated(self) -> bool:
-        """Whether its machines are simulated."""
-        return is_simulated(self._files.folder, self._wanted)
+        """Whether the machines of the world are simulated."""
+        return is_simulated(self._files.folder, self._driver)
 
     @property
     def name(self) -> str:
@@ -47,25 +47,25 @@ class DriverChoice:
         """Refuse another base or driver: a world keeps both until it is purged, or its images would not fit machines.
 
         Raises:
-            RefusedError: Another one was asked for.
+            RefusedError: The settings name another one.
         """
         base, definition = self.base, self._definition.name
-        if self._wanted and base and (base == SIMULATED) != (self._wanted == "sim"):
+        if self._driver and base and (base == SIMULATED) != (self._driver == "sim"):
             raise RefusedError(
-                f"the local world's machines are run by driver {self.name}, not by {self._wanted}",
-                hint=Hint("to begin anew with another driver:", ("local", "down", "--purge")),
+                f"the local world's machines are run by driver {self.name}, not by {self._driver}",
+                hint=Hint("to start over with another driver:", ("local", "down", "--purge")),
             )
         if base not in {"", definition, SIMULATED}:
             raise RefusedError(
-                f"the local world stands on {base}, and local.base says {definition}",
-                hint=Hint("set local.base back, or begin anew:", ("local", "down", "--purge")),
+                f"the local world uses base {base}, and local.base is {definition}",
+                hint=Hint("reset local.base, or start over:", ("local", "down", "--purge")),
             )
 
     def refuse_incapable(self) -> None:
         """Check that this computer can run its machines.
 
         Raises:
-            RefusedError: They want root, or programs that this computer lacks.
+            RefusedError: They need root, or programs that this computer lacks.
         """
         if self.is_simulated:
             return

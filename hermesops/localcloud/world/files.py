@@ -1,4 +1,4 @@
-"""The files of a world: where they are, which base it has, and how keys and ``world.json`` are written.
+"""The files of a world: their paths, its base, and writing of keys and ``world.json``.
 
 Keys are never kept in memory: each call reads or writes.
 """
@@ -56,7 +56,7 @@ SIMULATED = "simulated"
 
 
 def base_of(folder: Path) -> str:
-    """The base of a world's machines; empty when it has never been up."""
+    """The base of a world's machines; empty before its first start."""
     try:
         return WorldFiles(folder).base.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
@@ -64,7 +64,7 @@ def base_of(folder: Path) -> str:
 
 
 def is_simulated(folder: Path, driver: str = "") -> bool:
-    """Whether a world's machines are simulated; of one that was never up, whether they would be.
+    """Whether a world's machines are simulated, or would be after its first start.
 
     Args:
         driver: The driver that is set for it; empty for none.
@@ -89,10 +89,10 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 def key_of(path: Path, prefix: str) -> str:
-    """The key in a file; made, with 256 random bits, when there is none.
+    """Read the key in a file; a missing key is made, with 256 random bits.
 
     Args:
-        prefix: What a new key begins with, so that people and scanners recognise it.
+        prefix: First characters of a new key, so that people and scanners recognise it.
     """
     try:
         key = path.read_text().strip()
@@ -108,10 +108,10 @@ _LOCAL_UP = Hint(("local", "up"), "writes it anew")
 
 
 def read_object(path: Path, *, hint: Hint = _LOCAL_UP) -> dict[str, Any] | None:
-    """A JSON object from a file; ``None`` when there is no such file. ``hint`` says what to do when it is damaged.
+    """A JSON object from a file; ``None`` if the file is missing. ``hint`` is the remedy for a damaged file.
 
     Raises:
-        BrokenInvariantError: It holds something else.
+        BrokenInvariantError: The content is no JSON object.
     """
     try:
         value = json.loads(path.read_bytes())

@@ -1,6 +1,6 @@
-"""Programs built from Go source once, kept outside the checkout by the hash of what they are built from.
+"""Programs built from Go source once, stored outside the checkout under the hash of their sources.
 
-It must not know what they are for.
+It must not know the purpose of the programs.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ _OWN = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "", "GOWORK": "of
 
 
 class GoTools:
-    """Builds the tools of one Go module.
+    """Builds the tools of a Go module.
 
     Args:
         module: Folder with ``go.mod``, ``go.sum`` and ``go.txt``, the requirement that has Go itself.
@@ -74,9 +74,9 @@ class GoTools:
         return self._kept / digest.hexdigest()[:16] / package.rpartition("/")[2]
 
     async def build(self, package: str) -> Path:
-        """The program, built unless it is there; of two that want it at once, one builds and the other waits.
+        """Build the program unless it exists. Of two processes that need it at once, one builds and the other waits.
 
-        Killed, it leaves what Go has compiled in Go's own cache, and the next build goes on from there.
+        A killed build leaves compiled packages in Go's own cache, and the next build continues from there.
 
         Args:
             package: The Go package that is the program, as in ``go.mod``'s ``tool`` line.
@@ -89,17 +89,19 @@ class GoTools:
         if program.exists():
             return program
         program.parent.mkdir(parents=True, exist_ok=True)
-        lock, progress, wanted = (program.with_name(f"{program.name}.{end}") for end in ("lock", "progress", "wanted"))
+        lock, progress, wanted_marker = (
+            program.with_name(f"{program.name}.{end}") for end in ("lock", "progress", "wanted")
+        )
 
         def waits() -> None:
             if not self._is_polite:
-                wanted.touch()
+                wanted_marker.touch()
             self._report(f"waiting for another process that builds {program.name}{_written(progress)}")
 
         async with _alone(lock, waits):
-            wanted.unlink(missing_ok=True)
+            wanted_marker.unlink(missing_ok=True)
             if not program.exists():
-                give_way_to = wanted if self._is_polite else None
+                give_way_to = wanted_marker if self._is_polite else None
                 await self._build(package, program, _Progress(program.name, progress, self._report, give_way_to))
         return program
 
@@ -123,10 +125,10 @@ class GoTools:
         return child_environment.made(names, variables=self._environ)
 
     async def _go(self, progress: "_Progress") -> tuple[Path, str]:
-        if found := shutil.which("go", path=self._environ.get("PATH")):
-            version = await self._version_of(Path(found))
+        if program := shutil.which("go", path=self._environ.get("PATH")):
+            version = await self._version_of(Path(program))
             if _number(version) >= _number(self._oldest):
-                return Path(found), version
+                return Path(program), version
         return await self._fetched_go(progress)
 
     @property
@@ -202,10 +204,10 @@ class GoTools:
 
 
 class _Progress:
-    """How far a build is: narrated now and then, and written to a file for others who wait for it.
+    """The progress of a build: narrated now and then, and written to a file for waiting processes.
 
     Args:
-        file: Gone when the build has ended.
+        file: Removed when the build has ended.
         give_way_to: A file that others make who wait for the build; ``None`` where that does not matter.
     """
 
@@ -219,7 +221,7 @@ class _Progress:
         self._compiled = 0
 
     def read(self, line: str) -> None:
-        """Take a line that Go said: a package that it compiles, or a source that it fetches."""
+        """Parse a line of Go's output: a package that it compiles, or a source that it fetches."""
         words = line.split()
         if words[:2] == ["go:", "downloading"]:
             self._step = f"fetching {' '.join(words[2:])}"
@@ -232,10 +234,10 @@ class _Progress:
             self._write()
 
     def check(self) -> None:
-        """Say where it is, when it is time for that.
+        """Report the progress every ``_TELL_EVERY_S`` seconds.
 
         Raises:
-            UnavailableError: Somebody else waits: they go on with what is compiled, at full speed.
+            UnavailableError: Another process waits: it continues with the compiled packages, at full speed.
         """
         if self._give_way_to and self._give_way_to.exists():
             raise UnavailableError(f"a command that needs {self._what} builds it itself now")
@@ -245,7 +247,7 @@ class _Progress:
             self._report(f"building {self._what}: {self}")
 
     def end(self) -> None:
-        """Say that it is done."""
+        """Report that the build has ended."""
         self._file.unlink(missing_ok=True)
         self._report(f"built {self._what} in {time.monotonic() - self._began:.0f} s")
 
@@ -275,7 +277,7 @@ async def _read_output(process: asyncio.subprocess.Process, progress: _Progress,
 
 
 def _is_package(line: str) -> bool:
-    """Whether a line is the bare name of a package; what goes wrong is said in words."""
+    """Whether a line is the bare name of a package; Go reports errors in sentences."""
     return bool(line) and not set(line) & set(" :\t")
 
 
@@ -288,7 +290,7 @@ def _written(progress: Path) -> str:
 
 @contextlib.asynccontextmanager
 async def _alone(lock: Path, waits: Callable[[], None]) -> AsyncIterator[None]:
-    """Hold a lock while the block lasts; ``waits`` is called now and then while somebody else has it."""
+    """Hold a lock while the block lasts; ``waits`` is called now and then while another process has it."""
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     narrated_at = -_TELL_EVERY_S
     try:
@@ -317,7 +319,7 @@ def _failure(what: str, printed: Iterable[str]) -> RefusedError | UnavailableErr
 
 
 def _number(version: str) -> tuple[int, ...]:
-    """``go1.26.8``, ``1.25.0`` or ``go1.27rc1`` as numbers; nothing for what is none."""
+    """``go1.26.8``, ``1.25.0`` or ``go1.27rc1`` as numbers; empty for a text without a version."""
     parts = version.removeprefix("go").split(" ")[0].split("-")[0].split(".")
     digits = ("".join(c for c in part.split("rc")[0] if c.isdigit()) for part in parts)
     return tuple(int(number) for number in digits if number)

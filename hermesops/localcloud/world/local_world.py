@@ -1,4 +1,4 @@
-"""A local world as its operator sees it: up, down, its contents, its faults.
+"""A local world from its operator's view: up, down, its contents, its faults.
 
 The server is a process of its own that outlives the command which started it; this module starts, finds and stops
 it. It must not print; narration goes to ``report``.
@@ -40,14 +40,14 @@ _SETTLE_S = 60.0
 
 @dataclass(frozen=True)
 class Contents:
-    """Ids of the machines of a world, and how many images it has."""
+    """Ids of the machines of a world, and its number of images."""
 
     machines: frozenset[str]
     images: int
 
 
 class World:
-    """One local world, known by its folder.
+    """One local world, identified by its folder.
 
     Args:
         base_definition: Folder that describes the base machines boot from.
@@ -68,7 +68,7 @@ class World:
         report: Callable[[str], None],
         timeout_s: float = UP_TIMEOUT_S,
     ) -> WorldStatus:
-        """Start the server unless it runs, and wait until it answers and machines that ran before run again.
+        """Start the server unless it runs; wait until it answers and earlier running machines run again.
 
         Args:
             server_command: Starts a process that ends up in ``serve`` for this folder.
@@ -86,7 +86,7 @@ class World:
             self._choice.refuse_incapable()
             self._files.world.unlink(missing_ok=True)
             self._process.start(server_command, environment)
-        asked = time.monotonic()
+        asked_at = time.monotonic()
 
         async def answers() -> WorldStatus | Pending[WorldStatus]:
             self._process.narrate(report)
@@ -101,13 +101,13 @@ class World:
         if fresh:
             self._choice.record()
             status = replace(status, base=self._choice.base, driver=self._choice.name)
-        report(f"the local world is up after {time.monotonic() - asked:.1f} s" if fresh else "it was up already")
+        report(f"the local world is up after {time.monotonic() - asked_at:.1f} s" if fresh else "it was up already")
         return await self._settled(status, report) if status.unsettled else status
 
     async def restart(
         self, server_command: Sequence[str], *, environment: Mapping[str, str], report: Callable[[str], None]
     ) -> None:
-        """Start the server anew where it runs, as with other settings; machines go on. Raises as ``up``."""
+        """Restart a running server, for instance with other settings; machines keep running. Raises like ``up``."""
         if self._process.pid():
             await self._process.stop()
             await self.up(server_command, environment=environment, report=report)
@@ -134,15 +134,15 @@ class World:
         """
         if not self._process.pid():
             return WorldStatus(is_up=False)
-        found = await self._observe()
-        if found is None:
+        status = await self._observe()
+        if status is None:
             raise UnavailableError(
                 "the local world's server runs but does not answer yet", hint=f"its log: {self._files.log}"
             )
-        return found
+        return status
 
     async def down(self, *, purge: bool, report: Callable[[str], None]) -> None:
-        """Stop the server and the machines; with ``purge`` remove everything there was of this world.
+        """Stop the server and the machines; ``purge`` also removes every file of this world.
 
         Works whatever state a crash left. Without ``purge`` the next ``up`` boots the same machines again.
 
@@ -191,7 +191,7 @@ class World:
         )
 
     async def faults(self) -> list[Mapping[str, object]]:
-        """Faults that may still strike."""
+        """The faults that may still strike."""
         return await (await self._client()).faults()
 
     async def set_fault(self, order: FaultOrder) -> Mapping[str, object]:
@@ -204,7 +204,7 @@ class World:
         return await (await self._client()).set_fault(asdict(order))
 
     async def clear_faults(self) -> int:
-        """Remove all faults; how many there were."""
+        """Remove all faults; return their number."""
         return await (await self._client()).clear_faults()
 
     async def object_store(self) -> Mapping[str, str]:
@@ -222,17 +222,17 @@ class World:
         return ControlClient(status.api_url, Path(status.api_key_file))
 
     async def _settled(self, status: WorldStatus, report: Callable[[str], None]) -> WorldStatus:
-        """Wait until machines that ran before run again, for a minute at most."""
-        seen = status
+        """Wait until earlier running machines run again, for a minute at most."""
+        latest = status
 
         async def settled() -> WorldStatus | Pending[WorldStatus]:
-            nonlocal seen
-            seen = await self._observe() or seen
-            return Pending(f"{', '.join(seen.unsettled)} still on the way") if seen.unsettled else seen
+            nonlocal latest
+            latest = await self._observe() or latest
+            return Pending(f"{', '.join(latest.unsettled)} still on the way") if latest.unsettled else latest
 
         with contextlib.suppress(WaitExpiredError):
             return await until(settled, what="its machines", timeout_s=_SETTLE_S, every_s=_POLL_S, report=report)
-        return seen
+        return latest
 
     async def _observe(self) -> WorldStatus | None:
         """The status that the server reports; ``None`` while it does not answer."""
@@ -273,7 +273,7 @@ class World:
 
 
 async def _stop(driver: Driver, store: Store, row: MachineRow) -> str:
-    """Stop one machine, leaving its owner's orders as they are; returns what went wrong."""
+    """Stop one machine, keeping its owner's orders; return the error as text, empty after success."""
     try:
         await driver.stop(MachineId(row.id))
     except HermesError as failure:

@@ -1,4 +1,4 @@
-"""The world's object store: versitygw's S3 and IAM as children of the server, ended with it and started again with it.
+"""The world's object store: versitygw's S3 and IAM as child processes of the server.
 
 Machines reach S3 on their gateway; IAM listens on loopback alone. It must not know what is kept in it.
 """
@@ -52,7 +52,7 @@ class ObjectStoreFacts:
 
 
 class ObjectStore:
-    """Runs versitygw, once somebody has asked for it.
+    """Runs versitygw after the first request for it.
 
     Args:
         store: Remembers that it was asked for, and its ports.
@@ -74,7 +74,7 @@ class ObjectStore:
         self.facts: ObjectStoreFacts | None = None
 
     def open(self) -> None:
-        """Start it in the background where it ran before; one whose program is gone waits until it is asked for."""
+        """Start the store in the background if it ran before; without its program it waits for a request."""
         if self._store.remembered(_WANTED) and self._program().exists():
             self._keepers.append(asyncio.create_task(self._resume(), name="resume the object store"))
 
@@ -83,7 +83,7 @@ class ObjectStore:
 
         Raises:
             RefusedError: Its program has not been built.
-            WaitExpiredError: It does not answer; its log says why.
+            WaitExpiredError: It does not answer; its log has the reason.
         """
         async with self._starting:
             if self.facts is None:
@@ -95,7 +95,7 @@ class ObjectStore:
             return self.facts
 
     async def close(self) -> None:
-        """End it."""
+        """Stop the processes of the store."""
         keepers, self._keepers, self.facts = self._keepers, [], None
         for keeper in keepers:
             keeper.cancel()
@@ -109,9 +109,9 @@ class ObjectStore:
 
     async def _start(self, program: Path) -> ObjectStoreFacts:
         folder = self._files.object_store
-        kept = {name: folder / name for name in ("data", "versions", "iam")}
-        for one in kept.values():
-            make_private_folder(one)
+        folders = {name: folder / name for name in ("data", "versions", "iam")}
+        for path in folders.values():
+            make_private_folder(path)
         environment = _root_of(self._files.object_store_key)
         with (
             listen_again(self._store, "object_store_port", str(self._gateway), self._port) as s3_socket,
@@ -124,12 +124,12 @@ class ObjectStore:
         common = [str(program), "--quiet", "--health", _HEALTH, "--region", REGION]
         tasks = [
             self._keep(
-                [*common, "--port", iam, "iam", "--dir", str(kept["iam"]), "--private-ports", private], environment
+                [*common, "--port", iam, "iam", "--dir", str(folders["iam"]), "--private-ports", private], environment
             )
         ]
         try:
             await _answers(iam)  # S3 waits two seconds before it asks for an IAM a second time
-            posix = ["posix", "--versioning-dir", str(kept["versions"]), str(kept["data"])]
+            posix = ["posix", "--versioning-dir", str(folders["versions"]), str(folders["data"])]
             tasks.append(self._keep([*common, "--port", s3, "--iam-standalone-endpoint", private, *posix], environment))
             await _answers(s3)
         except BaseException:
@@ -166,14 +166,14 @@ async def _answers(where: str) -> None:
 
 
 def _root_of(file: Path) -> dict[str, str]:
-    """The root credential as versitygw reads it, made when there is none."""
+    """The root credential as versitygw reads it; a missing one is made."""
     if not file.exists():
         access, secret = secrets.token_hex(10).upper(), secrets.token_urlsafe(32)
         text = f"[default]\naws_access_key_id = {access}\naws_secret_access_key = {secret}\n"
         write_private(file, text.encode())
     lines = (line.partition(" = ") for line in file.read_text().splitlines())
-    found = {name: value for name, _, value in lines}
+    values = {name: value for name, _, value in lines}
     return {
-        "ROOT_ACCESS_KEY_ID": found["aws_access_key_id"],
-        "ROOT_SECRET_ACCESS_KEY": found["aws_secret_access_key"],
+        "ROOT_ACCESS_KEY_ID": values["aws_access_key_id"],
+        "ROOT_SECRET_ACCESS_KEY": values["aws_secret_access_key"],
     }

@@ -1,4 +1,4 @@
-"""The ports at which machines and this computer find the platform's services: passed on to the machine they are on.
+"""The ports of the platform's services for machines and this computer, forwarded to the platform's machine.
 
 Machines reach no other machine, so the world's server stands between: plain TCP, to those ports of that one machine.
 It must not know what is said: TLS goes through to the machine. The other way, the platform's machine, and no other,
@@ -42,7 +42,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class Bounds:
-    """Connections at a time, of all, of one address, and of this computer; further ones are dropped."""
+    """Limits of concurrent connections: of all, of one address, and of this computer; further ones are dropped."""
 
     at_once: int = 1024
     per_address: int = 32
@@ -51,7 +51,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Forwarded:
-    """Where connections are taken, as ``HOST:PORT``.
+    """The listening addresses, as ``HOST:PORT``.
 
     Attributes:
         services: Of the platform, for machines and this computer.
@@ -72,7 +72,7 @@ async def opened(
     services: Mapping[PlatformService, PlatformPort] = PLATFORM_SERVICES,
     vendor_api_port: int = VENDOR_API_PORT,
 ) -> AsyncIterator[Forwarded]:
-    """Listen while the block lasts; what is passed on is answered once there is a machine.
+    """Listen while the block lasts; forwarded connections are answered after there is a machine.
 
     Args:
         marker: Holds the id of the machine; absent while there is none.
@@ -88,14 +88,14 @@ async def opened(
             await stack.enter_async_context(_serving(forward, listener, f"forward {name}"))
             return f"{driver.gateway}:{port_of(listener)}"
 
-        found = {
+        addresses = {
             service: await listen(
                 Forward(find, port.on_machine, here=str(driver.gateway)), service.value, port.on_gateway
             )
             for service, port in services.items()
         }
         to_api = Forward(lambda: _LOOPBACK, api_port, only=lambda peer: peer == str(find()))
-        yield Forwarded(found, await listen(to_api, "vendor_api", vendor_api_port))
+        yield Forwarded(addresses, await listen(to_api, "vendor_api", vendor_api_port))
 
 
 def _machine_of(driver: Driver, marker: Path) -> Callable[[], IPv4Address | None]:
@@ -118,7 +118,7 @@ async def _serving(forward: "Forward", listener: socket.socket, name: str) -> As
 
 
 class Forward:
-    """Passes connections on.
+    """Forwards connections to an address.
 
     Args:
         address: Where to; asked for each connection, ``None`` drops it.
@@ -198,7 +198,7 @@ class Forward:
 
 
 async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-    """Until the source ends, is silent for too long, or the sink takes nothing."""
+    """Copy until the source ends, is silent for too long, or the sink stops reading."""
     while True:
         async with asyncio.timeout(_IDLE_S):
             piece = await source.read(_PIECE)

@@ -1,4 +1,4 @@
-"""The socket at which machines find the platform's service, which is started by the first connection.
+"""The socket of the platform's service for machines; the first connection starts the service.
 
 So a world whose machines ask for nothing pays for no service. What the service is stays unknown here: it is a command
 that takes ``--socket`` and the number of a listening socket.

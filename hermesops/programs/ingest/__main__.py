@@ -1,4 +1,4 @@
-"""``hermes-ingest``: ``serve`` is the gate until a signal ends it, ``revocations`` asks once what was revoked."""
+"""``hermes-ingest``: ``serve`` runs the gate until a signal ends it; ``revocations`` fetches a list once."""
 
 import argparse
 import http.client
@@ -16,30 +16,30 @@ from hermesops.programs.ingest.server import SWITCH_S, Gate, GateServer, HostFig
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Do what the words say; the exit code."""
-    given = _parser().parse_args(words)
-    return _serve(given) if given.command == "serve" else _revocations(given)
+    """Run one command; return its exit code."""
+    options = _parser().parse_args(words)
+    return _serve(options) if options.command == "serve" else _revocations(options)
 
 
-def _serve(given: argparse.Namespace) -> int:
+def _serve(options: argparse.Namespace) -> int:
     sys.setswitchinterval(SWITCH_S)
-    limits = Limits(**{one.name: getattr(given, one.name) for one in fields(Limits)})
-    write = Prometheus("127.0.0.1", given.prometheus_port).write
-    figures = HostFigures(Nginx(given.nginx_port, given.authorities), given.revocations)
+    limits = Limits(**{field.name: getattr(options, field.name) for field in fields(Limits)})
+    write = Prometheus("127.0.0.1", options.prometheus_port).write
+    figures = HostFigures(Nginx(options.nginx_port, options.authorities), options.revocations)
     gate = Gate(Senders(limits), write, load_snappy(), figures)
-    metrics = MetricsServer(given.metrics_port, gate)
+    metrics = MetricsServer(options.metrics_port, gate)
     threading.Thread(target=metrics.serve_forever, daemon=True).start()
-    GateServer(given.socket, gate).serve_forever()
+    GateServer(options.socket, gate).serve_forever()
     return 0
 
 
-def _revocations(given: argparse.Namespace) -> int:
+def _revocations(options: argparse.Namespace) -> int:
     try:
-        serials = fetch(given.url, certificate=given.certificate, key=given.key, authorities=given.authorities)
+        serials = fetch(options.url, certificate=options.certificate, key=options.key, authorities=options.authorities)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        sys.stderr.write(f"{given.url} does not tell what was revoked: {error}\n")
+        sys.stderr.write(f"{options.url} did not return the revoked certificates: {error}\n")
         return 1
-    if update(given.file, serials, given.nginx):
+    if update(options.file, serials, options.nginx):
         sys.stderr.write(f"{len(serials)} certificates are revoked now\n")
     return 0
 
@@ -51,12 +51,12 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--socket", type=Path, required=True)
     serve.add_argument("--metrics-port", type=int, required=True)
     serve.add_argument("--prometheus-port", type=int, required=True)
-    serve.add_argument("--revocations", type=Path, help="its age is a metric")
+    serve.add_argument("--revocations", type=Path, help="file of revoked certificates; its age is a metric")
     serve.add_argument("--nginx-port", type=int, required=True)
-    serve.add_argument("--authorities", type=Path, required=True, help="of the certificate that nginx shows")
-    for one in fields(Limits):
-        default = getattr(Limits, one.name)
-        serve.add_argument(f"--{one.name.replace('_', '-')}", type=type(default), default=default)
+    serve.add_argument("--authorities", type=Path, required=True, help="PEM of the authorities of nginx's certificate")
+    for field in fields(Limits):
+        default = getattr(Limits, field.name)
+        serve.add_argument(f"--{field.name.replace('_', '-')}", type=type(default), default=default)
     revocations = commands.add_parser("revocations")
     revocations.add_argument("--url", required=True)
     for name in ("certificate", "key", "authorities", "file", "nginx"):

@@ -1,19 +1,19 @@
-"""How much a sender may use: so much a second, and what it did not use, up to a limit, later. Pure but for time."""
+"""A rate limit per sender: an unused amount is saved for later, up to a maximum. Pure but for time."""
 
 from dataclasses import dataclass
 
 
 @dataclass(slots=True)
 class Allowance:
-    """An amount that comes back by the second.
+    """An amount that is replenished every second.
 
-    It is overdrawn by what was let in before anybody knew what it takes; until that has come back, nothing more is let
-    in. So a sender gets ``per_s`` in the long run, and ``most`` with one more request at once.
+    An admitted request may overdraw the amount, as its cost is unknown beforehand; further requests wait until the debt
+    is replenished. So a sender gets ``per_s`` in the long run, and ``most`` plus one request at once.
 
     Attributes:
-        most: What there is when nothing was used for long.
-        used: Not yet come back.
-        at_s: When that was so.
+        most: The amount after a long time without use.
+        used: The used amount that is not replenished yet.
+        at_s: Time of ``used``, in seconds.
     """
 
     per_s: float
@@ -22,12 +22,12 @@ class Allowance:
     used: float = 0.0
 
     def is_overdrawn(self, now_s: float) -> bool:
-        """Whether more was used than there is."""
+        """Whether the used amount has reached ``most``."""
         # A clock that was put back gives nothing back, and takes nothing away.
         self.used = max(0.0, self.used - self.per_s * max(0.0, now_s - self.at_s))
         self.at_s = now_s
         return self.used >= self.most
 
     def use(self, amount: float) -> None:
-        """Take away what was used."""
+        """Add a used amount, even beyond ``most``."""
         self.used += amount

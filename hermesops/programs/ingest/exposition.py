@@ -19,10 +19,10 @@ _MEANT = {"n": "\n"}
 
 
 def series_of(text: str, now_ms: int) -> Iterator[RawSeries]:
-    """The series of an exposition in their order; samples without a time are of now.
+    """Parse an exposition into its series, in order; samples without a time get ``now_ms``.
 
     Raises:
-        MalformedError: A line is none; it says which.
+        MalformedError: A line is no sample; the message has its number.
     """
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
@@ -35,7 +35,7 @@ def series_of(text: str, now_ms: int) -> Iterator[RawSeries]:
         if match is None or value is None:
             raise MalformedError(f"line {number} is no sample")
         pairs = [(name, _ESCAPED.sub(_unescaped, quoted)) for name, quoted in _PAIR.findall(match["labels"] or "")]
-        labels = [(name.encode(), given.encode()) for name, given in [("__name__", match["name"]), *pairs]]
+        labels = [(name.encode(), content.encode()) for name, content in [("__name__", match["name"]), *pairs]]
         at = int(match["at"]) if match["at"] else now_ms
         yield RawSeries(encode_labels(labels), [(at, encode_sample(value, at))])
 

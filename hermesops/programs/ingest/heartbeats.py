@@ -1,8 +1,8 @@
-"""What was last heard of each machine, kept and told by the platform itself.
+"""The latest heartbeat figures of each machine, kept by the gate and exposed as figures of this host.
 
-Whether a machine lives is asked every few seconds, of all at once. Were it looked up among what machines send, the one
-that sends most would decide how long that takes for all. So the newest figures of a heartbeat are kept here, a handful
-for each machine, and Prometheus reads them as figures of this host.
+Every few seconds the monitor checks whether each machine is alive. If that query read the machines' own series, the
+machine with the most series would decide its duration. So the gate keeps the latest heartbeat figures, a handful for
+each machine.
 """
 
 import re
@@ -28,7 +28,7 @@ _MOST = 16
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Which figure of a heartbeat a series is.
+    """The kind of a heartbeat figure.
 
     Attributes:
         status: Of the gateway, where the figure is one of its health.
@@ -42,7 +42,7 @@ _FIGURES = {metric: Figure(metric) for metric in _TOLD_AS}
 
 
 def figure_of(metric: bytes, status: bytes) -> Figure | None:
-    """The figure that a series of a machine is; ``None`` for most."""
+    """The heartbeat figure of a machine's series; ``None`` for other series."""
     if metric != b"hermes_agent_health":
         return _FIGURES.get(metric)
     return Figure(metric, status) if _STATUS.fullmatch(status) else None
@@ -50,11 +50,11 @@ def figure_of(metric: bytes, status: bytes) -> Figure | None:
 
 @dataclass(frozen=True, slots=True)
 class FigureValue:
-    """One figure as it last came.
+    """The latest value of one figure.
 
     Attributes:
-        at_ms: When the machine took it, in milliseconds since 1970.
-        received_s: When it came here, in seconds since 1970.
+        at_ms: Time of measurement on the machine, in milliseconds since 1970.
+        received_s: Time of receipt, in seconds since 1970.
     """
 
     at_ms: int
@@ -69,7 +69,7 @@ class FigureValue:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """What is known of one machine. It is replaced, never changed: it is read while others write."""
+    """The known figures of one machine. Immutable, since it is read while others write."""
 
     instance_id: str
     cell: str
@@ -77,23 +77,23 @@ class Heartbeat:
     figures: dict[Figure, FigureValue] = field(default_factory=dict)
 
     def after(self, heard: Iterable[tuple[Figure, FigureValue]], now_s: float) -> "Heartbeat":
-        """The same with what came in a request."""
-        figures = {one: last for one, last in self.figures.items() if now_s - last.received_s <= TOLD_S}
-        for one, fresh in heard:
-            last = figures.get(one)
+        """Return a heartbeat that includes the figures of a new request."""
+        figures = {figure: last for figure, last in self.figures.items() if now_s - last.received_s <= TOLD_S}
+        for figure, fresh in heard:
+            last = figures.get(figure)
             if (last is None and len(figures) < _MOST) or (last is not None and fresh.order >= last.order):
-                figures[one] = fresh
+                figures[figure] = fresh
         return Heartbeat(self.instance_id, self.cell, self.machine, figures)
 
     def lines(self, now_s: float) -> Iterator[str]:
-        """As Prometheus reads it; nothing of a machine without an instance, or that was not heard lately."""
+        """Render Prometheus lines; none for a machine without an instance or one that was silent for ``TOLD_S``."""
         if not self.instance_id:
             return
         who = f'instance_id="{self.instance_id}",cell="{self.cell}",machine="{self.machine}"'
-        for one, last in self.figures.items():
+        for figure, last in self.figures.items():
             if not 0 <= now_s - last.received_s <= TOLD_S:
                 continue
-            status = f',status="{one.status.decode()}"' if one.status else ""
-            yield f"{PREFIX}{_TOLD_AS[one.metric]}{{{who}{status}}} {last.value!r}"
-            if one.metric == _WRITTEN:
+            status = f',status="{figure.status.decode()}"' if figure.status else ""
+            yield f"{PREFIX}{_TOLD_AS[figure.metric]}{{{who}{status}}} {last.value!r}"
+            if figure.metric == _WRITTEN:
                 yield f"{PREFIX}sampled_timestamp_seconds{{{who}}} {last.at_ms / 1000!r}"

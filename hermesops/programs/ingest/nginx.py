@@ -1,4 +1,4 @@
-"""Whether nginx of this host answers, and until when the certificate counts that it shows."""
+"""Probes nginx of this host: whether it answers, and the expiry of the certificate that it presents."""
 
 import socket
 import ssl
@@ -20,7 +20,7 @@ class Nginx:
     authorities: Path
 
     def not_after_s(self) -> int:
-        """When the certificate ends that it shows, in seconds since 1970.
+        """Expiry of nginx's certificate, in seconds since 1970.
 
         Raises:
             OSError, ValueError: It does not answer, or shows one that is not valid now.

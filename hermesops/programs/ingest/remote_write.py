@@ -1,4 +1,4 @@
-"""Prometheus's remote write, version 1, read and written one series at a time, without decoding what only passes.
+"""Prometheus's remote write, version 1: parsed and written one series at a time, without decoding forwarded fields.
 
 Sources: prometheus/prompb ``remote.proto`` and ``types.proto``; protobuf.dev/programming-guides/encoding; snappy's
 ``format_description.txt``.
@@ -81,15 +81,15 @@ def series_in(request: bytes) -> Iterator[RawSeries]:
     """The series of a write request in their order; metadata, exemplars and histograms are left out.
 
     Raises:
-        MalformedError: It is none, or has so many fields that reading it would keep others waiting.
+        MalformedError: It is malformed, or has so many fields that parsing would delay other senders.
     """
     left = _MOST_FIELDS
     for tag, start, end in _fields(request, 0, len(request)):
         left -= _PER_SERIES
         if tag == _SERIES:
-            one, fields = _series(request, start, end, left)
+            series, fields = _series(request, start, end, left)
             left -= fields
-            yield one
+            yield series
         if left < 0:
             raise MalformedError("too many series in one request")
 
@@ -115,20 +115,20 @@ def _series(data: bytes, at: int, end: int, most: int) -> tuple[RawSeries, int]:
 
 def _time_of(data: bytes, at: int, end: int) -> int:
     """Milliseconds since 1970 of a sample."""
-    found = 0
+    value = 0
     for tag, start, _ in _fields(data, at, end):
         if tag == _TIME:
-            found = _read_varint(data, start)[0]
-    return found - (1 << 64) if found >> 63 else found
+            value = _read_varint(data, start)[0]
+    return value - (1 << 64) if value >> 63 else value
 
 
 def labels_in(encoded: bytes) -> list[Label]:
     """The labels of encoded label fields, in their order.
 
     Raises:
-        MalformedError: They are none.
+        MalformedError: A field is no label.
     """
-    found = []
+    labels = []
     for tag, start, end in _fields(encoded, 0, len(encoded)):
         name = text = b""
         if tag != _LABELS:
@@ -138,19 +138,19 @@ def labels_in(encoded: bytes) -> list[Label]:
                 name = encoded[begin:after]
             elif part == _TEXT:
                 text = encoded[begin:after]
-        found.append((name, text))
-    return found
+        labels.append((name, text))
+    return labels
 
 
 def encode_labels(labels: Iterable[Label]) -> bytes:
-    """Label fields of these labels."""
+    """Encode labels as fields of a series."""
     return b"".join(
         _field(_LABELS, _field(_NAME, name) + (_field(_TEXT, text) if text else b"")) for name, text in labels
     )
 
 
 def encode_sample(value: float, at_ms: int) -> bytes:
-    """The field of a sample."""
+    """Encode one sample as a field of a series; ``at_ms`` is in milliseconds since 1970."""
     inner = varint(_VALUE) + struct.pack("<d", value) + varint(_TIME) + varint(at_ms & (1 << 64) - 1)
     return _field(_SAMPLES, inner)
 
@@ -186,14 +186,14 @@ def _field(tag: int, content: bytes) -> bytes:
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number, and where the next byte after it is."""
-    found = shift = 0
+    """A number, and the position of the byte after it."""
+    value = shift = 0
     while True:
         byte = data[at]
         at += 1
-        found |= (byte & 0x7F) << shift
+        value |= (byte & 0x7F) << shift
         if byte < _ONE_BYTE:
-            return found, at
+            return value, at
         shift += 7
         if shift > _MOST_SHIFT:
             raise MalformedError("a number has more than 64 bits")
@@ -222,7 +222,7 @@ def _fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
             else:
                 raise MalformedError(f"a field has the wire type {kind}")
             if at > end:
-                raise MalformedError("a field is longer than what it is in")
+                raise MalformedError("a field is longer than its message")
             yield tag, start, at
     except IndexError:
         raise MalformedError("the body ends within a field") from None

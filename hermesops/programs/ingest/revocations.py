@@ -1,6 +1,6 @@
-"""Which certificates were revoked, asked of the platform's service, as nginx reads it.
+"""Fetches the revoked certificates from the platform's service and writes them as a map for nginx.
 
-Until the service answers again, what it said last holds; certificates end by themselves within days.
+While the service does not answer, the last list stays in force; certificates expire within days.
 """
 
 import http.client
@@ -17,11 +17,11 @@ _HEX = frozenset("0123456789abcdef")
 
 
 def fetch(url: str, *, certificate: Path, key: Path, authorities: Path) -> list[str]:
-    """The serials, hexadecimal digits in small letters.
+    """Fetch the serials of revoked certificates, in lower-case hexadecimal.
 
     Raises:
         OSError, http.client.HTTPException: It does not answer, or is not the platform's service.
-        ValueError: It answers something else.
+        ValueError: The answer is malformed.
     """
     context = ssl.create_default_context(cafile=str(authorities))
     context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -40,17 +40,17 @@ def fetch(url: str, *, certificate: Path, key: Path, authorities: Path) -> list[
 
 
 def parse(body: bytes) -> list[str]:
-    """The serials of an answer.
+    """Parse the serials in an answer.
 
     Raises:
-        ValueError: It is something else.
+        ValueError: The answer is malformed.
     """
-    told = json.loads(body)
-    serials = told.get("serials") if isinstance(told, dict) else None
+    answer = json.loads(body)
+    serials = answer.get("serials") if isinstance(answer, dict) else None
     if not isinstance(serials, list) or not all(
         isinstance(serial, str) and serial and _HEX.issuperset(serial) for serial in serials
     ):
-        raise ValueError("it is no list of serials")
+        raise ValueError("the answer is no list of serials")
     return serials
 
 
@@ -60,7 +60,7 @@ def map_of(serials: list[str]) -> str:
 
 
 def update(file: Path, serials: list[str], nginx: Path) -> bool:
-    """Write the map, and tell nginx when it is another; whether it is. The file's time says when it was last asked."""
+    """Write the map and reload nginx if it changed; return whether it did. The file's time is the last fetch."""
     text = map_of(serials)
     if file.exists() and file.read_text() == text:
         os.utime(file)

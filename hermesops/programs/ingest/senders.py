@@ -1,8 +1,8 @@
-"""What each sender's series become: its own identity on them, and no more of them than it may have. Pure but for time.
+"""Rewrites the series of each sender: sets the sender's identity and enforces its limits. Pure but for time.
 
-A sender repeats its series with each write, so what became of a series is remembered by its encoded labels; that
-memory is also what counts a sender's series. All limits are of a machine, whatever its certificate says of its user:
-one that is given another identity does not begin anew.
+A sender repeats its series with each write, so the rewritten labels are cached under the sent labels; the cache also
+counts the sender's series. All limits belong to a machine, not to the user in its certificate: a new identity does not
+reset them.
 """
 
 import re
@@ -47,7 +47,7 @@ _SECOND_MS = 1000
 
 @dataclass(frozen=True)
 class Limits:
-    """What a sender may write. A machine of ours has some 200 series and writes 15 samples a second.
+    """Limits of one sender. A machine of ours has some 200 series and writes 15 samples a second.
 
     Attributes:
         series: Different ones within ``turn_s``; further ones are dropped.
@@ -83,7 +83,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Identity:
-    """Who writes, as nginx read it from a certificate.
+    """The identity of a sender, as nginx read it from the certificate.
 
     Attributes:
         machine: Its id; empty for a service.
@@ -97,17 +97,17 @@ class Identity:
 
     @property
     def key(self) -> str:
-        """A name of its own for each sender."""
+        """A unique name of the sender."""
         return f"service {self.source}" if self.source else self.machine
 
     @property
     def is_ours(self) -> bool:
-        """Whether it is a process of hermesops."""
+        """Whether the sender is a process of hermesops."""
         return self.source == _OURS or self.source.startswith(f"{_OURS}-")
 
     @cached_property
     def digest(self) -> bytes:
-        """Other bytes for every other identity."""
+        """Bytes that differ for every identity."""
         fields = (self.machine, self.instance_id, self.cell, self.source)
         return blake2b("\0".join(fields).encode(), digest_size=16).digest()
 
@@ -118,7 +118,7 @@ class Identity:
 
     @property
     def labels(self) -> tuple[Label, ...]:
-        """What its series bear whatever it says."""
+        """Labels that the gate sets on each series of the sender."""
         named = (
             (b"instance_id", self.instance_id),
             (b"cell", self.cell),
@@ -129,11 +129,11 @@ class Identity:
 
     @property
     def overwritten(self) -> frozenset[bytes]:
-        """Labels that it cannot give itself."""
+        """Labels that the sender cannot set itself."""
         return frozenset({b"source", b"machine", _ORIGIN} if self.source else IDENTITY)
 
     def may_name(self, metric: bytes) -> bool:
-        """Whether it may write a metric of that name: nobody writes another's."""
+        """Whether the sender may write a metric of that name. No sender may write a metric of another."""
         if _RESERVED.fullmatch(metric):
             return False
         if self.is_ours:
@@ -145,12 +145,12 @@ class Identity:
 
 @dataclass
 class Counts:
-    """What became of series and samples.
+    """Counters of series and samples by outcome.
 
     Attributes:
-        read: Samples that came, whatever became of them.
-        written: Samples that go on.
-        dropped: Series and samples that do not, by reason.
+        read: Samples that arrived.
+        written: Samples that were forwarded.
+        dropped: Series and samples that were dropped, by reason.
     """
 
     read: int = 0
@@ -158,11 +158,11 @@ class Counts:
     dropped: Counter[str] = field(default_factory=Counter)
 
     def drop(self, why: str, count: int = 1) -> None:
-        """Count what was dropped."""
+        """Count dropped series or samples under a reason."""
         self.dropped[why] += count
 
     def add(self, other: "Counts") -> None:
-        """Count what another one counted, too."""
+        """Add the counters of another object."""
         self.read += other.read
         self.written += other.written
         self.dropped += other.dropped
@@ -170,12 +170,12 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What becomes of a series.
+    """The cached decision about a series.
 
     Attributes:
-        labels: That it gets; empty when it is not written.
-        why: Why it is not.
-        figure: Which one of its machine's heartbeat it is.
+        labels: Encoded labels to write; empty for a dropped series.
+        why: Reason for dropping it.
+        figure: The heartbeat figure that it carries, if any.
     """
 
     labels: bytes
@@ -188,14 +188,14 @@ _TOO_MANY = _Known(b"", "series")
 
 
 class Sender:
-    """One sender, with what became of its series and what it has used.
+    """One sender, with its cached series, counters and used allowances.
 
     Attributes:
-        identity: With which it wrote last.
-        heartbeat: What it said last of its machine.
-        refused: How many requests were.
+        identity: Identity of the last write.
+        heartbeat: Latest heartbeat of its machine.
+        refused: Number of refused requests.
 
-    ``enter`` and ``leave`` belong to who counts all senders; ``rewrite`` takes a lock of this sender alone.
+    Call ``enter`` and ``leave`` under the lock of all senders; ``rewrite`` takes a lock of this sender alone.
     """
 
     def __init__(self, identity: Identity, limits: Limits, now_s: float) -> None:
@@ -216,11 +216,11 @@ class Sender:
 
     @property
     def series(self) -> int:
-        """How many it has written within this turn."""
+        """Number of series written within this turn."""
         return len(self._known)
 
     def enter(self, now_s: float) -> str:
-        """Let one request in; else why not."""
+        """Admit one request, or return the reason for refusing it."""
         refusal = ""
         if self._requests >= self._most_requests:
             refusal = "requests"
@@ -235,7 +235,7 @@ class Sender:
         return refusal
 
     def leave(self, samples: int, work_s: float) -> None:
-        """End what was let in.
+        """End an admitted request and charge its cost.
 
         Args:
             work_s: Seconds of processor time that it took.
@@ -245,7 +245,7 @@ class Sender:
         self._work.use(work_s)
 
     def rewrite(self, identity: Identity, series: Iterable[RawSeries], now_s: float, counts: Counts) -> bytes:
-        """The series under an identity of the sender, encoded; what it may not write is left out and counted.
+        """Rewrite series under an identity of the sender and encode them; forbidden series are dropped and counted.
 
         Raises:
             MalformedError: Labels are malformed.
@@ -255,12 +255,12 @@ class Sender:
                 self._known, self._before, self._since_s, self._bytes = {}, self._known, now_s, 0
             out: list[bytes] = []
             heard: list[tuple[Figure, FigureValue]] = []
-            for one in series:
-                counts.read += len(one.samples)
-                known = self._known_of(identity, one.labels)
+            for raw in series:
+                counts.read += len(raw.samples)
+                known = self._known_of(identity, raw.labels)
                 if known.why:
                     counts.drop(known.why)
-                elif samples := self._in_time(one, now_s, counts):
+                elif samples := self._in_time(raw, now_s, counts):
                     counts.written += len(samples)
                     out.append(encode_series(known.labels, [sample for _, sample in samples]))
                     if known.figure:
@@ -270,7 +270,7 @@ class Sender:
             return b"".join(out)
 
     def _hear(self, identity: Identity, heard: Sequence[tuple[Figure, FigureValue]], now_s: float) -> None:
-        """Keep what a request said of the machine; one that changed hands was never heard before."""
+        """Update the machine's heartbeat from a request; a changed instance starts with an empty one."""
         who = (identity.instance_id, identity.cell, identity.machine)
         last = self.heartbeat
         if who != (last.instance_id, last.cell, last.machine):
@@ -278,15 +278,15 @@ class Sender:
         if heard:
             self.heartbeat = last.after(heard, now_s)
 
-    def _in_time(self, one: RawSeries, now_s: float, counts: Counts) -> Sequence[tuple[int, bytes]]:
-        """The samples of its time; of those ahead of it the last one as of now, so that a fast clock is still seen."""
+    def _in_time(self, raw: RawSeries, now_s: float, counts: Counts) -> Sequence[tuple[int, bytes]]:
+        """Samples within the time limits. Of later samples the last one counts as of now: the clock may be fast."""
         now_ms = int(now_s * _SECOND_MS)
         latest, oldest = now_ms + self._limits.ahead_s * _SECOND_MS, now_ms - self._limits.behind_s * _SECOND_MS
-        samples = [pair for pair in one.samples if oldest <= pair[0] <= latest]
-        if len(samples) == len(one.samples):
+        samples = [pair for pair in raw.samples if oldest <= pair[0] <= latest]
+        if len(samples) == len(raw.samples):
             return samples
-        ahead = [sample for at, sample in one.samples if at > latest]
-        if old := len(one.samples) - len(samples) - len(ahead):
+        ahead = [sample for at, sample in raw.samples if at > latest]
+        if old := len(raw.samples) - len(samples) - len(ahead):
             counts.drop("old", old)
         if ahead:
             counts.drop("ahead", len(ahead))
@@ -295,23 +295,23 @@ class Sender:
         return samples
 
     def _known_of(self, identity: Identity, raw: bytes) -> _Known:
-        """What becomes of a series with such labels."""
+        """The decision about a series with these labels, from the cache where possible."""
         if len(raw) > self._limits.series_bytes:
             return _BAD_LABELS
         key = blake2b(raw, digest_size=16, key=identity.digest).digest()
-        found = self._known.get(key)
-        if found is None:
+        known = self._known.get(key)
+        if known is None:
             if len(self._known) >= self._most or self._bytes >= self._most_bytes:
                 return _TOO_MANY
-            found = self._known[key] = self._before.get(key) or self._rewritten(identity, raw)
-            self._bytes += len(found.labels)
-        return found
+            known = self._known[key] = self._before.get(key) or self._rewritten(identity, raw)
+            self._bytes += len(known.labels)
+        return known
 
     def _rewritten(self, identity: Identity, raw: bytes) -> _Known:
-        """The labels under this identity, sorted, each once; or why the series is not written."""
-        given = labels_in(raw)
-        labels = dict(given)
-        if len(labels) < len(given) or len(labels) > self._limits.labels or not all(map(_is_label, given)):
+        """Rewrite labels under this identity, sorted and unique; or give the reason for dropping the series."""
+        pairs = labels_in(raw)
+        labels = dict(pairs)
+        if len(labels) < len(pairs) or len(labels) > self._limits.labels or not all(map(_is_label, pairs)):
             return _BAD_LABELS
         if labels.get(b"job") in _HOSTS_JOBS:
             return _BAD_LABELS
@@ -319,13 +319,13 @@ class Sender:
         if not _METRIC.fullmatch(metric) or not identity.may_name(metric):
             return _BAD_NAME
         overwritten = identity.overwritten
-        kept = {name: text for name, text in labels.items() if text and name not in overwritten}
-        encoded = encode_labels(sorted({**kept, **dict(identity.labels)}.items()))
+        remaining = {name: text for name, text in labels.items() if text and name not in overwritten}
+        encoded = encode_labels(sorted({**remaining, **dict(identity.labels)}.items()))
         return _Known(encoded, figure=figure_of(metric, labels.get(b"status", b"")) if identity.machine else None)
 
 
 class Senders:
-    """All senders. Its methods belong to who has the lock for all of them."""
+    """All senders. Call its methods under the lock of all senders."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -333,16 +333,16 @@ class Senders:
         self.counts = Counts()
 
     def sender(self, identity: Identity, now_s: float) -> Sender:
-        """The sender of an identity: one machine is one sender, whosever it is."""
-        found = self._known.pop(identity.key, None) or Sender(identity, self._limits, now_s)
-        found.identity = identity
-        self._known[identity.key] = found  # the last: those at the front have not written for longest
+        """The sender of an identity: one machine is one sender, regardless of its user."""
+        sender = self._known.pop(identity.key, None) or Sender(identity, self._limits, now_s)
+        sender.identity = identity
+        self._known[identity.key] = sender  # the last: those at the front have not written for longest
         while len(self._known) > self._limits.senders:
             del self._known[next(iter(self._known))]
-        return found
+        return sender
 
     def all(self) -> list[Sender]:
-        """Those that are remembered."""
+        """All senders that are remembered, oldest write first."""
         return list(self._known.values())
 
 

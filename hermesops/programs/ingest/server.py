@@ -1,7 +1,7 @@
-"""The HTTP of the gate: nginx asks on a socket that only it can open, and Prometheus is asked for each request alone.
+"""The gate's HTTP server: nginx connects over a private socket, and each request is forwarded to Prometheus separately.
 
-So what Prometheus refuses of one sender's series is refused to that sender and to no other. A sender that has used up
-what it may is refused before anything of it is read; what others send is taken meanwhile.
+So Prometheus's refusal of one sender's series affects no other sender. A request of a sender beyond its limits is
+refused before its body is read; requests of other senders continue meanwhile.
 """
 
 import http.client
@@ -42,13 +42,13 @@ _HEADERS = {
 
 @dataclass(frozen=True)
 class Prometheus:
-    """This host's Prometheus."""
+    """A client of the Prometheus on this host."""
 
     host: str
     port: int
 
     def write(self, series: bytes) -> tuple[int, str]:
-        """Write encoded series; its status, and what it said.
+        """Send encoded series; return the status and text of the answer.
 
         Raises:
             OSError, http.client.HTTPException: It did not answer.
@@ -64,17 +64,17 @@ class Prometheus:
 
 @dataclass(frozen=True)
 class HostFigures:
-    """What this host tells of its services beside the gate.
+    """Figures of the host's services beside the gate.
 
     Args:
-        revocations: The list of what was revoked; ``None`` where nobody is asked for one.
+        revocations: File of revoked certificates; ``None`` where none is fetched.
     """
 
     nginx: Nginx
     revocations: Path | None
 
     def lines(self) -> Iterator[str]:
-        """As Prometheus reads them. What is not known is left out."""
+        """Render Prometheus lines; unknown figures are left out."""
         if self.revocations is not None:
             with suppress(OSError):  # a host that never got any says so by lacking it
                 yield f"hermes_platform_revocations_timestamp_seconds {self.revocations.stat().st_mtime:.0f}"
@@ -88,7 +88,7 @@ class HostFigures:
 
 
 class Gate:
-    """Takes what senders write, and gives it on under their identity."""
+    """Accepts series from senders and forwards them under the sender's identity."""
 
     def __init__(
         self, senders: Senders, write: Callable[[bytes], tuple[int, str]], decompress: Decompress, host: HostFigures
@@ -104,15 +104,15 @@ class Gate:
         self._refused: Counter[str] = Counter()
 
     def take(self, path: str, identity: Identity, read: Callable[[], bytes]) -> tuple[int, str]:
-        """Write what a sender sent; the status and the message that it gets.
+        """Forward the series of a request; return the status and message of the answer.
 
-        A sender repeats what it gets 5xx for; some repeat what they get 429 for.
+        Senders repeat a request after 5xx; some also repeat it after 429.
 
         Args:
-            read: Reads the body; not called for who is refused.
+            read: Reads the body; not called for a refused sender.
         """
         if not (identity.machine if path == "/write" else path == "/import" and identity.source):
-            return HTTPStatus.FORBIDDEN, "not for this certificate"
+            return HTTPStatus.FORBIDDEN, "this certificate does not permit this path"
         with self._lock:
             sender = self._senders.sender(identity, time.time())
             if refusal := sender.enter(time.time()):
@@ -120,16 +120,16 @@ class Gate:
                 self._answers[HTTPStatus.TOO_MANY_REQUESTS] += 1
                 return HTTPStatus.TOO_MANY_REQUESTS, f"more {refusal} than one sender may"
         counts, began_s = Counts(), time.thread_time()
-        status, said = 0, ""
+        status, message = 0, ""
         try:
-            status, said = self._taken(path, identity, sender, read, counts)
+            status, message = self._taken(path, identity, sender, read, counts)
         finally:
             with self._lock:
                 sender.leave(counts.read, time.thread_time() - began_s)
                 self._senders.counts.add(counts)
                 if status:
                     self._answers[status] += 1
-        return status, said
+        return status, message
 
     def _taken(
         self, path: str, identity: Identity, sender: Sender, read: Callable[[], bytes], counts: Counts
@@ -151,15 +151,15 @@ class Gate:
 
     def _pass_on(self, written: bytes) -> tuple[int, str]:
         try:
-            status, said = self._write(written)
+            status, message = self._write(written)
         except (OSError, http.client.HTTPException) as error:
             return HTTPStatus.SERVICE_UNAVAILABLE, f"Prometheus does not answer: {error}"
-        if status >= HTTPStatus.INTERNAL_SERVER_ERROR and "invalid sample" in said:
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR and "invalid sample" in message:
             status = HTTPStatus.BAD_REQUEST  # Prometheus 2.42 says 500 of what will never be right
-        return status, said
+        return status, message
 
     def metrics(self) -> str:
-        """Its own figures, as Prometheus reads them."""
+        """Render the gate's own figures as Prometheus lines."""
         with self._lock:
             counts, senders = self._senders.counts, self._senders.all()
             lines = [
@@ -168,29 +168,29 @@ class Gate:
                 *(f'hermes_platform_ingest_refused_total{{why="{why}"}} {n}' for why, n in self._refused.items()),
                 *(f'hermes_platform_ingest_answers_total{{status="{s}"}} {n}' for s, n in self._answers.items()),
             ]
-        series = [one.series for one in senders]
+        series = [sender.series for sender in senders]
         lines += [
             f"hermes_platform_ingest_senders {len(series)}",
             f"hermes_platform_ingest_series {sum(series)}",
             f"hermes_platform_ingest_sender_series_max {max(series, default=0)}",
             *(
-                f"hermes_platform_ingest_sender_refused_total{{{one.identity.who}}} {one.refused}"
-                for one in senders
-                if one.refused
+                f"hermes_platform_ingest_sender_refused_total{{{sender.identity.who}}} {sender.refused}"
+                for sender in senders
+                if sender.refused
             ),
         ]
         return "\n".join([*lines, *self._host.lines(), ""])
 
     def heartbeats(self) -> str:
-        """What was last heard of each machine, as Prometheus reads it."""
+        """Render the latest heartbeat of each machine as Prometheus lines."""
         with self._lock:
             senders = self._senders.all()
         now_s = time.time()
-        return "".join(f"{line}\n" for one in senders for line in one.heartbeat.lines(now_s))
+        return "".join(f"{line}\n" for sender in senders for line in sender.heartbeat.lines(now_s))
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """One request of nginx's."""
+    """Handles one HTTP request from nginx."""
 
     server: "GateServer"
     timeout = _CLIENT_S
@@ -201,7 +201,7 @@ class _Handler(BaseHTTPRequestHandler):
         except ValueError:
             size = -1
         if not 0 <= size <= _BODY_BYTES:
-            self._answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "no length, or too long")
+            self._answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Content-Length is missing or too large")
             return
         left = size
 
@@ -210,20 +210,20 @@ class _Handler(BaseHTTPRequestHandler):
             left = 0
             return self.rfile.read(size)
 
-        told = self.headers.get
+        header = self.headers.get
         identity = Identity(
-            told("X-Hermes-Machine", ""),
-            told("X-Hermes-Instance", ""),
-            told("X-Hermes-Cell", ""),
-            told("X-Hermes-Source", ""),
+            header("X-Hermes-Machine", ""),
+            header("X-Hermes-Instance", ""),
+            header("X-Hermes-Cell", ""),
+            header("X-Hermes-Source", ""),
         )
         answer = self.server.gate.take(self.path.partition("?")[0], identity, read)
         while left > 0 and (piece := self.rfile.read(min(left, _PIECE_BYTES))):
             left -= len(piece)  # nginx would take an answer before the end for a failure
         self._answer(*answer)
 
-    def _answer(self, status: int, said: str) -> None:
-        body = said.encode()
+    def _answer(self, status: int, message: str) -> None:
+        body = message.encode()
         self.send_response(status)
         if body:
             self.send_header("Content-Length", str(len(body)))
@@ -232,11 +232,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def address_string(self) -> str:
-        """nginx, as a socket of files has no addresses."""
+        """Always ``nginx``, as Unix sockets have no addresses."""
         return "nginx"
 
     def log_request(self, code: object = "-", size: object = "-") -> None:
-        """Say nothing: nginx logs."""
+        """Log nothing, as nginx writes an access log."""
 
 
 class GateServer(ThreadingMixIn, UnixStreamServer):
@@ -252,12 +252,12 @@ class GateServer(ThreadingMixIn, UnixStreamServer):
         self.gate = gate
 
     def handle_error(self, _request: object, _client_address: object) -> None:
-        """Say in one line what went wrong with a request; nginx hung up, mostly."""
+        """Log a failed request in one line; mostly nginx hung up."""
         sys.stderr.write(f"a request failed: {sys.exc_info()[1]!r}\n")
 
 
 class MetricsServer(ThreadingHTTPServer):
-    """Serves the gate's own figures, and heartbeats, on loopback."""
+    """Serves the gate's own figures and the heartbeats on loopback."""
 
     daemon_threads = True
 
@@ -284,4 +284,4 @@ class _MetricsHandler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_request(self, code: object = "-", size: object = "-") -> None:
-        """Say nothing."""
+        """Log nothing, as Prometheus asks every few seconds."""

@@ -13,14 +13,14 @@ from hermesops.programs.model_router.server import serve
 
 
 def main() -> int:
-    """Serve until it is told to end; the exit code."""
+    """Serve until a signal ends the process; return the exit code."""
     parser = argparse.ArgumentParser(prog="hermes-router", description=__doc__)
     parser.add_argument("settings", type=Path, help="settings file, JSON")
     parser.add_argument("--check", action="store_true", help="only read the settings file")
-    given = parser.parse_args()
+    options = parser.parse_args()
     try:
-        settings = read(given.settings)
-        if given.check:
+        settings = read(options.settings)
+        if options.check:
             return 0
         of_unit = os.environ.get("RUNTIME_DIRECTORY")  # noqa: TID251 - systemd's, not a setting
         with tempfile.TemporaryDirectory(dir=of_unit) as folder:

@@ -1,7 +1,7 @@
-"""What a model router knows of each instance: which tokens count, and what is left of the month's budget.
+"""A model router's copy of the accounts: the valid tokens and the remaining monthly budget of each instance.
 
-A router is not notified: it reads, at its start and then every two seconds, so that one that was down when tokens were
-revoked knows it before its first answer. A floor never sinks while the router runs, whatever is read.
+A router gets no notifications: it reads at its start and then every two seconds, so a router that was down during a
+revocation knows it before its first answer. A floor never decreases while the router runs, even if a reading is older.
 """
 
 import asyncio
@@ -43,10 +43,10 @@ async def _nothing() -> bool:
 
 
 class AccountCache:
-    """Accounts of all instances.
+    """The accounts of all instances.
 
     Args:
-        read: Reads them.
+        read: Reads all accounts.
         deliver: Writes what was spent since it was last called to where ``read`` finds it, and tells whether all is
             there.
         stale_after_s: Seconds without a reading after which ``are_known`` is false.
@@ -80,7 +80,7 @@ class AccountCache:
 
     @property
     def are_known(self) -> bool:
-        """Whether they were read a short while ago; without that no token may count."""
+        """Whether the accounts are recent; otherwise no token is valid."""
         return self._read_at is not None and self._clock() - self._read_at <= self._stale_after_s
 
     @property
@@ -89,7 +89,7 @@ class AccountCache:
         return float("inf") if self._read_at is None else self._clock() - self._read_at
 
     def of(self, instance_id: InstanceId) -> Account | None:
-        """An instance with what it spent until now; ``None`` for one that the registry lacks."""
+        """An instance's account including its latest spending; ``None`` for an instance that the registry lacks."""
         account = self._accounts.get(instance_id)
         if account is None:
             return None
@@ -97,9 +97,9 @@ class AccountCache:
         return replace(account, spent=account.spent + unread)
 
     async def of_newest(self, instance_id: InstanceId) -> Account | None:
-        """The same; for an instance that the last reading lacked, reads once more: it may be newer than that.
+        """Like ``of``, but for an instance that the last reading lacked, read once more: it may be newer.
 
-        A user who was given an agent of a warm pool writes to it within a second.
+        A user who gets an agent of a warm pool writes to it within a second.
         """
         async with self._reading:
             lacks = instance_id not in self._accounts
@@ -108,12 +108,12 @@ class AccountCache:
         return self.of(instance_id)
 
     def charge(self, instance_id: InstanceId, spent: Spent) -> None:
-        """Count what an instance spent, before the registry knows."""
+        """Add an instance's spending, before the registry has it."""
         self._fresh[instance_id] = self._fresh.get(instance_id, NOTHING) + spent
 
     @contextlib.asynccontextmanager
     async def kept(self) -> AsyncIterator[None]:
-        """Read them again and again for the length of a ``with``."""
+        """Read the accounts repeatedly for the length of a ``with``."""
         keeper = asyncio.create_task(self._keep(), name="read accounts of the model router")
         try:
             yield
@@ -127,7 +127,7 @@ class AccountCache:
             await pause(self._every_s)
 
     async def read(self) -> None:
-        """Read them once; what keeps that from succeeding is logged once."""
+        """Read the accounts once; log a failure once, until it ends."""
         async with self._reading:
             await self._read_once()
 
@@ -138,7 +138,7 @@ class AccountCache:
         self._fresh = {}
         try:
             is_delivered = await self._deliver()
-            found = await asyncio.to_thread(self._read)
+            accounts = await asyncio.to_thread(self._read)
         except Exception as error:  # noqa: BLE001 - the router goes on with what it knows until that is stale
             self._report(error.message if isinstance(error, HermesError) else f"{type(error).__name__}: {error}")
             return
@@ -147,14 +147,14 @@ class AccountCache:
         known = self._accounts
         self._accounts = {
             instance_id: replace(account, floor=max(account.floor, known.get(instance_id, account).floor))
-            for instance_id, account in found.items()
+            for instance_id, account in accounts.items()
         }
         if is_delivered:
             self._delivering = {}
         self._report("")
 
     def _report(self, problem: str) -> None:
-        """Log a problem once, and its end; empty for none."""
+        """Log a problem once, and later its end; empty means no problem."""
         if problem and problem != self._problem:
             log.warning("accounts_not_read", problem=problem)
         elif self._problem and not problem:

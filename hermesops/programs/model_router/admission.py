@@ -1,4 +1,4 @@
-"""Whether a request may reach a model: the token, the instance, its month's budget. What a refused one is answered."""
+"""Admission of requests to a model: token, instance and monthly budget; and the answers to refused requests."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -33,17 +33,17 @@ class Refused:
     param: str | None = None
 
     def body(self) -> dict[str, object]:
-        """An error in OpenAI's shape."""
+        """The error in the shape of OpenAI's API."""
         return {"error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}}
 
 
 @dataclass(frozen=True)
 class Reserved:
-    """A request that may go on.
+    """An admitted request.
 
     Attributes:
-        reservation: Its id; empty where nothing bounds it.
-        output_tokens: Tokens that its answer may have.
+        reservation: Its id; empty without a budget.
+        output_tokens: Limit of the answer, in tokens.
     """
 
     reservation: str
@@ -51,12 +51,12 @@ class Reserved:
 
 
 class Admission:
-    """Tells who asks, or why not.
+    """Authenticates requests and checks their budget.
 
     Args:
         secrets: Keys that sign tokens; the newest first, older ones while their tokens are replaced.
-        accounts: What the registry says; ``None`` where no registry is beside the router.
-        check_address: Whether a token counts from its instance's own machine alone.
+        accounts: Accounts in the registry; ``None`` for a router without a registry.
+        check_address: Whether a token is only valid from its instance's own machine.
         clock: Unix seconds.
     """
 
@@ -74,11 +74,11 @@ class Admission:
         self._clock = clock
 
     async def caller(self, authorization: str, address: str = "") -> InstanceId | Refused:
-        """The instance whose good token a request carries, or the refusal.
+        """The instance of a request with a valid token, or the refusal.
 
         Args:
             authorization: The header.
-            address: From where it was sent.
+            address: Address of the client.
         """
         token = self._token(authorization)
         if token is None:
@@ -115,12 +115,12 @@ class Admission:
         return Refused(HTTPStatus.TOO_MANY_REQUESTS, "insufficient_quota", message, kind="insufficient_quota")
 
     def longest(self, instance_id: InstanceId, by_plan: Mapping[str, int]) -> int:
-        """Tokens that an answer to an instance may have, by its plan; the fewest where that is not known."""
+        """Limit of an answer to an instance, in tokens, by its plan; the lowest limit if the plan is unknown."""
         account = self._accounts.of(instance_id) if self._accounts else None
         return by_plan.get(account.plan if account else "", min(by_plan.values()))
 
     def reserve(self, instance_id: InstanceId, tokens: tuple[int, int, int], prices: Prices) -> Reserved | Refused:
-        """Reserve the most that a request can cost, with an answer that is as long as what is left pays for.
+        """Reserve the highest cost of a request, with an answer limited to the remaining budget.
 
         Args:
             tokens: Of the input, of the answer, and the fewest of an answer that is worth asking for; each at most.
@@ -131,15 +131,15 @@ class Admission:
             return Reserved("", written)
         if refused := self.over_budget(instance_id):
             return refused
-        held = self._accounts.reservations.of(instance_id)
-        affordable = min(written, prices.affordable(_left(account, held), read))
+        reserved = self._accounts.reservations.of(instance_id)
+        affordable = min(written, prices.affordable(_left(account, reserved), read))
         if affordable < least:
-            return self._too_dear(prices.most(read, least), has_others=held != NOTHING)
+            return self._too_dear(prices.most(read, least), has_others=reserved != NOTHING)
         most = prices.most(read, affordable)
         return Reserved(self._accounts.reservations.hold(instance_id, most), affordable)
 
     def answered(self, reserved: Reserved, *, is_free: bool) -> None:
-        """A request's answer has ended; ``is_free`` where it cost nothing."""
+        """End the reservation of a request; ``is_free``: its answer cost nothing."""
         if self._accounts:
             self._accounts.reservations.answered(reserved.reservation, is_free=is_free)
 
@@ -159,16 +159,16 @@ class Admission:
     def _token(self, authorization: str) -> ModelToken | None:
         if not authorization.startswith(_BEARER):
             return None
-        given = authorization.removeprefix(_BEARER)
-        return next((token for secret in self._secrets if (token := read_token(secret, given))), None)
+        text = authorization.removeprefix(_BEARER)
+        return next((token for secret in self._secrets if (token := read_token(secret, text))), None)
 
 
-def _left(account: Account, held: Spent) -> Spent:
-    """What an instance may still use; as good as endless where nothing bounds it."""
+def _left(account: Account, reserved: Spent) -> Spent:
+    """The remaining budget of an instance; practically endless without a limit."""
     tokens, micros = account.budget_tokens, account.budget_micros
     return Spent(
-        (_ENDLESS if tokens is None else tokens - account.spent.tokens) - held.tokens,
-        (_ENDLESS if micros is None else micros - account.spent.micros) - held.micros,
+        (_ENDLESS if tokens is None else tokens - account.spent.tokens) - reserved.tokens,
+        (_ENDLESS if micros is None else micros - account.spent.micros) - reserved.micros,
     )
 
 
@@ -183,21 +183,21 @@ def _unauthorized(why: str) -> Refused:
 
 
 def unknown_model(model: str) -> Refused:
-    """The refusal of a model that is not offered.
+    """The refusal of a request for an unknown model.
 
-    400, not 404: what LiteLLM answers, and what operators know as the symptom.
+    400, not 404: LiteLLM answers so, and operators know it as the symptom.
     """
     message = f"Invalid model name passed in model={model[:100]}. Call `/v1/models` to view available models"
     return Refused(HTTPStatus.BAD_REQUEST, "model_not_found", message, param="model")
 
 
 def bad_request(message: str = "model and messages are required") -> Refused:
-    """The refusal of what is no request for a completion."""
+    """The refusal of a malformed request for a completion."""
     return Refused(HTTPStatus.BAD_REQUEST, "bad_request", message)
 
 
 def parsed(raw: object) -> tuple[str, Mapping[str, object]] | Refused:
-    """The model of a decoded request for a completion, and the request."""
+    """The model and the fields of a decoded completion request, or the refusal."""
     if not isinstance(raw, dict) or "model" not in raw or not isinstance(raw.get("messages"), list):
         return bad_request()
     return str(raw["model"]), raw

@@ -1,4 +1,4 @@
-"""A router's accounts and undelivered usage, tied together: what is delivered is read back, what is not is added."""
+"""A router's accounts together with its undelivered usage: delivered usage is read back, undelivered usage is added."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ log = structlog.get_logger()
 
 
 class Ledger(Protocol):
-    """The registry, as a router uses it. Methods block."""
+    """A router's access to the registry. Its methods block."""
 
     def read(self) -> Mapping[InstanceId, Account]:
         """All accounts.
@@ -38,13 +38,13 @@ class Ledger(Protocol):
 
 @dataclass(frozen=True)
 class Books:
-    """What a router knows of instances, and what it has to tell of them."""
+    """The accounts of a router, and the usage that it has to deliver."""
 
     accounts: AccountCache
     spool: Spool
 
     def use(self, usage: Usage, reservation: str = "") -> None:
-        """Keep what an answer used; it counts for the instance's budget at once, in the place of its reservation."""
+        """Store the usage of an answer and charge it to the instance's budget at once, in place of its reservation."""
         self.spool.add(usage)
         if usage.input_tokens or usage.output_tokens:
             spent = Spent(usage.input_tokens + usage.output_tokens, usage.micros)
@@ -60,7 +60,7 @@ def open_books(
     stale_after_s: float = STALE_AFTER_S,
     longest_s: float = LONGEST_S,
 ) -> Books:
-    """Books whose undelivered usage is in a folder, which is made where it is absent."""
+    """Open books with a folder of undelivered usage; the folder is created if it is missing."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     spool = Spool(folder, ledger.write)
 

@@ -27,5 +27,5 @@ def zipapp() -> bytes:
 
 
 def write(path: Path) -> None:
-    """Write the program."""
+    """Write the program to a file."""
     path.write_bytes(zipapp())

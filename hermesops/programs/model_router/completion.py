@@ -1,8 +1,8 @@
-"""What of a request for a completion goes on to a provider, and the most that it can cost. Pure.
+"""Selects the fields of a completion request that a provider gets, and computes the highest cost of the request. Pure.
 
-Only what is paid by tokens passes: a tool that a provider runs itself (web search, code, MCP) is paid apart and acts in
-the platform's name. Only what the request itself holds passes: a provider, or LiteLLM, that fetched a URL would reach
-where the agent cannot.
+Only features that are paid by tokens pass: a tool that a provider runs itself (web search, code, MCP) is paid
+separately and acts in the platform's name. Only content inside the request passes: a provider, or LiteLLM, that fetched
+a URL would reach addresses that the agent cannot.
 """
 
 from collections.abc import Mapping
@@ -32,13 +32,13 @@ _LEAST_OUTPUT = 256
 
 @dataclass(frozen=True)
 class Completion:
-    """A request that was checked.
+    """A checked request for a completion.
 
     Attributes:
-        body: What goes on, all but ``max_tokens``.
-        input_tokens: The most that a provider can count: no token is shorter than a byte.
-        output_tokens: The most that it may write.
-        least_output: With fewer it is not worth asking.
+        body: The forwarded fields, all but ``max_tokens``.
+        input_tokens: Upper limit of a provider's count: no token is shorter than a byte.
+        output_tokens: Limit of the answer.
+        least_output: Fewest tokens of a useful answer.
     """
 
     model: str
@@ -48,36 +48,36 @@ class Completion:
     least_output: int
 
     def limited(self, output_tokens: int) -> dict[str, object]:
-        """The body with so long an answer at most."""
+        """The body, with the answer limited to so many tokens."""
         return {**self.body, "max_tokens": output_tokens}
 
 
 def read_completion(
     raw: Mapping[str, Any], routes: Mapping[str, ModelRoute], size: int, longest: int
 ) -> Completion | Refused:
-    """A request, or why it goes nowhere.
+    """Check a request; return the completion, or the refusal.
 
     Args:
-        size: Bytes of the body as it came.
-        longest: Tokens of an answer at most.
+        size: Bytes of the received body.
+        longest: Limit of an answer, in tokens.
     """
     if refused := _wrong(raw):
         return refused
-    kept = {name: value for name, value in raw.items() if name in FIELDS}
+    body = {name: value for name, value in raw.items() if name in FIELDS}
     if raw.get("tools"):
-        kept["tools"] = [{"type": "function", "function": one["function"]} for one in raw["tools"]]
+        body["tools"] = [{"type": "function", "function": tool["function"]} for tool in raw["tools"]]
     if raw.get("stream") is True:
         # Without it a provider does not say what a stream cost.
-        kept["stream_options"] = {"include_usage": True}
-    asked = [int(raw[name]) for name in _ASKED if raw.get(name) is not None]
-    output = min([longest, *asked])
+        body["stream_options"] = {"include_usage": True}
+    limits = [int(raw[name]) for name in _ASKED if raw.get(name) is not None]
+    output = min([longest, *limits])
     thought = int((raw.get("thinking") or {}).get("budget_tokens") or 0)
     if thought >= output:
         return bad_request(f"thinking.budget_tokens has to be below max_tokens, which is {output} here at most")
     route = routes[str(raw["model"])]
     # One that stands in may read more than the one that is asked for.
-    context = max(one.context_tokens for one in routes.values())
-    return Completion(route.name, kept, min(size, context), output, min(output, max(_LEAST_OUTPUT, thought + 1)))
+    context = max(candidate.context_tokens for candidate in routes.values())
+    return Completion(route.name, body, min(size, context), output, min(output, max(_LEAST_OUTPUT, thought + 1)))
 
 
 def _wrong(raw: Mapping[str, Any]) -> Refused | None:
@@ -125,7 +125,7 @@ def _wrong_part(part: object) -> str:
         return "content has to be a text or a list of objects"
     kind = part.get("type")
     if not isinstance(kind, str) or kind not in _PARTS:
-        return f"content of type {str(kind)[:40]!r} is not passed on"
+        return f"content of type {str(kind)[:40]!r} is not forwarded"
     if kind == "image_url":
         image = part.get("image_url")
         url = image.get("url") if isinstance(image, dict) else image

@@ -54,9 +54,10 @@ class Configuration:
 
     @property
     def routes(self) -> tuple[ModelRoute, ...]:
-        """All routes; the first whose provider has a key stands in for those whose provider has none.
+        """All routes; the first route with a provider key also serves the routes whose provider has none.
 
-        Empty where no provider has one. Agents ask for the platform's default route, whoever its operator pays.
+        Empty if no provider has a key. Agents request the platform's default route, whichever provider the operator
+        pays.
         """
         named = [replace(route, provider_model=self.models.get(route.name, route.provider_model)) for route in ROUTES]
         first = next((route for route in named if self._has_key(route)), None)
@@ -70,11 +71,11 @@ class Configuration:
         return (self.secrets / route.provider).is_file()
 
     def key_of(self, provider: str) -> str:
-        """A provider's key."""
+        """Read a provider's key from its file."""
         return (self.secrets / provider).read_text().strip()
 
     def for_litellm(self) -> dict[str, Any]:
-        """LiteLLM's configuration; keys are named by variables, never held."""
+        """LiteLLM's configuration; it names keys by variables and holds none."""
         routes = self.routes
         names = [route.name for route in routes]
         models = []
@@ -90,12 +91,12 @@ class Configuration:
             }
             if base := self.bases.get(route.provider):
                 parameters["api_base"] = base
-            told = {"allowed_fails_policy": _FAILURES}
-            models.append({"model_name": route.name, "litellm_params": parameters, "model_info": told})
+            model_info = {"allowed_fails_policy": _FAILURES}
+            models.append({"model_name": route.name, "litellm_params": parameters, "model_info": model_info})
         # Another route of the same provider would fail for the same reason.
-        order = {one.name: [other.name for other in routes if other.provider != one.provider] for one in routes}
+        order = {route.name: [other.name for other in routes if other.provider != route.provider] for route in routes}
         if self.fallbacks is not None:
-            order = {name: [one for one in self.fallbacks.get(name, []) if one in names] for name in names}
+            order = {name: [other for other in self.fallbacks.get(name, []) if other in names] for name in names}
         return {
             "model_list": models,
             "router_settings": {
@@ -134,25 +135,28 @@ def read(path: Path) -> Configuration:
     """Read the settings file.
 
     Raises:
-        UsageError: It is missing, no JSON, lacks something, or says what is not known.
+        UsageError: It is missing, is no JSON, lacks a field or has an unknown one.
     """
     try:
         raw = json.loads(path.read_text())
         limits = Limits(**raw.pop("limits", {}))
         for name in ("spool", "secrets"):
             raw[name] = Path(raw[name])
-        found = Configuration(**raw, limits=limits)
+        configuration = Configuration(**raw, limits=limits)
     except (OSError, ValueError, TypeError, KeyError) as error:
-        known = ", ".join(one.name for one in fields(Configuration))
-        raise UsageError(f"{path}: {error}; known are: {known}") from error
-    if not limits.output_tokens or any(not isinstance(one, int) or one < 1 for one in limits.output_tokens.values()):
-        raise UsageError(f"{path}: limits.output_tokens: tokens of an answer at most, by plan")
+        known = ", ".join(setting.name for setting in fields(Configuration))
+        raise UsageError(f"{path}: {error}; known fields: {known}") from error
+    if not limits.output_tokens or any(
+        not isinstance(limit, int) or limit < 1 for limit in limits.output_tokens.values()
+    ):
+        raise UsageError(f"{path}: limits.output_tokens: not a limit in tokens for each plan")
+    routes = {route.name for route in ROUTES}
     strange = {
-        *(name for name in found.models if name not in {route.name for route in ROUTES}),
-        *(name for name in (found.fallbacks or {}) if name not in {route.name for route in ROUTES}),
-        *(one for some in (found.fallbacks or {}).values() for one in some if one not in {r.name for r in ROUTES}),
-        *(name for name in found.bases if name not in {route.provider for route in ROUTES}),
+        *(name for name in configuration.models if name not in routes),
+        *(name for name in (configuration.fallbacks or {}) if name not in routes),
+        *(name for names in (configuration.fallbacks or {}).values() for name in names if name not in routes),
+        *(name for name in configuration.bases if name not in {route.provider for route in ROUTES}),
     }
     if strange:
         raise UsageError(f"{path}: no such route or provider: {', '.join(sorted(strange))}")
-    return found
+    return configuration

@@ -1,10 +1,10 @@
-"""In front of LiteLLM: its hundreds of paths are closed but one, and what reaches that one was checked and trimmed.
+"""ASGI gate before LiteLLM. Exposes only ``/v1/chat/completions``, authenticates each request and drops unknown fields.
 
-A request passes in this order: path, token, requests at once, body, budget. Of its body only what ``completion`` knows
-goes on: LiteLLM takes fields that name an endpoint, a key, a callback or an answer to give. The most that it can cost
-is reserved before it goes on, so that no number of requests at once spends more than a budget has. Of an answer that
-is an error only the status and, where the request was at fault, its message go back: a provider's own text may hold a
-part of the platform's key. Nothing here keeps or logs what is said.
+Checks in order: path, token, concurrent requests, body, budget. Only body fields that ``completion`` knows are
+forwarded: LiteLLM accepts fields that name an endpoint, a key, a callback or a prepared answer. The highest cost is
+reserved before forwarding, so concurrent requests cannot spend more than the budget. An error answer passes on only its
+status and, if the request was at fault, its message: a provider's own text may contain a part of the platform's key.
+Contents of requests and answers are neither kept nor logged.
 """
 
 import asyncio
@@ -51,14 +51,14 @@ _KEY = re.compile(r"(?:sk|AIza|hm2)[-_.A-Za-z0-9*]{6,}")
 
 @dataclass(frozen=True)
 class Limits:
-    """What one request, and one instance, may take.
+    """Limits of one request and of one instance.
 
     Attributes:
         body_s: Seconds within which a body has to arrive.
-        answer_s: Seconds after which an answer is cut off, however it drips.
-        at_once: Requests of one instance at a time.
-        all_at_once: Requests of all.
-        output_tokens: Tokens of an answer at most, by plan.
+        answer_s: Seconds after which an answer is cut off, even if it still arrives.
+        at_once: Concurrent requests of one instance.
+        all_at_once: Concurrent requests of all instances.
+        output_tokens: Limit of an answer in tokens, by plan.
     """
 
     body_bytes: int = 16 << 20
@@ -70,12 +70,12 @@ class Limits:
 
 
 class Gate:
-    """The ASGI application that a server is given.
+    """The ASGI application of the router.
 
     Args:
-        app: LiteLLM's.
-        keys: Providers' keys, which no answer may hold.
-        use: Called with what the router itself answered to an instance.
+        app: LiteLLM's ASGI application.
+        keys: Providers' keys; they are removed from answers.
+        use: Called with the usage of each request that the router itself answers.
         ready: Whether the router can serve.
     """
 
@@ -170,7 +170,7 @@ class Gate:
                 del self._open[caller]
 
     async def _request(self, caller: InstanceId, receive: Receive) -> Completion | Refused | None:
-        """What is asked for; ``None`` where the client has gone."""
+        """Read and check a completion request; ``None`` if the client has disconnected."""
         pieces, size = list[bytes](), 0
         try:
             async with asyncio.timeout(self._limits.body_s):
@@ -188,46 +188,48 @@ class Gate:
         except TimeoutError:
             return Refused(HTTPStatus.REQUEST_TIMEOUT, "408", "the request did not arrive in time")
         try:
-            found = parsed(json.loads(b"".join(pieces)))
+            result = parsed(json.loads(b"".join(pieces)))
         except (ValueError, RecursionError):
             return bad_request()
-        if isinstance(found, Refused):
-            return found
-        model, raw = found
+        if isinstance(result, Refused):
+            return result
+        model, raw = result
         if model not in self._routes:
             return unknown_model(model)
         longest = self._admission.longest(caller, self._limits.output_tokens)
         return read_completion(raw, self._routes, size, longest)
 
-    async def _ask(self, asked: "_Asked", scope: Scope, receive: Receive, answer: "_Answer") -> None:
-        """Give a request to LiteLLM, and its answer back."""
+    async def _ask(self, request: "_Asked", scope: Scope, receive: Receive, answer: "_Answer") -> None:
+        """Forward a request to LiteLLM and its answer to the client."""
         began = time.monotonic()
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(asked.body)).encode())]
-        headers += [one for one in scope["headers"] if one[0] == b"authorization"]
-        state = {**scope.get("state", {}), CALLER: asked.caller, RESERVATION: asked.reservation}
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(request.body)).encode())]
+        headers += [header for header in scope["headers"] if header[0] == b"authorization"]
+        state = {**scope.get("state", {}), CALLER: request.caller, RESERVATION: request.reservation}
         inner = {**scope, "headers": headers, "query_string": b"", "state": state}
-        given = False
+        is_sent = False
 
         async def replay() -> Message:
-            nonlocal given
-            if given:
+            nonlocal is_sent
+            if is_sent:
                 return await receive()
-            given = True
-            return {"type": "http.request", "body": asked.body, "more_body": False}
+            is_sent = True
+            return {"type": "http.request", "body": request.body, "more_body": False}
 
         try:
             async with asyncio.timeout(self._limits.answer_s):
                 await self._app(inner, replay, answer)
         except TimeoutError:
             if not answer.status:
-                await self._refuse(answer.send, provider_error(HTTPStatus.GATEWAY_TIMEOUT), asked.caller, asked.model)
+                await self._refuse(
+                    answer.send, provider_error(HTTPStatus.GATEWAY_TIMEOUT), request.caller, request.model
+                )
             # Else the server cuts the connection: an answer that ends in its middle must not look whole.
             else:
                 raise
         finally:
             if answer.status:
-                self._metrics.count("hermes_router_answers_total", model=asked.model, status=str(answer.status))
-                self._metrics.took(asked.model, time.monotonic() - began)
+                self._metrics.count("hermes_router_answers_total", model=request.model, status=str(answer.status))
+                self._metrics.took(request.model, time.monotonic() - began)
 
     async def _refuse(self, send: Send, refused: Refused, caller: InstanceId | None = None, model: str = "") -> None:
         self._metrics.count("hermes_router_refused_total", status=str(int(refused.status)), code=refused.code)
@@ -239,7 +241,7 @@ class Gate:
 
 @dataclass(frozen=True)
 class _Asked:
-    """A request that goes on."""
+    """A checked request on its way to LiteLLM."""
 
     caller: InstanceId
     model: str
@@ -248,7 +250,7 @@ class _Asked:
 
 
 class _Answer:
-    """Passes an answer on as it comes; an error is held until its end, and told in our words."""
+    """Forwards an answer as it arrives; an error is held until its end and rephrased."""
 
     def __init__(self, send: Send, keys: Sequence[bytes]) -> None:
         self.send = send
@@ -279,8 +281,8 @@ class _Answer:
 
     def _scrubbed(self, body: bytes) -> bytes:
         if body.startswith(_STREAM_ERROR):
-            found = _code_of(body)
-            error = provider_error(found).body()
+            status = _code_of(body)
+            error = provider_error(status).body()
             return b"data: " + json.dumps(error).encode() + b"\n\n"
         for key in self._keys:
             body = body.replace(key, b"***")
@@ -288,7 +290,7 @@ class _Answer:
 
 
 def models(routes: Sequence[ModelRoute]) -> dict[str, object]:
-    """What ``/v1/models`` answers."""
+    """The answer to ``/v1/models``, in OpenAI's shape."""
     listed = [
         {"id": route.name, "object": "model", "owned_by": "hermesops", "context_length": route.context_tokens}
         for route in routes
@@ -296,19 +298,19 @@ def models(routes: Sequence[ModelRoute]) -> dict[str, object]:
     return {"object": "list", "data": listed}
 
 
-def provider_error(status: int, said: str = "", retry_after_s: int = 0) -> Refused:
-    """What an agent is told of a provider's error.
+def provider_error(status: int, cause: str = "", retry_after_s: int = 0) -> Refused:
+    """Translate a provider's error into an answer for the agent.
 
-    A provider that refuses the platform's key is no fault of the agent's token: 502, not 401.
+    A provider's refusal of the platform's key is no fault of the agent's token: 502, not 401.
 
     Args:
-        said: The provider's message; told only where the request is at fault, as one that is too long for the model.
+        cause: The provider's message; forwarded only if the request is at fault, for instance too long.
     """
     if status in {HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY}:
-        message = _KEY.sub("***", said)[:_MESSAGE_CHARS] or "the model's provider refuses the request"
-        is_long = "context" in said.lower() and ("length" in said.lower() or "window" in said.lower())
+        message = _KEY.sub("***", cause)[:_MESSAGE_CHARS] or "the model's provider refuses the request"
+        is_long = "context" in cause.lower() and ("length" in cause.lower() or "window" in cause.lower())
         return Refused(HTTPStatus.BAD_REQUEST, "context_length_exceeded" if is_long else "bad_request", message)
-    if status == HTTPStatus.TOO_MANY_REQUESTS and _RESTING not in said:
+    if status == HTTPStatus.TOO_MANY_REQUESTS and _RESTING not in cause:
         message = "the model's provider allows no more requests now"
         return Refused(status, "rate_limit_exceeded", message, "rate_limit_error", retry_after_s)
     if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.PAYMENT_REQUIRED, HTTPStatus.NOT_FOUND}:
@@ -320,8 +322,8 @@ def provider_error(status: int, said: str = "", retry_after_s: int = 0) -> Refus
     message = "the model's provider fails"
     # What is no error of HTTP is a bug of LiteLLM's or ours, or a provider that answers what nobody can read.
     known = status in {HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE}
-    found = status if known else HTTPStatus.BAD_GATEWAY
-    return Refused(found, "upstream_unavailable", message, "server_error", retry_after_s)
+    shown_status = status if known else HTTPStatus.BAD_GATEWAY
+    return Refused(shown_status, "upstream_unavailable", message, "server_error", retry_after_s)
 
 
 def _said(body: bytes) -> str:
@@ -339,9 +341,9 @@ def _code_of(frame: bytes) -> int:
 
 
 def _address(scope: Scope, headers: MutableMapping[bytes, bytes]) -> str:
-    """Whom a request came from: nginx, which alone reaches the socket, says it; else the connection."""
-    if told := headers.get(b"x-real-ip"):
-        return told.decode("latin-1")
+    """The client's address, from the header of nginx, which alone reaches the socket; else that of the connection."""
+    if address := headers.get(b"x-real-ip"):
+        return address.decode("latin-1")
     return str(scope["client"][0]) if scope.get("client") else ""
 
 

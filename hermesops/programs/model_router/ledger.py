@@ -44,7 +44,7 @@ ON CONFLICT (day, instance_id, model, provider, outcome) DO UPDATE SET
 
 
 class PostgresLedger:
-    """The registry's tables, over one connection that is made anew once it is lost.
+    """The registry's tables, over one connection that is reopened after it is lost.
 
     Args:
         url: As libpq reads it: a ``postgresql://`` URL with its certificates.
@@ -55,7 +55,7 @@ class PostgresLedger:
         self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
 
     def read(self) -> Mapping[InstanceId, Account]:
-        """Each instance's account, of terminated ones too.
+        """Each instance's account, including terminated instances.
 
         Raises:
             UnavailableError: The database does not answer.
@@ -68,7 +68,7 @@ class PostgresLedger:
         }
 
     def write(self, batch: str, rows: Sequence[Usage]) -> None:
-        """Add a batch unless it is there.
+        """Add a batch, unless a batch of this id exists.
 
         Raises:
             UnavailableError: The database does not answer.
@@ -92,7 +92,7 @@ class PostgresLedger:
                 connection.cursor().executemany(_ADD, values)
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection to the database."""
         if self._connection:
             self._connection.close()
             self._connection = None

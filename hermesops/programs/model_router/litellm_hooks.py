@@ -1,4 +1,4 @@
-"""What LiteLLM calls: who asks (``custom_auth``), and what an answer cost (``CustomLogger``).
+"""Hooks that LiteLLM calls: authentication (``custom_auth``) and cost of answers (``CustomLogger``).
 
 LiteLLM names both in its configuration and imports this module by that name. Source: LiteLLM 1.108, "Custom Auth" and
 "Custom Callbacks" of the proxy's documentation.
@@ -22,7 +22,7 @@ _CHARS_PER_TOKEN = 4
 
 
 async def authenticate(request: Any, api_key: str) -> UserAPIKeyAuth:  # noqa: ANN401, ARG001 - LiteLLM's signature
-    """The instance that the gate let in; whoever reaches LiteLLM around it is nobody.
+    """Return the instance that the gate admitted; refuse requests that bypass the gate.
 
     Raises:
         ProxyException: The request did not come through the gate.
@@ -31,12 +31,12 @@ async def authenticate(request: Any, api_key: str) -> UserAPIKeyAuth:  # noqa: A
     if not caller:
         raise ProxyException(message="not through the gate", type="auth_error", param=None, code=401)
     # A key of its own for each instance, which is no secret: LiteLLM counts by it, and stores and logs it.
-    told = {RESERVATION: str(request.scope["state"].get(RESERVATION, ""))}
-    return UserAPIKeyAuth(api_key=f"instance-{caller}", user_id=str(caller), metadata=told)
+    metadata = {RESERVATION: str(request.scope["state"].get(RESERVATION, ""))}
+    return UserAPIKeyAuth(api_key=f"instance-{caller}", user_id=str(caller), metadata=metadata)
 
 
 class UsageLogger(CustomLogger):
-    """Writes what each answer of a provider cost."""
+    """Records the cost of each answer of a provider."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class UsageLogger(CustomLogger):
         self._use = use
 
     async def async_log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:  # noqa: ANN401, ARG002 - LiteLLM's signature
-        """Count an answer, also the part of one that its reader left."""
+        """Count an answer, including one that the client cancelled."""
         self._count(kwargs, "200", getattr(response_obj, "usage", None))
 
     async def async_log_failure_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:  # noqa: ANN401, ARG002 - LiteLLM's signature
@@ -69,10 +69,10 @@ class UsageLogger(CustomLogger):
         read, written = _number(usage, "prompt_tokens"), _number(usage, "completion_tokens")
         cached, cached_hour = _cached(usage)
         micros = route.micros(read, written, cached=cached, cached_hour=cached_hour)
-        told = {"provider": route.provider, "model": route.name}
-        self._metrics.count("hermes_router_provider_answers_total", **told, status=outcome)
-        self._metrics.count("hermes_router_tokens_total", read, **told, direction="input")
-        self._metrics.count("hermes_router_tokens_total", written, **told, direction="output")
+        labels = {"provider": route.provider, "model": route.name}
+        self._metrics.count("hermes_router_provider_answers_total", **labels, status=outcome)
+        self._metrics.count("hermes_router_tokens_total", read, **labels, direction="input")
+        self._metrics.count("hermes_router_tokens_total", written, **labels, direction="output")
         today = datetime.now(UTC).date()
         reservation = str((metadata.get("user_api_key_metadata") or {}).get(RESERVATION) or "")
         self._use(Usage(instance, today, route.name, route.provider, outcome, 1, read, written, micros), reservation)
@@ -94,7 +94,7 @@ def _number(of: object, name: str) -> int:
 
 
 def status_of(exception: object) -> str:
-    """The HTTP status of a provider's failure; ``timeout`` for no answer, ``unreadable`` for one that is none."""
+    """The HTTP status of a provider's failure; ``timeout`` without an answer, ``unreadable`` without a valid status."""
     if "Timeout" in type(exception).__name__:
         return "timeout"
     status = getattr(exception, "status_code", None)

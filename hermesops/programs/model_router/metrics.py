@@ -8,10 +8,10 @@ BUCKETS_S = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 
 
 class Metrics:
-    """Counters and a histogram.
+    """Counters and one histogram, without labels of instances or users.
 
     Args:
-        gauges: Figures that are asked for when Prometheus asks, by name.
+        gauges: Functions that return a figure at each scrape, by name.
     """
 
     def __init__(self, gauges: Mapping[str, Callable[[], float]]) -> None:
@@ -21,12 +21,12 @@ class Metrics:
         self._sums: dict[str, float] = {}
 
     def count(self, name: str, amount: int = 1, /, **labels: str) -> None:
-        """Add to a counter."""
+        """Add an amount to a counter with these labels."""
         with self._lock:
             self._counts[name, tuple(sorted(labels.items()))] += amount
 
     def took(self, model: str, seconds: float) -> None:
-        """Count how long a model's answer took, until its end."""
+        """Add the duration of a model's answer to the histogram, in seconds."""
         with self._lock:
             for bound in (*BUCKETS_S, float("inf")):
                 if seconds <= bound:
@@ -36,7 +36,7 @@ class Metrics:
             self._sums[model] = self._sums.get(model, 0.0) + seconds
 
     def exposition(self) -> str:
-        """All of them, in Prometheus's text format."""
+        """Render all figures in Prometheus's text format."""
         with self._lock:
             lines = [f"{name}{_labels(labels)} {amount}" for (name, labels), amount in sorted(self._counts.items())]
             lines += [
@@ -51,8 +51,8 @@ def _number(value: float) -> str:
 
 
 def _labels(labels: tuple[tuple[str, str], ...]) -> str:
-    told = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels)
-    return f"{{{told}}}" if told else ""
+    pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels)
+    return f"{{{pairs}}}" if pairs else ""
 
 
 def _escaped(text: str) -> str:

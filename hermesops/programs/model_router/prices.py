@@ -10,7 +10,7 @@ from hermesops.model.route import ModelRoute
 
 @dataclass(frozen=True)
 class Prices:
-    """The highest ones of several routes: the route that answers is not known before.
+    """The highest prices of several routes, as the route that will answer is unknown.
 
     Attributes:
         read: Millionths of a dollar for a token that is read, whether or not the provider also caches it.
@@ -25,13 +25,15 @@ class Prices:
         return Spent(input_tokens + output_tokens, ceil(input_tokens * self.read + output_tokens * self.written))
 
     def affordable(self, left: Spent, input_tokens: int) -> int:
-        """Tokens of an answer that what is left pays for beside the input; may be negative."""
+        """Tokens of an answer that the remaining budget pays for beside the input; may be negative."""
         by_money = (left.micros - ceil(input_tokens * self.read)) // self.written if self.written else left.tokens
         return int(min(left.tokens - input_tokens, by_money))
 
 
 def highest_prices(routes: Iterable[ModelRoute]) -> Prices:
-    """Of routes that may stand in for each other."""
+    """The highest prices among routes that may replace each other."""
     listed = tuple(routes)
-    read = max((max(one.input_price, one.cache_write_price, one.cache_hour_price) for one in listed), default=0.0)
-    return Prices(read, max((one.output_price for one in listed), default=0.0))
+    read = max(
+        (max(route.input_price, route.cache_write_price, route.cache_hour_price) for route in listed), default=0.0
+    )
+    return Prices(read, max((route.output_price for route in listed), default=0.0))

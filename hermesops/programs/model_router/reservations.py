@@ -1,7 +1,7 @@
-"""What open requests may still cost, so that many at once cannot spend more than is left.
+"""Reservations of open requests, so that concurrent requests cannot spend more than the budget.
 
-A reservation ends when its cost is charged, or when its answer was an error. One whose cost nobody tells ends by
-itself, and so do all when the router ends: they are in memory alone.
+A reservation ends when its cost is charged, or when its answer was an error. A reservation whose cost is never reported
+expires. Reservations are in memory alone, so they end with the router.
 """
 
 import itertools
@@ -25,7 +25,7 @@ class _Held:
 
 
 class Reservations:
-    """Reservations of all instances, by an id that goes with each request.
+    """Reservations of all instances, by id; the id accompanies the request.
 
     Args:
         longest_s: Seconds after which an answer is cut off; a reservation whose end is never told lasts longer than
@@ -40,7 +40,7 @@ class Reservations:
         self._ids = itertools.count(1)
 
     def hold(self, instance_id: InstanceId, most: Spent) -> str:
-        """Reserve; returns the reservation's id."""
+        """Make a reservation; return its id."""
         reservation = str(next(self._ids))
         self._held[reservation] = _Held(instance_id, most, self._clock() + self._longest_s)
         return reservation
@@ -48,20 +48,20 @@ class Reservations:
     def of(self, instance_id: InstanceId) -> Spent:
         """The sum of an instance's reservations."""
         now = self._clock()
-        self._held = {key: one for key, one in self._held.items() if one.ends_at > now}
-        return sum((one.most for one in self._held.values() if one.instance_id == instance_id), NOTHING)
+        self._held = {key: entry for key, entry in self._held.items() if entry.ends_at > now}
+        return sum((entry.most for entry in self._held.values() if entry.instance_id == instance_id), NOTHING)
 
     def settle(self, reservation: str) -> None:
-        """Its cost was charged; an id that is not known any more is no error."""
+        """Remove a reservation after its cost was charged; an unknown id is no error."""
         self._held.pop(reservation, None)
 
     def answered(self, reservation: str, *, is_free: bool) -> None:
-        """Its answer has ended.
+        """Shorten a reservation whose answer has ended.
 
         Args:
-            is_free: Whether it cost nothing; else its cost is told within a minute.
+            is_free: Whether the answer cost nothing; otherwise its cost is reported within a minute.
         """
         if is_free:
             self.settle(reservation)
-        elif held := self._held.get(reservation):
-            held.ends_at = min(held.ends_at, self._clock() + SETTLED_WITHIN_S)
+        elif entry := self._held.get(reservation):
+            entry.ends_at = min(entry.ends_at, self._clock() + SETTLED_WITHIN_S)

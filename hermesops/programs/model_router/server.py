@@ -1,4 +1,4 @@
-"""Puts the router together: settings, LiteLLM behind the gate, accounts that are read and usage that is delivered."""
+"""Assembles the router: settings, LiteLLM behind the gate, readings of accounts and deliveries of usage."""
 
 import asyncio
 import contextlib
@@ -35,17 +35,17 @@ log = structlog.get_logger()
 
 
 class Terse(logging.Formatter):
-    """A line without a record's own words: LiteLLM's may repeat what was said, or a part of a key."""
+    """A log format without the record's message: LiteLLM's messages may repeat contents or a part of a key."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Where it was logged, and the type of its exception."""
+        """The location of the log call, and the type of its exception."""
         kind = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else ""
         return f"{record.levelname.lower()} {record.name}:{Path(record.pathname).name}:{record.lineno} {kind}".rstrip()
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What one router consists of, LiteLLM aside."""
+    """The parts of one router, without LiteLLM."""
 
     books: Books
     metrics: Metrics
@@ -54,7 +54,7 @@ class Parts:
 
 
 def parts_of(settings: Configuration) -> Parts:
-    """Everything but LiteLLM.
+    """Make all parts but LiteLLM.
 
     Raises:
         UsageError: The key that signs tokens is missing or short, or no provider has a key.
@@ -133,8 +133,8 @@ async def serve(settings: Configuration, folder: Path) -> None:
             interface="asgi3",
         )
     )
-    for one in (server, figures):
-        one.capture_signals = contextlib.nullcontext  # type: ignore[assignment,method-assign]
+    for uvicorn_server in (server, figures):
+        uvicorn_server.capture_signals = contextlib.nullcontext  # type: ignore[assignment,method-assign]
     loop = asyncio.get_running_loop()
 
     def end() -> None:
@@ -152,11 +152,11 @@ async def serve(settings: Configuration, folder: Path) -> None:
 
 
 def _passed_sockets(settings: Configuration) -> list[socket.socket] | None:
-    """What systemd holds for the router, so that requests wait while it restarts. Source: sd_listen_fds(3)."""
+    """Sockets that systemd holds for the router, so that requests wait during a restart. Source: sd_listen_fds(3)."""
     if settings.port:
         return None
     if os.environ.get("LISTEN_FDS") != "1":  # noqa: TID251 - systemd's, not a setting
-        raise UsageError("systemd passes no socket, and the settings name no port: hermes-platform-router.socket does")
+        raise UsageError("no socket from systemd and no port in the settings: start hermes-platform-router.socket")
     return [socket.socket(fileno=_FIRST_PASSED)]
 
 
@@ -189,7 +189,7 @@ def _litellm(settings: Configuration, parts: Parts, folder: Path) -> App:
 
 
 def _quieten() -> None:
-    """Have LiteLLM, and what it uses, log where something went wrong and not a word of what was said."""
+    """Make LiteLLM and its libraries log the location of errors, and no contents of requests or answers."""
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Terse())
@@ -215,7 +215,7 @@ def _token_keys(path: Path) -> Sequence[bytes]:
     try:
         keys = [line.strip().encode() for line in path.read_text().splitlines() if line.strip()]
     except OSError as error:
-        raise UsageError(f"the key of agents' tokens is not there: {error}") from error
+        raise UsageError(f"the key of agents' tokens is missing: {error}") from error
     if not keys or min(len(key) for key in keys) < _SHORTEST_KEY:
         raise UsageError(f"{path} holds no key of at least {_SHORTEST_KEY} bytes")
     return keys

@@ -1,7 +1,7 @@
-"""What instances used of models, until it is in the registry: counts and costs, never a word of what was said.
+"""Usage of models by instances, until it is in the registry: counts and costs, never contents.
 
-Each answer is a line in a file before it counts for a budget, so that a killed router loses nothing. Files are
-delivered whole, each under an id of its own that the registry remembers: one that arrives twice counts once.
+Each answer is a line in a file before it counts towards a budget, so a killed router loses nothing. Files are delivered
+whole, each under an id of its own that the registry remembers: a file that arrives twice counts once.
 """
 
 import json
@@ -23,10 +23,10 @@ _NAME = re.compile(r"usage-([0-9a-f]{32})\.jsonl")
 
 
 class Spool:
-    """Usage that the registry does not have yet, in a folder of this router's alone.
+    """Undelivered usage, in a folder of this router alone.
 
     Args:
-        write: Adds a batch to the registry unless it has one of that id; may block and raise.
+        write: Adds a batch to the registry, unless the id is known there; may block and raise.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class Spool:
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes that are not delivered."""
+        """Size of all undelivered usage, in bytes."""
         return self._bytes
 
     def add(self, usage: Usage) -> None:
-        """Keep one; one that cannot be kept is counted as lost."""
+        """Store one usage record; a record that cannot be stored is counted as lost."""
         line = json.dumps(asdict(usage) | {"day": usage.day.isoformat()}, separators=(",", ":")).encode() + b"\n"
         with self._lock:
             if self._bytes + len(line) > self._most_bytes:
@@ -66,17 +66,17 @@ class Spool:
         """Write all files to the registry, oldest first.
 
         Raises:
-            Exception: What ``write`` raised; the file stays.
+            Exception: ``write`` failed; the file stays.
         """
         with self._lock:
             files = self._files()
             if self._path in files:
                 self._new()
         for path in files:
-            found = _NAME.fullmatch(path.name)
+            match = _NAME.fullmatch(path.name)
             rows = summed(_read(path))
-            if rows and found:
-                self._write(found[1], rows)
+            if rows and match:
+                self._write(match[1], rows)
             size = path.stat().st_size
             path.unlink()
             with self._lock:
@@ -86,16 +86,16 @@ class Spool:
         self._path = self._folder / f"usage-{uuid4().hex}.jsonl"
 
     def _files(self) -> list[Path]:
-        found: list[tuple[float, Path]] = []
+        files: list[tuple[float, Path]] = []
         for path in self._folder.iterdir():
             with suppress(FileNotFoundError):
                 if _NAME.fullmatch(path.name):
-                    found.append((path.stat().st_mtime, path))
-        return [path for _, path in sorted(found)]
+                    files.append((path.stat().st_mtime, path))
+        return [path for _, path in sorted(files)]
 
 
 def _read(path: Path) -> Iterator[Usage]:
-    """The lines of a file; what a computer that lost power left half written is passed over."""
+    """The lines of a file; a line that a power failure left incomplete is skipped."""
     for line in path.read_bytes().splitlines():
         with suppress(ValueError, TypeError, KeyError):
             raw = json.loads(line)

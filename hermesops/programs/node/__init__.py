@@ -1,6 +1,6 @@
 """hermes-node: our program on each machine. Standard library only, so that a machine needs nothing but its own Python.
 
-It imports nothing else of hermesops; ``node.protocol`` is the language the rest of hermesops speaks to it.
+Of hermesops it imports only ``wire``; ``wire.protocol`` defines the messages that both sides exchange.
 """
 
 VERSION = "1"

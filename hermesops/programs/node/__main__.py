@@ -28,7 +28,7 @@ from hermesops.wire.protocol import FencingToken
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the process's exit code."""
+    """Run one command; return the process's exit code."""
     os.umask(0o077)
     core_dump.forbid()
     words = sys.argv[1:] if arguments is None else arguments
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(arguments: Sequence[str] | None, machine_at: Callable[[Path], Machine], stdout: TextIO, stderr: TextIO) -> int:
-    """Run one command on a machine, which is made of its root; the exit code."""
+    """Run one command on a machine, which is made from its root; return the exit code."""
     words = _parser().parse_args(arguments)
     return printed(lambda: _answer(words, machine_at(words.root), stdout), stdout, stderr)
 
@@ -171,12 +171,16 @@ def _lease(words: argparse.Namespace) -> FencingToken | None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("hermes-node", description="Looks after the agent on this machine.")
+    parser = argparse.ArgumentParser("hermes-node", description="Manages the agent on this machine.")
     parser.add_argument("--root", type=Path, default=Path("/"), help=argparse.SUPPRESS)
     commands = parser.add_subparsers(dest="command", required=True)
     waiting = argparse.ArgumentParser(add_help=False)
     waiting.add_argument(
-        "--wait", type=float, default=60.0, metavar="SECONDS", help="for the gateway to be healthy; 0 does not start it"
+        "--wait",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="time for the gateway to become healthy; 0 does not start it",
     )
     leased = argparse.ArgumentParser(add_help=False)
     leased.add_argument(
@@ -184,14 +188,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     command = commands.add_parser("personalise", parents=[waiting, leased], help="make this machine a user's agent")
     command.add_argument("path", type=Path, help="the payload, root's and mode 0600; it is removed")
-    command.add_argument("--replace-instance", default="", metavar="ID", help="the instance that it may stop being")
+    command.add_argument("--replace-instance", default="", metavar="ID", help="an instance that may be replaced")
     commands.add_parser("configure", parents=[waiting, leased], help="render the managed files again")
     command = commands.add_parser("warm", parents=[waiting, leased], help="run the gateway before there is a user")
     command.add_argument("--model-base-url", required=True, metavar="URL", help="the model router, with /v1")
     commands.add_parser("admit", parents=[leased], help="only check the lease, before a change by other means")
-    command = commands.add_parser("drain", parents=[leased], help="let the agent finish, and accept nothing new")
+    command = commands.add_parser("drain", parents=[leased], help="let the agent finish, and accept no new work")
     command.add_argument(
-        "--deadline", type=float, default=60.0, metavar="SECONDS", help="then report what is left, with exit code 7"
+        "--deadline",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="then report unfinished work, with exit code 7",
     )
     commands.add_parser("undrain", parents=[leased], help="let the agent take turns again")
     commands.add_parser("fence", parents=[leased], help="stop the gateway and let nothing start it, reboots included")
@@ -204,70 +212,78 @@ def _parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, parents=[leased], help=does)
         command.add_argument("path", type=Path, help="the repository and its keys, mode 0600; it is removed")
     _add_certificate(commands, leased)
-    commands.add_parser("orders", help="ask the platform where metrics go and who may log in now, and do so")
+    commands.add_parser("orders", help="fetch the platform's orders (target of metrics, SSH access) and carry them out")
     _add_volume(commands, leased)
     _add_release(commands, leased)
     commands.add_parser("export", help="all of the user's data as lines of JSON")
     commands.add_parser("health", help="judge the agent: exit 0 healthy, 4 no answer, 8 a check failed")
     command = commands.add_parser("probe", help="figures of the agent's health")
-    command.add_argument("--since", type=float, metavar="UNIX", help="count the log's errors from this moment on")
+    command.add_argument("--since", type=float, metavar="UNIX", help="count the log's errors since this time")
     command.add_argument(
-        "--turn", type=float, default=0.0, metavar="SECONDS", help="let it take a turn of its own, at most so long"
+        "--turn", type=float, default=0.0, metavar="SECONDS", help="let the agent take a turn, within so many seconds"
     )
     commands.add_parser("recover", help="start a gateway that systemd has given up, with growing pauses")
     commands.add_parser("metrics", help="write the figures of machine and agent for Prometheus")
     commands.add_parser("databases", help="check the agent's databases, for the metrics")
-    commands.add_parser("status", help="what runs here, and for which instance")
+    commands.add_parser("status", help="instance, release and gateway of this machine")
     return parser
 
 
 def _add_certificate(commands: Any, leased: argparse.ArgumentParser) -> None:  # noqa: ANN401 - argparse hides its type
     noun = commands.add_parser("certificate", help="the certificate of this machine")
     actions = noun.add_subparsers(dest="action", required=True)
-    action = actions.add_parser("request", parents=[leased], help="make the key where there is none, and a request")
-    action.add_argument("--new", action="store_true", help="make another key: this one came with a copied disk")
-    action = actions.add_parser("install", parents=[leased], help="make its slot; a machine's first one is switched to")
+    action = actions.add_parser("request", parents=[leased], help="make a missing key, and a signing request")
+    action.add_argument("--new", action="store_true", help="make another key, as the disk was copied")
+    action = actions.add_parser("install", parents=[leased], help="install an uploaded certificate")
     action.add_argument("path", type=Path, help="the certificate and its authority, mode 0600; it is removed")
-    actions.add_parser("renew", help="replace it by a fresh one through the platform, once it is due")
-    actions.add_parser("show", help="its names, and how long it is valid")
+    actions.add_parser("renew", help="renew it through the platform, once it is due")
+    actions.add_parser("show", help="its names and its validity")
 
 
 def _add_volume(commands: Any, leased: argparse.ArgumentParser) -> None:  # noqa: ANN401 - argparse hides its type
     noun = commands.add_parser("volume", help="the volume of the user's data")
     actions = noun.add_subparsers(dest="action", required=True)
-    actions.add_parser("open", help="mount it, with the key that the platform gives; waits as long as it takes")
+    actions.add_parser("open", help="mount it with a key from the platform; waits without a limit")
     actions.add_parser("close", help="unmount it and forget the key; the gateway is stopped")
     action = actions.add_parser("want", parents=[leased], help="make it larger from the next boot on")
     action.add_argument("gigabytes", type=int, help="of 10^9 bytes")
-    actions.add_parser("show", help="what is mounted, how large, how full")
+    actions.add_parser("show", help="kind of storage, size and usage")
 
 
 def _add_release(commands: Any, leased: argparse.ArgumentParser) -> None:  # noqa: ANN401 - argparse hides its type
-    noun = commands.add_parser("release", help="the releases on this machine, and which one runs")
+    noun = commands.add_parser("release", help="the releases on this machine")
     actions = noun.add_subparsers(dest="action", required=True)
-    action = actions.add_parser("fetch", parents=[leased], help="take in a release; exit 7 while files are missing")
+    action = actions.add_parser("fetch", parents=[leased], help="store a release; exit 7 while files are missing")
     action.add_argument("path", type=Path, help="its handout, root's and mode 0600; it is removed")
-    action = actions.add_parser("install", parents=[leased], help="make its slot; a machine's first one is switched to")
-    action.add_argument("release", help="id of one that was fetched")
+    action = actions.add_parser(
+        "install", parents=[leased], help="make its slot; a machine's first one becomes current"
+    )
+    action.add_argument("release", help="id of a fetched release")
     action = actions.add_parser("activate", parents=[leased], help="try it, switch to it, roll back unless confirmed")
-    action.add_argument("release", help="id of one that was fetched")
-    action.add_argument("--confirm-within", type=float, default=60.0, metavar="SECONDS", help="else it is rolled back")
+    action.add_argument("release", help="id of a fetched release")
+    action.add_argument(
+        "--confirm-within",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="time to confirm it; else it is rolled back",
+    )
     action.add_argument("--drain", type=float, default=60.0, metavar="SECONDS", help="for the agent to finish its work")
-    action.add_argument("--interrupt", action="store_true", help="interrupt what is left then; else exit 7")
+    action.add_argument("--interrupt", action="store_true", help="interrupt unfinished work then; else exit 7")
     action.add_argument("--no-trial", action="store_true", help="do not try it on a copy of the state first")
-    action = actions.add_parser("confirm", parents=[leased], help="let it stay")
-    action.add_argument("release", help="id of the one that is unconfirmed")
-    action = actions.add_parser("rollback", parents=[leased], help="run the slot before again")
-    action.add_argument("--to", default="", metavar="ID", help="another slot than the one before")
+    action = actions.add_parser("confirm", parents=[leased], help="confirm it, so that it is not rolled back")
+    action.add_argument("release", help="id of the unconfirmed release")
+    action = actions.add_parser("rollback", parents=[leased], help="return to the previous slot")
+    action.add_argument("--to", default="", metavar="ID", help="slot to return to; default: the previous one")
     action.add_argument("--lose", action="store_true", help="even if rows written since do not fit there")
     action.add_argument("--even-revoked", action="store_true", help="even to a revoked release")
     action.add_argument("--drain", type=float, default=8.0, metavar="SECONDS", help="for the agent to finish its work")
     actions.add_parser("cancel", help="give up a change that has not begun to switch")
     action = actions.add_parser("gc", parents=[leased], help="remove slots and files that no rollback needs")
-    action.add_argument("--keep", type=int, default=2, metavar="SLOTS", help="at least so many")
-    actions.add_parser("check", help="ten checks that it is as it was installed, and runs; exit 8 where it is not")
-    actions.add_parser("ready", help="ask the running gateway what it has to answer after a change of release, too")
-    actions.add_parser("show", help="slots, which one runs, and the outcome of the last change")
+    action.add_argument("--keep", type=int, default=2, metavar="SLOTS", help="number of slots to keep")
+    actions.add_parser("check", help="check that the release is unchanged and runs; exit 8 if it fails")
+    actions.add_parser("ready", help="run the checks of a change of release on the present gateway")
+    actions.add_parser("show", help="slots, the current one, and the outcome of the last change")
     actions.add_parser("settle", help="wait for the end of a change of release, and roll it back when it is due")
 
 

@@ -10,7 +10,7 @@ CommandAnswer = tuple[dict[str, Any], ExitCode]
 
 
 def printed(command: Callable[[], CommandAnswer | None], stdout: TextIO, stderr: TextIO) -> int:
-    """Print the answer of a command, or why there is none; the exit code. ``None`` is one that has answered."""
+    """Print the answer of a command, or its error; return the exit code. A ``None`` answer was already printed."""
     try:
         answered = command()
     except NodeError as error:

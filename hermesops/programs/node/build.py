@@ -58,10 +58,10 @@ def zipapp(*, interpreter: str = "/usr/bin/python3 -IS") -> bytes:
 
 
 def _compile(folder: Path, modules: Sequence[Path]) -> None:
-    """Put each module into the folder as this Python compiles it; others go by the source beside it.
+    """Write each module into the folder, compiled by this Python; other versions use the source beside it.
 
-    Compiling all modules takes three quarters of a start, and nothing may write beside the program. A process of its
-    own does it: what is written of a string depends on who else in the process holds it, and so on what was imported.
+    Compiling all modules takes three quarters of a start, and nothing may write beside the program. A separate process
+    compiles: the bytes of a string depend on other references to it in the process, and so on earlier imports.
 
     Source: ``zipimport`` of CPython 3.11 to 3.13: ``.pyc`` before ``.py``, and passed over when its number is another;
     ``w_ref`` in ``Python/marshal.c``.
@@ -75,7 +75,7 @@ def _compile(folder: Path, modules: Sequence[Path]) -> None:
 
 
 def _name(path: Path) -> str:
-    """Where a module is in the archive."""
+    """The path of a module in the archive."""
     return path.relative_to(_PACKAGE.parent).as_posix()
 
 
@@ -85,7 +85,7 @@ def _compiled(path: Path) -> str:
 
 
 def write(path: Path) -> None:
-    """Write the program to a file that may be run."""
+    """Write the program to an executable file."""
     path.write_bytes(zipapp())
     path.chmod(0o755)
 

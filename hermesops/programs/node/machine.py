@@ -1,7 +1,7 @@
-"""The machine around hermes-node: where things are on it, and the ways to see and change it.
+"""The machine that hermes-node works on: its paths, and the ports to observe and change it.
 
-Whatever decides gets a ``Machine`` and reaches the computer through nothing else, so the same code also runs on
-simulated machines, which are in memory.
+Deciding code gets a ``Machine`` and reaches the computer through nothing else, so the same code also runs on simulated
+machines, which are in memory.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
-"""The ways to read and change a machine, as Protocols: deciding code uses the computer only through them.
+"""Protocols for reading and changing a machine: deciding code uses the computer only through them.
 
 On a real machine they are modules of this package; simulated machines implement them in memory. ``node.machine`` puts
-them together. What each promises stands where it is implemented.
+them together. The implementations document the methods.
 """
 
 from __future__ import annotations
@@ -103,14 +103,14 @@ class TrialSlot:
 
 @dataclass(frozen=True)
 class Trial:
-    """A release to be tried on a copy of the state.
+    """A release with the options of its trial on a copy of the state.
 
     Attributes:
-        home: The agent's, which is only read.
-        port: Where the tried gateway listens.
+        home: The agent's home, which is only read.
+        port: Port of the tried gateway.
         takes_turns: Whether there is a model for it.
-        old: The one that must still run on what the new one made of the copy; ``None`` for none.
-        migrates: Whether the new one has to migrate the user's configuration to a newer schema first.
+        old: The release that must still run on the changed copy; ``None`` for none.
+        migrates: Whether the release first has to migrate the user's configuration to a newer schema.
     """
 
     home: AgentHome
@@ -131,8 +131,8 @@ class TrialResult:
     """The outcome of a trial.
 
     Attributes:
-        rollback_method: How to return to the old one.
-        why: Why not in place, or why the trial went as it did.
+        rollback_method: How to return to the old release.
+        why: Reason for the method, or for the result of the trial.
     """
 
     checks: tuple[Check, ...]
@@ -142,12 +142,12 @@ class TrialResult:
 
     @property
     def ok(self) -> bool:
-        """Whether every check passed."""
+        """Whether every check of the trial passed."""
         return all(check.ok for check in self.checks)
 
 
 class Slots(Protocol):
-    """Releases on the machine's disk, and what only a real machine can do with them: ``node.release.slots.disk``."""
+    """Releases on the machine's disk, and their operations that need a real machine: ``node.release.slots.disk``."""
 
     def python(self) -> str: ...
     def verify(self, data: bytes, signature: str, signers: str, kind: Kind, /) -> str: ...
@@ -165,7 +165,7 @@ class Slots(Protocol):
 
 
 class Gate(Protocol):
-    """Who may reach the agent's API: ``node.system.firewall``."""
+    """Access to the agent's API: ``node.system.firewall``."""
 
     def close(self, port: int, /) -> None: ...
     def open(self) -> None: ...
@@ -189,7 +189,7 @@ class Volumes(Protocol):
 
 
 class Ssh(Protocol):
-    """What sshd needs of the computer: ``node.system.sshd``."""
+    """Host key, address and firewall rules of sshd: ``node.system.sshd``."""
 
     def make_key(self) -> tuple[bytes, bytes]: ...
     def own_address(self, host: str, /) -> str: ...

@@ -1,7 +1,7 @@
-"""``metrics`` and ``orders`` as services that stay, where their unit says how often; else they run once.
+"""``metrics`` and ``orders`` as resident services if their unit sets an interval; else they run once.
 
-A variable of the unit says so and no option, so that units and programs of any two releases fit: an older program runs
-once, and its timer starts it again. Only what one of them needs is imported, as it stays in memory.
+The unit sets a variable, not an option, so that units and programs of any two releases fit: an older program runs once,
+and its timer starts it again. Only the modules of the one service are imported, as they stay in memory.
 """
 
 import os
@@ -30,11 +30,11 @@ _PAUSE = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", re.ASCII)
 
 @dataclass(frozen=True)
 class _Service:
-    """One of the services.
+    """A service: its function, time limit and exit codes.
 
     Attributes:
-        module: Where its function is.
-        function: Makes one run on a machine; what was done.
+        module: Module of its function.
+        function: Makes one run on a machine; returns the result.
         limit_s: Seconds after which a run is killed.
         goes_on: Exit codes that another run follows; with any other one the unit fails, and its timer starts it again.
     """
@@ -53,7 +53,7 @@ _SERVICES = {
 
 
 def main() -> int:
-    """Be the service that the arguments name until its program is replaced or a run fails; the exit code."""
+    """Be the service that the arguments name until its program is replaced or a run fails; return the exit code."""
     os.umask(0o077)
     core_dump.forbid()
     service, machine = _SERVICES[sys.argv[1]], this_machine()
@@ -68,12 +68,12 @@ def main() -> int:
 
 
 def pause(every: str) -> Callable[[], float]:
-    """Make what draws the seconds between two runs, of the variable's value.
+    """Parse the variable into a function that draws the seconds between two runs.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The value is malformed.
     """
-    found = _PAUSE.fullmatch(every)
-    if found is None:
+    match = _PAUSE.fullmatch(every)
+    if match is None:
         raise ValueError(f"{VARIABLE} is {every!r}, not seconds")
-    return partial(random.uniform, float(found[1]), float(found[2] or found[1]))
+    return partial(random.uniform, float(match[1]), float(match[2] or match[1]))

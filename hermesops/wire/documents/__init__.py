@@ -1,1 +1,1 @@
-"""What is signed or written down about releases, parsed and checked. Pure."""
+"""Signed and stored documents about releases, parsed and checked. Pure."""

@@ -39,7 +39,7 @@ class Signed:
         exactly(fields, where, required={"text", "signature"})
         signature = string(fields["signature"], f"{where}.signature")
         if len(signature) > _MAX_SIGNATURE:
-            raise BadRequestError(f"{where}.signature: longer than any signature is")
+            raise BadRequestError(f"{where}.signature: too long for a signature")
         return cls(string(fields["text"], f"{where}.text"), signature)
 
 
@@ -47,26 +47,26 @@ def read_chain(chain: Sequence[Signed]) -> tuple[AllowedSigners, ...]:
     """Allowed signers, oldest first, checked in everything but their signatures.
 
     Raises:
-        BadRequestError: One of them is malformed, or not the next one.
+        BadRequestError: A file of signers is malformed, or not the next one.
     """
-    read = tuple(AllowedSigners.from_json(one.text.encode()) for one in chain)
-    for place, one in enumerate(read, 1):
-        if one.number != place:
-            raise BadRequestError(f"signers: number {one.number} stands where number {place} belongs")
+    read = tuple(AllowedSigners.from_json(signed.text.encode()) for signed in chain)
+    for place, document in enumerate(read, 1):
+        if document.number != place:
+            raise BadRequestError(f"signers: number {document.number} in place of number {place}")
     return read
 
 
 @dataclass(frozen=True)
 class Handout:
-    """All that a machine needs to know of one release.
+    """The facts that a machine needs about one release.
 
     Attributes:
         lock: The release's lock; its text is ``Lock.to_json()``.
         signers: All files of allowed signers that were ever valid (``AllowedSigners.to_json()``), oldest first, each
             signed by a key of the one before it and the first by one of its own. A machine that knows one of them
             continues from there, one that knows none takes the last.
-        revocations: Which releases must not run any more; ``None`` before the first one.
-        links: Where a file can be downloaded from for a while, by its SHA-256; one without a link is uploaded.
+        revocations: The revoked releases; ``None`` before the first revocation.
+        links: Temporary URLs of files by SHA-256; a file without a link is uploaded.
     """
 
     lock: Signed
@@ -86,7 +86,7 @@ class Handout:
         """The signers, checked in everything but their signatures.
 
         Raises:
-            BadRequestError: One of them is malformed, or not the next one.
+            BadRequestError: A file of signers is malformed, or not the next one.
         """
         return read_chain(self.signers)
 
@@ -117,11 +117,11 @@ class Handout:
         if len(chain) > MAX_CHAIN:
             raise BadRequestError(f"signers: more than {MAX_CHAIN}")
         links = mapping(fields["links"], "links")
-        held = fields["revocations"]
+        revocations = fields["revocations"]
         return cls(
             lock=Signed.parse(fields["lock"], "lock"),
-            signers=tuple(Signed.parse(one, f"signers[{number}]") for number, one in enumerate(chain)),
-            revocations=None if held is None else Signed.parse(held, "revocations"),
+            signers=tuple(Signed.parse(signed, f"signers[{number}]") for number, signed in enumerate(chain)),
+            revocations=None if revocations is None else Signed.parse(revocations, "revocations"),
             links={
                 matching(sha256, _SHA256, "links: a name"): matching(url, _URL, f"links.{sha256}")
                 for sha256, url in links.items()

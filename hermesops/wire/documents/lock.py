@@ -1,4 +1,4 @@
-"""The lock of a release: what runs on an instance, down to the hash of every file.
+"""The lock of a release: the complete content of an instance, down to the hash of every file.
 
 Pure. A lock has canonical bytes, which are hashed and signed.
 """
@@ -51,11 +51,11 @@ class Blob:
 
 @dataclass(frozen=True)
 class Wheels:
-    """What is installed for one Python.
+    """The wheels of a release for one version of Python.
 
     Attributes:
         requirements: The set with one hash for each wheel, for ``uv pip install --require-hashes``.
-        wheels: All that the set names, by name.
+        wheels: All files of the set, by name.
     """
 
     requirements: Blob
@@ -64,7 +64,7 @@ class Wheels:
 
 @dataclass(frozen=True)
 class Managed:
-    """What a release lays over a machine's base configuration (``hermes-node``'s ``gateway.json``).
+    """Settings of a release that override a machine's base configuration (``hermes-node``'s ``gateway.json``).
 
     Attributes:
         config: Over the agent's managed ``config.yaml``.
@@ -89,11 +89,11 @@ class Node:
 
 @dataclass(frozen=True)
 class Lock:
-    """A release.
+    """The complete content of a release.
 
     Attributes:
         config_schema: ``_config_version`` of the user's file as this agent writes it; 0 for unknown.
-        pythons: What is installed, by the Python of the machine (``3.11``); empty only for simulated agents.
+        pythons: Wheels by the Python of the machine (``3.11``); empty only for simulated agents.
         uv: The static binary that installs the wheels.
         skills: The agent's bundled skills: a tar.gz whose members are ``skills/…``.
         site: Files that are put beside the installed packages, by name.
@@ -118,7 +118,7 @@ class Lock:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the lock's bytes."""
+        """SHA-256 of the lock's canonical bytes."""
         return hashlib.sha256(self.to_json()).hexdigest()
 
     def blobs(self, python: str) -> tuple[Blob, ...]:
@@ -134,25 +134,25 @@ class Lock:
         return _once((*self._common, *(blob for wheels in self.pythons.values() for blob in _of(wheels))))
 
     def wheels(self, python: str) -> Wheels | None:
-        """What a machine with this Python installs; ``None`` where the agent is simulated.
+        """The wheels for a machine with this Python; ``None`` for a simulated agent.
 
         Raises:
             BadRequestError: The release was not made for it.
         """
         if self.origin == SIMULATED:
             return None
-        found = self.pythons.get(python)
-        if found is None:
-            made = ", ".join(sorted(self.pythons))
-            raise BadRequestError(f"pythons: release {self.id} is for Python {made}, not for {python}")
-        return found
+        wheels = self.pythons.get(python)
+        if wheels is None:
+            pythons = ", ".join(sorted(self.pythons))
+            raise BadRequestError(f"pythons: release {self.id} is for Python {pythons}, not for {python}")
+        return wheels
 
     @property
     def _common(self) -> tuple[Blob, ...]:
         return (self.uv, self.skills, *self.site, self.unit, self.node.program)
 
     def to_json(self) -> bytes:
-        """Its canonical bytes."""
+        """The canonical bytes of the lock."""
         fields = asdict(self)
         agent = {"version": fields.pop("agent_version"), "origin": fields.pop("origin")}
         return canonical({"format": FORMAT, "agent": agent, **fields})
@@ -186,26 +186,26 @@ class Lock:
             node=_node(fields["node"]),
         )
         if lock.to_json() != data:
-            raise BadRequestError("lock: not spelled as a lock is (sorted keys, no blanks, a newline at the end)")
+            raise BadRequestError("lock: not canonical (sorted keys, no blanks, a newline at the end)")
         return lock
 
 
 def canonical(value: object) -> bytes:
-    """The canonical bytes of what is signed: sorted keys, no blanks, UTF-8, a newline at the end."""
+    """The canonical bytes of a document to be signed: sorted keys, no blanks, UTF-8, a newline at the end."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
 
 
 def release_id(text: str) -> str:
-    """A text that can be the id of a release.
+    """Check that a text can be the id of a release; return it.
 
     Raises:
-        BadRequestError: It cannot.
+        BadRequestError: It is no id of a release.
     """
     return matching(text, _ID, "release")
 
 
 def managed_from(raw: object) -> Managed:
-    """Check what a release lays over base configurations.
+    """Check the settings of a release that override base configurations.
 
     Raises:
         BadRequestError: It is malformed; the message names the field.
@@ -222,7 +222,7 @@ def managed_from(raw: object) -> Managed:
 
 
 def _once(blobs: tuple[Blob, ...]) -> tuple[Blob, ...]:
-    return tuple({blob.sha256: blob for blob in sorted(blobs, key=lambda one: (one.name, one.sha256))}.values())
+    return tuple({blob.sha256: blob for blob in sorted(blobs, key=lambda item: (item.name, item.sha256))}.values())
 
 
 def _of(wheels: Wheels | None) -> tuple[Blob, ...]:
@@ -232,8 +232,8 @@ def _of(wheels: Wheels | None) -> tuple[Blob, ...]:
 def _pythons(raw: object, origin: str) -> dict[str, Wheels]:
     pythons = mapping(raw, "pythons")
     if (origin == SIMULATED) != (not pythons):
-        raise BadRequestError("pythons: empty for simulated agents, and for them alone")
-    return {matching(python, _PYTHON, "pythons: a name"): _wheels(one, python) for python, one in pythons.items()}
+        raise BadRequestError("pythons: must be empty for simulated agents, and only for them")
+    return {matching(python, _PYTHON, "pythons: a name"): _wheels(wheels, python) for python, wheels in pythons.items()}
 
 
 def _wheels(raw: object, python: str) -> Wheels:
@@ -253,7 +253,7 @@ def _node(raw: object) -> Node:
 
 
 def _blobs(raw: object, where: str) -> tuple[Blob, ...]:
-    blobs = tuple(_blob(one, f"{where}[{number}]") for number, one in enumerate(listed(raw, where)))
+    blobs = tuple(_blob(item, f"{where}[{number}]") for number, item in enumerate(listed(raw, where)))
     names = [blob.name for blob in blobs]
     if names != sorted(set(names)):
         raise BadRequestError(f"{where}: not sorted by name, or a name twice")

@@ -1,7 +1,7 @@
-"""What platform and machine say to each other about orders. Pure.
+"""Messages between platform and machine about orders. Pure.
 
-The platform is believed about where metrics and logs go. Who may log in is believed only as far as a signer whom the
-machine knows has signed it (``node.orders.break_glass``).
+The platform alone decides the target of metrics and logs. SSH access also needs the signature of a signer that the
+machine knows (``node.orders.break_glass``).
 """
 
 import json
@@ -43,7 +43,7 @@ class BreakGlassOrder:
     """An order to open sshd of one machine for one key from one network; an operator signs ``to_json()``.
 
     Attributes:
-        id: 32 hexadecimal digits; a machine obeys each once.
+        id: 32 hexadecimal digits; a machine carries out each id once.
         instance: Id of the instance that the machine belongs to.
         key: The public SSH key that may log in as root, as ``ssh-ed25519 AAAA…``.
         source: The network that may connect, as ``192.0.2.7/32``.
@@ -60,12 +60,12 @@ class BreakGlassOrder:
     expires: int
 
     def to_json(self) -> bytes:
-        """Its one spelling, which is signed."""
+        """The canonical bytes of the order, which are signed."""
         return canonical({"format": FORMAT, **asdict(self)})
 
     @property
     def network(self) -> IPv4Network | IPv6Network:
-        """``source``, parsed."""
+        """``source``, parsed as an IPv4 or IPv6 network."""
         return ip_network(self.source)
 
     @classmethod
@@ -79,7 +79,7 @@ class BreakGlassOrder:
         if fields.pop("format", None) != FORMAT:
             raise BadRequestError(f"order: its format is not understood, only {FORMAT}")
         exactly(fields, "order", required=set(cls.__dataclass_fields__))
-        found = cls(
+        order = cls(
             id=matching(fields["id"], _ID, "order.id"),
             key=ssh_key(fields["key"], "order.key"),
             source=_source(fields["source"]),
@@ -87,23 +87,23 @@ class BreakGlassOrder:
             expires=whole_number(fields["expires"], "order.expires"),
             **{name: matching(fields[name], _NAME, f"order.{name}") for name in ("environment", "instance", "machine")},
         )
-        if not 0 < found.expires - found.not_before <= LONGEST_S:
+        if not 0 < order.expires - order.not_before <= LONGEST_S:
             raise BadRequestError(f"order.expires: not within {LONGEST_S // 3600} h after order.not_before")
-        if found.to_json() != data:
-            raise BadRequestError("order: not spelled as orders are (sorted keys, no blanks, a newline at the end)")
-        return found
+        if order.to_json() != data:
+            raise BadRequestError("order: not canonical (sorted keys, no blanks, a newline at the end)")
+        return order
 
 
 def ssh_key(raw: object, where: str) -> str:
-    """A public SSH key without comment and options, as ``ssh-ed25519 AAAA…``.
+    """Check a public SSH key without comment and options, as ``ssh-ed25519 AAAA…``; return it.
 
     Raises:
-        BadRequestError: It is none.
+        BadRequestError: It is no such key.
     """
     text = matching(raw, _KEY, where)
     kind, _, key = text.partition(" ")
     if type_of_key(key) != kind:
-        raise BadRequestError(f"{where}: not of the type that it says")
+        raise BadRequestError(f"{where}: its data have another type")
     return text
 
 
@@ -118,16 +118,16 @@ def _source(raw: object) -> str:
     if network.prefixlen < (_MOST_V4 if network.version == 4 else _MOST_V6):  # noqa: PLR2004 - of IP
         raise BadRequestError(f"order.source: wider than /{_MOST_V4}, or /{_MOST_V6} of IPv6")
     if network.is_loopback or network.is_multicast or network.is_unspecified or network.is_link_local:
-        raise BadRequestError("order.source: no address that a machine is reached from")
+        raise BadRequestError("order.source: no address that can reach a machine")
     return text
 
 
 @dataclass(frozen=True)
 class Orders:
-    """The platform's answer.
+    """The platform's answer to a request for orders.
 
     Attributes:
-        ingest: Where metrics and logs go, ``https://host:port``; empty for nowhere.
+        ingest: Target of metrics and logs, ``https://host:port``; empty for none.
         break_glass: A signed order to open sshd; ``None`` closes it.
     """
 
@@ -135,7 +135,7 @@ class Orders:
     break_glass: Signed | None = None
 
     def to_json(self) -> bytes:
-        """As the platform answers."""
+        """The JSON that the platform answers."""
         return json.dumps(asdict(self), sort_keys=True).encode()
 
     @classmethod
@@ -160,11 +160,11 @@ _STATES = re.compile("open|closed|refused")
 
 @dataclass(frozen=True)
 class SshReport:
-    """What became of an order to open sshd.
+    """The outcome of an order to open sshd.
 
     Attributes:
         order: Its id; empty where the order could not be read.
-        why: Why it was refused or closed.
+        why: Reason for refusing or closing it.
         address: Of the machine, while sshd listens at it.
     """
 
@@ -176,11 +176,11 @@ class SshReport:
 
 @dataclass(frozen=True)
 class SshHost:
-    """How a machine's sshd is known and found once it is open.
+    """The host key and the address of a machine's sshd.
 
     Attributes:
         key: The public host key, as ``ssh-ed25519 AAAA…``; empty where the machine has none.
-        address: The machine's own one, as the platform's host sees it; empty where it does not know.
+        address: The machine's own address, as the platform's host sees it; empty if unknown.
     """
 
     key: str = ""
@@ -189,7 +189,7 @@ class SshHost:
 
 @dataclass(frozen=True)
 class Report:
-    """What a machine tells the platform when it asks for orders.
+    """The report of a machine in its request for orders.
 
     Attributes:
         break_glass: ``None`` while sshd is closed and no order is there.
@@ -199,7 +199,7 @@ class Report:
     break_glass: SshReport | None = None
 
     def to_json(self) -> bytes:
-        """As a machine sends it."""
+        """The JSON that a machine sends."""
         return json.dumps(asdict(self), sort_keys=True).encode()
 
     @classmethod
@@ -211,8 +211,8 @@ class Report:
         """
         fields = object_in(data, "report", largest=MAX_BYTES)
         exactly(fields, "report", required={"host", "break_glass"})
-        said = fields["break_glass"]
-        return cls(_host(fields["host"]), None if said is None else _said(said))
+        ssh = fields["break_glass"]
+        return cls(_host(fields["host"]), None if ssh is None else _ssh_report(ssh))
 
 
 def _host(raw: object) -> SshHost:
@@ -224,7 +224,7 @@ def _host(raw: object) -> SshHost:
     )
 
 
-def _said(raw: object) -> SshReport:
+def _ssh_report(raw: object) -> SshReport:
     fields = mapping(raw, "report.break_glass")
     exactly(fields, "report.break_glass", required={"order", "state", "why", "address"})
     order = fields["order"]
@@ -246,5 +246,5 @@ def _address(raw: object, where: str) -> str:
 
 
 def timestamp(seconds: float) -> str:
-    """A moment, for messages."""
+    """A time as text, for messages."""
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))

@@ -1,4 +1,4 @@
-"""Which releases must not run any more. Pure."""
+"""Revoked releases, which must not run any more. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -19,11 +19,11 @@ _RELEASE = re.compile(r"[0-9]+(\.[0-9]+)*")
 
 @dataclass(frozen=True)
 class Revocations:
-    """Revoked releases.
+    """The revoked releases and the oldest allowed version.
 
     Attributes:
         number: Rises with every change; a lower number than a known one is refused.
-        revoked: Why, by the id of the release.
+        revoked: Reason of each revocation, by the id of the release.
         floor: Agents older than this version must not be installed; empty for no floor.
     """
 
@@ -32,7 +32,7 @@ class Revocations:
     floor: str = ""
 
     def why_not(self, lock: Lock) -> str:
-        """Why a release must not run, as the end of a sentence about it; empty when it may."""
+        """The reason why a release must not run, as the end of a sentence about it; empty if it may run."""
         if lock.id in self.revoked:
             return f"was revoked: {self.revoked[lock.id]}"
         if self.floor and is_older(lock.agent_version, self.floor):
@@ -49,7 +49,7 @@ class Revocations:
             raise RefusedError(f"release {lock.id} {why}")
 
     def with_revoked(self, release: str, why: str) -> "Revocations":
-        """The next revocations, with one release more."""
+        """The next revocations, with one more release."""
         return replace(self, number=self.number + 1, revoked={**self.revoked, release: why})
 
     def with_floor(self, version: str) -> "Revocations":
@@ -57,7 +57,7 @@ class Revocations:
         return replace(self, number=self.number + 1, floor=version)
 
     def to_json(self) -> bytes:
-        """Their one spelling."""
+        """The canonical bytes of the revocations."""
         return canonical({"format": FORMAT, "number": self.number, "revoked": dict(self.revoked), "floor": self.floor})
 
     @classmethod
@@ -73,14 +73,14 @@ class Revocations:
         if fields["format"] != FORMAT or not is_number(number):
             raise BadRequestError("revocations: format or number is not understood")
         revoked = mapping(fields["revoked"], "revocations.revoked")
-        found = cls(
+        revocations = cls(
             number,
             {release_id(release): one_line(why, "revocations.revoked") for release, why in revoked.items()},
             matching(fields["floor"], _FLOOR, "revocations.floor"),
         )
-        if found.to_json() != data:
-            raise BadRequestError("revocations: not spelled as they are (sorted keys, no blanks, a newline at the end)")
-        return found
+        if revocations.to_json() != data:
+            raise BadRequestError("revocations: not canonical (sorted keys, no blanks, a newline at the end)")
+        return revocations
 
 
 def is_older(version: str, other: str) -> bool:
@@ -93,9 +93,9 @@ def is_older(version: str, other: str) -> bool:
 
 def _rank(version: str) -> tuple[tuple[int, ...], bool, str]:
     public = version.partition("+")[0]
-    found = _RELEASE.match(public)
-    numbers = [int(number) for number in _NUMBERS.findall(found.group() if found else "")]
+    match = _RELEASE.match(public)
+    numbers = [int(number) for number in _NUMBERS.findall(match.group() if match else "")]
     while numbers and numbers[-1] == 0:
         numbers.pop()
-    rest = public[found.end() if found else 0 :]
+    rest = public[match.end() if match else 0 :]
     return tuple(numbers), not rest or rest.startswith(".post"), rest

@@ -1,4 +1,4 @@
-"""Who may sign for releases, and the kinds of signed texts. Pure.
+"""The allowed signers of releases, and the kinds of signed texts. Pure.
 
 The namespace that is signed with a text binds the signature to its kind, so that a text of one kind is never accepted
 as another.
@@ -25,7 +25,7 @@ MAX_CHAIN = 256
 
 
 class Kind(StrEnum):
-    """What was signed: the namespace of its signature."""
+    """The kind of a signed text: the namespace of its signature."""
 
     LOCK = "hermesops-release"
     SIGNERS = "hermesops-signers"
@@ -61,7 +61,7 @@ class AllowedSigners:
     lines: str
 
     def to_json(self) -> bytes:
-        """Their one spelling, which is signed."""
+        """The canonical bytes of the signers, which are signed."""
         return canonical({"format": FORMAT, "number": self.number, "signers": self.lines})
 
     @classmethod
@@ -76,10 +76,10 @@ class AllowedSigners:
         number = fields["number"]
         if fields["format"] != FORMAT or not is_number(number) or number < 1:
             raise BadRequestError("signers: format or number is not understood")
-        found = cls(number, checked_lines(string(fields["signers"], "signers.signers")))
-        if found.to_json() != data:
-            raise BadRequestError("signers: not spelled as signers are (sorted keys, no blanks, a newline at the end)")
-        return found
+        signers = cls(number, checked_lines(string(fields["signers"], "signers.signers")))
+        if signers.to_json() != data:
+            raise BadRequestError("signers: not canonical (sorted keys, no blanks, a newline at the end)")
+        return signers
 
 
 def is_number(raw: object) -> bool:
@@ -88,7 +88,7 @@ def is_number(raw: object) -> bool:
 
 
 def checked_lines(text: str) -> str:
-    """The text of allowed signers unchanged, if every line is understood.
+    """Check every line of allowed signers; return the text unchanged.
 
     Raises:
         BadRequestError: A line is not, there is no line, or there are too many; the message names the line.
@@ -98,8 +98,8 @@ def checked_lines(text: str) -> str:
         raise BadRequestError(f"signers: more than {MAX_LINES} lines, or more than {MAX_BYTES} bytes")
     entries = [(number, line) for number, line in enumerate(lines, 1) if line and not line.startswith("#")]
     for number, line in entries:
-        found = _LINE.fullmatch(line)
-        if found is None or type_of_key(found["key"]) != found["type"]:
+        match = _LINE.fullmatch(line)
+        if match is None or type_of_key(match["key"]) != match["type"]:
             raise BadRequestError(f'signers: line {number} is not `identity namespaces="…" ssh-ed25519 AAAA…`')
     if not entries:
         raise BadRequestError("signers: nobody")

@@ -1,4 +1,4 @@
-"""What of an agent's home belongs to the user's state, found without following a link.
+"""The contents of an agent's home that belong to the user's state, found without following a link.
 
 It runs as the agent's own user. The folder is the agent's, so anything may be in it: links, pipes, devices, names that
 are no text, files without an end.
@@ -62,7 +62,7 @@ class Item:
     Attributes:
         name: Below the home, as the file system has it.
         size: Bytes; 0 of a folder.
-        mtime_ns: When it was changed, in nanoseconds since 1970.
+        mtime_ns: Time of the last change, in nanoseconds since 1970.
     """
 
     name: bytes
@@ -72,7 +72,7 @@ class Item:
 
     @property
     def is_folder(self) -> bool:
-        """Whether it is a folder."""
+        """Whether the item is a folder, not a file."""
         return stat.S_ISDIR(self.mode)
 
 
@@ -90,7 +90,7 @@ class Walk:
     left_out: int = 0
 
     def items(self) -> Iterator[Item]:
-        """What belongs to the state, in an order that is always the same; each folder before what is in it."""
+        """The contents of the state, in a fixed order; each folder before its contents."""
         folders = [b""]
         while folders:
             folder = folders.pop()
@@ -114,24 +114,24 @@ class Walk:
                 self.left_out += 1
                 continue
             try:
-                found = os.lstat(path_of(self.home, name))
+                status = os.lstat(path_of(self.home, name))
             except OSError as error:
                 self.left_out += error.errno != errno.ENOENT
                 continue
-            self.used += found.st_blocks * 512
-            if self._belongs(name, found):
-                yield Item(name, found.st_mode, found.st_size * stat.S_ISREG(found.st_mode), found.st_mtime_ns)
+            self.used += status.st_blocks * 512
+            if self._belongs(name, status):
+                yield Item(name, status.st_mode, status.st_size * stat.S_ISREG(status.st_mode), status.st_mtime_ns)
             elif name == OURS:
                 self.used += _bytes_below(path_of(self.home, name))
 
-    def _belongs(self, name: bytes, found: os.stat_result) -> bool:
+    def _belongs(self, name: bytes, status: os.stat_result) -> bool:
         if name in _PROCESS or name.rpartition(b"/")[2] == b"__pycache__":
             return False
-        if stat.S_ISDIR(found.st_mode):
+        if stat.S_ISDIR(status.st_mode):
             return True
-        if not stat.S_ISREG(found.st_mode) or name.endswith(_PROCESS_ENDINGS):
+        if not stat.S_ISREG(status.st_mode) or name.endswith(_PROCESS_ENDINGS):
             return False
-        if found.st_size > _SPARSE_FACTOR * 512 * found.st_blocks + _SPARSE_BYTES:
+        if status.st_size > _SPARSE_FACTOR * 512 * status.st_blocks + _SPARSE_BYTES:
             self.left_out += 1
             return False
         return True
@@ -143,7 +143,7 @@ def ours(home: Path) -> Path:
 
 
 def path_of(home: Path, name: bytes) -> bytes:
-    """Where a file of a home is."""
+    """The path of a file in a home."""
     return os.path.join(os.fsencode(home), name)  # noqa: PTH118 - bytes
 
 
@@ -166,21 +166,21 @@ def is_database(descriptor: int) -> bool:
 
 
 def _bytes_below(path: bytes) -> int:
-    found, folders = 0, [path]
+    total, folders = 0, [path]
     while folders:
         try:
             with os.scandir(folders.pop()) as entries:
                 for entry in entries:
-                    found += entry.stat(follow_symlinks=False).st_blocks * 512
+                    total += entry.stat(follow_symlinks=False).st_blocks * 512
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(entry.path)
         except OSError:
             continue  # too deep, or unreadable: not counted
-    return found
+    return total
 
 
 def remove(path: Path) -> None:
-    """Remove whatever has a name, with everything below it; links are removed, not followed.
+    """Remove a file or folder with everything below it; links are removed, not followed.
 
     By ``rm``: Python's own ways fail in folders nested too deep.
 
@@ -199,7 +199,7 @@ def remove(path: Path) -> None:
 
 
 def make_free(folder: Path) -> None:
-    """Free a name in our own folder, whatever is there; links are removed, not followed."""
+    """Free a name in our own folder by removing any content; links are removed, not followed."""
     for path in (folder.parent, folder):
         if path.is_symlink() or (path.exists() and (path == folder or not path.is_dir())):
             remove(path)

@@ -1,4 +1,4 @@
-"""SQLite files of the agent's, read and copied as its own user and never as plain files.
+"""SQLite files of the agent, read and copied as its own user and never as plain files.
 
 A plain copy of a database in use is torn; SQLite's backup reads one moment of it while others write. Every byte of such
 a file is the agent's choice: its schema may compute what it seems to hold, and its pages may form circles. So only
@@ -61,7 +61,7 @@ _TABLE_LIKE = re.compile(
 
 
 class ForeignSchemaError(sqlite3.DatabaseError):
-    """A database is not built as an agent builds it: reading it could run what its schema contains."""
+    """The schema of a database is not an agent's: reading it could run code that the schema contains."""
 
 
 @contextmanager
@@ -96,20 +96,20 @@ def opened(path: bytes, *, is_alone: bool = False) -> Iterator[sqlite3.Connectio
 
 @contextmanager
 def damage_told() -> Iterator[None]:
-    """Tell of damage as ``sqlite3.DatabaseError``, also where SQLite's message repeats bytes that are no text.
+    """Raise ``sqlite3.DatabaseError`` for damage, also if SQLite's message repeats bytes that are no text.
 
     Python then raises UnicodeDecodeError in its place (``_pysqlite_seterror`` of CPython 3.11).
     """
     try:
         yield
     except UnicodeDecodeError as error:
-        raise sqlite3.DatabaseError("it is damaged, and what SQLite says of it is no text") from error
+        raise sqlite3.DatabaseError("it is damaged, and SQLite's message is no text") from error
 
 
 def limit_work(connection: sqlite3.Connection, within_s: float) -> None:
-    """Have a connection's statements end with ``sqlite3.OperationalError`` when they took too long.
+    """Limit the processor time of a connection's statements; they end with ``sqlite3.OperationalError``.
 
-    What counts is this process's processor time from now on: that somebody else is slow does not matter.
+    Only this process's processor time from now on counts, so a slow computer does not end a statement.
     """
     until = time.process_time() + within_s
     connection.set_progress_handler(lambda: time.process_time() > until, _STEPS)
@@ -124,8 +124,8 @@ def columns(connection: sqlite3.Connection, table: str) -> frozenset[str]:
     """
     if not _is_table(connection, table):
         return frozenset()
-    found = connection.execute(f"PRAGMA table_xinfo({table})").fetchall()
-    names = {_text(row[1]): row[6] for row in found}
+    entries = connection.execute(f"PRAGMA table_xinfo({table})").fetchall()
+    names = {_text(row[1]): row[6] for row in entries}
     if any(names.values()):
         raise ForeignSchemaError(f"{table} has columns that are computed")
     if any(name.lower() == "rowid" for name in names):  # rows are read in this order; these would need a sort first
@@ -140,10 +140,10 @@ def rows(connection: sqlite3.Connection, table: str, names: Sequence[str]) -> It
         ForeignSchemaError: It is no plain table, or its pages hold more than a file of that size can.
         sqlite3.DatabaseError: It is damaged, or takes too long to read.
     """
-    held = columns(connection, table)
-    if not held:
+    existing = columns(connection, table)
+    if not existing:
         return
-    chosen = ", ".join(name if name in held else f"NULL AS {name}" for name in names)
+    chosen = ", ".join(name if name in existing else f"NULL AS {name}" for name in names)
     most, size = _size(connection), 0
     query = f"SELECT {chosen} FROM {table} NOT INDEXED ORDER BY rowid"  # noqa: S608 - our own names
     for count, row in enumerate(connection.execute(query)):
@@ -156,34 +156,34 @@ def rows(connection: sqlite3.Connection, table: str, names: Sequence[str]) -> It
 
 
 def _is_table(connection: sqlite3.Connection, table: str) -> bool:
-    """Whether there is a plain table of that name.
+    """Whether the database has a plain table of that name.
 
-    SQLite uses the statement of an entry, whatever kind and name are beside it, so these have to agree.
+    SQLite uses the statement of an entry and ignores its kind and name, so these have to agree.
     """
-    held = connection.execute("SELECT type, name, sql FROM sqlite_master LIMIT ?", (_SCHEMA_ENTRIES + 1,))
-    entries = held.fetchall()
+    cursor = connection.execute("SELECT type, name, sql FROM sqlite_master LIMIT ?", (_SCHEMA_ENTRIES + 1,))
+    entries = cursor.fetchall()
     if len(entries) > _SCHEMA_ENTRIES:
         raise ForeignSchemaError(f"its schema has more than {_SCHEMA_ENTRIES} entries")
     kinds = [_kind_of(_text(kind), _text(name), _text(sql or ""), table) for kind, name, sql in entries]
-    found = [kind for kind in kinds if kind]
-    if found not in ([], ["TABLE"]):
-        raise ForeignSchemaError(f"{table} is no table, but a {found[0].lower()}")
-    return bool(found)
+    tables = [kind for kind in kinds if kind]
+    if tables not in ([], ["TABLE"]):
+        raise ForeignSchemaError(f"{table} is no table, but a {tables[0].lower()}")
+    return bool(tables)
 
 
 def _kind_of(kind: str, name: str, statement: str, table: str) -> str:
-    """The kind of table that an entry of the schema makes under a name; empty where it is about another one."""
+    """The kind of table that a schema entry makes under a name; empty for an entry about another table."""
     if not statement or statement.startswith(("CREATE INDEX ", "CREATE UNIQUE INDEX ", "CREATE TRIGGER ")):
         return ""
-    made = _TABLE_LIKE.match(statement)
-    if made is None:
+    match = _TABLE_LIKE.match(statement)
+    if match is None:
         raise ForeignSchemaError("its schema holds a statement that SQLite has not written")
-    called = (made["quoted"] or made["bracketed"] or made["plain"] or "").replace(
-        (made["quote"] or "\0") * 2, made["quote"] or ""
+    called = (match["quoted"] or match["bracketed"] or match["plain"] or "").replace(
+        (match["quote"] or "\0") * 2, match["quote"] or ""
     )
-    if called.lower() != name.lower() or kind != made["kind"].rpartition(" ")[2].lower():
+    if called.lower() != name.lower() or kind != match["kind"].rpartition(" ")[2].lower():
         raise ForeignSchemaError("its schema holds a statement under another name")
-    return made["kind"] if called.lower() == table else ""
+    return match["kind"] if called.lower() == table else ""
 
 
 def _authorized(action: int, _one: str | None, _two: str | None, _schema: str | None, within: str | None) -> int:
@@ -223,15 +223,15 @@ def is_intact(home: Path, name: bytes) -> bool | None:
             return None
         with opened(path) as connection:
             connection.text_factory = bytes
-            found = connection.execute(f"PRAGMA quick_check({_FINDINGS})").fetchall()
+            findings = connection.execute(f"PRAGMA quick_check({_FINDINGS})").fetchall()
     except OSError:
         return None
     except sqlite3.DatabaseError as error:
         code = getattr(error, "sqlite_errorcode", None)
         # Without a code it is damage whose description is no text.
         return False if code is None or code & 0xFF in _DAMAGED else None
-    said = {row[0] for row in found if not row[0].startswith(_NO_JUDGEMENT)}
-    return said <= {b"ok"}
+    verdicts = {row[0] for row in findings if not row[0].startswith(_NO_JUDGEMENT)}
+    return verdicts <= {b"ok"}
 
 
 class LockedError(sqlite3.OperationalError):
@@ -246,12 +246,12 @@ def copy(source: bytes, target: Path) -> None:
     Raises:
         sqlite3.DatabaseError: It is no database, is locked, or the disk is full.
     """
-    with opened(source) as held:
-        made = sqlite3.connect(target)
+    with opened(source) as source_connection:
+        target_connection = sqlite3.connect(target)
         try:
-            held.backup(made, progress=_give_up)
+            source_connection.backup(target_connection, progress=_give_up)
         finally:
-            made.close()
+            target_connection.close()
 
 
 def _give_up(status: int, _remaining: int, _pages: int) -> None:

@@ -61,7 +61,7 @@ class _Part:
         self._count(json.dumps(values, default=_word, sort_keys=True).encode())
 
     def add_row(self, row: tuple[object, ...]) -> None:
-        """Add a row of a database, whose texts are bytes: there may be millions."""
+        """Add a row of a database. Its texts are bytes for speed: there may be millions of rows."""
         words: list[bytes] = []
         for value in row:
             word = value if isinstance(value, bytes) else repr(value).encode()
@@ -85,7 +85,7 @@ def _word(value: object) -> str:
 
 @dataclass
 class Digest:
-    """A digest in the making."""
+    """A digest that is built from files and rows."""
 
     _parts: dict[str, _Part] = field(default_factory=lambda: {kind: _Part() for kind in KINDS})
     _broken: dict[str, str] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class Digest:
         self._broken["sessions"] = self._broken["messages"] = "unreadable"
 
     def result(self) -> dict[str, dict[str, Any]]:
-        """Count and digest of each kind."""
+        """Count and digest of each kind of content."""
         broken = {kind: {"count": UNREADABLE, "digest": word} for kind, word in self._broken.items()}
         return {kind: broken.get(kind) or part.result() for kind, part in self._parts.items()}
 
@@ -163,9 +163,9 @@ def digest_of(home: Path, *, is_alone: bool = False) -> tuple[dict[str, dict[str
 
 def _add_database(home: Path, digest: Digest, *, is_alone: bool) -> None:
     try:
-        with databases.opened(contents.path_of(home, DATABASE), is_alone=is_alone) as held:
-            held.execute("BEGIN")  # sessions and messages of one moment
-            digest.add(tables_of(held))
+        with databases.opened(contents.path_of(home, DATABASE), is_alone=is_alone) as connection:
+            connection.execute("BEGIN")  # sessions and messages of one moment
+            digest.add(tables_of(connection))
     except sqlite3.DatabaseError as error:
         if databases.is_locked(error):
             raise NotReadyError(f"{os.fsdecode(DATABASE)} is locked") from error
@@ -181,10 +181,10 @@ def _add_file(digest: Digest, item: Item, file: BinaryIO) -> None:
 
 
 def unreadable(home: Path) -> str:
-    """Why the agent's database is unreadable while no other process has it open; empty if it is readable."""
+    """The reason why the agent's database is unreadable, while no other process has it open; empty if readable."""
     try:
-        with databases.opened(contents.path_of(home, DATABASE), is_alone=True) as held:
-            tables_of(held)
+        with databases.opened(contents.path_of(home, DATABASE), is_alone=True) as connection:
+            tables_of(connection)
     except sqlite3.DatabaseError as error:
         return str(error)
     return ""
@@ -198,7 +198,7 @@ def counting(copied: Path) -> Iterator[Callable[[], Tables]]:
     would not do: reading a million rows in Python delays the sender at every block.
 
     Yields:
-        What waits for the process and gives the digests of the tables. It raises ``sqlite3.DatabaseError`` where the
+        A function that waits for the process and returns the digests. It raises ``sqlite3.DatabaseError`` where the
         copy is damaged, no database, or endless, and ``NotReadyError`` where the process was killed.
     """
     answer, theirs = _FORK.Pipe(duplex=False)
@@ -210,12 +210,12 @@ def counting(copied: Path) -> Iterator[Callable[[], Tables]]:
         if not answer.poll(_COUNTING_S):
             raise sqlite3.DatabaseError(f"no end after {_COUNTING_S:g} s")
         try:
-            found: Tables | None = answer.recv()
+            result: Tables | None = answer.recv()
         except EOFError:
             raise NotReadyError("the counting of a database was cut short") from None
-        if found is None:
+        if result is None:
             raise sqlite3.DatabaseError("it cannot be read")
-        return found
+        return result
 
     try:
         yield tables
@@ -228,8 +228,8 @@ def counting(copied: Path) -> Iterator[Callable[[], Tables]]:
 def _count(copied: Path, answer: Connection) -> None:
     tables: Tables | None
     try:
-        with databases.opened(os.fsencode(copied), is_alone=True) as held:
-            tables = tables_of(held)
+        with databases.opened(os.fsencode(copied), is_alone=True) as connection:
+            tables = tables_of(connection)
     except sqlite3.DatabaseError:
         tables = None
     answer.send(tables)

@@ -1,4 +1,4 @@
-"""An agent's state as a stream: a tar archive that ends with times, counts and digests of what it holds.
+"""An agent's state as a stream: a tar archive that ends with times, counts and digests of its contents.
 
 It is written into a pipe as the agent's own user; ``node.state.unpack`` reads it. The same content gives the same bytes
 up to the archive's trailer, in whatever order and whenever its files were written. Whatever changes without meaning is
@@ -54,7 +54,7 @@ _LONGEST = (1 << 63) - 1
 
 @dataclass(frozen=True)
 class Packed:
-    """What was packed or unpacked.
+    """The result of packing or unpacking.
 
     Attributes:
         bytes: Of its files' content.
@@ -193,7 +193,7 @@ def _copied(home: Path, item: Item, target: Path) -> bool:
 
 
 def _add(archive: tarfile.TarFile, item: Item, file: BinaryIO, length: int, digest: Digest) -> bool:
-    """Add a file; whether it is whole."""
+    """Add a file; return whether it is whole."""
     entry = _entry(item, tarfile.REGTYPE, length)
     if is_document(item.name) and length <= DOCUMENT_BYTES:
         data = file.read(length)
@@ -218,22 +218,22 @@ def _entry(item: Item, kind: bytes, size: int) -> tarfile.TarInfo:
 
 
 class Times:
-    """When files were changed, in the order in which they come."""
+    """Times of change of files, in the order of the files."""
 
     def __init__(self) -> None:
         self._held = array("q")
 
     def add(self, mtime_ns: int) -> None:
-        """Add one file's; times of other centuries become the nearest that 64 bits hold."""
+        """Add one file's time; a time of another century becomes the nearest that 64 bits hold."""
         self._held.append(max(-_LONGEST, min(mtime_ns, _LONGEST)))
 
     def to_bytes(self) -> bytes:
-        """All of them, as an archive has them."""
+        """All times in the archive's format."""
         return _little_endian(self._held).tobytes()
 
 
 def write_trailer(archive: tarfile.TarFile, state: dict[str, dict[str, Any]], files: int, times: Times) -> None:
-    """End an archive."""
+    """Write the end of an archive: times, digest and count of files."""
     _add_bytes(archive, GAP, bytes(_GAP_BYTES))
     _add_bytes(archive, TIMES, times.to_bytes())
     manifest = {"version": _VERSION, "state": state, "files": files}
@@ -241,23 +241,23 @@ def write_trailer(archive: tarfile.TarFile, state: dict[str, dict[str, Any]], fi
 
 
 def refuse_large(size: int) -> None:
-    """Refuse a gap or manifest larger than ours, which would be read for ever."""
+    """Refuse a gap or manifest larger than ours, which could be endless."""
     if size > _MANIFEST_BYTES:
         raise RefusedError("the copy ends with more than it may")
 
 
 def read_times(file: BinaryIO, count: int) -> Iterable[int]:
-    """When that many files were changed.
+    """Read the times of change of ``count`` files.
 
     Raises:
         RefusedError: There are more times, or fewer.
     """
     data = file.read(count * _TIME_BYTES + 1)
     if len(data) != count * _TIME_BYTES:
-        raise RefusedError("the copy does not tell when its files were changed")
-    held = array("q")
-    held.frombytes(data)
-    return _little_endian(held)
+        raise RefusedError("the copy lacks the times of its files")
+    times = array("q")
+    times.frombytes(data)
+    return _little_endian(times)
 
 
 def read_manifest(file: BinaryIO) -> dict[str, Any]:
@@ -270,7 +270,7 @@ def read_manifest(file: BinaryIO) -> dict[str, Any]:
     try:
         manifest = strict_json.parse_object(file.read(_MANIFEST_BYTES))
     except strict_json.MalformedJSONError:
-        raise RefusedError("the copy does not say what it amounts to") from None
+        raise RefusedError("the copy has no valid manifest") from None
     if manifest.get("version") != _VERSION:
         # Not the copy's fault: another hermes-node reads it.
         raise NotReadyError(f"the copy is of another version, this hermes-node reads {_VERSION}")

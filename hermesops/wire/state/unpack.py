@@ -45,12 +45,12 @@ class Bounds:
 
 
 def unpack(source: BinaryIO, folder: Path) -> Packed:
-    """Unpack a stream into a folder, and check that it is what was packed.
+    """Unpack a stream into a folder, and check it against its digest.
 
     The folder must not exist; it is removed again when this fails.
 
     Raises:
-        RefusedError: The stream is no state, was cut short, or is not what was packed; or there is no room for it.
+        RefusedError: The stream is no state, was cut short, or differs from its digest; or there is no room for it.
     """
     make_free(folder)
     folder.mkdir(mode=0o700, parents=True)
@@ -65,7 +65,7 @@ def unpack(source: BinaryIO, folder: Path) -> Packed:
         contents.remove(folder)
         size, free = (blocks * room.f_frsize / 1e9 for blocks in (room.f_blocks, os.statvfs(folder.parent).f_bavail))
         raise RefusedError(
-            f"no room for what came beside what is there: {free:.1f} GB of {size:.1f} GB are free; nothing was changed"
+            f"no room for the copy beside the old state: {free:.1f} GB of {size:.1f} GB are free; nothing was changed"
         ) from error
     except BaseException:
         contents.remove(folder)
@@ -74,10 +74,10 @@ def unpack(source: BinaryIO, folder: Path) -> Packed:
 
 
 def read(source: BinaryIO, folder: Path, bounds: Bounds) -> Packed:
-    """As ``unpack``, into a folder that exists and is empty, and keeps its content when this fails.
+    """Like ``unpack``, but into an existing empty folder; keeps the content after a failure.
 
     Raises:
-        RefusedError: The stream is no state, was cut short, is not what was packed, or goes beyond its bounds.
+        RefusedError: The stream is no state, was cut short, differs from its digest, or goes beyond its bounds.
         OSError: There is no room for it.
     """
     taken = _Taken(folder, bounds)
@@ -89,16 +89,16 @@ def read(source: BinaryIO, folder: Path, bounds: Bounds) -> Packed:
                 taken.take(archive, member)
                 archive.members = []  # type: ignore[attr-defined]  # it keeps each, though a stream only goes forward
     except (tarfile.TarError, EOFError, RecursionError) as error:
-        raise RefusedError(f"what came is no copy of a state, or was cut short: {error}") from error
+        raise RefusedError(f"the received copy is malformed or was cut short: {error}") from error
     # Read on, so that the writer can end.
     if all(source.read(BUFFER) for _ in range(_PADDING_BYTES // BUFFER + 1)):
-        raise RefusedError("the copy goes on after its end")
+        raise RefusedError("the copy has data after its end")
     if taken.manifest is None:
-        raise RefusedError("what came was cut short: its end is missing")
+        raise RefusedError("the received copy was cut short: its end is missing")
     state, _ = digest_of(folder, is_alone=True)
     if state != taken.manifest.get("state") or len(taken.files) != taken.manifest.get("files"):
         problem = unreadable(folder) if (folder / os.fsdecode(DATABASE)).exists() else ""
-        raise RefusedError(f"what came is not what was copied{f': {problem}' if problem else ''}")
+        raise RefusedError(f"the received copy differs from the original{f': {problem}' if problem else ''}")
     return Packed(state, taken.size, len(taken.files), 0)
 
 
@@ -117,7 +117,7 @@ class _Member(tarfile.TarInfo):
 
 
 class _Taken:
-    """What was unpacked so far.
+    """The contents unpacked so far.
 
     Attributes:
         files: Their paths, in their order.
@@ -133,7 +133,7 @@ class _Taken:
 
     def take(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
         if self.manifest is not None:
-            raise RefusedError("the copy goes on after its end")
+            raise RefusedError("the copy has data after its end")
         if member.isdir():
             self._count(0)
             _make_folder(self._folder / _inside(member.name))

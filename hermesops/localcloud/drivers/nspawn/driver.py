@@ -33,13 +33,13 @@ _UNMOUNTABLE = set(",:\\\n")
 
 
 def _silent(_: str) -> None:
-    """Say nothing."""
+    """Drop a line of narration, for ``report``."""
 
 
 def _on_thread(
     work: Callable[Concatenate[OpenWorld, P], T],
 ) -> Callable[Concatenate["NspawnDriver", P], Coroutine[Any, Any, T]]:
-    """The method that does ``work`` with the driver's open world, on a thread of the driver's own."""
+    """A method that runs ``work`` with the driver's open world, on a thread of the driver's own."""
 
     async def method(driver: "NspawnDriver", /, *arguments: P.args, **options: P.kwargs) -> T:
         return await driver.aside(work, driver.open_world, *arguments, **options)
@@ -104,7 +104,7 @@ class NspawnDriver(Driver):
 
     @property
     def unlimited(self) -> tuple[str, ...]:
-        """See ``Driver.unlimited``: what this computer's control groups lack."""
+        """See ``Driver.unlimited``: the limits that this computer's control groups lack."""
         return cgroup.unlimited()
 
     def daemon_address(self, machine_id: MachineId) -> tuple[IPv4Address, int]:

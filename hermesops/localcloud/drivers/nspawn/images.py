@@ -17,7 +17,7 @@ _MAX_LAYERS = 100
 
 
 def save(world: OpenWorld, machine_id: MachineId, image_id: ImageId) -> int:
-    """Copy a machine's disk into the store, frozen meanwhile if it runs; the bytes that the copy takes.
+    """Copy a machine's disk into the store, frozen meanwhile if it runs; return the size of the copy in bytes.
 
     Raises:
         UnavailableError: The copy failed, for instance for want of space; nothing is left of it.
@@ -29,7 +29,7 @@ def save(world: OpenWorld, machine_id: MachineId, image_id: ImageId) -> int:
     with world.locks[machine_id]:
         record = world.record(machine_id)
         if len(record.layers) >= _MAX_LAYERS:
-            raise RefusedError(f"machine {machine_id} stands on {_MAX_LAYERS} layers; build a fresh image")
+            raise RefusedError(f"machine {machine_id} has {_MAX_LAYERS} layers; build a fresh image")
         layer, copying = store.layers / str(image_id), store.layers / f".{image_id}.copying"
         _remove_layer(copying)
         try:

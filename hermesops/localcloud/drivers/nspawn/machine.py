@@ -117,7 +117,7 @@ class Machine:
         layers += [self._layers_root / layer for layer in self.record.layers]
         for layer in layers:
             if not layer.is_dir():
-                raise BrokenInvariantError(f"machine {self.record.id} stands on {layer}, which is gone")
+                raise BrokenInvariantError(f"machine {self.record.id} needs {layer}, which is missing")
         self.disk.mount(layers, cwd=self._layers_root)
 
     def boot(self) -> None:
@@ -129,7 +129,7 @@ class Machine:
         self.set_off()
 
     def set_off(self) -> None:
-        """Start one that is mounted and of which nothing else is left from before."""
+        """Start a mounted machine of which nothing else is left from before."""
         self.disk.volume.open()
         self.group.create(memory_mib=self.record.memory_mib, vcpu=self.record.vcpu)
         self._network.admit(self.name, self.record.number)

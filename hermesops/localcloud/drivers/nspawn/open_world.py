@@ -27,7 +27,7 @@ _ANSWER_S = 0.5
 
 
 class OpenWorld:
-    """An open world: its records and locks, and what is done to its machines, each by one thread at a time.
+    """An open world: its records and locks, and the changes of its machines, each by one thread at a time.
 
     Nothing is remembered that can be observed: a machine runs when its control group has a process.
 
@@ -86,7 +86,7 @@ class OpenWorld:
         )
 
     def clear(self, machine_id: MachineId, record: MachineRecord | None) -> None:
-        """Remove a machine that is not finished, or whose record is damaged; absent is success."""
+        """Remove a machine that is unfinished or has a damaged record; absent is success."""
         if record is not None:
             self.machine(record).take_down()
         Disk(self.store.home(machine_id)).unmount()
@@ -146,10 +146,10 @@ class OpenWorld:
             address=self.network.address(plan.number),
             broker=self.network.gateway,
         )
-        made = replace(record, made=True)
-        self._boot(self.machine(made).set_off)
-        self.store.save_machine(made)
-        return made
+        finished = replace(record, made=True)
+        self._boot(self.machine(finished).set_off)
+        self.store.save_machine(finished)
+        return finished
 
     def _order(self, plan: MachinePlan) -> MachineRecord:
         self.network.address(plan.number)
@@ -182,7 +182,7 @@ class OpenWorld:
             if free.machines < 1:
                 raise RefusedError(
                     f"no room for another machine on this computer: {free}",
-                    hint="stop or terminate a machine, or raise fs.inotify.max_user_instances if that is what lacks",
+                    hint="stop or terminate a machine, or raise fs.inotify.max_user_instances if that limit is reached",
                 )
             begin()
 

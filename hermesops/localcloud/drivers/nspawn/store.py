@@ -14,7 +14,7 @@ _DAMAGED_HINT = Hint("remove the world:", ("local", "down", "--purge"))
 
 @dataclass(frozen=True)
 class MachineRecord:
-    """A machine as it was ordered.
+    """The record of an ordered machine.
 
     Attributes:
         machine_id: The guest's own ``/etc/machine-id``.
@@ -49,7 +49,7 @@ class ImageRecord:
 
 
 class Store:
-    """Records below one world's folder."""
+    """The records and layers in one world's folder."""
 
     def __init__(self, state: Path) -> None:
         self.state = state
@@ -63,7 +63,7 @@ class Store:
             make_private_folder(folder)
 
     def home(self, machine_id: MachineId) -> Path:
-        """A machine's folder."""
+        """The folder of a machine in the store."""
         if not machine_id or "/" in machine_id or machine_id.startswith("."):
             raise RefusedError(f"{machine_id!r} is no machine id")
         return self.machines_folder / machine_id
@@ -79,7 +79,7 @@ class Store:
         return [MachineId(entry.name) for entry in self.machines_folder.iterdir() if not entry.name.startswith(".")]
 
     def sweep_machines(self) -> None:
-        """Remove what a killed ``forget_machine`` left behind."""
+        """Remove folders that a killed ``forget_machine`` left behind."""
         for gone in self.machines_folder.glob(".gone-*"):
             remove_tree(gone)
 
@@ -95,7 +95,7 @@ class Store:
             raise BrokenInvariantError(f"{path} is damaged: {error}", hint=_DAMAGED_HINT) from error
 
     def save_machine(self, record: MachineRecord) -> None:
-        """Write a machine's record."""
+        """Write a machine's record, as one step."""
         home = self.home(record.id)
         home.mkdir(mode=0o700, exist_ok=True)
         write_object(home / "machine.json", asdict(record))
@@ -126,7 +126,7 @@ class Store:
         )
 
     def images(self) -> list[ImageRecord]:
-        """All images."""
+        """The records of all complete images."""
         if not self._images.is_dir():
             return []
         return [self.image(ImageId(path.stem)) for path in sorted(self._images.glob("[!.]*.json"))]
@@ -143,12 +143,12 @@ class Store:
         """Remove layers that no image and no machine uses.
 
         Args:
-            partial: Also what a killed save left half-copied; only while no copy is being made.
+            partial: Also incomplete layers of a killed save; only while no copy is being made.
         """
         used = {layer for image in self.images() for layer in image.layers}
         used |= {layer for record in self.machines().values() if record for layer in record.layers}
         used |= {Path(record.vendor).name for record in self.machines().values() if record}
         for entry in self.layers.iterdir():
-            kept = entry.name.removesuffix(".data") in used or entry.name.startswith("vendor-")
-            if not kept and (partial or not entry.name.startswith(".")):
+            is_needed = entry.name.removesuffix(".data") in used or entry.name.startswith("vendor-")
+            if not is_needed and (partial or not entry.name.startswith(".")):
                 remove_tree(entry)

@@ -65,7 +65,7 @@ def identify(state: Path, *, forgiving: bool = False) -> Identity:
 
 @contextmanager
 def _alone_on_this_computer() -> Iterator[None]:
-    """Two worlds that start at once must not pick the same subnet. The lock is on a folder, so it leaves no file."""
+    """Hold a lock of this computer: two worlds must not pick the same subnet. A lock on a folder leaves no file."""
     descriptor = os.open("/run", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -85,7 +85,7 @@ class Ownership:
         """Become the owner.
 
         Raises:
-            RefusedError: Another process is.
+            RefusedError: Another process is the owner.
         """
         if self._descriptor is not None:
             return
@@ -98,7 +98,7 @@ class Ownership:
         self._descriptor = descriptor
 
     def give_up(self) -> None:
-        """Stop being it."""
+        """Release the world for other processes."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

@@ -1,4 +1,4 @@
-"""The disk of a simulated machine: names and their content, laid over what every such machine has.
+"""The disk of a simulated machine: names and their content, over a base that all such machines share.
 
 That base is what the roles of ``hermes-base`` leave behind, as far as hermes-node reads it. Access rights are for
 callers to judge.
@@ -106,7 +106,7 @@ BASE: Mapping[str, Entry] = {
 
 
 class Disk:
-    """The disk of one machine or one image, whose id is ``owner``."""
+    """The disk of one machine or one image; ``owner`` is its id."""
 
     def __init__(self, store: Store, owner: str) -> None:
         self._store = store
@@ -127,11 +127,11 @@ class Disk:
         return entry is not None and stat.S_ISDIR(entry.mode)
 
     def put(self, path: str, entry: Entry) -> None:
-        """Give a name content, whatever it was."""
+        """Write the content of a name, replacing any entry."""
         self._store.put_entry(self._owner, path, entry)
 
     def remove(self, path: str) -> bool:
-        """Take a name away, with everything below it; whether there was one."""
+        """Remove a name with everything below it; return whether it existed."""
         if self.entry(path) is None:
             return False
         with self._store.change():
@@ -142,21 +142,21 @@ class Disk:
         return True
 
     def below(self, folder: str) -> dict[str, Entry]:
-        """Every name below a folder, at any depth."""
+        """Entries of all names below a folder, at any depth."""
         begin = f"{folder.rstrip('/')}/"
-        found = {path: entry for path, entry in BASE.items() if path.startswith(begin)}
-        found |= self._store.below(self._owner, folder)
-        return {path: found[path] for path in sorted(found) if found[path].mode}
+        entries = {path: entry for path, entry in BASE.items() if path.startswith(begin)}
+        entries |= self._store.below(self._owner, folder)
+        return {path: entries[path] for path in sorted(entries) if entries[path].mode}
 
     def forget_memory(self) -> None:
-        """Lose what a reboot loses: everything below ``/run``."""
+        """Remove everything below ``/run``, as a reboot does."""
         with self._store.change():
             for path in self._store.below(self._owner, "/run"):
                 self._store.drop_entry(self._owner, path)
 
 
 def names_in(folder: str, disk: Disk) -> Iterator[str]:
-    """The names that a folder itself holds."""
+    """The names directly in a folder."""
     yield from sorted({path[len(folder.rstrip("/")) + 1 :].split("/", 1)[0] for path in disk.below(folder)})
 
 

@@ -1,4 +1,4 @@
-"""The driver of simulated machines: records in a database, as many as the memory holds. Needs no root.
+"""The driver of simulated machines: records in a database, limited only by memory. Needs no root.
 
 What it answers is committed first, so a killed server loses nothing; machines go on living while none runs.
 """
@@ -124,7 +124,7 @@ class SimDriver:
             machines.boot(record)
 
     async def stop(self, machine_id: MachineId) -> None:
-        """See ``Driver.stop``; it takes no time."""
+        """Stop a machine; see ``Driver.stop``. It takes no time."""
         machines = self._world.machines
         record = machines.record(machine_id)
         if record.is_on:
@@ -146,7 +146,7 @@ class SimDriver:
         machines.cut(machine_id)
 
     async def resize(self, machine_id: MachineId, size: MachineSize) -> None:
-        """See ``Driver.resize``; it never fails."""
+        """Resize a machine; see ``Driver.resize``. It never fails."""
         record = self._world.machines.record(machine_id)
         disk_gib = max(record.disk_gib, size.disk_gib)
         resized = replace(record, vcpu=size.vcpu, memory_mib=size.memory_mib, disk_gib=disk_gib)

@@ -1,4 +1,4 @@
-"""One simulated machine while a request is served: its disk, its gateway, its clock, and hermes-node on it.
+"""One simulated machine during a request: its disk, its gateway, its clock, and hermes-node on it.
 
 A machine's clock runs ahead of the computer's while something on it sleeps; the server waits for the
 difference before the answer goes out, so that nothing blocks and time is still what it takes.
@@ -46,11 +46,11 @@ _FOLDER = Entry(stat.S_IFDIR | 0o755, 0, 0, b"")
 
 
 class Guest:
-    """Implements hermes-node's ``System`` on a machine that is on; made for one request.
+    """Implements hermes-node's ``System`` on a running machine; made for one request.
 
     Attributes:
         slept_s: Seconds that were slept on the machine.
-        power: What the machine asked of its own power: ``reboot``, ``poweroff``, or nothing.
+        power: The machine's request about its own power: ``reboot``, ``poweroff``, or nothing.
     """
 
     def __init__(self, store: Store, record: Record, agent_answers: AgentAnswers | None = None) -> None:
@@ -70,16 +70,16 @@ class Guest:
 
     @property
     def machine_id(self) -> str:
-        """Content of ``/etc/machine-id``."""
+        """The content of ``/etc/machine-id`` on the machine."""
         return uuid5(NAMESPACE_OID, f"{self.record.id} machine").hex
 
     @property
     def uptime_s(self) -> float:
-        """Seconds since the boot."""
+        """Seconds since the machine's last boot."""
         return max(0.0, self.monotonic() - self.record.booted_at)
 
     def boot(self) -> None:
-        """Do what happens at each boot."""
+        """Run the changes of a boot: clear ``/run``, make a missing machine key, start an enabled gateway."""
         self.disk.forget_memory()
         self.gateway.stop()  # also where an image says that it ran: that was another machine's
         machine = self._machine(Path("/"))
@@ -94,11 +94,11 @@ class Guest:
         if self.disk.entry(str(Layout().activation)) is None:
             return False
         machine = self._machine(Path("/"))
-        held = activation.load(machine)
-        return held is not None and activation.is_due(machine, held)
+        pending = activation.load(machine)
+        return pending is not None and activation.is_due(machine, pending)
 
     def processes(self) -> list[dict[str, Any]]:
-        """Its processes, by number: systemd, the vendor's daemon, and the gateway while that runs."""
+        """The machine's processes, by number: systemd, the vendor's daemon, and a running gateway."""
         running = [(1, "systemd", "/sbin/init"), (2, "justavps-daemon", "/usr/local/bin/justavps-daemon")]
         if self.gateway.is_active:
             running.append((int(self.gateway.show()["MainPID"]), "hermes", "hermes gateway run"))
@@ -108,11 +108,11 @@ class Guest:
         ]
 
     def settle(self) -> None:
-        """Do what that unit would have done by now."""
+        """End an overdue change of release, in place of hermes-release.service."""
         self.node(["release", "settle"])
 
     def node(self, arguments: Sequence[str]) -> tuple[int, str, str]:
-        """Run hermes-node: exit code and both outputs."""
+        """Run hermes-node; return exit code and both outputs."""
         if lie := lying_node(self.disk, arguments):
             self.slept_s += lie[3]
             return lie[:3]
@@ -196,7 +196,7 @@ class Guest:
     # systemd
 
     def units(self, words: Sequence[str]) -> tuple[int, str, str]:
-        """Run systemctl with these words: exit code and both outputs."""
+        """Run systemctl with these words; return exit code and both outputs."""
         options = {word for word in words if word.startswith("-")}
         verb, *names = [word for word in words if not word.startswith("-")] or ["list-units"]
         match verb:
@@ -241,16 +241,16 @@ class Guest:
         return 0, "", ""
 
     def _show(self, words: Sequence[str]) -> str:
-        wanted: list[str] = []
+        properties: list[str] = []
         names: list[str] = []
         rest = iter(words[1:])
         for word in rest:
             if word in {"-p", "--property"}:
-                wanted += next(rest, "").split(",")
+                properties += next(rest, "").split(",")
             elif word.startswith("--property="):
-                wanted += word.partition("=")[2].split(",")
+                properties += word.partition("=")[2].split(",")
             elif word.startswith("-p"):
-                wanted += word[2:].split(",")
+                properties += word[2:].split(",")
             elif not word.startswith("-"):
                 names.append(word)
         blocks = []
@@ -260,5 +260,7 @@ class Guest:
                 if name == UNIT
                 else {"Id": name, "LoadState": "not-found", "ActiveState": "inactive"}
             )
-            blocks.append("".join(f"{key}={value}\n" for key, value in shown.items() if not wanted or key in wanted))
+            blocks.append(
+                "".join(f"{key}={value}\n" for key, value in shown.items() if not properties or key in properties)
+            )
         return "\n".join(blocks)

@@ -52,7 +52,7 @@ class SimMachines:
 
     @staticmethod
     def is_up(record: Record) -> bool:
-        """Whether a machine's daemon answers."""
+        """Whether the daemon of a machine answers."""
         return record.is_on and time.time() >= record.booted_at + _BOOT_S
 
     def boot(self, record: Record) -> None:
@@ -63,7 +63,7 @@ class SimMachines:
             Guest(self.store, record).boot()
 
     def halt(self, record: Record) -> None:
-        """Switch a machine off."""
+        """Switch a machine off at once."""
         self.store.put(replace(record, is_on=False))
         self.cut(record.id)
 
@@ -76,7 +76,7 @@ class SimMachines:
         """The machine whose daemon accepts this bearer.
 
         Raises:
-            HangupError: It went down since its address was asked for: nothing answers for it.
+            HangupError: It went down after the lookup of its address: nothing answers for it.
         """
         machine_id = self.tokens.get(token)
         if machine_id and not self.is_up(self.record(machine_id)):
@@ -84,12 +84,12 @@ class SimMachines:
         return machine_id
 
     async def ask_hostile_agent(self, machine_id: str) -> None:
-        """Ask once what an agent that was taken over answers hermes-node; see ``AgentAnswers``."""
+        """Fetch the answer of a hostile agent to hermes-node once; see ``AgentAnswers``."""
         if port := agent_port(Disk(self.store, machine_id), "node"):
             await self._agent_answers.ask(port)
 
     def guest(self, machine_id: str) -> Guest:
-        """A machine, for one request."""
+        """The machine as a ``Guest``, for one request."""
         guest = Guest(self.store, self.record(machine_id), self._agent_answers)
         if guest.is_overdue:
             self.work(guest, guest.settle)
@@ -97,7 +97,7 @@ class SimMachines:
         return guest
 
     def work(self, guest: Guest, do: Callable[[], T]) -> T:
-        """Do something on a machine in one transaction, then reboot or halt it if that asked for it."""
+        """Run a function on a machine in one transaction, then reboot or halt the machine on its request."""
         with self.store.change():
             result = do()
             if guest.power == "reboot":

@@ -1,4 +1,4 @@
-"""The database of a simulated world: one SQLite file with its machines, their files, images and copies of states.
+"""The database of a simulated world: one SQLite file of machines, their files, images and copies of states.
 
 What is committed outlives a killed server; a request is answered after its commit.
 """
@@ -31,11 +31,11 @@ CREATE TABLE IF NOT EXISTS images (id TEXT PRIMARY KEY, machine TEXT) WITHOUT RO
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One machine.
+    """The record of one machine.
 
     Attributes:
-        boots: How often it was booted; a boot is known by this number.
-        booted_at: When it was booted last, in seconds since 1970.
+        boots: Number of boots; it identifies the present boot.
+        booted_at: Time of the last boot, in seconds since 1970.
     """
 
     id: str
@@ -56,7 +56,7 @@ _FIELDS = tuple(each.name for each in fields(Record))
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One name on a disk.
+    """The entry of one name on a disk.
 
     Attributes:
         mode: With the kind, as ``stat`` has it; 0 where a name of the base was removed.
@@ -81,12 +81,12 @@ class Store:
         self._changed: dict[str, Record | None] | None = None
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file of the database."""
         self._db.close()
 
     @contextmanager
     def change(self) -> Iterator[dict[str, Record | None]]:
-        """Make what is done inside one step that a crash cannot cut; within another one it is part of that.
+        """Commit the changes of the block in one step; an inner block is part of the outer one.
 
         Yields:
             The machines changed so far; ``None`` for one that was removed.
@@ -114,7 +114,7 @@ class Store:
     # Machines
 
     def machine(self, machine_id: str) -> Record | None:
-        """One machine."""
+        """The record of a machine; ``None`` if there is none."""
         if self._changed and machine_id in self._changed:
             return self._changed[machine_id]
         return self.machines.get(machine_id)
@@ -144,33 +144,33 @@ class Store:
     # Files and units, of machines and of images
 
     def entry(self, owner: str, path: str) -> Entry | None:
-        """A name as stored."""
-        found = self._db.execute(
+        """The stored entry of a name; ``None`` if there is none."""
+        row = self._db.execute(
             "SELECT mode, uid, gid, data FROM files WHERE owner = ? AND path = ?", (owner, path)
         ).fetchone()
-        return Entry(*found) if found else None
+        return Entry(*row) if row else None
 
     def below(self, owner: str, folder: str) -> dict[str, Entry]:
-        """The stored names below a folder, at any depth; ``/0`` is what follows ``/``."""
-        found = self._db.execute(
+        """The stored entries below a folder, at any depth, by name."""
+        rows = self._db.execute(
             "SELECT path, mode, uid, gid, data FROM files WHERE owner = ? AND path > ? AND path < ? ORDER BY path",
             (owner, f"{folder.rstrip('/')}/", f"{folder.rstrip('/')}0"),
         )
-        return {row[0]: Entry(*row[1:]) for row in found}
+        return {row[0]: Entry(*row[1:]) for row in rows}
 
     def put_entry(self, owner: str, path: str, entry: Entry) -> None:
-        """Store a name."""
+        """Store the entry of a name on a disk."""
         values = (owner, path, entry.mode, entry.uid, entry.gid, entry.data)
         self._write("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?)", *values)
 
     def drop_entry(self, owner: str, path: str) -> None:
-        """Forget a name."""
+        """Remove the entry of a name on a disk."""
         self._write("DELETE FROM files WHERE owner = ? AND path = ?", owner, path)
 
     def unit(self, owner: str) -> str:
-        """The state of the gateway's unit, as its user wrote it; empty when never written."""
-        found = self._db.execute("SELECT state FROM units WHERE owner = ?", (owner,)).fetchone()
-        return str(found[0]) if found else ""
+        """The state of the gateway's unit, as its user wrote it; empty if it was never written."""
+        row = self._db.execute("SELECT state FROM units WHERE owner = ?", (owner,)).fetchone()
+        return str(row[0]) if row else ""
 
     def put_unit(self, owner: str, state: str) -> None:
         """Write the state of the gateway's unit."""
@@ -180,11 +180,11 @@ class Store:
 
     def image_machine(self, image_id: str) -> str | None:
         """The machine an image was taken of; ``None`` when there is no such image."""
-        found = self._db.execute("SELECT machine FROM images WHERE id = ?", (image_id,)).fetchone()
-        return str(found[0]) if found else None
+        row = self._db.execute("SELECT machine FROM images WHERE id = ?", (image_id,)).fetchone()
+        return str(row[0]) if row else None
 
     def copy(self, source: str, target: str) -> None:
-        """Make one owner's files another's, in place of what that had."""
+        """Replace the files of one owner by those of another."""
         with self.change():
             self._forget(target)
             self._db.execute(
@@ -205,18 +205,18 @@ class Store:
     # Copies of agents' states; their files are those of an owner of the copy's id
 
     def copies(self, repository: str) -> list[tuple[str, str, str]]:
-        """Id, what opens it, and summary of each copy in a repository, oldest first."""
+        """Id, lock and summary of each copy in a repository, oldest first."""
         return self._db.execute(
             "SELECT id, opened_by, summary FROM copies WHERE repository = ? ORDER BY number", (repository,)
         ).fetchall()
 
     def put_copy(self, repository: str, copy_id: str, opened_by: str, summary: str) -> None:
-        """Store a copy."""
+        """Store a copy of a state in a repository."""
         columns = "INSERT INTO copies (id, repository, opened_by, summary) VALUES (?, ?, ?, ?)"
         self._write(columns, copy_id, repository, opened_by, summary)
 
     def bytes_of(self, owner: str) -> int:
-        """Bytes of content that an owner's own files hold."""
+        """Size of the content of an owner's own files, in bytes."""
         (total,) = self._db.execute(
             "SELECT coalesce(sum(length(data)), 0) FROM files WHERE owner = ?", (owner,)
         ).fetchone()

@@ -1,4 +1,4 @@
-"""``certificate``: the machine's own key, made at its first boot, and the certificate that the authority gives it.
+"""``certificate``: the machine's own key, made at its first boot, and the certificate that the authority issues for it.
 
 The key never leaves the machine. A certificate is replaced in one step, and the old one is valid until then; the
 authority alone decides on the names in it.
@@ -15,7 +15,7 @@ from hermesops.wire.protocol import MAX_CREDENTIAL_BYTES, Credential, FencingTok
 
 
 def request(machine: Machine, *, anew: bool = False, lease: FencingToken | None = None) -> dict[str, Any]:
-    """Make the machine's key where there is none; the certificate signing request for it.
+    """Make the machine's key if it has none; return the certificate signing request for it.
 
     ``anew`` makes another key where the present one came with a copied disk; its certificate is removed first.
     """
@@ -36,7 +36,7 @@ def request(machine: Machine, *, anew: bool = False, lease: FencingToken | None 
 
 
 def install(machine: Machine, path: Path, *, lease: FencingToken | None = None) -> dict[str, Any]:
-    """Install an uploaded certificate; the file is gone afterwards, whatever happens.
+    """Install an uploaded certificate; the uploaded file is always removed.
 
     Raises:
         BadRequestError: It is malformed.
@@ -58,7 +58,7 @@ def put(machine: Machine, credential: Credential) -> None:
     """
     key = machine.files.read(machine.layout.machine_key)
     if key is None or not machine.keys.fits(key, credential.certificate.encode()):
-        raise RefusedError(f"certificate {credential.serial} is not of this machine's key")
+        raise RefusedError(f"certificate {credential.serial} does not fit this machine's key")
     # The authority first: the one that signed this certificate may be new, and the bundle has the one before, too.
     machine.files.write_if_changed(machine.layout.authority, credential.authority.encode(), PRIVATE)
     trust_router(machine)
@@ -66,10 +66,10 @@ def put(machine: Machine, credential: Credential) -> None:
 
 
 def trust_router(machine: Machine) -> None:
-    """Write which authorities the agent trusts the model router by, once the platform's are known.
+    """Write the authorities by which the agent trusts the model router, once those of the platform are known.
 
-    A router of the platform has a certificate of ours, another one of a public authority. Only connections to the
-    router use the file: what else the agent talks to is not ours to vouch for.
+    A router of the platform has a certificate of ours, another router one of a public authority. The file applies only
+    to connections to the router: the agent's other connections are not the platform's concern.
     """
     layout = machine.layout
     ours = machine.files.read(layout.authority)
@@ -89,38 +89,38 @@ def renew(machine: Machine) -> dict[str, Any]:
     """
     if machine.files.read(machine.layout.machine_certificate) is None:
         return {"renewed": False, "why": "there is none yet"}
-    held, key = installed(machine)
-    if machine.system.now() < held.renewal_at:
-        return {"renewed": False, "why": "it is not due"}
-    asked = machine.files.read(machine.layout.machine_request) or machine.keys.request(key)
-    fresh = Credential.from_json(machine.ask_platform(held, key, "POST", "/v1/certificate", asked))
-    if set(fresh.names) != set(held.names):
-        raise RefusedError(f"the platform gives other names: {', '.join(fresh.names)}")
+    credential, key = installed(machine)
+    if machine.system.now() < credential.renewal_at:
+        return {"renewed": False, "why": "renewal is not due"}
+    csr = machine.files.read(machine.layout.machine_request) or machine.keys.request(key)
+    fresh = Credential.from_json(machine.ask_platform(credential, key, "POST", "/v1/certificate", csr))
+    if set(fresh.names) != set(credential.names):
+        raise RefusedError(f"the platform's certificate has other names: {', '.join(fresh.names)}")
     if not machine.keys.fits(key, fresh.certificate.encode()):
-        raise RefusedError(f"certificate {fresh.serial} is not of this machine's key")
+        raise RefusedError(f"certificate {fresh.serial} does not fit this machine's key")
     machine.ask_platform(fresh, key, "GET", "/v1/standing", b"")
     with machine.files.locked(machine.layout.lock):
-        if (now := _installed(machine)) is None or now.serial != held.serial:
-            return {"renewed": False, "why": "it was replaced meanwhile"}
+        if (now := _installed(machine)) is None or now.serial != credential.serial:
+            return {"renewed": False, "why": "the certificate was replaced meanwhile"}
         put(machine, fresh)
     return {"renewed": True, **show(machine)}
 
 
 def show(machine: Machine) -> dict[str, Any]:
-    """The request and the certificate; nothing of it is secret."""
-    asked = machine.files.read(machine.layout.machine_request)
-    held = _installed(machine)
-    given: dict[str, Any] = {"serial": None, "names": []}
-    if held is not None:
-        given = {
-            "serial": held.serial,
-            "names": list(held.names),
-            "not_before": held.not_before,
-            "not_after": held.not_after,
-            "expired": machine.system.now() >= held.not_after,
-            "url": held.url,
+    """The certificate signing request and the certificate; neither is secret."""
+    csr = machine.files.read(machine.layout.machine_request)
+    credential = _installed(machine)
+    fields: dict[str, Any] = {"serial": None, "names": []}
+    if credential is not None:
+        fields = {
+            "serial": credential.serial,
+            "names": list(credential.names),
+            "not_before": credential.not_before,
+            "not_after": credential.not_after,
+            "expired": machine.system.now() >= credential.not_after,
+            "url": credential.url,
         }
-    return {"request": asked.decode() if asked else "", **given}
+    return {"request": csr.decode() if csr else "", **fields}
 
 
 def installed(machine: Machine) -> tuple[Credential, bytes]:
@@ -156,7 +156,7 @@ def _remove(machine: Machine, *paths: Path) -> None:
 
 
 def of_status(machine: Machine) -> dict[str, Any] | None:
-    """``show`` for ``status``, which answers whatever state the files are in."""
+    """``show`` for ``status``; answers even with damaged files."""
     try:
         return show(machine)
     except NodeError:

@@ -1,4 +1,4 @@
-"""How far this machine's clock is from the platform's, by the platform's last answer."""
+"""The offset of this machine's clock from the platform's, by the platform's last answer."""
 
 from contextlib import suppress
 from math import isfinite
@@ -16,11 +16,11 @@ _COUNTS_S = 600.0
 
 
 def offset(machine: Machine) -> float | None:
-    """Seconds by which the platform's clock is ahead of this machine's; ``None`` where nothing recent tells.
+    """Seconds by which the platform's clock is ahead of this machine's; ``None`` without a recent measurement.
 
     Raises:
-        KeyError: What was noted is damaged; as for all others.
-        NodeError: It cannot be read.
+        KeyError: The stored measurement is damaged.
+        NodeError: The stored measurement cannot be read.
         TypeError: See ``KeyError``.
         ValueError: See ``KeyError``.
     """
@@ -28,13 +28,13 @@ def offset(machine: Machine) -> float | None:
     if data is None:
         return None
     raw = strict_json.parse_object(data)
-    found, at = float(raw["offset_s"]), float(raw["at"])
-    return found if isfinite(found) and abs(machine.system.now() - at) <= _COUNTS_S else None
+    offset_s, at = float(raw["offset_s"]), float(raw["at"])
+    return offset_s if isfinite(offset_s) and abs(machine.system.now() - at) <= _COUNTS_S else None
 
 
 def of_status(machine: Machine) -> dict[str, Any] | None:
-    """The offset, and whether that is too much; ``None`` where it is not known."""
-    found = None
+    """The offset, and whether it is too large; ``None`` if it is unknown."""
+    offset_s = None
     with suppress(KeyError, NodeError, TypeError, ValueError):
-        found = offset(machine)
-    return None if found is None else {"off": abs(found) > OFF_S, "offset_s": found}
+        offset_s = offset(machine)
+    return None if offset_s is None else {"off": abs(offset_s) > OFF_S, "offset_s": offset_s}

@@ -34,7 +34,7 @@ _SETTLED_S = 1.5
 
 
 def drain(machine: Machine, *, deadline_s: float, lease: FencingToken | None) -> tuple[dict[str, Any], bool]:
-    """Let the agent finish its work; returns the work left at the end of the time, and whether it is none.
+    """Let the agent finish its work; return the work that is left at the timeout, and whether it is none.
 
     The marker stays either way: a gateway that was not drained continues to drain until ``undrain``.
 
@@ -53,9 +53,9 @@ def drain(machine: Machine, *, deadline_s: float, lease: FencingToken | None) ->
 def finish_work(
     machine: Machine, agent: Agent, *, deadline_s: float, is_cancelled: Callable[[], bool] = lambda: False
 ) -> dict[str, int]:
-    """Stop new work and wait until the agent has finished; returns the work left.
+    """Stop new work and wait until the agent has finished; return the work that is left.
 
-    The caller holds the machine's lock; ``is_cancelled`` is asked meanwhile whether to wait no longer.
+    The caller holds the machine's lock; ``is_cancelled`` is called meanwhile and may end the wait.
 
     Raises:
         NotReadyError: The gateway runs, and at the end of the time it still does not report its work.
@@ -108,7 +108,7 @@ def undrain(machine: Machine, *, lease: FencingToken | None) -> dict[str, Any]:
 
 
 def is_draining(machine: Machine) -> bool:
-    """Whether the marker is there."""
+    """Whether the agent's drain marker exists."""
     try:
         with machine.files.opened_folder(agent_of(machine).home.path) as folder:
             return machine.files.exists(folder, DRAIN_MARKER)
@@ -124,7 +124,7 @@ def _work(machine: Machine, agent: Agent, key: str, *, timeout_s: float = 5.0) -
 
 
 def runs_in(answer: Answer) -> int:
-    """How many runs the answer to ``/health/detailed`` speaks of; none where it is another answer."""
+    """Number of runs in an answer to ``/health/detailed``; 0 for any other answer."""
     queues = answer.part("readiness", "checks", "background_queues")
     return max(_count(answer.part().get("active_agents")), _count(queues.get("active_api_runs")))
 

@@ -21,7 +21,7 @@ _WAIT_S = 20.0
 
 
 def admit(machine: Machine, token: FencingToken | None, *, replaces: bool = False) -> None:
-    """Refuse a change under an older lease than this machine has seen; a newer one is stored.
+    """Refuse a change under a lease older than the newest one seen by this machine; store a newer one.
 
     The caller holds the machine's lock and has made sure that the machine is the caller's to change. No token comes
     from a hermesops of before tokens, which node protocol 1 admits. ``replaces`` says that this very change gives the
@@ -39,25 +39,25 @@ def admit(machine: Machine, token: FencingToken | None, *, replaces: bool = Fals
 
 
 def refuse_older(machine: Machine, token: FencingToken | None, *, replaces: bool = False) -> None:
-    """Refuse what ``admit`` refuses, and store nothing; needs no lock.
+    """Refuse the same tokens as ``admit``, but store nothing; needs no lock.
 
     Raises:
         OutrankedError: A newer lease has been here.
         RefusedError: The token is of another instance than this machine's.
     """
-    held = highest_token(machine)
-    if token is None or held is None:
+    highest = highest_token(machine)
+    if token is None or highest is None:
         return
-    if held.subject != token.subject and not replaces and _is_at_home(machine, held):
-        raise RefusedError(f"this machine is {held.subject}'s, and the lease is of {token.subject}")
-    if held.subject == token.subject and token.number < held.number:
+    if highest.subject != token.subject and not replaces and _is_at_home(machine, highest):
+        raise RefusedError(f"this machine is {highest.subject}'s, and the lease is of {token.subject}")
+    if highest.subject == token.subject and token.number < highest.number:
         raise OutrankedError(
-            f"the lease {token.words} was taken over: {held.holder} was here with {held.words} of {held.subject}"
+            f"the lease {token.words} was taken over: {highest.holder} holds {highest.words} of {highest.subject}"
         )
 
 
 def highest_token(machine: Machine) -> FencingToken | None:
-    """The highest token seen here; ``None`` before the first, and where the file cannot be read."""
+    """The highest token seen here; ``None`` before the first, and if the file cannot be read."""
     data = machine.files.read(machine.layout.lease)
     if data is None:
         return None
@@ -67,13 +67,13 @@ def highest_token(machine: Machine) -> FencingToken | None:
         return None
 
 
-def _is_at_home(machine: Machine, held: FencingToken) -> bool:
+def _is_at_home(machine: Machine, token: FencingToken) -> bool:
     """Whether the machine still belongs to the instance of the last lease that it saw."""
     identity = machine.files.read(machine.layout.identity)
     if identity is None:
         return False
     try:
-        return held.subject == f"instance/{identity_from_json(identity).instance}"
+        return token.subject == f"instance/{identity_from_json(identity).instance}"
     except NodeError:
         return False
 
@@ -118,38 +118,38 @@ def is_fenced(machine: Machine) -> bool:
 
 
 def note_restored(machine: Machine, snapshot: str) -> None:
-    """Write which copy replaced the state of a fenced machine; whatever lets its gateway start removes the note."""
+    """Record the copy that replaced the state of a fenced machine; removing the fence removes the record."""
     if is_fenced(machine):
         noted = json.dumps({"epoch": _epoch(machine), "restored": snapshot}).encode()
         machine.files.write_if_changed(machine.layout.fence, noted, PRIVATE)
 
 
 def restored(machine: Machine) -> str:
-    """The copy that replaced the state, while nothing can have run since; else empty."""
+    """The copy that replaced the state, as long as nothing can have run since; else empty."""
     return str(_note(machine).get("restored", ""))
 
 
-def refuse_fenced(machine: Machine, wanted: Identity) -> None:
+def refuse_fenced(machine: Machine, identity: Identity) -> None:
     """Refuse to personalise a fenced machine, unless its own instance comes back to it with a higher epoch.
 
     Raises:
         RefusedError: It stays fenced.
     """
-    if is_fenced(machine) and not _comes_back(machine, wanted):
+    if is_fenced(machine) and not _comes_back(machine, identity):
         raise RefusedError(
-            f"this machine is fenced, and epoch {wanted.epoch} is not above its {_epoch(machine)}: hermes-node unfence"
+            f"this machine is fenced, epoch {identity.epoch} is not above {_epoch(machine)}: hermes-node unfence"
         )
 
 
-def lift_fence(machine: Machine, wanted: Identity) -> None:
+def lift_fence(machine: Machine, identity: Identity) -> None:
     """Remove the fence for an instance that comes back; the caller has refused all others."""
-    if _comes_back(machine, wanted):
+    if _comes_back(machine, identity):
         machine.remove(machine.layout.fence)
 
 
-def _comes_back(machine: Machine, wanted: Identity) -> bool:
-    held = machine.files.read(machine.layout.identity)
-    return (held is None or identity_from_json(held).instance == wanted.instance) and wanted.epoch > _epoch(machine)
+def _comes_back(machine: Machine, identity: Identity) -> bool:
+    data = machine.files.read(machine.layout.identity)
+    return (data is None or identity_from_json(data).instance == identity.instance) and identity.epoch > _epoch(machine)
 
 
 def _epoch(machine: Machine) -> int:
@@ -157,14 +157,14 @@ def _epoch(machine: Machine) -> int:
     try:
         return int(_note(machine)["epoch"])
     except (ValueError, TypeError, KeyError):
-        held = machine.files.read(machine.layout.identity)
-        return identity_from_json(held).epoch if held else 0
+        data = machine.files.read(machine.layout.identity)
+        return identity_from_json(data).epoch if data else 0
 
 
 def _note(machine: Machine) -> dict[str, Any]:
-    """What the fence's file says; nothing where it is old or broken, which fences all the same."""
+    """The content of the fence's file; empty if it is old or damaged, though the machine is fenced all the same."""
     try:
-        said = json.loads(machine.files.read(machine.layout.fence) or b"{}")
+        note = json.loads(machine.files.read(machine.layout.fence) or b"{}")
     except ValueError:
         return {}
-    return said if isinstance(said, dict) else {}
+    return note if isinstance(note, dict) else {}

@@ -28,7 +28,7 @@ from hermesops.wire.state.contents import OURS
 
 @dataclass
 class Outcome:
-    """What was done.
+    """The outcome of a change to an instance's files.
 
     Attributes:
         changed: Files that were changed, and ``gateway`` when it was started or restarted.
@@ -45,10 +45,10 @@ class Outcome:
 def personalise(
     machine: Machine, path: Path, *, wait_s: float, replace_instance: str = "", lease: FencingToken | None = None
 ) -> Outcome:
-    """Apply an uploaded payload, and start the gateway, or restart it where its files have changed.
+    """Apply an uploaded payload; start the gateway, or restart it if its files have changed.
 
-    The file is gone afterwards, whatever happens. ``wait_s`` is how long the gateway may take to become healthy; 0 does
-    not start it. ``replace_instance`` is the instance that this machine may stop being.
+    The uploaded file is always removed. ``wait_s`` is the time in which the gateway must become healthy; with 0 it is
+    not started. ``replace_instance`` is the instance that this machine may replace.
 
     Raises:
         BadRequestError: The payload is malformed.
@@ -90,7 +90,7 @@ def configure(machine: Machine, *, wait_s: float, lease: FencingToken | None = N
 
 
 def stored_payload(machine: Machine) -> Payload:
-    """The payload this machine received last.
+    """The latest payload of this machine.
 
     Raises:
         NotReadyError: It has no instance yet.
@@ -102,14 +102,14 @@ def stored_payload(machine: Machine) -> Payload:
 
 
 def _guard(machine: Machine, payload: Payload, replace_instance: str) -> None:
-    held = machine.files.read(machine.layout.identity)
-    if held is None:
+    data = machine.files.read(machine.layout.identity)
+    if data is None:
         return
-    here, wanted = identity_from_json(held), payload.identity
-    if here.instance not in {wanted.instance, replace_instance}:
-        raise RefusedError(f"this machine is instance {here.instance}'s, not {wanted.instance}'s")
-    if here.instance == wanted.instance and wanted.epoch < here.epoch:
-        raise RefusedError(f"epoch {wanted.epoch} is older than this machine's {here.epoch}")
+    here, identity = identity_from_json(data), payload.identity
+    if here.instance not in {identity.instance, replace_instance}:
+        raise RefusedError(f"this machine is instance {here.instance}'s, not {identity.instance}'s")
+    if here.instance == identity.instance and identity.epoch < here.epoch:
+        raise RefusedError(f"epoch {identity.epoch} is older than this machine's {here.epoch}")
 
 
 def _apply(machine: Machine, base: Base, payload: Payload, *, wait_s: float, started: float) -> Outcome:
@@ -137,18 +137,18 @@ def _apply(machine: Machine, base: Base, payload: Payload, *, wait_s: float, sta
             machine.remove(marker)
         _make_cron_jobs(machine, base, payload, applied, outcome)
         with machine.files.opened_folder(home.path) as folder:
-            kept = machine.files.exists(folder, OURS.decode())
-        if kept:  # by a restore, of the state before it: the agent is healthy with the new one
+            has_kept_state = machine.files.exists(folder, OURS.decode())
+        if has_kept_state:  # by a restore, of the state before it: the agent is healthy with the new one
             machine.state.forget(home)
     outcome.seconds = round(machine.system.monotonic() - started, 3)
     return outcome
 
 
 def write_managed(machine: Machine, config: bytes, environment: bytes, gid: int, outcome: Outcome) -> None:
-    """Write the managed files, and note whether the gateway must restart, or take a turn, to read them."""
+    """Write the managed files, and note whether the gateway needs a restart, or a turn, to read them."""
     shared = Access(0o640, 0, gid)
-    wanted = {machine.layout.managed / "config.yaml": config, machine.layout.managed / ".env": environment}
-    outdated = {path: data for path, data in wanted.items() if machine.files.differs(path, data, shared)}
+    files = {machine.layout.managed / "config.yaml": config, machine.layout.managed / ".env": environment}
+    outdated = {path: data for path, data in files.items() if machine.files.differs(path, data, shared)}
     before = {path: machine.files.read(path) for path in outdated}
     # Of a file that others could read, or that had another owner, the agent has nothing new to learn.
     unread = {path: data for path, data in outdated.items() if before[path] != data}
@@ -165,27 +165,27 @@ def write_managed(machine: Machine, config: bytes, environment: bytes, gid: int,
 
 
 def is_written(machine: Machine, base: Base, payload: bytes) -> bool:
-    """Whether the managed files are there that a stored payload made, with its keys, and for the agent alone to read.
+    """Whether the managed files exist, contain the keys of a stored payload, and are private to the agent.
 
-    What else is in them comes with a release, which writes them anew.
+    Their other content comes with a release, which writes them anew.
     """
     try:
         shared = Access(0o640, 0, account(machine, base.user).gid)
         secrets = set(render.payload_environment(Payload.from_json(payload)))
     except (BadRequestError, NotReadyError):
         return False
-    held = {name: machine.files.read(machine.layout.managed / name) for name in ("config.yaml", ".env")}
+    files = {name: machine.files.read(machine.layout.managed / name) for name in ("config.yaml", ".env")}
     are_private = all(
         data is not None and not machine.files.differs(machine.layout.managed / name, data, shared)
-        for name, data in held.items()
+        for name, data in files.items()
     )
-    return are_private and secrets.issubset((held[".env"] or b"").splitlines(keepends=True))
+    return are_private and secrets.issubset((files[".env"] or b"").splitlines(keepends=True))
 
 
 def _applied(machine: Machine, payload: Payload) -> dict[str, Any]:
     data = machine.files.read(machine.layout.applied)
-    held = json.loads(data) if data else {}
-    return held if held.get("instance") == payload.identity.instance else {"instance": payload.identity.instance}
+    applied = json.loads(data) if data else {}
+    return applied if applied.get("instance") == payload.identity.instance else {"instance": payload.identity.instance}
 
 
 def furnish_home(
@@ -243,11 +243,11 @@ def start_gateway(machine: Machine, base: Base, payload: Payload, outcome: Outco
 
 
 def _make_cron_jobs(machine: Machine, base: Base, payload: Payload, applied: dict[str, Any], outcome: Outcome) -> None:
-    made = set(applied.get("cron", ()))
-    for digest, job in _jobs_beyond(made, payload):
+    digests = set(applied.get("cron", ()))
+    for digest, job in _jobs_beyond(digests, payload):
         _make_cron_job(machine, base, payload.secrets.api_server_key, job, digest)
-        made.add(digest)
-        applied["cron"] = sorted(made)
+        digests.add(digest)
+        applied["cron"] = sorted(digests)
         # After each job: killed here, the next run must not make it twice.
         machine.files.write_if_changed(machine.layout.applied, json.dumps(applied, sort_keys=True).encode(), PRIVATE)
         outcome.cron_jobs_made += 1
@@ -258,17 +258,17 @@ def missing_jobs(machine: Machine, payload: Payload) -> list[Mapping[str, Any]]:
     return [job for _, job in _jobs_beyond(set(_applied(machine, payload).get("cron", ())), payload)]
 
 
-def _jobs_beyond(made: set[str], payload: Payload) -> list[tuple[str, Mapping[str, Any]]]:
+def _jobs_beyond(digests: set[str], payload: Payload) -> list[tuple[str, Mapping[str, Any]]]:
     jobs = [
         (hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest(), job) for job in payload.settings.cron
     ]
-    return [(digest, job) for digest, job in jobs if digest not in made]
+    return [(digest, job) for digest, job in jobs if digest not in digests]
 
 
 def _make_cron_job(machine: Machine, base: Base, key: str, job: Any, digest: str) -> None:  # noqa: ANN401 - JSON as the protocol checked it
     name = f"helium-{digest[:12]}"
     listed = machine.system.ask(base.port, "/api/jobs?include_disabled=true", key=key)
-    if listed.status == 200 and any(held.get("name") == name for held in listed.objects("jobs") or ()):  # noqa: PLR2004 - OK
+    if listed.status == 200 and any(existing.get("name") == name for existing in listed.objects("jobs") or ()):  # noqa: PLR2004 - OK
         return
     body = {"name": name, "schedule": job["cron"], "prompt": job["prompt"]}
     answer = machine.system.ask(base.port, "/api/jobs", key=key, body=body)

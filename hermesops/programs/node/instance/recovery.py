@@ -1,8 +1,8 @@
-"""``recover``: start a gateway again that systemd has given up, with growing pauses, and not without end.
+"""``recover``: restart a gateway that systemd has given up, with growing pauses between attempts.
 
-systemd restarts a gateway that ends, some times; then its start limit leaves the unit failed, as does an end
-with the agent's own "my settings cannot work". What broke it may pass: a full disk, a port that was taken. A gateway
-that was stopped is inactive, and one that is to stay down is fenced or disabled; none of these is started here.
+systemd restarts a gateway that ends, up to its start limit; then the unit stays failed, as it does after the agent's
+own exit code for unusable settings. The cause may pass: a full disk, a port in use. A stopped gateway is inactive, and
+one that is to stay down is fenced or disabled; none of these is started here.
 """
 
 import json
@@ -33,8 +33,8 @@ class Attempts:
     """Attempts of this boot.
 
     Attributes:
-        at: When the ones of the last hour were, on the machine's monotonic clock, the oldest first.
-        total: How many there were since the boot.
+        at: Times of the attempts in the last hour, on the machine's monotonic clock, the oldest first.
+        total: Number of attempts since the boot.
     """
 
     at: tuple[float, ...] = ()
@@ -65,9 +65,9 @@ def pause_s(at: Sequence[float], now: float) -> float:
 
 
 def recover(machine: Machine) -> dict[str, Any]:
-    """Start the gateway where systemd has given it up and nobody wants it down; what was done, and why not.
+    """Start the gateway if systemd has given it up and it is to run; return whether it was started, and the reason.
 
-    Nothing is done while another hermes-node changes the machine: that one knows better.
+    Nothing is done while another hermes-node changes the machine.
     """
     try:
         with machine.files.locked(machine.layout.lock, limit_s=_LOCK_S):
@@ -78,8 +78,8 @@ def recover(machine: Machine) -> dict[str, Any]:
 
 def _recover(machine: Machine) -> dict[str, Any]:
     unit = load_base(machine.files, machine.layout.base).unit
-    seen = gateway.observe(machine.system, unit)
-    if why := _why_not(machine, seen):
+    observed = gateway.observe(machine.system, unit)
+    if why := _why_not(machine, observed):
         return {"started": False, "why": why}
     now, before = machine.system.monotonic(), attempts(machine)
     pause = pause_s(before.at, now)
@@ -92,21 +92,21 @@ def _recover(machine: Machine) -> dict[str, Any]:
     gateway.start(machine.system, unit)
     return {
         "started": True,
-        "why": f"systemd gave it up: {seen.properties.get('Result', '')}",
+        "why": f"systemd gave it up: {observed.properties.get('Result', '')}",
         "attempts": before.total + 1,
     }
 
 
 def _why_not(machine: Machine, unit: gateway.Unit) -> str:
-    """Why this gateway is none to start; empty where it is one."""
+    """The reason not to start this gateway; empty if it is to be started."""
     layout, read = machine.layout, machine.files.read
     reasons = (
         (unit.state != "failed", f"the gateway is {unit.state}"),
         (unit.properties.get("UnitFileState") != "enabled", "its unit is not enabled"),
         (read(layout.identity) is None, "this machine has no instance"),
         (fencing.is_fenced(machine), "this machine is fenced"),
-        (read(layout.restoring) is not None, "another state is being put in place"),
+        (read(layout.restoring) is not None, "the state is being replaced"),
         (read(layout.activation) is not None, "a change of release is unfinished"),
     )
-    found = next((why for holds, why in reasons if holds), "")
-    return found or ("the data volume is closed" if volume.is_closed(machine) else "")
+    reason = next((why for holds, why in reasons if holds), "")
+    return reason or ("the data volume is closed" if volume.is_closed(machine) else "")

@@ -31,12 +31,12 @@ def route_of(base: Base, payload: Payload) -> Route:
     Raises:
         BadRequestError: The router does not have the one in the settings.
     """
-    wanted = payload.settings.model
+    name = payload.settings.model
     for route in base.routes:
-        if wanted in {"", route.name}:
+        if name in {"", route.name}:
             return route
     offered = ", ".join(route.name for route in base.routes)
-    raise BadRequestError(f"settings.model: no route {wanted!r}; there are {offered}")
+    raise BadRequestError(f"settings.model: no route {name!r}; there are {offered}")
 
 
 def managed_config(base: Base, payload: Payload) -> bytes:
@@ -71,7 +71,7 @@ def managed_config(base: Base, payload: Payload) -> bytes:
 
 
 def _trust(model_base_url: str) -> dict[str, str]:
-    """Which authorities the agent trusts the router by; hermes-agent goes without the file where there is none.
+    """The setting that names the file with the router's authorities; hermes-agent ignores a missing file.
 
     Source: ``agent/ssl_verify.py`` of hermes-agent 0.19.0.
     """
@@ -97,7 +97,7 @@ def managed_environment(base: Base, payload: Payload) -> bytes:
 
 
 def payload_environment(payload: Payload) -> list[bytes]:
-    """Those lines of it that hold the keys of a payload.
+    """The lines of ``managed_environment`` with the keys of a payload.
 
     Raises:
         BadRequestError: As ``managed_environment``.

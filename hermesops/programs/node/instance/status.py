@@ -1,7 +1,7 @@
 """``status``, ``health`` and ``probe`` of this machine: facts, judgements, and figures to compare.
 
-A figure that cannot be taken is ``null``: it must not look like a good one. Nothing here changes anything, but for the
-turn of ``probe``, which is only taken when asked for.
+A figure that cannot be taken is ``null``: it must not look like a good one. Nothing here changes the machine, except
+the turn of ``probe``, which is taken on request only.
 """
 
 import hashlib
@@ -54,18 +54,18 @@ _CONNECTED = frozenset({"connected", "running", "ok"})
 
 @dataclass(frozen=True)
 class Health:
-    """All judgements; ``exit_code`` tells a gateway that does not answer from one that reports a failure."""
+    """All checks of the agent; ``exit_code`` distinguishes a silent gateway from one that reports a failure."""
 
     checks: tuple[Check, ...]
     exit_code: ExitCode
 
     def to_json(self) -> dict[str, Any]:
-        """As ``hermes-node health`` prints it."""
+        """The output of ``hermes-node health``, as JSON."""
         return {"ok": self.exit_code == 0, "checks": [asdict(check) for check in self.checks]}
 
 
 def status(machine: Machine) -> dict[str, Any]:
-    """The machine's instance, what runs on it and since when; works on a machine without a user too."""
+    """The machine's instance, release and gateway; works on a machine without a user too."""
     identity, payload = machine.files.read(machine.layout.identity), machine.files.read(machine.layout.payload)
     lease = fencing.highest_token(machine)
     base = installation.load_base(machine.files, machine.layout.base)
@@ -106,7 +106,7 @@ def status(machine: Machine) -> dict[str, Any]:
 
 
 def _release(machine: Machine) -> dict[str, Any]:
-    """The running slot: its id and the fields of its record that are for people."""
+    """The running slot: its id and the descriptive fields of its record."""
     running = slot.current(machine)
     record = slot.record_of(machine, running)
     return {**{name: record[name] for name in SHOWN if name in record}, "id": running or None}
@@ -167,8 +167,8 @@ def _judge(answer: Answer, payload: Payload) -> tuple[Check, ...]:
 def _messengers(answer: Answer, payload: Payload) -> tuple[Check, ...]:
     checks = []
     for name, is_connected in messengers_connected(answer, payload).items():
-        held = answer.part("platforms", name)
-        detail = " ".join(filter(None, (_messenger_state(held), str(held.get("error_code") or ""))))
+        platform = answer.part("platforms", name)
+        detail = " ".join(filter(None, (_messenger_state(platform), str(platform.get("error_code") or ""))))
         checks.append(Check(f"messenger:{name}", is_connected, one_line(detail)))
     return tuple(checks)
 
@@ -179,8 +179,8 @@ def messengers_connected(answer: Answer, payload: Payload) -> dict[str, bool]:
     return {name: _messenger_state(answer.part("platforms", name)) in _CONNECTED for name in names}
 
 
-def _messenger_state(held: Mapping[str, Any]) -> str:
-    return str(held.get("state") or held.get("status") or "absent").lower()
+def _messenger_state(platform: Mapping[str, Any]) -> str:
+    return str(platform.get("state") or platform.get("status") or "absent").lower()
 
 
 def _servers(machine: Machine, base: Base, payload: Payload) -> tuple[Check, ...]:
@@ -189,9 +189,9 @@ def _servers(machine: Machine, base: Base, payload: Payload) -> tuple[Check, ...
         return ()
     with machine.files.opened_folder(machine.layout.home(base.home)) as home:
         log = machine.files.tail(home, gateway.AGENT_LOG, limit=gateway.AGENT_LOG_BYTES).decode(errors="replace")
-    found = gateway.mcp_states(log, names)
-    words = {True: "connected", False: "not connected", None: "the log says nothing of it"}
-    return tuple(Check(f"mcp:{name}", found[name] is not False, words[found[name]]) for name in names)
+    states = gateway.mcp_states(log, names)
+    words = {True: "connected", False: "not connected", None: "the log does not mention it"}
+    return tuple(Check(f"mcp:{name}", states[name] is not False, words[states[name]]) for name in names)
 
 
 def _watchdog(unit: gateway.Unit) -> Check:
@@ -250,13 +250,13 @@ def gateway_health(machine: Machine, answer: Answer) -> str:
 
 
 def _errors(machine: Machine, base: Base, since: float) -> dict[str, Any] | None:
-    """How many errors the log has since then, and whether the part that was read covers all of that time."""
+    """Number of errors in the log since a time, and whether the part that was read covers all of that time."""
     try:
         with machine.files.opened_folder(machine.layout.home(base.home)) as home:
             log = machine.files.tail(home, ERROR_LOG, limit=_TAIL_BYTES)
     except NodeError:
         return None
-    timestamps = [(_timestamp(found[1]), found[2]) for line in log.splitlines() if (found := _LINE.match(line))]
+    timestamps = [(_timestamp(match[1]), match[2]) for line in log.splitlines() if (match := _LINE.match(line))]
     count = sum(timestamp >= since and level in BAD for timestamp, level in timestamps)
     is_whole = len(log) < _TAIL_BYTES or (bool(timestamps) and timestamps[0][0] < since)
     return {"count": count, "complete": is_whole}
@@ -289,7 +289,7 @@ def gateway_memory(machine: Machine, unit: gateway.Unit) -> int | None:
 
 
 def _processes(machine: Machine, group: str) -> list[str]:
-    """The numbers of a unit's processes, as far as a unit may have them; none where its group is not found.
+    """Process ids of a unit, up to the limit of a unit; none if its control group is not found.
 
     Source: cgroups(7): in version 1 systemd has a hierarchy of its own, in a hybrid there may be both.
     """

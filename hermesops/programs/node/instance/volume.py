@@ -1,4 +1,4 @@
-"""``volume``: where the user's data are on a machine, and whether they may be used.
+"""``volume``: the place of the user's data on a machine, and whether they may be used.
 
 A file system that is mounted there already is used. Where the machine's order names a size, and role ``hermes_data``
 has been applied, an encrypted one is made and opened with a key that the platform gives this machine at each boot.
@@ -28,7 +28,7 @@ _KEY_BYTES = 32
 
 
 class Kind(StrEnum):
-    """What holds the data."""
+    """The kind of storage that holds the user's data."""
 
     OPEN = "open"
     """A file system of its own."""
@@ -41,7 +41,7 @@ class Kind(StrEnum):
 
 
 def kind(machine: Machine, state: VolumeState) -> Kind:
-    """What holds the data of this machine's user."""
+    """The kind of storage that holds the data of this machine's user."""
     if state.is_mounted:
         return Kind.OPEN
     layout = machine.layout
@@ -51,17 +51,17 @@ def kind(machine: Machine, state: VolumeState) -> Kind:
 
 
 def show(machine: Machine) -> dict[str, Any] | None:
-    """The volume for ``status``; nothing where no role has been applied, whatever state files are in."""
+    """The volume for ``status``; ``None`` if no role has been applied or the files cannot be read."""
     try:
         state = machine.volumes.observe(machine.layout.home(DATA_PATH))
-        found = kind(machine, state)
+        volume_kind = kind(machine, state)
         return {
-            "kind": found,
+            "kind": volume_kind,
             "encrypted": state.is_encrypted,
             "wanted_gb": _wanted(machine),
             "size": state.size,
             "used": state.used,
-            "why": _why(machine) if found is Kind.CLOSED else "",
+            "why": _why(machine) if volume_kind is Kind.CLOSED else "",
         }
     except NodeError:
         return None
@@ -76,7 +76,7 @@ def refuse_closed(machine: Machine) -> None:
     """Refuse to use the data where their volume is closed.
 
     Raises:
-        NotReadyError: It is closed, and why.
+        NotReadyError: It is closed; the message has the reason.
     """
     if is_closed(machine):
         raise NotReadyError(f"the data volume is closed: {_why(machine)}")
@@ -86,7 +86,7 @@ def await_open(machine: Machine) -> None:
     """Wait until the data volume is open: a machine that just got its certificate gets the key a moment later.
 
     Raises:
-        NotReadyError: It stays closed for a minute, and why.
+        NotReadyError: It stays closed for a minute; the message has the reason.
     """
     deadline = machine.system.monotonic() + _OPENING_S
     while True:
@@ -99,7 +99,7 @@ def await_open(machine: Machine) -> None:
 
 
 def open_volume(machine: Machine) -> dict[str, Any]:
-    """Mount the data volume; waits for the platform for as long as it takes, and ``status`` says why.
+    """Mount the data volume; wait for the platform without a time limit, with the reason in ``status``.
 
     A program that starts before this ends writes into the folder below.
     """
@@ -138,7 +138,7 @@ def close_volume(machine: Machine) -> dict[str, Any]:
 
 
 def want(machine: Machine, gigabytes: int, *, lease: FencingToken | None = None) -> dict[str, Any]:
-    """Make the volume larger from the next boot on. None becomes smaller, and a folder stays a folder.
+    """Enlarge the volume from the next boot on. It never shrinks, and a folder stays a folder.
 
     Raises:
         OutrankedError: The lease was taken over.

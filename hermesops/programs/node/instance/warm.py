@@ -1,4 +1,4 @@
-"""A warm machine: its gateway runs before it has a user, who gets it without a restart.
+"""A warm machine: its gateway runs before the machine has a user, and takes the user over without a restart.
 
 Warming up starts the gateway with a placeholder: an API key that is made here and stays the machine's, and a token that
 no model router ever issued, so there is nothing to revoke. A turn that fails for that reason still does the slow work
@@ -33,18 +33,18 @@ def placeholder(machine: Machine, model_base_url: str) -> Payload:
     Raises:
         BadRequestError: The URL is malformed.
     """
-    held = held_placeholder(machine)
-    if held is not None and held.model_base_url == model_base_url:
-        return held
+    stored = held_placeholder(machine)
+    if stored is not None and stored.model_base_url == model_base_url:
+        return stored
     keys = Secrets(secrets.token_urlsafe(_KEY_BYTES), secrets.token_urlsafe(_KEY_BYTES))
     data = Payload(NOBODY, keys, model_base_url).to_json()
-    made = Payload.from_json(data)  # checked like an uploaded one, before anything is written
+    payload = Payload.from_json(data)  # checked like an uploaded one, before anything is written
     machine.files.write_if_changed(machine.layout.warm, data, PRIVATE)
-    return made
+    return payload
 
 
 def held_placeholder(machine: Machine) -> Payload | None:
-    """The placeholder that the machine was warmed up with, until its handover is complete."""
+    """The placeholder of the warmed-up machine, until its handover to a user is complete."""
     data = machine.files.read(machine.layout.warm)
     return Payload.from_json(data) if data else None
 
@@ -55,10 +55,10 @@ def is_warm(machine: Machine) -> bool:
 
 
 def take_turn(machine: Machine, base: Base, key: str) -> None:
-    """Let the agent take a turn that nobody reads and of which nothing stays.
+    """Let the agent take a turn that is discarded.
 
     Raises:
-        NotReadyError: It did not.
+        NotReadyError: The turn failed.
     """
     ask = machine.system.ask
     ask(base.port, "/api/sessions", key=key, body={"id": _SESSION})

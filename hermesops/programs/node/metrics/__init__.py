@@ -1,1 +1,1 @@
-"""``metrics``: what this machine knows of itself and its agent, as figures for Prometheus; no text of a user's."""
+"""``metrics``: figures of this machine and its agent for Prometheus, without any text of a user."""

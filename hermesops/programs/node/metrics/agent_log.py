@@ -1,7 +1,7 @@
 """The part of the metrics that counts in the agent's logs: errors, turns, failed calls of the model, tokens.
 
-The logs are the agent's: each run reads on from where the last one ended, a limited piece, and takes nothing from a
-line but which of some fixed words it begins with, and numbers.
+The logs are under the agent's control: each run reads on from the end of the last one, a limited piece, and uses only
+numbers and a set of fixed words of a line.
 
 Source: ``hermes_logging.py`` (format, rotation), ``agent/conversation_loop.py`` and ``agent/turn_finalizer.py`` (lines)
 of hermes-agent 0.19.0. That version logs no call of an auxiliary model, such as for a title.
@@ -55,39 +55,41 @@ _STATUS_OF = {b"AuthenticationError": "401", b"RateLimitError": "429", b"Interna
 """By the exception's name, where a line tells no status."""
 
 
-def read(machine: Machine, kept: dict[str, Any]) -> Iterator[Sample]:
-    """Count on. Nothing is known before the user's data are mounted, which takes a moment at a boot."""
+def read(machine: Machine, counters: dict[str, Any]) -> Iterator[Sample]:
+    """Read the logs on and count. Counts nothing until the user's data are mounted, which takes a moment at a boot."""
     if machine.files.read(machine.layout.identity) is None or volume.is_closed(machine):
         return
     base = installation.load_base(machine.files, machine.layout.base)
     with machine.files.opened_folder(machine.layout.home(base.home)) as home:
-        for line in _new_lines(machine, home, ERROR_LOG, kept):
-            _count_error(line, kept)
-        for line in _new_lines(machine, home, gateway.AGENT_LOG, kept):
-            _count_turn(line, kept)
-    yield Sample("hermes_gateway_errors_total", number(kept, "errors"))
+        for line in _new_lines(machine, home, ERROR_LOG, counters):
+            _count_error(line, counters)
+        for line in _new_lines(machine, home, gateway.AGENT_LOG, counters):
+            _count_turn(line, counters)
+    yield Sample("hermes_gateway_errors_total", number(counters, "errors"))
     for outcome in ("answered", "failed"):
-        yield Sample("hermes_turns_total", number(kept, outcome), {"outcome": outcome})
+        yield Sample("hermes_turns_total", number(counters, outcome), {"outcome": outcome})
     for status in STATUSES:
-        yield Sample("hermes_model_errors_total", number(kept, status), {"status": status})
+        yield Sample("hermes_model_errors_total", number(counters, status), {"status": status})
     for kind in ("input", "output"):
-        yield Sample("hermes_tokens_spent_total", number(kept, kind), {"kind": kind})
+        yield Sample("hermes_tokens_spent_total", number(counters, kind), {"kind": kind})
 
 
-def _new_lines(machine: Machine, home: int, name: str, kept: dict[str, Any]) -> Iterator[bytes]:
-    """The lines that a log got since the last run; none at the first run, which only notes where the log ends."""
-    is_first = f"{name} inode" not in kept
-    inode, offset = number(kept, f"{name} inode"), number(kept, f"{name} offset")
+def _new_lines(machine: Machine, home: int, name: str, counters: dict[str, Any]) -> Iterator[bytes]:
+    """The lines added to a log since the last run; none at the first run, which only notes the log's end."""
+    is_first = f"{name} inode" not in counters
+    inode, offset = number(counters, f"{name} inode"), number(counters, f"{name} offset")
     piece = machine.files.read_on(home, name, inode=inode, offset=offset, limit=_PIECE_BYTES)
     if piece is None:
-        kept[f"{name} inode"] = kept[f"{name} offset"] = 0  # one that comes is new from its first line on
+        counters[f"{name} inode"] = counters[f"{name} offset"] = 0  # one that comes is new from its first line on
         return
-    kept[f"{name} inode"], kept[f"{name} offset"] = piece.inode, piece.end
+    counters[f"{name} inode"], counters[f"{name} offset"] = piece.inode, piece.end
     # Another file may come out of a backup: what it has from before was counted then. Without a time nothing counts.
     is_read_on = piece.inode == inode and piece.end - len(piece.data) >= offset
-    since = "" if is_read_on else str(kept.get(f"{name} newest", ""))
+    since = "" if is_read_on else str(counters.get(f"{name} newest", ""))
     fresh = [line for line in piece.data.splitlines() if _begins_at(line) >= since]
-    kept[f"{name} newest"] = next(filter(None, map(_begins_at, reversed(fresh))), kept.get(f"{name} newest", ""))
+    counters[f"{name} newest"] = next(
+        filter(None, map(_begins_at, reversed(fresh))), counters.get(f"{name} newest", "")
+    )
     if is_first:
         return
     if inode not in {0, piece.inode}:  # it was renamed, and has lines that were not read
@@ -98,18 +100,18 @@ def _new_lines(machine: Machine, home: int, name: str, kept: dict[str, Any]) -> 
 
 
 def _begins_at(line: bytes) -> str:
-    found = _TIME.match(line)
-    return found[0].decode() if found else ""
+    match = _TIME.match(line)
+    return match[0].decode() if match else ""
 
 
-def _count_error(line: bytes, kept: dict[str, Any]) -> None:
-    found = _LINE.match(line[:_LONGEST_LINE])
-    if found is None:
+def _count_error(line: bytes, counters: dict[str, Any]) -> None:
+    match = _LINE.match(line[:_LONGEST_LINE])
+    if match is None:
         return
-    if found["level"] in BAD:
-        _add(kept, "errors")
-    if failed := _CALL_FAILED.match(found["text"]):
-        _add(kept, _status_of(failed[1], failed[2]))
+    if match["level"] in BAD:
+        _add(counters, "errors")
+    if failed := _CALL_FAILED.match(match["text"]):
+        _add(counters, _status_of(failed[1], failed[2]))
 
 
 def _status_of(error: bytes, code: bytes | None) -> str:
@@ -121,20 +123,20 @@ def _status_of(error: bytes, code: bytes | None) -> str:
     return "5xx" if text.startswith("5") else "other"
 
 
-def _count_turn(line: bytes, kept: dict[str, Any]) -> None:
-    found = _LINE.match(line[:_LONGEST_LINE])
-    if found is None:
+def _count_turn(line: bytes, counters: dict[str, Any]) -> None:
+    match = _LINE.match(line[:_LONGEST_LINE])
+    if match is None:
         return
-    text = found["text"]
+    text = match["text"]
     if call := _CALL.match(text):
-        _add(kept, "input", int(call[1]))
-        _add(kept, "output", int(call[2]))
+        _add(counters, "input", int(call[1]))
+        _add(counters, "output", int(call[2]))
     elif turn := _TURN.match(text):
         if turn[1] not in _INTERRUPTED:
-            _add(kept, "failed" if turn[1] in _FAILED else "answered")
-    elif found["level"] in BAD and _TURN_FAILED.match(text):
-        _add(kept, "failed")
+            _add(counters, "failed" if turn[1] in _FAILED else "answered")
+    elif match["level"] in BAD and _TURN_FAILED.match(text):
+        _add(counters, "failed")
 
 
-def _add(kept: dict[str, Any], name: str, count: int = 1) -> None:
-    kept[name] = number(kept, name) + count
+def _add(counters: dict[str, Any], name: str, count: int = 1) -> None:
+    counters[name] = number(counters, name) + count

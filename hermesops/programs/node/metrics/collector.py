@@ -1,4 +1,4 @@
-"""``metrics``: read every part on its own, and write what was read for node_exporter.
+"""``metrics``: read every part separately, and write the samples for node_exporter.
 
 A part that fails, or does not end in time, is left out and counted; the others are written without it.
 """
@@ -41,11 +41,11 @@ _READABLE = Access(0o644)
 @dataclass(frozen=True)
 class _Read:
     samples: list[Sample]
-    kept: dict[str, Any]
+    counters: dict[str, Any]
 
 
 def collect(machine: Machine, *, named: Mapping[str, Part] = PARTS, deadline_s: float = DEADLINE_S) -> dict[str, Any]:
-    """Write the metrics; which parts could not be read, and why.
+    """Write the metrics; return the parts that failed, with their errors.
 
     Raises:
         NotReadyError: Their folder does not exist; hermes-metrics.service makes it.
@@ -54,10 +54,10 @@ def collect(machine: Machine, *, named: Mapping[str, Part] = PARTS, deadline_s: 
     remembered = memory.load(machine)
     calls = {name: partial(_read, machine, part, dict(remembered.parts.get(name, {}))) for name, part in named.items()}
     ended = machine.in_time(calls, deadline_s=deadline_s)
-    read = {name: one for name, one in ended.items() if isinstance(one, _Read)}
+    read = {name: result for name, result in ended.items() if isinstance(result, _Read)}
     failed = {name: _why(ended.get(name)) for name in named if name not in read}
     remembered.errors += len(failed)
-    remembered.parts |= {name: one.kept for name, one in read.items()}
+    remembered.parts |= {name: result.counters for name, result in read.items()}
     samples = [
         *(sample for name in named if name in read for sample in read[name].samples),
         Sample("hermes_metrics_errors_total", remembered.errors),
@@ -70,8 +70,8 @@ def collect(machine: Machine, *, named: Mapping[str, Part] = PARTS, deadline_s: 
     return {"samples": len(samples), "failed": failed, "seconds": round(machine.system.monotonic() - started, 3)}
 
 
-def _read(machine: Machine, part: Part, kept: dict[str, Any]) -> _Read:
-    return _Read(checked(part(machine, kept)), kept)
+def _read(machine: Machine, part: Part, counters: dict[str, Any]) -> _Read:
+    return _Read(checked(part(machine, counters)), counters)
 
 
 def _why(error: Exception | None) -> str:

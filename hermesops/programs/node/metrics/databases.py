@@ -1,4 +1,4 @@
-"""``databases``: check the agent's databases, which takes a while; and the part of the metrics that tells of them.
+"""``databases``: check the agent's databases, which takes a while; and the part of the metrics that reports on them.
 
 The check reads every page as the agent's own user, once an hour, by a unit of its own. Sizes are asked at each run.
 """
@@ -23,7 +23,7 @@ _LOG_ENDING = "-wal"
 
 
 def check(machine: Machine) -> dict[str, Any]:
-    """Check the databases of a user's agent, running or not, and note the result for ``metrics``.
+    """Check the databases of a user's agent, running or not, and store the result for ``metrics``.
 
     Nothing is checked, and the old result stays, while the state is being replaced or not mounted.
 
@@ -40,7 +40,7 @@ def check(machine: Machine) -> dict[str, Any]:
     return {"intact": intact}
 
 
-def read(machine: Machine, _kept: dict[str, Any]) -> Iterator[Sample]:
+def read(machine: Machine, _counters: dict[str, Any]) -> Iterator[Sample]:
     """Size and, from the last check, integrity of each database."""
     if machine.files.read(machine.layout.identity) is None or volume.is_closed(machine):
         return
@@ -59,7 +59,7 @@ def read(machine: Machine, _kept: dict[str, Any]) -> Iterator[Sample]:
 
 
 def _last_check(machine: Machine) -> dict[str, Any]:
-    """Which databases the last check found undamaged; none where it is old, or of before this boot."""
+    """The databases that the last check found undamaged; none if it is old, or from before this boot."""
     data = machine.files.read(machine.layout.database_check)
     if data is None:
         return {}

@@ -1,6 +1,6 @@
-"""The metrics of a machine: their names, what each says, and the text that node_exporter reads them from.
+"""The metrics of a machine: their names and descriptions, and the text for node_exporter.
 
-Who the machine is stands in no label: the platform adds that from the machine's certificate.
+No label identifies the machine: the platform adds that from the machine's certificate.
 
 Source: https://prometheus.io/docs/instrumenting/exposition_formats/, text format 0.0.4.
 """
@@ -22,27 +22,27 @@ _COUNTERS = {
     "hermes_metrics_errors_total": "Parts of these metrics that could not be read since the boot",
 }
 _GAUGES = {
-    "hermes_metrics_timestamp_seconds": "When this was written",
+    "hermes_metrics_timestamp_seconds": "Time of this report",
     "hermes_node_info": "Versions of the machine's programs",
     "hermes_personalised": "Whether the machine belongs to an instance",
     "hermes_fenced": "Whether nothing may start the gateway",
     "hermes_break_glass_open": "Whether an operator's SSH access is open",
-    "hermes_agent_health": "What the gateway says of itself: one status is 1",
+    "hermes_agent_health": "Status that the gateway reports: one status is 1",
     "hermes_agent_up": "Whether the gateway's API answers with the instance's key",
     "hermes_gateway_up": "Whether the gateway's unit is active",
     "hermes_gateway_memory_bytes": "Memory of the gateway and all it started, without caches",
     "hermes_gateway_memory_max_bytes": "The cap of that memory",
     "hermes_turn_seconds": "Seconds that the last probe's turn took",
-    "hermes_queue_age_seconds": "For how long the oldest due cron job has been due",
-    "hermes_runs_in_flight": "What the agent is at",
-    "hermes_messenger_connected": "Whether a messenger of the instance's is connected",
-    "hermes_database_bytes": "Size of a database of the agent's with its write-ahead log",
+    "hermes_queue_age_seconds": "Seconds since the oldest due cron job became due",
+    "hermes_runs_in_flight": "Present work of the agent",
+    "hermes_messenger_connected": "Whether a messenger of the instance is connected",
+    "hermes_database_bytes": "Size of a database of the agent with its write-ahead log",
     "hermes_database_integrity": "Whether the last check of a database found it undamaged",
-    "hermes_last_backup_timestamp_seconds": "When the state of this instance was last backed up from this machine",
+    "hermes_last_backup_timestamp_seconds": "Time of the last backup of this instance from this machine",
     "hermes_release_info": "The release that the gateway is started from",
     "hermes_release_change_pending": "Whether a change of release is unfinished",
-    "hermes_certificate_not_after_timestamp_seconds": "When the machine's certificate expires",
-    "hermes_router_token_not_after_timestamp_seconds": "When the instance's token for the model router expires",
+    "hermes_certificate_not_after_timestamp_seconds": "Expiry of the machine's certificate",
+    "hermes_router_token_not_after_timestamp_seconds": "Expiry of the instance's token for the model router",
     "hermes_clock_offset_seconds": "The platform's clock minus this machine's",
     "hermes_data_bytes": "The file system of the user's data",
 }
@@ -69,28 +69,28 @@ def render(samples: Iterable[Sample]) -> bytes:
         KeyError: A name is none of ours.
     """
     lines: dict[str, list[str]] = {}
-    seen: set[str] = set()
+    rendered: set[str] = set()
     for sample in samples:
         series = _series(sample)
-        if series in seen:
-            raise ValueError(f"{series} stands there twice")
+        if series in rendered:
+            raise ValueError(f"{series} occurs twice")
         if not isfinite(sample.value):
             raise ValueError(f"{series} is no number")
-        seen.add(series)
+        rendered.add(series)
         lines.setdefault(sample.name, _head(sample.name)).append(f"{series} {_number(sample.value)}")
     return "".join(f"{line}\n" for name in sorted(lines) for line in lines[name]).encode()
 
 
 def checked(samples: Iterable[Sample]) -> list[Sample]:
-    """The samples, each of which can be rendered.
+    """Check that each sample can be rendered; return the samples.
 
     Raises:
-        ValueError: One cannot.
-        KeyError: One has a name that is none of ours.
+        ValueError: A sample cannot be rendered.
+        KeyError: A name is none of ours.
     """
-    found = list(samples)
-    render(found)
-    return found
+    result = list(samples)
+    render(result)
+    return result
 
 
 def _series(sample: Sample) -> str:

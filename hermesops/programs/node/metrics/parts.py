@@ -1,6 +1,6 @@
-"""The parts of the metrics that read what the machine and its gateway say of themselves now.
+"""The parts of the metrics that read the present state of the machine and its gateway.
 
-Each part reads one source. What is not known is left out: it must not look like a good figure, nor like a bad one.
+Each part reads one source. Unknown figures are left out: they must look neither good nor bad.
 """
 
 import re
@@ -41,15 +41,15 @@ _DISTRIBUTION = re.compile(rb"""^(ID|VERSION_ID)=["']?([a-z0-9._-]{1,32})["']?$"
 _TOKEN = re.compile(r"hm2\.[0-9A-Za-z-]{1,64}\.[0-9]{1,10}\.([0-9]{1,11})\.[0-9a-f]{40}", re.ASCII)
 """A token for the model router; the third number is its expiry, in seconds since 1970: ``hermesops.model.route``."""
 
-Kept = dict[str, Any]
-"""What a part remembers from run to run."""
+Counters = dict[str, Any]
+"""Counters and read positions of logs that a part keeps from run to run."""
 
 
-def node(machine: Machine, _kept: Kept) -> Iterator[Sample]:
-    """What the machine is: its programs, its instance, its fence."""
+def node(machine: Machine, _counters: Counters) -> Iterator[Sample]:
+    """Facts about the machine: its programs, its instance, its fence."""
     profiles = [name for name, unit in _UNIT_OF.items() if machine.files.read(machine.layout.unit(unit)) is not None]
-    found = dict(_DISTRIBUTION.findall(machine.files.read(machine.layout.os_release) or b""))
-    words = [found[name].decode() for name in (b"ID", b"VERSION_ID") if name in found]
+    fields = dict(_DISTRIBUTION.findall(machine.files.read(machine.layout.os_release) or b""))
+    words = [fields[name].decode() for name in (b"ID", b"VERSION_ID") if name in fields]
     labels = {
         "version": VERSION,
         "profile": profiles[0] if profiles else "none",
@@ -61,61 +61,61 @@ def node(machine: Machine, _kept: Kept) -> Iterator[Sample]:
     yield Sample("hermes_break_glass_open", machine.files.read(machine.layout.break_glass) is not None)
 
 
-def release(machine: Machine, _kept: Kept) -> Iterator[Sample]:
+def release(machine: Machine, _counters: Counters) -> Iterator[Sample]:
     """The running slot, and whether a change of release is unfinished."""
     name = slot.current(machine)
     if name:
-        found = str(slot.record_of(machine, name).get("id") or "unknown")
-        yield Sample("hermes_release_info", 1, {"release": found, "slot": name})
+        release_id = str(slot.record_of(machine, name).get("id") or "unknown")
+        yield Sample("hermes_release_info", 1, {"release": release_id, "slot": name})
     yield Sample("hermes_release_change_pending", activation.load(machine) is not None)
 
 
-def own_certificate(machine: Machine, _kept: Kept) -> Iterator[Sample]:
-    """How long the machine's certificate is valid."""
+def own_certificate(machine: Machine, _counters: Counters) -> Iterator[Sample]:
+    """Expiry of the machine's own certificate."""
     not_after = certificate.show(machine).get("not_after")
     if not_after is not None:
         yield Sample("hermes_certificate_not_after_timestamp_seconds", not_after)
 
 
-def router_token(machine: Machine, _kept: Kept) -> Iterator[Sample]:
-    """How long the instance's token for the model router is valid."""
+def router_token(machine: Machine, _counters: Counters) -> Iterator[Sample]:
+    """Expiry of the instance's token for the model router."""
     payload = _payload(machine)
-    found = _TOKEN.fullmatch(payload.secrets.model_token) if payload else None
-    if found:
-        yield Sample("hermes_router_token_not_after_timestamp_seconds", int(found[1]))
+    match = _TOKEN.fullmatch(payload.secrets.model_token) if payload else None
+    if match:
+        yield Sample("hermes_router_token_not_after_timestamp_seconds", int(match[1]))
 
 
-def clock_offset(machine: Machine, _kept: Kept) -> Iterator[Sample]:
-    """How far the machine's clock was from the platform's at the last answer of that."""
-    found = clock.offset(machine)
-    if found is not None:
-        yield Sample("hermes_clock_offset_seconds", found)
+def clock_offset(machine: Machine, _counters: Counters) -> Iterator[Sample]:
+    """Offset of the machine's clock from the platform's, at the platform's last answer."""
+    offset_s = clock.offset(machine)
+    if offset_s is not None:
+        yield Sample("hermes_clock_offset_seconds", offset_s)
 
 
-def data(machine: Machine, _kept: Kept) -> Iterator[Sample]:
-    """How full the file system of the user's data is."""
+def data(machine: Machine, _counters: Counters) -> Iterator[Sample]:
+    """Size and free space of the file system of the user's data."""
     shown = volume.show(machine)
     if shown is not None:
         for state in ("used", "size"):
             yield Sample("hermes_data_bytes", shown[state], {"state": state})
 
 
-def backup(machine: Machine, _kept: Kept) -> Iterator[Sample]:
-    """When this instance's state was last backed up from this machine."""
-    made, identity = machine.files.read(machine.layout.last_backup), machine.files.read(machine.layout.identity)
-    if made is None or identity is None:
+def backup(machine: Machine, _counters: Counters) -> Iterator[Sample]:
+    """Time of the instance's last backup from this machine."""
+    record, identity = machine.files.read(machine.layout.last_backup), machine.files.read(machine.layout.identity)
+    if record is None or identity is None:
         return
-    raw = strict_json.parse_object(made)
+    raw = strict_json.parse_object(record)
     if raw["instance"] == identity_from_json(identity).instance:
         yield Sample("hermes_last_backup_timestamp_seconds", float(raw["at"]))
 
 
-def gateway_unit(machine: Machine, kept: Kept) -> Iterator[Sample]:
+def gateway_unit(machine: Machine, counters: Counters) -> Iterator[Sample]:
     """The gateway's unit: whether it is active, how often it was restarted, its memory, and a probe's last turn."""
     unit = gateway.observe(machine.system, _base(machine).unit)
     yield Sample("hermes_gateway_up", unit.state == "active")
     by_us = recovery.attempts(machine).total
-    yield Sample("hermes_gateway_restarts_total", _restarts(unit.restarts, kept) + by_us)
+    yield Sample("hermes_gateway_restarts_total", _restarts(unit.restarts, counters) + by_us)
     memory, most = status.gateway_memory(machine, unit), unit.properties.get("MemoryMax", "")
     if memory is not None and unit.is_running:
         yield Sample("hermes_gateway_memory_bytes", memory)
@@ -130,16 +130,16 @@ def gateway_unit(machine: Machine, kept: Kept) -> Iterator[Sample]:
             yield Sample("hermes_turn_seconds", float(raw["seconds"]))
 
 
-def _restarts(shown: int, kept: Kept) -> int:
+def _restarts(shown: int, counters: Counters) -> int:
     """Restarts by systemd in this boot: it counts from 0 again whenever somebody starts the unit."""
-    last = number(kept, "shown")
-    kept["total"] = number(kept, "total") + (shown - last if shown >= last else shown)
-    kept["shown"] = shown
-    return number(kept, "total")
+    last = number(counters, "shown")
+    counters["total"] = number(counters, "total") + (shown - last if shown >= last else shown)
+    counters["shown"] = shown
+    return number(counters, "total")
 
 
-def agent(machine: Machine, _kept: Kept) -> Iterator[Sample]:
-    """What the gateway's API answers: its health, its messengers, what it is at."""
+def agent(machine: Machine, _counters: Counters) -> Iterator[Sample]:
+    """The answer of the gateway's API: health, messengers and present work."""
     occupant = slot.occupant(machine)
     if occupant is None:
         return
@@ -157,8 +157,8 @@ def agent(machine: Machine, _kept: Kept) -> Iterator[Sample]:
                 yield Sample("hermes_messenger_connected", is_connected, {"messenger": name})
 
 
-def queue(machine: Machine, _kept: Kept) -> Iterator[Sample]:
-    """For how long the agent's cron jobs have been due."""
+def queue(machine: Machine, _counters: Counters) -> Iterator[Sample]:
+    """Seconds since the agent's cron jobs became due."""
     payload = _payload(machine)
     if payload is None:
         return

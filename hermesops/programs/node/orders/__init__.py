@@ -1,1 +1,1 @@
-"""Orders of the platform, which the machine asks for: where its metrics and logs go, and who may log in by SSH now."""
+"""Orders that the machine fetches from the platform: the target of its metrics and logs, and SSH access."""

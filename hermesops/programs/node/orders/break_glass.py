@@ -1,10 +1,11 @@
-"""Break glass: opens sshd for the key and the network that a signed order names, and closes it when the order ends.
+"""Break glass: opens sshd for the key and the network of a signed order, and closes it when the order ends.
 
-The way in when the vendor's toolbox and proxy are gone. Who may order it are the machine's release signers whose line
-allows the namespace ``hermesops-break-glass``; they change only by a signer before them. An order is obeyed once.
+It is the way in if the vendor's toolbox and proxy fail. An order is valid if a release signer of the machine has signed
+it whose line allows the namespace ``hermesops-break-glass``; signers change only by a signature of an earlier signer.
+Each order works once.
 
-It closes without us: systemd ends sshd with all its sessions, and the kernel forgets the address, each by a time of
-its own. Everything that opens it is below ``/run``, so a boot closes it.
+It closes without the platform: systemd ends sshd with all its sessions, and the kernel forgets the address, each after
+a time of its own. Everything that opens it is below ``/run``, so a boot closes it.
 
 Source: sshd_config(5), sshd(8), "AUTHORIZED_KEYS FILE FORMAT", of OpenSSH 9.2; systemd.service(5).
 """
@@ -34,13 +35,13 @@ _READABLE = Access(0o644)
 
 @dataclass(frozen=True)
 class Opened:
-    """What is open now; a file below ``/run`` says so.
+    """The open access, as stored in a file below ``/run``.
 
     Attributes:
         order: Its id.
         expires: Seconds since 1970.
         address: Of this machine, which sshd listens at.
-        by: Who signed it, as the signers name them.
+        by: The signer, as named in the allowed signers.
     """
 
     order: str
@@ -50,12 +51,12 @@ class Opened:
     by: str
 
     def to_json(self) -> bytes:
-        """The file's content."""
+        """The content of the file of open access."""
         return json.dumps({"open": True, **asdict(self)}, sort_keys=True).encode()
 
 
 def opened(machine: Machine) -> Opened | None:
-    """What is open now, as the file says."""
+    """The open access according to the file; ``None`` if sshd is closed."""
     data = machine.files.read(machine.layout.break_glass)
     if data is None:
         return None
@@ -68,42 +69,42 @@ def opened(machine: Machine) -> Opened | None:
 
 
 def report(machine: Machine) -> SshReport | None:
-    """What to tell the platform of it."""
-    found = opened(machine)
-    return SshReport(found.order, "open", address=found.address) if found and found.order else None
+    """The report about open access for the platform; ``None`` if sshd is closed."""
+    opening = opened(machine)
+    return SshReport(opening.order, "open", address=opening.address) if opening and opening.order else None
 
 
 def close_expired(machine: Machine) -> None:
-    """Close what should have closed by itself; the platform need not answer for that."""
-    found = opened(machine)
-    if found is not None and (machine.system.now() >= found.expires or not _is_running(machine)):
+    """Close an access that has expired or whose sshd has ended; needs no answer of the platform."""
+    opening = opened(machine)
+    if opening is not None and (machine.system.now() >= opening.expires or not _is_running(machine)):
         with suppress(NodeError):  # it is tried again with the next question
             close(machine)
 
 
 def carry_out(machine: Machine, names: tuple[str, ...], signed: Signed | None) -> SshReport | None:
-    """Open, leave open or close sshd, as the platform's answer says; what became of it.
+    """Open sshd, leave it open or close it, according to the platform's answer; return a report.
 
     Args:
         names: Those of the machine's certificate.
         signed: The order; ``None`` closes.
     """
-    found = opened(machine)
+    opening = opened(machine)
     if signed is None:
-        if found is None:
+        if opening is None:
             return None
         close(machine)
-        return SshReport(found.order, "closed", "it was ended early")
+        return SshReport(opening.order, "closed", "the access was ended early")
     order = ""
     try:
-        wanted = BreakGlassOrder.from_json(signed.text.encode())
-        order = wanted.id
-        if found is not None and found.order == order:
-            machine.ssh.let_in(found.source, _left(machine, found.expires))  # the rules may have been loaded anew
+        requested = BreakGlassOrder.from_json(signed.text.encode())
+        order = requested.id
+        if opening is not None and opening.order == order:
+            machine.ssh.let_in(opening.source, _left(machine, opening.expires))  # the rules may have been loaded anew
             return report(machine)
-        if found is not None:
+        if opening is not None:
             close(machine)
-        _open(machine, wanted, _verified(machine, names, wanted, signed))
+        _open(machine, requested, _verified(machine, names, requested, signed))
         return report(machine)
     except NodeError as refused:
         with suppress(NodeError):  # rules of before break glass let nobody in
@@ -121,19 +122,19 @@ def close(machine: Machine) -> None:
 
 
 def _verified(machine: Machine, names: tuple[str, ...], order: BreakGlassOrder, signed: Signed) -> str:
-    """Who signed an order that is valid here and now, and was never obeyed.
+    """The signer of an order that is valid here and now, and is new.
 
     Raises:
-        RefusedError: It is not.
+        RefusedError: The order is not valid, or was used before.
     """
-    held = machine.files.read(machine.layout.signers)
-    if held is None:
+    data = machine.files.read(machine.layout.signers)
+    if data is None:
         raise RefusedError("this machine knows no signers yet: its first release brings them")
-    lines = AllowedSigners.from_json(held).lines
+    lines = AllowedSigners.from_json(data).lines
     who = machine.slots.verify(signed.text.encode(), signed.signature, lines, Kind.BREAK_GLASS)
     for kind, name in (("machine", order.machine), ("instance", order.instance)):
         if f"hermesops://{order.environment}/{kind}/{name}" not in names:
-            raise RefusedError(f"the order is for {kind} {name} of {order.environment}, which this is not")
+            raise RefusedError(f"the order is for {kind} {name} of {order.environment}, not for this machine")
     now = machine.system.now()
     if now < order.not_before - SKEW_S:
         raise RefusedError(f"the order is valid from {timestamp(order.not_before)} on; here it is {timestamp(now)}")
@@ -163,7 +164,7 @@ def _open(machine: Machine, order: BreakGlassOrder, by: str) -> None:
 
 
 def _left(machine: Machine, expires: int) -> int:
-    """Seconds until then, within bounds whatever the clock says."""
+    """Seconds until ``expires``, bounded in case the clock is wrong."""
     return max(1, min(LONGEST_S, expires - int(machine.system.now())))
 
 
@@ -172,24 +173,24 @@ def _is_running(machine: Machine) -> bool:
 
 
 def _spent(machine: Machine) -> dict[str, int]:
-    """Orders that were obeyed, with the moment at which each expired; those of long ago are left out.
+    """Used orders with their times of expiry; orders that expired long ago are left out.
 
     Raises:
-        RefusedError: The file is damaged: nobody knows what was obeyed.
+        RefusedError: The file is damaged: the used orders are unknown.
     """
     data = machine.files.read(machine.layout.break_glass_spent)
     try:
-        found: dict[str, Any] = strict_json.parse_object(data) if data else {}
+        orders: dict[str, Any] = strict_json.parse_object(data) if data else {}
         since = machine.system.now() - _SPENT_DAYS * 86400
-        return {order: expired for order, expired in found.items() if int(expired) > since}
+        return {order: expired for order, expired in orders.items() if int(expired) > since}
     except (ValueError, TypeError) as error:
-        raise RefusedError(f"{machine.layout.break_glass_spent} is damaged; an order could be a used one") from error
+        raise RefusedError(f"{machine.layout.break_glass_spent} is damaged: used orders are unknown") from error
 
 
 def ssh_host(machine: Machine, platform: str) -> SshHost:
-    """How sshd would be known here, for the platform to keep.
+    """Key and address of sshd on this machine, for the platform to store.
 
-    The host key is made where there is none. What cannot be found out is empty: all else of the orders matters more.
+    Makes the host key if there is none. Unknown facts are empty: the rest of the orders matters more.
 
     Args:
         platform: Name or address of its host, which tells the addresses of this machine apart.

@@ -1,6 +1,6 @@
-"""``orders``: asks the platform what this machine should do now, and does it; a timer runs it twice a minute.
+"""``orders``: fetches the platform's orders for this machine and carries them out; a timer runs it twice a minute.
 
-Where the platform does not answer, everything stays as it is: metrics go on, and what was opened closes by itself.
+If the platform does not answer, the last orders stay in force: metrics go on, and an open access closes by itself.
 """
 
 import json
@@ -30,7 +30,7 @@ INGEST_VARIABLE = "HERMES_INGEST_URL"
 
 
 def ask(machine: Machine) -> dict[str, Any]:
-    """Ask for orders and carry them out; what was found and done.
+    """Fetch orders and carry them out; return the orders and the changes.
 
     Raises:
         NotReadyError: The platform does not answer; the timer tries again.
@@ -41,13 +41,15 @@ def ask(machine: Machine) -> dict[str, Any]:
         return {"asked": False, "why": "this machine has no certificate yet"}
     with machine.files.locked(machine.layout.orders_lock, limit_s=_LOCK_S):
         break_glass.close_expired(machine)
-        held, key = installed(machine)
-        report = Report(break_glass.ssh_host(machine, urlsplit(held.url).hostname or ""), break_glass.report(machine))
-        orders = _answer(machine, held, key, report)
+        credential, key = installed(machine)
+        report = Report(
+            break_glass.ssh_host(machine, urlsplit(credential.url).hostname or ""), break_glass.report(machine)
+        )
+        orders = _answer(machine, credential, key, report)
         changed = _send_to(machine, orders.ingest)
-        became = break_glass.carry_out(machine, held.names, orders.break_glass)
+        became = break_glass.carry_out(machine, credential.names, orders.break_glass)
         if became != report.break_glass:  # an operator waits for it
-            _answer(machine, held, key, replace(report, break_glass=became))
+            _answer(machine, credential, key, replace(report, break_glass=became))
         return {
             "asked": True,
             "ingest": orders.ingest,
@@ -56,18 +58,18 @@ def ask(machine: Machine) -> dict[str, Any]:
         }
 
 
-def _answer(machine: Machine, held: Credential, key: bytes, report: Report) -> Orders:
-    answer = machine.ask_orders(held, key, "POST", PATH, report.to_json())
+def _answer(machine: Machine, credential: Credential, key: bytes, report: Report) -> Orders:
+    answer = machine.ask_orders(credential, key, "POST", PATH, report.to_json())
     ended = machine.system.now()
     offset = clock_offset(answer.date, ended)
     if offset is not None:
-        said = {"offset_s": round(offset, 3), "at": ended}
-        machine.files.write_if_changed(machine.layout.clock, json.dumps(said, sort_keys=True).encode(), PRIVATE)
+        note = {"offset_s": round(offset, 3), "at": ended}
+        machine.files.write_if_changed(machine.layout.clock, json.dumps(note, sort_keys=True).encode(), PRIVATE)
     return Orders.from_json(answer.body)
 
 
 def _send_to(machine: Machine, url: str) -> bool:
-    """Let the collectors send to a URL, or stop them where it is empty; whether that changed anything."""
+    """Let the collectors send to a URL, or stop them if it is empty; return whether that changed anything."""
     layout = machine.layout
     if not url:
         if machine.files.read(layout.ingest) is None:
@@ -92,7 +94,7 @@ def clock_offset(date: str, ended: float) -> float | None:
     Source: RFC 9110, section 5.6.7.
     """
     try:
-        said = parsedate_to_datetime(date[:64]).timestamp() + 0.5
+        platform_s = parsedate_to_datetime(date[:64]).timestamp() + 0.5
     except (ValueError, TypeError, OverflowError, IndexError):
         return None
-    return max(-MAX_OFFSET_S, min(MAX_OFFSET_S, said - ended))
+    return max(-MAX_OFFSET_S, min(MAX_OFFSET_S, platform_s - ended))

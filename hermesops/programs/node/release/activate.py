@@ -33,12 +33,12 @@ WATCH = "hermes-release.service"
 
 @dataclass(frozen=True)
 class Options:
-    """How to activate.
+    """Options of ``release activate``.
 
     Attributes:
         confirm_s: Seconds in which the release must be confirmed.
         drain_s: Seconds that the agent may take to finish its work.
-        interrupts: Whether work that is left then is interrupted.
+        interrupts: Whether unfinished work is interrupted then.
         tries: Whether the release is tried on a copy of the state first.
     """
 
@@ -49,17 +49,17 @@ class Options:
 
 
 class _FailedError(Exception):
-    """The new release fails here."""
+    """A stage of the new release's start failed."""
 
-    def __init__(self, stage: str, why: str, found: tuple[Check, ...] = ()) -> None:
+    def __init__(self, stage: str, why: str, checks: tuple[Check, ...] = ()) -> None:
         super().__init__(why)
         self.stage = stage
-        self.checks = found
+        self.checks = checks
 
 
 @dataclass(frozen=True)
 class _Change:
-    """One run of ``activate``."""
+    """One run of ``activate`` on a machine."""
 
     machine: Machine
     agent: Agent
@@ -81,10 +81,10 @@ class _Change:
 def activate(
     machine: Machine, release: str, options: Options, *, lease: FencingToken | None, progress: Callable[[str], None]
 ) -> tuple[dict[str, Any], ExitCode]:
-    """Change a machine's release to one that was fetched; the answer and the exit code.
+    """Change a machine's release to a fetched one; return the answer and the exit code.
 
-    May be repeated: a release that is unconfirmed or active already is reported so. ``progress`` is called with the
-    name of each step that begins.
+    May be repeated: a release that is already unconfirmed or active is reported as such. ``progress`` is called with
+    the name of each step that begins.
 
     Raises:
         RefusedError: It was not fetched, was revoked, does not fit, or another one is unconfirmed.
@@ -118,7 +118,7 @@ def activate(
 
 
 def install(machine: Machine, release: str, *, lease: FencingToken | None) -> dict[str, Any]:
-    """Install a fetched release into its slot; the first slot of a machine is switched to, and its gateway not started.
+    """Install a fetched release into its slot. The first slot of a machine becomes current; its gateway is not started.
 
     Raises:
         RefusedError: It was not fetched, was revoked, or does not fit.
@@ -142,27 +142,27 @@ def _install(machine: Machine, release: str) -> None:
 
 
 def ask_untouched(machine: Machine) -> dict[str, Any]:
-    """What the running gateway answers of what it has to answer after a change; no checks where none runs.
+    """Run the checks of a change on the present gateway; no checks if none runs.
 
-    A gateway that fails these before a change says nothing of the release by failing them afterwards.
+    A check that fails before a change says nothing about the release by failing after it.
     """
     agent, payload = agent_of(machine), slot.occupant(machine)
     if payload is None or not is_running(machine, agent):
         return {"checks": []}
-    found = readiness.ask_running(machine.system, agent.base.port, payload.secrets.api_server_key)
-    return {"checks": [asdict(check) for check in found]}
+    checks = readiness.ask_running(machine.system, agent.base.port, payload.secrets.api_server_key)
+    return {"checks": [asdict(check) for check in checks]}
 
 
 def _done(machine: Machine, release: str) -> dict[str, Any] | None:
-    held = records.load(machine)
-    if held is None:
+    activation = records.load(machine)
+    if activation is None:
         if slot.current(machine) != release:
             return None
         return {"release": release, "from": release, "state": "active", "checks": [], "gap_s": 0.0}
-    if held.to != release:
-        raise RefusedError(f"release {held.to} is unconfirmed here: hermes-node release confirm or rollback")
-    left = max(0.0, held.deadline - machine.system.monotonic())
-    return {**held.answer, "confirm_by_s": round(left, 1)}
+    if activation.to != release:
+        raise RefusedError(f"release {activation.to} is unconfirmed here: hermes-node release confirm or rollback")
+    left = max(0.0, activation.deadline - machine.system.monotonic())
+    return {**activation.answer, "confirm_by_s": round(left, 1)}
 
 
 def _change(change: _Change, tried: TrialResult) -> tuple[dict[str, Any], ExitCode]:
@@ -173,9 +173,9 @@ def _change(change: _Change, tried: TrialResult) -> tuple[dict[str, Any], ExitCo
     starts = is_running(machine, agent) and not fencing.is_fenced(machine)
     if config_migration.is_due(machine, agent, change.release):  # a migration keeps no copy of its own
         tried = replace(tried, rollback_method="copy")
-    kept = f"{int(machine.system.now())}-{change.release}" if tried.rollback_method == "copy" else ""
-    held = Activation(change.release, before, Phase.PREPARED, kept, starts)
-    records.save(machine, held)
+    kept_copy = f"{int(machine.system.now())}-{change.release}" if tried.rollback_method == "copy" else ""
+    activation = Activation(change.release, before, Phase.PREPARED, kept_copy, starts)
+    records.save(machine, activation)
     try:
         machine.system.systemctl("start", "--no-block", WATCH)  # without it nothing would roll the machine back
         slot.stage_rollback_files(machine, before)
@@ -187,30 +187,32 @@ def _change(change: _Change, tried: TrialResult) -> tuple[dict[str, Any], ExitCo
         is_cancelled, waits = records.is_cancelled(machine), not change.options.interrupts and not drain.is_idle(busy)
         if is_cancelled or waits:
             rollback.undo_preparation(machine, agent)
-            why = "it was cancelled" if is_cancelled else "the agent is still at work"
+            why = "the change was cancelled" if is_cancelled else "the agent is still working"
             return {"error": why, "busy": busy, "release": before}, ExitCode.UNFINISHED
         drained = machine.system.monotonic() - drained_from
         machine.gate.close(agent.base.port)
     except (NodeError, OSError):
         rollback.undo_preparation(machine, agent)
         raise
-    return _switch(change, held, tried, drained)
+    return _switch(change, activation, tried, drained)
 
 
-def _switch(change: _Change, held: Activation, tried: TrialResult, drained_s: float) -> tuple[dict[str, Any], ExitCode]:
+def _switch(
+    change: _Change, activation: Activation, tried: TrialResult, drained_s: float
+) -> tuple[dict[str, Any], ExitCode]:
     machine = change.machine
-    held = replace(held, phase=Phase.SWITCHING)
+    activation = replace(activation, phase=Phase.SWITCHING)
     stopped = machine.system.monotonic()
     try:
-        records.save(machine, held)
+        records.save(machine, activation)
         rollback.hold_gateway(machine)
-        found = _switch_slot(change, held)
+        checks = _switch_slot(change, activation)
         answer = {
-            "release": held.to,
-            "from": held.before,
+            "release": activation.to,
+            "from": activation.before,
             "state": Phase.UNCONFIRMED.value,
             "confirm_by_s": change.options.confirm_s,
-            "checks": [asdict(check) for check in found],
+            "checks": [asdict(check) for check in checks],
             "gap_s": round(machine.system.monotonic() - stopped, 3),
             "drained_s": round(drained_s, 3),
             "rollback_method": tried.rollback_method,
@@ -220,46 +222,46 @@ def _switch(change: _Change, held: Activation, tried: TrialResult, drained_s: fl
             "seconds": change.seconds(),
         }
         deadline = machine.system.monotonic() + change.options.confirm_s
-        records.save(machine, replace(held, phase=Phase.UNCONFIRMED, deadline=deadline, answer=answer))
+        records.save(machine, replace(activation, phase=Phase.UNCONFIRMED, deadline=deadline, answer=answer))
         machine.gate.open()
     except (_FailedError, NodeError, OSError) as error:
         failure = error if isinstance(error, _FailedError) else _FailedError("switch", str(error))
         change.progress("going back")
-        back = rollback.roll_back(machine, held, f"{failure.stage}: {failure}")
+        back = rollback.roll_back(machine, activation, f"{failure.stage}: {failure}")
         return {**_refusal(change, failure), "rolled_back": back}, ExitCode.FAILED
     return answer, ExitCode.OK
 
 
-def _switch_slot(change: _Change, held: Activation) -> tuple[Check, ...]:
-    """Stop the gateway, switch the slot, start it, and check it; the checks."""
+def _switch_slot(change: _Change, activation: Activation) -> tuple[Check, ...]:
+    """Stop the gateway, switch the slot, start the gateway and check it; return the checks."""
     machine, agent = change.machine, change.agent
     change.progress("switching")
     rollback.stop(machine, agent)
-    if held.kept:
-        machine.state.keep(agent.home, held.kept)
-    slot.switch_to(machine, held.to)
-    if held.kept and config_migration.is_due(machine, agent, held.to):
+    if activation.kept:
+        machine.state.keep(agent.home, activation.kept)
+    slot.switch_to(machine, activation.to)
+    if activation.kept and config_migration.is_due(machine, agent, activation.to):
         change.progress("migrating")
-        config_migration.migrate(machine, agent, held.to)
+        config_migration.migrate(machine, agent, activation.to)
     rollback.release_gateway(machine)
     machine.remove(agent.home.path / DRAIN_MARKER)
-    if not held.starts or change.payload is None:
+    if not activation.starts or change.payload is None:
         return ()
     change.progress("starting")
     gateway.start(machine.system, agent.base.unit)
     with suppress(OSError):
         machine.remove(machine.layout.stale)  # it starts with the present files
         machine.remove(machine.layout.unread)
-    found = readiness.ask_all(
+    checks = readiness.ask_all(
         machine.system,
         agent.base.port,
         change.payload.secrets.api_server_key,
         unit=agent.base.unit,
         takes_turns=change.takes_turns,
     )
-    if not all(check.ok for check in found):
-        raise _FailedError("checks", f"{found[-1].name}: {found[-1].detail}", found)
-    return found
+    if not all(check.ok for check in checks):
+        raise _FailedError("checks", f"{checks[-1].name}: {checks[-1].detail}", checks)
+    return checks
 
 
 def _refusal(change: _Change, failure: _FailedError) -> dict[str, Any]:
@@ -283,23 +285,33 @@ def confirm(machine: Machine, release: str, *, lease: FencingToken | None) -> di
     """
     with machine.files.locked(machine.layout.lock):
         fencing.admit(machine, lease)
-        held = records.load(machine)
-        if held is None and slot.current(machine) == release:
+        activation = records.load(machine)
+        if activation is None and slot.current(machine) == release:
             return {"release": release, "state": "active"}
-        if held is None or held.to != release or records.is_due(machine, held):
+        if activation is None or activation.to != release or records.is_due(machine, activation):
             last = records.history(machine).last or {}
             raise RefusedError(
                 f"release {release} is not unconfirmed here: {slot.current(machine)} runs. {last.get('why', '')}"
             )
         agent = agent_of(machine)
-        if held.starts and machine.system.ask(agent.base.port, "/health").status == 0:
+        if activation.starts and machine.system.ask(agent.base.port, "/health").status == 0:
             raise NotReadyError(f"release {release} is not confirmed: its gateway does not answer")
         before = records.history(machine)
-        last = {"to": held.to, "from": held.before, "outcome": "confirmed", "why": "", "at": machine.system.now()}
-        order = (held.to, held.before, *(each for each in before.order if each not in {held.to, held.before}))
+        last = {
+            "to": activation.to,
+            "from": activation.before,
+            "outcome": "confirmed",
+            "why": "",
+            "at": machine.system.now(),
+        }
+        order = (
+            activation.to,
+            activation.before,
+            *(each for each in before.order if each not in {activation.to, activation.before}),
+        )
         # The history first: killed after it, the next call finds it confirmed; killed before, the machine rolls back.
-        after = History(last, held.before, held.kept, order)
+        after = History(last, activation.before, activation.kept, order)
         machine.files.write_if_changed(machine.layout.release_history, after.to_json(), PRIVATE)
         records.forget(machine)
         slot.clear_rollback_files(machine)
-    return {"release": release, "from": held.before, "state": "active"}
+    return {"release": release, "from": activation.before, "state": "active"}

@@ -16,10 +16,10 @@ from hermesops.programs.node.system.files import PRIVATE
 
 
 class Phase(StrEnum):
-    """How far it is.
+    """The phase of a change of release.
 
     PREPARED: the rollback files are staged, and nothing has changed. SWITCHING: the gateway is stopped, and its slot is
-    switched. UNCONFIRMED: the new release runs. GOING_BACK: it is rolled back, whatever happens.
+    switched. UNCONFIRMED: the new release runs. GOING_BACK: it is rolled back in any case.
     """
 
     PREPARED = "prepared"
@@ -30,15 +30,15 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True)
 class Activation:
-    """A change of release.
+    """An unfinished change of release.
 
     Attributes:
         to: The release that is, or was, activated.
-        before: The one to roll back to.
+        before: The release to roll back to.
         kept: Name of the state that a rollback puts back; empty where the older release keeps the newer one's.
         deadline: Until when it must be confirmed, on the machine's monotonic clock.
-        confirm_timed_out: Whether that is only that nobody confirmed it, which is no fault of the release.
-        answer: What ``release activate`` answered when it became unconfirmed.
+        confirm_timed_out: Whether a missing confirmation is the only reason, which is no fault of the release.
+        answer: The answer of ``release activate`` when the release became unconfirmed.
     """
 
     to: str
@@ -103,7 +103,7 @@ def is_of_this_boot(machine: Machine) -> bool:
 
 
 def is_due(machine: Machine, activation: Activation) -> bool:
-    """Whether it can no longer be confirmed."""
+    """Whether the change can no longer be confirmed."""
     return (
         activation.phase is not Phase.UNCONFIRMED
         or not is_of_this_boot(machine)
@@ -127,7 +127,7 @@ class History:
     order: tuple[str, ...] = ()
 
     def to_json(self) -> bytes:
-        """As it is stored."""
+        """The stored form of the history."""
         return json.dumps(asdict(self), sort_keys=True).encode()
 
 

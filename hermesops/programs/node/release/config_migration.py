@@ -1,7 +1,7 @@
 """Migrates the user's configuration to a newer schema, when a release writes one.
 
-An agent also starts with an older schema, and does not migrate it; a command of its own does, which keeps no copy: the
-caller has kept one.
+An agent starts with an older schema too, but does not migrate it; a command of its own does, without keeping a copy:
+the caller has kept one.
 
 Source: hermes-agent 0.19.0, ``_config_version`` in ``hermes_cli/config.py``; a file without it counts as 0.
 """
@@ -25,15 +25,15 @@ _SCHEMA = re.compile(rb"""^_config_version:\s*["']?(\d+)""", re.MULTILINE)
 
 def is_due(machine: Machine, agent: Agent, release: str) -> bool:
     """Whether a release writes a newer schema than the user's file has; never without a file."""
-    held = _schema(machine, agent)
-    return held is not None and held < schema_of(record_of(machine, release))
+    schema = _schema(machine, agent)
+    return schema is not None and schema < schema_of(record_of(machine, release))
 
 
 def migrate(machine: Machine, agent: Agent, release: str) -> None:
     """Migrate the user's configuration to a release's schema; no gateway runs, and the caller has kept a copy.
 
     Raises:
-        NotReadyError: The release's agent could not.
+        NotReadyError: The migration failed.
     """
     machine.slots.migrate(agent.home, machine.layout.releases / release, unit_of(machine, release).decode())
     if is_due(machine, agent, release):
@@ -68,5 +68,5 @@ def _schema(machine: Machine, agent: Agent) -> int | None:
             data = machine.files.tail(folder, _CONFIG, limit=_BYTES)
     except NotReadyError:
         return None
-    found = _SCHEMA.search(data)
-    return int(found[1]) if found else 0 if data else None
+    match = _SCHEMA.search(data)
+    return int(match[1]) if match else 0 if data else None

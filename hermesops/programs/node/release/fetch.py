@@ -1,7 +1,7 @@
-"""``release fetch``: takes in a release's handout and files, and trusts nothing that is not signed.
+"""``release fetch``: stores a release's handout and files, and trusts only signed content.
 
-The first signers are trusted, since only root can upload them; later ones only when one of those before has signed
-them. Signers and revocations are numbered, and a lower number than the stored one is refused.
+The first signers are trusted, since only root can upload them; later ones only if an earlier signer has signed them.
+Signers and revocations are numbered, and a lower number than the stored one is refused.
 """
 
 from pathlib import Path
@@ -23,10 +23,10 @@ _REPAIR = "`hermesops release signers restore --reason …` on an operator's com
 
 
 def fetch(machine: Machine, path: Path, *, lease: FencingToken | None) -> tuple[dict[str, Any], ExitCode]:
-    """Take in a handout, and as many of the release's files as can be had; the answer and the exit code.
+    """Store a handout and as many of the release's files as are available; return the answer and the exit code.
 
     Raises:
-        BadRequestError: The uploaded file is no handout; it is gone all the same.
+        BadRequestError: The uploaded file is no handout; it is removed all the same.
         RefusedError: A signature is not valid, the release was revoked, or it needs a newer hermes-node.
         OutrankedError: The lease was taken over.
     """
@@ -60,7 +60,7 @@ def refuse(machine: Machine, lock: Lock) -> None:
 
 
 def held_revocations(machine: Machine) -> Revocations:
-    """The newest revocations that this machine has seen."""
+    """The newest revocations stored on this machine."""
     data = machine.files.read(machine.layout.revocations)
     return Revocations.from_json(data) if data else Revocations()
 
@@ -73,7 +73,7 @@ def fetched_lock(machine: Machine, release: str) -> Lock:
     """
     data = machine.files.read(machine.layout.fetched(release))
     if data is None:
-        raise RefusedError(f"release {release} was not fetched: hermes-node release fetch comes first")
+        raise RefusedError(f"release {release} was not fetched: run hermes-node release fetch first")
     return Lock.from_json(data)
 
 
@@ -106,39 +106,39 @@ def _followed(machine: Machine, handout: Handout) -> AllowedSigners:
     if not documents:
         raise RefusedError("the handout names no signers")
     data = machine.files.read(machine.layout.signers)
-    held = AllowedSigners.from_json(data) if data else None
-    start = held.number if held else 1
+    known = AllowedSigners.from_json(data) if data else None
+    start = known.number if known else 1
     if start > len(documents):
         raise RefusedError(
             f"the handout's signers are number {len(documents)}, and this machine knows number {start}: "
             f"the release store was restored to an older state; {_REPAIR}"
         )
-    if held is not None and documents[start - 1] != held:
+    if known is not None and documents[start - 1] != known:
         raise RefusedError("the signers in the handout do not follow those that this machine knows")
     before = documents[start - 1]
-    if held is None:
+    if known is None:
         _verify(machine, handout.signers[0], before, Kind.SIGNERS)
-    for signed, one in zip(handout.signers[start:], documents[start:], strict=True):
+    for signed, document in zip(handout.signers[start:], documents[start:], strict=True):
         _verify(machine, signed, before, Kind.SIGNERS)
-        before = one
+        before = document
     return before
 
 
 def _newer(machine: Machine, handout: Handout, signers: AllowedSigners) -> Revocations | None:
     """A handout's revocations, if they are newer than this machine's; nothing is written yet."""
-    new, held = handout.read_revocations(), held_revocations(machine)
+    new, known = handout.read_revocations(), held_revocations(machine)
     if handout.revocations is not None:
         _verify(machine, handout.revocations, signers, Kind.REVOCATIONS)
-    if new.number < held.number:
+    if new.number < known.number:
         raise RefusedError(
-            f"the handout's revocations are number {new.number}, and this machine knows number {held.number}: "
+            f"the handout's revocations are number {new.number}, and this machine knows number {known.number}: "
             f"the release store was restored to an older state, or lost them; {_REPAIR}"
         )
-    if new.number == held.number and new != held:
+    if new.number == known.number and new != known:
         raise RefusedError(
-            f"the handout's revocations are others than this machine's of the same number {held.number}; {_REPAIR}"
+            f"the handout's revocations differ from this machine's with the same number {known.number}; {_REPAIR}"
         )
-    return new if new.number > held.number else None
+    return new if new.number > known.number else None
 
 
 def _verify(machine: Machine, signed: Signed, signers: AllowedSigners, kind: Kind) -> None:

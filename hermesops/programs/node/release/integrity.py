@@ -1,4 +1,4 @@
-"""``release check``: ten checks that the release on this machine is as it was installed, and runs.
+"""``release check``: ten checks that the release on this machine is unchanged since its installation, and runs.
 
 A rollout runs this on machines that have the release already, and there are thousands: it starts and calls nothing,
 and imports no more than reading some files takes. So it must import neither ``machine`` nor what needs it.
@@ -22,7 +22,7 @@ Listens = Callable[[int], bool]
 
 
 def main() -> int:
-    """Check this very machine, and print the result; the process's exit code."""
+    """Check this machine and print the result; return the process's exit code."""
     answer, code = check(Layout(), files.read, listens, current=files.link_target)
     print(json.dumps(answer, sort_keys=True))  # noqa: T201 - the program's answer
     return code
@@ -31,7 +31,7 @@ def main() -> int:
 def check(
     layout: Layout, read: Read, listens: Listens, *, current: Callable[[Path], Path | None]
 ) -> tuple[dict[str, Any], ExitCode]:
-    """Run all ten checks; the answer and the exit code."""
+    """Run all ten checks; return the answer and the exit code."""
     link = current(layout.current)
     release = link.name if link else ""
     record, base = _object(read, layout.releases / release / "release.json"), _object(read, layout.base)
@@ -69,7 +69,7 @@ def listens(port: int) -> bool:
 
 
 def _object(read: Read, path: Path) -> dict[str, Any]:
-    """A file of JSON; empty where there is none, or it is damaged."""
+    """A JSON object in a file; empty if the file is missing or damaged."""
     try:
         value = json.loads(read(path) or b"{}")
     except (ValueError, NodeError):
@@ -78,7 +78,7 @@ def _object(read: Read, path: Path) -> dict[str, Any]:
 
 
 def _covers(whole: object, part: object) -> bool:
-    """Whether all of a part is in the whole, mapping by mapping."""
+    """Whether a part is contained in the whole, mapping by mapping."""
     if isinstance(part, dict):
         return isinstance(whole, dict) and all(name in whole and _covers(whole[name], part[name]) for name in part)
     return whole == part

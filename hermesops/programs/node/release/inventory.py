@@ -1,4 +1,4 @@
-"""``release show`` and ``release gc``: the releases on this machine, and which of them may be removed."""
+"""``release show`` and ``release gc``: list the releases on this machine, and remove those that are not needed."""
 
 from typing import Any
 
@@ -15,19 +15,19 @@ _STATES_S = 30 * 86400.0
 
 
 def show(machine: Machine) -> dict[str, Any]:
-    """Slots, the running one, an unfinished change, the outcome of the last one, and the release before."""
+    """Slots, the running one, an unfinished change, the outcome of the last change, and the release before."""
     return {**of_status(machine), "before": records.history(machine).before}
 
 
 def of_status(machine: Machine) -> dict[str, Any]:
-    """``show`` for ``status``, without the release before."""
-    held = records.load(machine)
-    activation = held and {
-        "to": held.to,
-        "from": held.before,
-        "phase": held.phase.value,
-        "confirm_by_s": round(max(0.0, held.deadline - machine.system.monotonic()), 1),
-        "due": records.is_due(machine, held),
+    """``show`` for ``status``, without the previous release."""
+    pending = records.load(machine)
+    activation = pending and {
+        "to": pending.to,
+        "from": pending.before,
+        "phase": pending.phase.value,
+        "confirm_by_s": round(max(0.0, pending.deadline - machine.system.monotonic()), 1),
+        "due": records.is_due(machine, pending),
     }
     return {
         "current": slot.current(machine) or None,
@@ -39,11 +39,11 @@ def of_status(machine: Machine) -> dict[str, Any]:
 
 
 def gc(machine: Machine, *, keep: int, lease: FencingToken | None) -> dict[str, Any]:
-    """Remove slots beyond so many, files that no slot needs, and states that were kept for a month."""
+    """Remove slots beyond ``keep``, files that no slot needs, and states that were kept for a month."""
     with machine.files.locked(machine.layout.release_lock), machine.files.locked(machine.layout.lock):
         fencing.admit(machine, lease)
-        held, history = records.load(machine), records.history(machine)
-        needed = {slot.current(machine), history.before, *((held.to, held.before) if held else ())}
+        activation, history = records.load(machine), records.history(machine)
+        needed = {slot.current(machine), history.before, *((activation.to, activation.before) if activation else ())}
         names = machine.slots.names()
         for each in [*history.order, *sorted(set(names) - set(history.order))]:
             if len(needed & set(names)) < keep:

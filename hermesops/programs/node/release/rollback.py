@@ -43,10 +43,10 @@ def rollback(
     drain_s: float = 8.0,
     lease: FencingToken | None,
 ) -> tuple[dict[str, Any], ExitCode]:
-    """Roll back to the previous slot, or to another one; returns the answer and the exit code.
+    """Roll back to the previous slot, or to another one; return the answer and the exit code.
 
-    An unconfirmed release is rolled back at once. May be repeated with ``to``, a slot; without it the one
-    before is meant. ``loses`` allows to lose rows written since, ``even_revoked`` a revoked release.
+    An unconfirmed release is rolled back at once. May be repeated with ``to``, a slot; the default is the previous
+    slot. ``loses`` permits losing rows written since, ``even_revoked`` a revoked release.
 
     Raises:
         RefusedError: There is no such slot, its release was revoked or is below the floor, or rows written since would
@@ -55,11 +55,13 @@ def rollback(
     """
     with machine.files.locked(machine.layout.lock):
         fencing.admit(machine, lease)
-        held = records.load(machine)
-        if held is not None and to in {"", held.before}:
-            done = roll_back(machine, held, _ASKED)
-        elif held is not None:
-            raise RefusedError(f"release {held.to} is unconfirmed here: first back to {held.before}, then on to {to}")
+        activation = records.load(machine)
+        if activation is not None and to in {"", activation.before}:
+            done = roll_back(machine, activation, _ASKED)
+        elif activation is not None:
+            raise RefusedError(
+                f"release {activation.to} is unconfirmed here: first back to {activation.before}, then on to {to}"
+            )
         elif to and to == slot.current(machine):
             return {"release": to, "from": to, "gap_s": 0.0, "migrated": 0, "listed": 0, "kept": ""}, ExitCode.OK
         else:
@@ -72,45 +74,45 @@ def _switch_back(machine: Machine, to: str, *, loses: bool, even_revoked: bool, 
     before = records.history(machine)
     target = to or before.before
     if not target:
-        raise RefusedError("no slot is known to have run before this one: hermes-node release rollback --to names one")
+        raise RefusedError("no previous slot is known: name a slot with hermes-node release rollback --to")
     if target not in machine.slots.names():
         raise RefusedError(f"there is no slot of release {target}; there are {', '.join(machine.slots.names())}")
     if not even_revoked:
         _refuse_revoked(machine, target)
     agent = agent_of(machine)
-    kept = before.kept if target == before.before else ""
-    if kept:
-        _refuse_loss(machine, agent, kept, loses=loses)
+    kept_copy = before.kept if target == before.before else ""
+    if kept_copy:
+        _refuse_loss(machine, agent, kept_copy, loses=loses)
     elif target != before.before and not loses:
         _refuse_unreadable(machine, agent, target)
     starts = is_running(machine, agent)
-    held = Activation(slot.current(machine), target, Phase.PREPARED, kept, starts)
-    records.save(machine, held)
+    activation = Activation(slot.current(machine), target, Phase.PREPARED, kept_copy, starts)
+    records.save(machine, activation)
     slot.stage_rollback_files(machine, target)
     # A gateway that never says what it is at is one that a rollback is for: its work is not waited for any longer.
     with suppress(NotReadyError):
         drain.finish_work(machine, agent, deadline_s=drain_s)
-    return roll_back(machine, replace(held, phase=Phase.GOING_BACK), _ASKED)
+    return roll_back(machine, replace(activation, phase=Phase.GOING_BACK), _ASKED)
 
 
 def _refuse_revoked(machine: Machine, target: str) -> None:
-    """Refuse a slot whose release was revoked."""
+    """Refuse a slot with a revoked release."""
     lock = Lock.from_json(slot.record_of(machine, target)["lock"].encode())
     if why := held_revocations(machine).why_not(lock):
-        raise RefusedError(f"release {target} {why}: --even-revoked goes back to it all the same")
+        raise RefusedError(f"release {target} {why}: --even-revoked permits it")
 
 
-def _refuse_loss(machine: Machine, agent: Agent, kept: str, *, loses: bool) -> None:
-    preview = machine.state.preview(agent.home, kept)
+def _refuse_loss(machine: Machine, agent: Agent, kept_copy: str, *, loses: bool) -> None:
+    preview = machine.state.preview(agent.home, kept_copy)
     if preview.listed and not loses:
         raise RefusedError(
             f"a rollback would migrate {preview.migrated} rows written since and leave {preview.listed} out: "
-            "--lose does it, and lists them"
+            "--lose permits it and lists them"
         )
 
 
 def _refuse_unreadable(machine: Machine, agent: Agent, target: str) -> None:
-    """Refuse a slot that fails on a copy of the present state: it did not run just before this one."""
+    """Refuse a slot that fails on a copy of the present state, as it did not run just before this one."""
     payload = slot.occupant(machine)
     if payload is None:
         return
@@ -172,26 +174,28 @@ def roll_back(machine: Machine, activation: Activation, why: str, *, confirm_tim
 def settle(machine: Machine) -> dict[str, Any]:
     """Wait until a change of release is finished; roll it back when it is due. Returns at once where there is none."""
     while True:
-        held = records.load(machine)
-        if held is None:
+        activation = records.load(machine)
+        if activation is None:
             return {"state": "settled"}
-        if records.is_due(machine, held):
+        if records.is_due(machine, activation):
             with machine.files.locked(machine.layout.lock):
-                held = records.load(machine)
-                if held is not None and records.is_due(machine, held):
-                    return {"state": "went back", **_end(machine, held)}
+                activation = records.load(machine)
+                if activation is not None and records.is_due(machine, activation):
+                    return {"state": "went back", **_end(machine, activation)}
         machine.system.sleep(_LOOK_S)
 
 
 def settle_dead(machine: Machine) -> None:
-    """Roll back a change whose process is dead; the caller holds the machine's lock."""
-    held = records.load(machine)
-    if held is not None and records.is_due(machine, held):
-        _end(machine, held)
+    """Roll back a change after its process has died; the caller holds the machine's lock."""
+    activation = records.load(machine)
+    if activation is not None and records.is_due(machine, activation):
+        _end(machine, activation)
 
 
-def _end(machine: Machine, held: Activation) -> dict[str, Any]:
-    return roll_back(machine, held, _reason(machine, held), confirm_timed_out=held.phase is not Phase.GOING_BACK)
+def _end(machine: Machine, activation: Activation) -> dict[str, Any]:
+    return roll_back(
+        machine, activation, _reason(machine, activation), confirm_timed_out=activation.phase is not Phase.GOING_BACK
+    )
 
 
 def undo_preparation(machine: Machine, agent: Agent) -> None:
@@ -202,14 +206,14 @@ def undo_preparation(machine: Machine, agent: Agent) -> None:
     records.forget(machine)
 
 
-def _reason(machine: Machine, held: Activation) -> str:
-    if held.why:
-        return held.why
+def _reason(machine: Machine, activation: Activation) -> str:
+    if activation.why:
+        return activation.why
     if not records.is_of_this_boot(machine):
         return "the machine was rebooted before the release was confirmed"
-    if held.phase is Phase.UNCONFIRMED:
+    if activation.phase is Phase.UNCONFIRMED:
         return "nobody confirmed the release in time"
-    return f"the process that changed the release died while it was {held.phase}"
+    return f"the process that changed the release died while it was {activation.phase}"
 
 
 def hold_gateway(machine: Machine) -> None:
@@ -245,7 +249,7 @@ def _restore(machine: Machine, agent: Agent, activation: Activation) -> RestoreR
 
 
 def _start_gateway(machine: Machine, agent: Agent, activation: Activation) -> bool:
-    """Start the gateway of the current slot, unless it is not to run; whether it is healthy."""
+    """Start the gateway of the current slot if it is to run; return whether it is healthy."""
     machine.remove(agent.home.path / DRAIN_MARKER)
     payload = occupant(machine)
     if not activation.starts or payload is None or fencing.is_fenced(machine):
@@ -253,15 +257,15 @@ def _start_gateway(machine: Machine, agent: Agent, activation: Activation) -> bo
     if not gateway.observe(machine.system, agent.base.unit).is_running:
         gateway.start(machine.system, agent.base.unit)
     key = payload.secrets.api_server_key
-    found = readiness.await_health(machine.system, agent.base.port, key, unit=agent.base.unit, timeout_s=_HEALTH_S)
-    if found.ok:
+    check = readiness.await_health(machine.system, agent.base.port, key, unit=agent.base.unit, timeout_s=_HEALTH_S)
+    if check.ok:
         # The agent may have been killed in the check's own turn.
         readiness.remove_left_sessions(machine.system, agent.base.port, key)
-    return found.ok
+    return check.ok
 
 
 def _record(machine: Machine, activation: Activation, restored: RestoreResult) -> None:
-    held = records.history(machine)
+    history = records.history(machine)
     last = {
         "to": activation.to,
         "from": activation.before,
@@ -270,7 +274,7 @@ def _record(machine: Machine, activation: Activation, restored: RestoreResult) -
         "at": machine.system.now(),
         **{f"rows_{name}" if name != "kept" else name: value for name, value in asdict(restored).items()},
     }
-    order = (activation.before, *(each for each in held.order if each != activation.before))
+    order = (activation.before, *(each for each in history.order if each != activation.before))
     # No slot before: the one that was left is only used again by an activation, which tries it first.
     after = History(last=last, before="", kept="", order=order)
     with suppress(OSError):

@@ -1,7 +1,7 @@
-"""Tries a release on a private copy of the state: a gateway of its own, which sees that copy in the state's place.
+"""Tries a release on a private copy of the state: a gateway of its own sees the copy in place of the state.
 
 The tried gateway runs under the release's own unit, so the unit is tried with it. It has another port and another key,
-and neither messengers nor cron jobs; what is mounted over the agent's home keeps it from the agent's own state.
+and neither messengers nor cron jobs; mounts over the agent's home hide the agent's own state from it.
 """
 
 import os
@@ -41,10 +41,10 @@ _MOUNT_S = 30.0
 def try_out(
     machine: Machine, agent: Agent, payload: Payload, release: str, *, before: str = "", takes_turns: bool = False
 ) -> TrialResult:
-    """Try a release on a copy of the state.
+    """Try a release on a copy of the machine's state.
 
-    The release ``before``, if named, must still run on what the new one made of the copy. Without a model for the agent
-    it ``takes_turns`` no turn.
+    The release ``before``, if named, must still run on the copy after the new release has changed it. Without a model
+    for the agent, ``takes_turns`` is false and no turn is taken.
 
     Raises:
         RefusedError: The copy does not fit.
@@ -58,7 +58,7 @@ def try_out(
 
 
 def _trial_slot(machine: Machine, release: str, payload: Payload, key: str) -> TrialSlot:
-    """How a slot runs in the trial: with the instance's model, and nothing else of its settings."""
+    """The configuration of a slot for the trial: the instance's model, and none of its other settings."""
     settings = Settings(model=payload.settings.model, disabled_tools=payload.settings.disabled_tools)
     quiet = replace(payload, settings=settings, secrets=replace(payload.secrets, api_server_key=key))
     slot = machine.layout.releases / release
@@ -150,13 +150,13 @@ def _mounts(trial: Trial) -> tuple[str, str]:
 
 
 def mount_copy(home: AgentHome) -> None:
-    """Mount the copy where the agent cannot replace it.
+    """Mount the copy at a path that the agent cannot replace.
 
-    systemd, as root, follows links in what it mounts: the copy's own name would lead wherever the agent has made it a
-    link to by then, past what hides folders and processes from it.
+    systemd, as root, follows links in mount sources: the agent could replace the copy by a link, past the mounts that
+    hide folders and processes from it.
 
     Raises:
-        NotReadyError: Something else than the agent's own folder is there.
+        NotReadyError: The folder was replaced, or is not the agent's own.
     """
     replaced = "the copy of the state was replaced by something else"
     TRIAL_STATE.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -168,8 +168,8 @@ def mount_copy(home: AgentHome) -> None:
                 folder = opened.enter_context(opened_folder(Path(name), within=folder))
         except NotReadyError as error:
             raise NotReadyError(f"{replaced}: {error}") from error
-        found = os.stat(folder)  # noqa: PTH116 - a descriptor
-        if (found.st_dev, found.st_uid) != (place.st_dev, home.access.uid):
+        status = os.stat(folder)  # noqa: PTH116 - a descriptor
+        if (status.st_dev, status.st_uid) != (place.st_dev, home.access.uid):
             raise NotReadyError(replaced)
         # Not canonical: mount(8) would ask for the folder's name, and take whatever has that name now.
         words = ("mount", "--no-canonicalize", "--bind", f"/proc/self/fd/{folder}", str(TRIAL_STATE))

@@ -1,1 +1,1 @@
-"""An agent's state: what belongs to it, counted, copied, replaced."""
+"""An agent's state: its contents, counts, copies and replacement."""

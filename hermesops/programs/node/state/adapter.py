@@ -1,7 +1,7 @@
-"""The agent's state on a real machine: commands that run as the agent's user, and restic as its own.
+"""The agent's state on a real machine: commands run as the agent's user, and restic as a user of its own.
 
-The upper half runs as root and is the ``State`` of ``node.ports``; it must not decide whether something may be done.
-The lower half is what ``node.system.as_user`` runs as the agent's user.
+The upper half runs as root and is the ``State`` of ``node.ports``; it must not make decisions. The lower half is run by
+``node.system.as_user`` as the agent's user.
 """
 
 import json
@@ -56,12 +56,12 @@ def observe(home: AgentHome, /) -> tuple[dict[str, Any], int]:
 
 
 def check_databases(home: AgentHome, /) -> dict[str, bool]:
-    """Whether each of the agent's own databases is undamaged, by its name; without those where nobody can say."""
+    """Whether each of the agent's own databases is undamaged, by name; databases of unknown state are left out."""
     report = as_user.run(home, "check", timeout_s=_READ_S)
     with _understood("check"):
-        found = report["intact"]
+        intact = report["intact"]
         names = sorted(name.decode() for name in AGENTS_OWN)
-        return {name: found[name] for name in names if isinstance(found.get(name), bool)}
+        return {name: intact[name] for name in names if isinstance(intact.get(name), bool)}
 
 
 def save(home: AgentHome, repository: Repository, access: Access, /) -> Copied:
@@ -96,7 +96,7 @@ def fetch(home: AgentHome, repository: Repository, access: Access, /) -> Copied:
     """
     restic = Restic(repository, access)
     snapshot = restic.full_id(repository.snapshot or "latest")
-    with restic.fetching() as (process, said), ExitStack() as ending:
+    with restic.fetching() as (process, errors), ExitStack() as ending:
         unpacking = UserProcess(home, "unpack", stdin=subprocess.PIPE)
         ending.callback(unpacking.stop)
         target, source = unpacking.process.stdin, process.stdout
@@ -109,7 +109,7 @@ def fetch(home: AgentHome, repository: Repository, access: Access, /) -> Copied:
             unpacking.end()  # says why
             raise
         if process.wait(_READ_S):
-            raise restic.failure(said)
+            raise restic.failure(errors)
         target.close()
         unpacked = unpacking.end(timeout_s=_READ_S)
     with _understood("unpack"):
@@ -117,17 +117,17 @@ def fetch(home: AgentHome, repository: Repository, access: Access, /) -> Copied:
 
 
 def switch(home: AgentHome, /) -> None:
-    """Replace the present state by what was fetched, and keep it beside; no gateway runs."""
+    """Replace the present state by the fetched one, and keep the old one beside it; no gateway runs."""
     as_user.run(home, "switch", timeout_s=_MOVE_S)
 
 
 def settle(home: AgentHome, /) -> None:
-    """Finish an interrupted switch."""
+    """Finish an interrupted switch of the state."""
     as_user.run(home, "settle", timeout_s=_MOVE_S)
 
 
 def forget(home: AgentHome, /) -> None:
-    """Remove what the last switch kept."""
+    """Remove the state that the last switch kept."""
     as_user.run(home, "forget", timeout_s=_MOVE_S)
 
 
@@ -141,7 +141,7 @@ def keep(home: AgentHome, name: str, /) -> None:
 
 
 def preview(home: AgentHome, name: str, /) -> RestoreResult:
-    """What ``restore`` would do now.
+    """Count the rows that ``restore`` would migrate and list now.
 
     Raises:
         NotReadyError: Nothing of that name is kept.
@@ -159,7 +159,7 @@ def restore(home: AgentHome, name: str, /) -> RestoreResult:
 
 
 def prune(home: AgentHome, /, *, older_than_s: float) -> int:
-    """Remove copies kept for longer than that; how many there were."""
+    """Remove copies that are older than a limit; return their number."""
     report = as_user.run(home, "prune", str(older_than_s), timeout_s=_MOVE_S)
     with _understood("prune"):
         return int(report["removed"])
@@ -168,7 +168,7 @@ def prune(home: AgentHome, /, *, older_than_s: float) -> int:
 def export(home: AgentHome, out: TextIO, /) -> None:
     """Export everything as lines of JSON.
 
-    ``out`` has a descriptor of its own, as stdout.
+    ``out`` has a file descriptor, as stdout does.
 
     Raises:
         NotReadyError: Not all could be read; the last line, which counts the others, is missing.
@@ -179,10 +179,10 @@ def export(home: AgentHome, out: TextIO, /) -> None:
 
 @contextmanager
 def _understood(verb: str) -> Iterator[None]:
-    """A report is the agent's user's word: it may have another shape than ours.
+    """Convert errors from a malformed report: it comes from the agent's user, so its shape is not trusted.
 
     Raises:
-        NotReadyError: It has.
+        NotReadyError: The report has another shape.
     """
     try:
         yield
@@ -223,7 +223,7 @@ def _check(home: Path) -> dict[str, Any]:
 
 def _unpack(home: Path) -> dict[str, Any]:
     if swap.is_begun(home):
-        raise RefusedError("another state is being put in place")
+        raise RefusedError("the state is being replaced")
     return asdict(unpack(sys.stdin.buffer, swap.incoming(home)))
 
 

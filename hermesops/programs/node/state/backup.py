@@ -18,7 +18,7 @@ from hermesops.wire.protocol import FencingToken, identity_from_json
 
 
 def state(machine: Machine) -> dict[str, Any]:
-    """Digest and size of the agent's state, whether its gateway runs or not; and which copy it is, while it is one."""
+    """Digest and size of the agent's state, whether its gateway runs or not; and the restored copy, while unchanged."""
     agent = agent_of(machine)
     volume.refuse_closed(machine)
     digest, used = machine.state.observe(agent.home)
@@ -59,12 +59,12 @@ def backup(machine: Machine, path: Path, *, lease: FencingToken | None) -> dict[
 
 
 def _remember(machine: Machine) -> None:
-    """Note when the state was last backed up, for ``metrics``; a full disk does not make the copy worth less."""
+    """Store the time of the last backup for ``metrics``; a full disk does not make the backup fail."""
     identity = machine.files.read(machine.layout.identity)
     if identity is not None:
-        made = {"instance": identity_from_json(identity).instance, "at": machine.system.now()}
+        record = {"instance": identity_from_json(identity).instance, "at": machine.system.now()}
         with suppress(OSError):
-            machine.files.write_if_changed(machine.layout.last_backup, json.dumps(made).encode(), PRIVATE)
+            machine.files.write_if_changed(machine.layout.last_backup, json.dumps(record).encode(), PRIVATE)
 
 
 def restore(machine: Machine, path: Path, *, lease: FencingToken | None) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def settle(machine: Machine, agent: Agent) -> None:
 
 
 def is_interrupted(machine: Machine) -> bool:
-    """Whether a restore is half done; a change of release uses the same file, and is ended by a rollback."""
+    """Whether a restore is half done. A change of release uses the same file, and a rollback ends it."""
     return (
         machine.files.read(machine.layout.restoring) is not None
         and machine.files.read(machine.layout.activation) is None
@@ -122,4 +122,4 @@ def is_interrupted(machine: Machine) -> bool:
 
 def _refuse_running(machine: Machine, agent: Agent) -> None:
     if is_running(machine, agent):
-        raise RefusedError("the gateway runs: hermes-node fence, or systemctl stop, comes first")
+        raise RefusedError("the gateway runs: stop it first with hermes-node fence or systemctl stop")

@@ -26,16 +26,16 @@ _HEAD = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
 
 
 def write(home: Path, out: TextIO) -> dict[str, Any]:
-    """Write every row, and the counts by table as the last one.
+    """Write every row, and at the end the counts by table.
 
     Raises:
-        NotReadyError: The database is locked or damaged; what was written is incomplete.
+        NotReadyError: The database is locked or damaged; the output is incomplete.
     """
     return {"counts": write_rows(_rows(home), out)}
 
 
 def write_rows(rows: Iterable[tuple[str, Mapping[str, Any]]], out: TextIO) -> dict[str, int]:
-    """Write rows as lines, and at the end how many there were of each table."""
+    """Write rows as lines, and at the end their number by table."""
     counts: Counter[str] = Counter(
         dict.fromkeys(("sessions", "conversations", "skills", "memory", "cron", "pairings"), 0)
     )
@@ -52,41 +52,41 @@ def _rows(home: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     files = [item.name for item in Walk(home).items() if not item.is_folder]
     if DATABASE in files:
         try:
-            with databases.opened(contents.path_of(home, DATABASE)) as held:
-                held.execute("BEGIN")
-                yield from _conversations(held)
+            with databases.opened(contents.path_of(home, DATABASE)) as connection:
+                connection.execute("BEGIN")
+                yield from _conversations(connection)
         except sqlite3.DatabaseError as error:
             raise NotReadyError(f"{os.fsdecode(DATABASE)} cannot be read: {error}") from error
     for name in files:
         yield from rows_of(name, partial(_read, home, name))
 
 
-def _conversations(held: sqlite3.Connection) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    held.text_factory = lambda data: data.decode(errors="replace")
+def _conversations(connection: sqlite3.Connection) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    connection.text_factory = lambda data: data.decode(errors="replace")
     platforms: dict[Any, Any] = {}
-    for row in databases.rows(held, "sessions", _SESSION):
+    for row in databases.rows(connection, "sessions", _SESSION):
         session = dict(zip(_SESSION, row, strict=True))
         platforms[session["id"]] = session["source"]
         yield "sessions", session
-    for row in databases.rows(held, "messages", _MESSAGE):
-        said = dict(zip(_MESSAGE, row, strict=True))
+    for row in databases.rows(connection, "messages", _MESSAGE):
+        message = dict(zip(_MESSAGE, row, strict=True))
         yield (
             "conversations",
             {
-                "id": said["id"],
-                "session_id": said["session_id"],
-                "platform": platforms.get(said["session_id"]),
-                "role": said["role"],
-                "content": said["content"],
-                "tool_calls": _parsed(said["tool_calls"]),
-                "tokens_used": said["token_count"],
-                "created_at": said["timestamp"],
+                "id": message["id"],
+                "session_id": message["session_id"],
+                "platform": platforms.get(message["session_id"]),
+                "role": message["role"],
+                "content": message["content"],
+                "tool_calls": _parsed(message["tool_calls"]),
+                "tokens_used": message["token_count"],
+                "created_at": message["timestamp"],
             },
         )
 
 
 def rows_of(name: bytes, read: Callable[[], str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The rows of one file of the agent's: a skill, a memory, jobs, pairings, or none.
+    """The rows of one file of the agent: a skill, a memory, jobs, pairings, or none.
 
     Its name is below the agent's home; ``read`` returns its content.
     """
@@ -106,8 +106,8 @@ def rows_of(name: bytes, read: Callable[[], str]) -> Iterator[tuple[str, Mapping
         except ValueError as error:
             raise NotReadyError("cron/jobs.json cannot be read") from error
     elif folder.rpartition(b"/")[2] == b"pairing" and last.endswith(b"-approved.json"):
-        held = _parsed(read())
-        for user, about in held.items() if isinstance(held, dict) else ():
+        users = _parsed(read())
+        for user, about in users.items() if isinstance(users, dict) else ():
             yield (
                 "pairings",
                 {"platform": os.fsdecode(last).removesuffix("-approved.json"), "user": user, "about": about},
@@ -124,8 +124,8 @@ def _read(home: Path, name: bytes) -> str:
 
 def _head(text: str) -> dict[str, str]:
     """The header of a skill, of which only plain ``key: value`` is read."""
-    found = _HEAD.match(text)
-    pairs = (line.partition(":") for line in (found[1].splitlines() if found else ()))
+    match = _HEAD.match(text)
+    pairs = (line.partition(":") for line in (match[1].splitlines() if match else ()))
     return {key.strip(): value.strip().strip("\"'") for key, _, value in pairs if key and not key[0].isspace()}
 
 

@@ -25,11 +25,11 @@ _LONGEST_S = 1800.0
 
 @dataclass(frozen=True)
 class MigratedRows:
-    """How many rows were migrated.
+    """The result of migrating rows.
 
     Attributes:
         migrated: Rows that are in the older database now.
-        listed: Rows that are not, or not with every column.
+        listed: Rows that are not in it, or not with every column.
     """
 
     migrated: int = 0
@@ -44,61 +44,61 @@ ListRow = Callable[[str, dict[str, object]], None]
 
 
 def migrate_rows(older: Path, newer: Path, list_row: ListRow, *, dry_run: bool = False) -> MigratedRows:
-    """Copy what the newer database has and the older lacks, in one transaction.
+    """Copy rows that only the newer database has into the older one, in one transaction.
 
-    The newer one is only read, and the older one too in a dry run, which only counts. ``list_row`` is called with each
-    row that is listed.
+    The newer database is only read, and in a dry run, which only counts, the older one too. ``list_row`` is called with
+    each row that is listed.
 
     Raises:
-        sqlite3.DatabaseError: One of them cannot be read, or there is no room; the older one is as it was.
+        sqlite3.DatabaseError: A database cannot be read, or there is no room; the older one is unchanged.
     """
     with (
         databases.damage_told(),
-        closing(sqlite3.connect(f"file:{quote(os.fspath(older))}", uri=True, isolation_level=None, timeout=10)) as held,
+        closing(sqlite3.connect(f"file:{quote(os.fspath(older))}", uri=True, isolation_level=None, timeout=10)) as db,
     ):
-        databases.limit_work(held, _LONGEST_S)
-        held.execute("ATTACH ? AS newer", (f"file:{quote(os.fspath(newer))}?mode=ro",))
-        held.execute("BEGIN IMMEDIATE")
+        databases.limit_work(db, _LONGEST_S)
+        db.execute("ATTACH ? AS newer", (f"file:{quote(os.fspath(newer))}?mode=ro",))
+        db.execute("BEGIN IMMEDIATE")
         try:
-            done = sum((_table(held, name, list_row) for name in _tables(held, "newer")), MigratedRows())
+            done = sum((_table(db, name, list_row) for name in _tables(db, "newer")), MigratedRows())
         except BaseException:
-            held.execute("ROLLBACK")
+            db.execute("ROLLBACK")
             raise
-        held.execute("ROLLBACK" if dry_run else "COMMIT")
+        db.execute("ROLLBACK" if dry_run else "COMMIT")
     return done
 
 
-def _tables(held: sqlite3.Connection, schema: str) -> list[str]:
-    found = held.execute(f"SELECT name, sql FROM {schema}.sqlite_master WHERE type = 'table'").fetchall()  # noqa: S608 - ours
-    virtual = [name for name, sql in found if (sql or "").upper().startswith("CREATE VIRTUAL")]
+def _tables(db: sqlite3.Connection, schema: str) -> list[str]:
+    entries = db.execute(f"SELECT name, sql FROM {schema}.sqlite_master WHERE type = 'table'").fetchall()  # noqa: S608 - ours
+    virtual = [name for name, sql in entries if (sql or "").upper().startswith("CREATE VIRTUAL")]
     # What a full-text index keeps is made again from its table's own rows, by the older database's triggers.
     return sorted(
         name
-        for name, _ in found
+        for name, _ in entries
         if name not in _NOT_ROWS
         and not name.startswith("sqlite_")
-        and not any(name == one or name.startswith(f"{one}_") for one in virtual)
+        and not any(name == table or name.startswith(f"{table}_") for table in virtual)
     )
 
 
-def _columns(held: sqlite3.Connection, schema: str, table: str) -> dict[str, int]:
+def _columns(db: sqlite3.Connection, schema: str, table: str) -> dict[str, int]:
     """Each column with its place in the primary key, or 0."""
-    rows = held.execute(f"PRAGMA {schema}.table_info({_q(table)})").fetchall()
+    rows = db.execute(f"PRAGMA {schema}.table_info({_q(table)})").fetchall()
     return {row[1]: row[5] for row in rows}
 
 
-def _table(held: sqlite3.Connection, table: str, list_row: ListRow) -> MigratedRows:
-    new, old = _columns(held, "newer", table), _columns(held, "main", table)
+def _table(db: sqlite3.Connection, table: str, list_row: ListRow) -> MigratedRows:
+    new, old = _columns(db, "newer", table), _columns(db, "main", table)
     common = [name for name in new if name in old]
     key = [name for name in common if old[name]] if any(old.values()) else ["rowid"]
     if not common or [name for name in old if old[name] and name not in new]:
-        return MigratedRows(0, _list(held, f"SELECT * FROM newer.{_q(table)}", table, list_row))  # noqa: S608 - quoted
-    done = _insert(held, table, common, key, [name for name in new if name not in old], list_row)
-    return done + _change(held, table, common, key, list_row, is_alike=new.keys() == old.keys())
+        return MigratedRows(0, _list(db, f"SELECT * FROM newer.{_q(table)}", table, list_row))  # noqa: S608 - quoted
+    done = _insert(db, table, common, key, [name for name in new if name not in old], list_row)
+    return done + _change(db, table, common, key, list_row, is_alike=new.keys() == old.keys())
 
 
 def _insert(
-    held: sqlite3.Connection,
+    db: sqlite3.Connection,
     table: str,
     common: Sequence[str],
     key: Sequence[str],
@@ -113,15 +113,15 @@ def _insert(
     listed = 0
     if beyond:
         more = " OR ".join(f"n.{_q(column)} IS NOT NULL" for column in beyond)
-        listed = _list(held, f"SELECT n.* FROM {lacking} AND ({more})", table, list_row)  # noqa: S608 - quoted
+        listed = _list(db, f"SELECT n.* FROM {lacking} AND ({more})", table, list_row)  # noqa: S608 - quoted
     # rowcount, since changes() would count what the older database's triggers do, too
-    migrated = held.execute(f"INSERT OR IGNORE INTO main.{name} ({columns}) SELECT {values} FROM {lacking}").rowcount  # noqa: S608 - quoted
-    listed += _list(held, f"SELECT n.* FROM {lacking}", table, list_row)  # noqa: S608 - what a constraint has kept out
+    migrated = db.execute(f"INSERT OR IGNORE INTO main.{name} ({columns}) SELECT {values} FROM {lacking}").rowcount  # noqa: S608 - quoted
+    listed += _list(db, f"SELECT n.* FROM {lacking}", table, list_row)  # noqa: S608 - what a constraint has kept out
     return MigratedRows(migrated, listed)
 
 
 def _change(
-    held: sqlite3.Connection,
+    db: sqlite3.Connection,
     table: str,
     common: Sequence[str],
     key: Sequence[str],
@@ -137,9 +137,9 @@ def _change(
     where = f"{_same(key)} AND ({differs})"
     if not is_alike:
         rows = f"SELECT n.* FROM newer.{name} n JOIN main.{name} o ON {where}"  # noqa: S608 - quoted
-        return MigratedRows(0, _list(held, rows, table, list_row))
+        return MigratedRows(0, _list(db, rows, table, list_row))
     sets = ", ".join(f"{_q(column)} = n.{_q(column)}" for column in values)
-    done = held.execute(f"UPDATE OR IGNORE main.{name} AS o SET {sets} FROM newer.{name} n WHERE {where}").rowcount  # noqa: S608 - quoted
+    done = db.execute(f"UPDATE OR IGNORE main.{name} AS o SET {sets} FROM newer.{name} n WHERE {where}").rowcount  # noqa: S608 - quoted
     return MigratedRows(done, 0)
 
 
@@ -147,8 +147,8 @@ def _same(key: Sequence[str]) -> str:
     return " AND ".join(f"o.{_q(column)} IS n.{_q(column)}" for column in key)
 
 
-def _list(held: sqlite3.Connection, query: str, table: str, list_row: ListRow) -> int:
-    cursor, count = held.execute(query), 0
+def _list(db: sqlite3.Connection, query: str, table: str, list_row: ListRow) -> int:
+    cursor, count = db.execute(query), 0
     names = [column[0] for column in cursor.description]
     for row in cursor:
         shown = (value.hex() if isinstance(value, bytes) else value for value in row)

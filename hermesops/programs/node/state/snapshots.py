@@ -49,7 +49,7 @@ class RestoreResult:
     Attributes:
         migrated: Rows written since that are in the older databases now.
         listed: Rows written since that are not.
-        kept: Where the newer state and the list are, below the home; empty where nothing was put back.
+        kept: Folder of the newer state and the list, below the home; empty if nothing was restored.
     """
 
     migrated: int = 0
@@ -61,7 +61,7 @@ def keep(home: Path, name: str) -> None:
     """Keep the databases and the configuration; all of it is on the disk when this returns.
 
     Raises:
-        NotReadyError: One of them is locked, or there is no room.
+        NotReadyError: A database is locked, or there is no room.
     """
     place, making = _place(home, "kept", name), _place(home, "kept", f"{name}.part")
     if place.exists():
@@ -101,7 +101,7 @@ def restore(home: Path, name: str) -> RestoreResult:
 
 
 def preview(home: Path, name: str) -> RestoreResult:
-    """What ``restore`` would do now; changes nothing.
+    """Count the rows that ``restore`` would migrate and list now; changes nothing.
 
     Raises:
         NotReadyError: No state of that name is kept, or a database cannot be read.
@@ -121,7 +121,7 @@ def preview(home: Path, name: str) -> RestoreResult:
 
 
 def prune(home: Path, older_than_s: float) -> int:
-    """Remove copies made longer ago than that; how many there were."""
+    """Remove copies that are older than a limit; return their number."""
     removed = 0
     for kind in ("kept", "newer"):
         for place in sorted((contents.ours(home) / kind).glob("*")):
@@ -189,7 +189,7 @@ def _place(home: Path, kind: str, name: str) -> Path:
 
 
 def trial_folder(home: Path) -> Path:
-    """Where the copy for a trial is."""
+    """The folder of the copy for a trial."""
     return contents.ours(home) / "trial"
 
 
@@ -218,21 +218,23 @@ def make_trial_copy(home: Path) -> None:
 
 def trial_schemas(home: Path) -> dict[str, str]:
     """A digest of the present schema and version of each database of the trial copy, and of its configuration."""
-    place, found = trial_folder(home), {}
+    place, digests = trial_folder(home), {}
     for name in sorted(AGENTS_OWN):
         if _is_plain(place, name):
             try:
-                with databases.opened(contents.path_of(place, name)) as held:
-                    rows = held.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY 1, 2").fetchall()
-                    rows += held.execute("PRAGMA user_version").fetchall()
+                with databases.opened(contents.path_of(place, name)) as connection:
+                    rows = connection.execute(
+                        "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY 1, 2"
+                    ).fetchall()
+                    rows += connection.execute("PRAGMA user_version").fetchall()
                     with suppress(sqlite3.DatabaseError):
-                        rows += held.execute("SELECT * FROM schema_version").fetchall()
-                found[os.fsdecode(name)] = hashlib.sha256(repr(rows).encode()).hexdigest()
+                        rows += connection.execute("SELECT * FROM schema_version").fetchall()
+                digests[os.fsdecode(name)] = hashlib.sha256(repr(rows).encode()).hexdigest()
             except sqlite3.DatabaseError as error:
-                found[os.fsdecode(name)] = f"unreadable: {error}"
+                digests[os.fsdecode(name)] = f"unreadable: {error}"
     if _is_plain(place, CONFIG):
-        found[_CONFIG] = hashlib.sha256((place / _CONFIG).read_bytes()).hexdigest()
-    return found
+        digests[_CONFIG] = hashlib.sha256((place / _CONFIG).read_bytes()).hexdigest()
+    return digests
 
 
 def remove_trial_copy(home: Path) -> None:

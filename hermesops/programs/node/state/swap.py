@@ -24,7 +24,7 @@ RELEASES = frozenset({"kept", "newer", "trial"})
 
 
 def incoming(home: Path) -> Path:
-    """Where a state is made before it is ready."""
+    """The folder in which a state is made before it is ready."""
     return ours(home) / "incoming"
 
 
@@ -57,7 +57,7 @@ def switch(home: Path) -> None:
 
 
 def forget(home: Path) -> None:
-    """Remove the state of before the last switch; not while a switch is begun."""
+    """Remove the state that the last switch replaced; not while a switch is begun."""
     if is_begun(home) or (ours(home) / "leaving").exists():
         return
     if not ours(home).is_dir() or ours(home).is_symlink():

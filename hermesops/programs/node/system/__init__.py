@@ -1,1 +1,1 @@
-"""What hermes-node uses of the computer: files, systemd, firewall, other programs, other users."""
+"""Access of hermes-node to the computer: files, systemd, firewall, other programs, other users."""

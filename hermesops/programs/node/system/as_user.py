@@ -1,7 +1,7 @@
-"""Runs this program again as the agent's user, for whatever reads or writes the agent's own files.
+"""Runs this program again as the agent's user, for all access to the agent's own files.
 
-The user may do no more than the agent itself, so a link, a database or a name that the agent has planted leads nowhere
-that the agent could not go. For the same reason its report is not trusted: numbers and digests are all that is taken.
+The user has no more rights than the agent itself, so a link, a database or a name that the agent has planted leads
+nowhere that the agent could not go. For the same reason its report is not trusted: only numbers and digests are used.
 ``node.state.adapter`` has the commands that run so.
 """
 
@@ -90,9 +90,9 @@ class UserProcess:
             os.close(report)
 
     def end(self, *, timeout_s: float = _END_S) -> dict[str, Any]:
-        """Wait for its end and return its report. None of its processes runs afterwards.
+        """Wait for the end of the process and return its report. All its child processes have ended then too.
 
-        ``timeout_s`` is for all of it, whatever it reports meanwhile.
+        ``timeout_s`` is the limit of the whole process, also while it reports.
 
         Raises:
             NodeError: It failed, was stopped by a signal, reported too much, or did not end in time.
@@ -120,10 +120,10 @@ class UserProcess:
         raise NotReadyError(f"{self._verb}: no end after {timeout_s:g} s")
 
     def is_over(self) -> bool:
-        """Whether its process has ended.
+        """Whether the process has ended.
 
         Raises:
-            NotReadyError: It never will: a signal has stopped it, as the agent's processes can send to their user's.
+            NotReadyError: A signal has stopped it, so it never ends; the agent's own processes can send that.
         """
         if self.process.returncode is not None:
             return True
@@ -133,7 +133,7 @@ class UserProcess:
         return ended is not None
 
     def stop(self) -> None:
-        """End it and what it started, however far they are."""
+        """Kill the process and all that it started."""
         if self._report >= 0:
             os.close(self._report)
             self._report = -1
@@ -144,7 +144,7 @@ class UserProcess:
 
 
 def run(home: AgentHome, verb: str, *words: str, timeout_s: float) -> dict[str, Any]:
-    """Run a command that neither reads nor writes a stream; its report."""
+    """Run a command that neither reads nor writes a stream; return its report."""
     return UserProcess(home, verb, *words).end(timeout_s=timeout_s)
 
 
@@ -193,7 +193,7 @@ def pump(
 
     Raises:
         BrokenPipeError: Nobody reads.
-        NotReadyError: Nothing came for ``given_s`` seconds, nothing was taken for ``taken_s``, or a signal has stopped
+        NotReadyError: No data arrived for ``given_s`` seconds or was accepted for ``taken_s``, or a signal has stopped
             one of the two.
     """
     reader, writer = source.fileno(), target.fileno()
@@ -216,7 +216,7 @@ def _comes(reader: int, giver: UserProcess | None, given_s: float) -> bool:
             return True
         if is_over:
             return False
-    raise NotReadyError(f"nothing came for {given_s:g} s")
+    raise NotReadyError(f"no data arrived for {given_s:g} s")
 
 
 def _refuse_untaken(writer: int, taker: UserProcess | None, taken_s: float) -> None:
@@ -226,4 +226,4 @@ def _refuse_untaken(writer: int, taker: UserProcess | None, taken_s: float) -> N
             return
         if taker is not None and taker.is_over():
             raise BrokenPipeError
-    raise NotReadyError(f"nothing was taken for {taken_s:g} s")
+    raise NotReadyError(f"no data was accepted for {taken_s:g} s")

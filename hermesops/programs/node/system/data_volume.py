@@ -95,20 +95,20 @@ def identify(file: Path, /) -> str:
     """
     if file.exists():
         return _run("cryptsetup", "luksUUID", str(file)).strip()
-    kept = file.with_suffix(".id")
+    id_file = file.with_suffix(".id")
     with suppress(FileNotFoundError):
-        return kept.read_text(encoding="ascii").strip()
+        return id_file.read_text(encoding="ascii").strip()
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    made = file.with_suffix(".id.new")
-    made.write_text(_RANDOM_ID.read_text(encoding="ascii"), encoding="ascii")
-    files.sync(made)
-    made.rename(kept)
+    new_file = file.with_suffix(".id.new")
+    new_file.write_text(_RANDOM_ID.read_text(encoding="ascii"), encoding="ascii")
+    files.sync(new_file)
+    new_file.rename(id_file)
     files.sync(file.parent)
-    return kept.read_text(encoding="ascii").strip()
+    return id_file.read_text(encoding="ascii").strip()
 
 
 def open_volume(file: Path, place: Path, key: bytes, size: int, /) -> None:
-    """Mount a volume: make it first where there is none, extend its file where it is to grow; may be killed anywhere.
+    """Mount a volume; create a missing one, extend the file of one that is to grow. May be killed anywhere.
 
     A new one begins with what is in ``place`` already, and has at least ``size`` bytes.
 
@@ -183,8 +183,8 @@ def _make(file: Path, place: Path, key: bytes, size: int) -> None:
 def _reserve(descriptor: int, folder: Path, size: int) -> None:
     """Allocate all of it at once: a volume must never find that the disk below it is full."""
     disk = os.statvfs(folder)
-    free, held = disk.f_bavail * disk.f_frsize, os.fstat(descriptor).st_blocks * 512
-    if size - held > free - _ROOM_LEFT:
+    free, allocated = disk.f_bavail * disk.f_frsize, os.fstat(descriptor).st_blocks * 512
+    if size - allocated > free - _ROOM_LEFT:
         raise NotReadyError(
             f"no room for a data volume of {size / 1e9:.0f} GB: the disk has {free / 1e9:.1f} GB free,"
             f" of which {_ROOM_LEFT / 1e9:.0f} GB are the machine's own"
@@ -206,7 +206,7 @@ def _run(*words: str, stdin: bytes = b"") -> str:
         return processes.output(words, timeout_s=_STEP_S, stdin=stdin)
     done = processes.run(words, timeout_s=_STEP_S, stdin=stdin)
     if done.returncode == _WRONG_KEY:
-        raise RefusedError("the data volume is not opened by the key that the platform keeps for it")
+        raise RefusedError("the platform's key does not open the data volume")
     if done.returncode:
         raise NotReadyError(f"cryptsetup open: {processes.last_line(done)}")
     return ""
@@ -234,12 +234,12 @@ def furnish(device: Path, place: Path, *, options: str = "noatime") -> tuple[str
 
 def wanted_gb(environment: bytes) -> int:
     """Gigabytes of data volume in the variables of a machine's order, a file that a shell reads; 0 for no volume."""
-    found = _LINE.findall(environment.decode(errors="replace"))
-    return int(found[-1]) if found else 0
+    sizes = _LINE.findall(environment.decode(errors="replace"))
+    return int(sizes[-1]) if sizes else 0
 
 
 def with_gb(environment: bytes, gigabytes: int) -> bytes:
-    """The same variables with another size."""
+    """The variables with another volume size."""
     line = f"{DATA_VARIABLE}='{gigabytes}'"
     text = environment.decode(errors="surrogateescape")
     if _LINE.search(text):

@@ -37,7 +37,7 @@ PRIVATE = Access(0o600)
 
 @contextmanager
 def opened_folder(path: Path, *, within: int | None = None) -> Iterator[int]:
-    """A descriptor of a folder, whose last component is not a link.
+    """A descriptor of a folder; the last component of its path is not a link.
 
     A relative path is below the folder of the descriptor ``within``.
 
@@ -76,11 +76,11 @@ def read(path: Path, *, limit: int = 1024 * 1024) -> bytes | None:
 
 
 def take(path: Path, *, limit: int) -> bytes:
-    """Read a file that carries secrets and remove it, whatever happens.
+    """Read a file that carries secrets; it is always removed.
 
     Raises:
-        BadRequestError: It is a link, not root's, readable by others, too large, or absent. A file that was there is
-            gone all the same.
+        BadRequestError: It is a link, not root's, readable by others, too large, or absent. An existing file is
+            removed all the same.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -90,10 +90,10 @@ def take(path: Path, *, limit: int) -> bytes:
         raise BadRequestError(f"{path}: {error.strerror}") from error
     try:
         with os.fdopen(descriptor, "rb") as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode):
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
                 raise BadRequestError(f"{path}: not a regular file")
-            if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
+            if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
                 raise BadRequestError(f"{path}: must be root's and closed to others (mode 0600)")
             data = file.read(limit + 1)
     finally:
@@ -114,7 +114,7 @@ def exists(folder: int, name: str) -> bool:
 
 
 def link_target(path: Path) -> Path | None:
-    """What a link points at; ``None`` when there is no link."""
+    """The target of a link; ``None`` if there is no link."""
     try:
         return path.readlink()
     except OSError:
@@ -122,7 +122,7 @@ def link_target(path: Path) -> Path | None:
 
 
 def is_mounted(place: Path) -> bool:
-    """Whether something is mounted at a folder, also when it is of the same file system as what is around it.
+    """Whether a folder is a mount point, even of the same file system as its parent.
 
     Source: proc(5), ``mountinfo``: the fifth word of a line is where; blanks and the like in it are octal.
     """
@@ -145,7 +145,7 @@ def tail(folder: int, name: str, *, limit: int) -> bytes:
 
 @dataclass(frozen=True)
 class LogPiece:
-    """What a log has beyond what was read of it before.
+    """The lines of a log after the last reading.
 
     Attributes:
         inode: Which file it is.
@@ -165,15 +165,15 @@ def read_on(folder: int, name: str, *, inode: int, offset: int, limit: int) -> L
     with _plain_file(folder, name) as file:
         if file is None:
             return None
-        found = os.fstat(file.fileno())
-        begin = offset if found.st_ino == inode and offset <= found.st_size else 0
-        begin = max(begin, found.st_size - limit)
+        status = os.fstat(file.fileno())
+        begin = offset if status.st_ino == inode and offset <= status.st_size else 0
+        begin = max(begin, status.st_size - limit)
         file.seek(begin)
         data = file.read(limit)
     whole = data.rfind(b"\n") + 1
     if not whole and len(data) == limit:  # a line without an end
         whole = limit
-    return LogPiece(found.st_ino, begin + whole, data[:whole])
+    return LogPiece(status.st_ino, begin + whole, data[:whole])
 
 
 def size(folder: int, name: str) -> int | None:
@@ -181,10 +181,10 @@ def size(folder: int, name: str) -> int | None:
     between, _, last = name.rpartition("/")
     try:
         with opened_folder(Path(between or "."), within=folder) as inner:
-            found = os.stat(last, dir_fd=inner, follow_symlinks=False)
+            status = os.stat(last, dir_fd=inner, follow_symlinks=False)
     except (OSError, NotReadyError):
         return None
-    return found.st_size if stat.S_ISREG(found.st_mode) else None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 @contextmanager
@@ -229,14 +229,14 @@ def write(folder: int, name: str, data: bytes, access: Access) -> None:
 
 
 def differs(path: Path, data: bytes, access: Access) -> bool:
-    """Whether a file holds something else than ``data``, or other people may use it than ``access`` says."""
+    """Whether a file's content differs from ``data``, or its access from ``access``."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except FileNotFoundError:
         return True
-    if not stat.S_ISREG(found.st_mode) or found.st_size != len(data):
+    if not stat.S_ISREG(status.st_mode) or status.st_size != len(data):
         return True
-    return Access(stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid) != access or read(path) != data
+    return Access(stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid) != access or read(path) != data
 
 
 def write_if_changed(path: Path, data: bytes, access: Access) -> bool:
@@ -259,11 +259,11 @@ def sync(path: Path) -> None:
 
 def point(link: Path, target: str) -> None:
     """Point a link at something in one step that survives a crash."""
-    made = link.with_name(f".{link.name}.making")
+    new_link = link.with_name(f".{link.name}.making")
     with suppress(FileNotFoundError):
-        made.unlink()
-    made.symlink_to(target)
-    made.rename(link)
+        new_link.unlink()
+    new_link.symlink_to(target)
+    new_link.rename(link)
     sync(link.parent)
 
 

@@ -1,4 +1,4 @@
-"""HTTP as hermes-node speaks it to others than the agent: the platform's service and downloads, each within a time.
+"""HTTPS of hermes-node to the platform's service and to download servers, with a time limit for each exchange.
 
 The platform is reached by mutual TLS: the machine's certificate against the authority's. A download follows no
 redirect: what was signed for is at the link itself, and the controller uploads the file otherwise.
@@ -107,7 +107,7 @@ def ask_platform(
 
 
 def ask_platform_once(credential: Credential, key: bytes, method: str, path: str, body: bytes = b"") -> PlatformAnswer:
-    """Ask as ``ask_platform``, and try once: for a caller that asks again by itself."""
+    """Ask like ``ask_platform``, but only once: for a caller that repeats by itself."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # verifies the other side and its name
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     where = urlsplit(credential.url)
@@ -126,10 +126,10 @@ def ask_platform_once(credential: Credential, key: bytes, method: str, path: str
         why = str(json.loads(answer)["error"])[:200]
     except (ValueError, KeyError, TypeError):
         why = "no reason that could be read"
-    said = f"the platform says {status}: {why}"
+    message = f"the platform answered {status}: {why}"
     if status == HTTPStatus.FORBIDDEN:
-        raise RefusedError(said)
-    raise NotReadyError(said) if status in _RETRIED else BadRequestError(said)
+        raise RefusedError(message)
+    raise NotReadyError(message) if status in _RETRIED else BadRequestError(message)
 
 
 def _exchanged(

@@ -10,7 +10,7 @@ Call = Callable[[], Any]
 
 
 def in_time(calls: Mapping[str, Call], /, *, deadline_s: float) -> dict[str, Any]:
-    """What each call returned, or the exception that it raised; nothing of one that has not ended by the deadline.
+    """Run calls in parallel; return each call's result or exception. Calls that miss the deadline are left out.
 
     Such a call goes on, but does not keep the process from ending, even where it hangs in the kernel.
     """
@@ -29,7 +29,7 @@ def in_time(calls: Mapping[str, Call], /, *, deadline_s: float) -> dict[str, Any
 
 
 def outcome(call: Call) -> object:
-    """What a call returns, or the exception that it raises."""
+    """The result of a call, or the exception that it raises."""
     try:
         return call()
     except Exception as error:  # noqa: BLE001 - whatever it meets, the others go on

@@ -1,4 +1,4 @@
-"""Makes runs of one job in a process that stays: it has imported what a run needs, and a child of it makes each run.
+"""Repeats one job in a resident process: it has imported all modules, and forks a child for each run.
 
 Imports are most of what a start costs. A child begins as its parent did and ends with its run, so nothing that a run
 leaves behind lasts: a thread that hangs, memory that a hostile answer took.
@@ -67,7 +67,7 @@ def in_child(run: Run, limit_s: float) -> int:
 
 
 def _end_with(run: Run) -> NoReturn:
-    """Make the run and end this process, whatever happens and whatever still runs in it."""
+    """Make the run and end this process, even if parts of the run are still active."""
     code: int = ExitCode.ERROR
     try:
         code = run()
@@ -79,9 +79,9 @@ def _end_with(run: Run) -> NoReturn:
 
 
 def _version(program: Path) -> _Version | None:
-    """What tells a file from its successor of the same name; ``None`` without one."""
+    """Facts that distinguish a file from its successor of the same name; ``None`` if there is no file."""
     try:
-        found = program.stat()
+        status = program.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size

@@ -111,75 +111,75 @@ class Restic:
         """
         if self.repository.place.startswith(_IN_STORE):
             return
-        code, _, said = self._run("init")
-        if code and "already" not in said:
-            raise self._failure(said)
+        code, _, message = self._run("init")
+        if code and "already" not in message:
+            raise self._failure(message)
 
     @contextmanager
     def saving(self) -> Iterator["Saving"]:
         """A snapshot in the making; ``Saving.end`` completes it."""
         tags = [word for tag in self.repository.tags for word in ("--tag", tag)]
         words = ("backup", "--json", "--stdin", "--stdin-filename", FILE, "--host", HOST, *tags)
-        with self._process(words, stdin=subprocess.PIPE) as (process, out, said):
-            yield Saving(self, process, out, said)
+        with self._process(words, stdin=subprocess.PIPE) as (process, out, errors):
+            yield Saving(self, process, out, errors)
 
     @contextmanager
     def fetching(self) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
-        """The stream of a snapshot, and what restic writes on stderr."""
+        """Stream a snapshot; yields restic's process and its stderr."""
         snapshot = self.repository.snapshot or "latest"
         words = ("dump", "--no-lock", *(("--host", HOST) if snapshot == "latest" else ()), snapshot, f"/{FILE}")
-        with self._process(words, stdout=subprocess.PIPE) as (process, _, said):
-            yield process, said
+        with self._process(words, stdout=subprocess.PIPE) as (process, _, errors):
+            yield process, errors
 
     def full_id(self, snapshot: str) -> str:
         """A snapshot's complete id; older restics print its beginning only."""
         if len(snapshot) == _SNAPSHOT_LENGTH:
             return snapshot
-        code, out, said = self._run("snapshots", "--json", "--no-lock", snapshot)
+        code, out, message = self._run("snapshots", "--json", "--no-lock", snapshot)
         if code:
-            raise self._failure(said)
+            raise self._failure(message)
         return str(json.loads(out)[-1]["id"])
 
-    def failure(self, said: IO[bytes]) -> NotReadyError | RefusedError:
-        """Why restic ended, from what it wrote on stderr."""
-        return self._failure(_text(said))
+    def failure(self, errors: IO[bytes]) -> NotReadyError | RefusedError:
+        """The error for restic's end, from its stderr."""
+        return self._failure(_text(errors))
 
-    def _failure(self, said: str) -> NotReadyError | RefusedError:
-        lines = [line.strip() for line in said.splitlines() if line.strip()]
+    def _failure(self, message: str) -> NotReadyError | RefusedError:
+        lines = [line.strip() for line in message.splitlines() if line.strip()]
         if any("wrong password" in line for line in lines):
-            return RefusedError("restic: the repository is not opened by this password")
+            return RefusedError("restic: wrong password for the repository")
         if any("no matching ID" in line or "no snapshot found" in line for line in lines):
             return RefusedError(f"restic: the repository has no snapshot {self.repository.snapshot or 'at all'}")
-        reason = reason_in(said)
+        reason = reason_in(message)
         return (RefusedError if reason.startswith(KEY_REFUSED) else NotReadyError)(f"restic: {reason}")
 
     def _run(self, *words: str) -> tuple[int, str, str]:
-        with self._process(words) as (process, out, said):
+        with self._process(words) as (process, out, errors):
             try:
                 code = process.wait(_END_S)
             except subprocess.TimeoutExpired as error:
                 raise NotReadyError(f"restic {words[0]}: no end after {_END_S:g} s") from error
-            return code, _text(out), _text(said)
+            return code, _text(out), _text(errors)
 
     @contextmanager
     def _process(
         self, words: tuple[str, ...], *, stdin: int = subprocess.DEVNULL, stdout: int | None = None
     ) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes]]]:
         self._reach()
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as said, self._ca() as ca:
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors, self._ca() as ca:
             try:
                 process = subprocess.Popen(
                     [*as_user(self.access), PROGRAM, "--no-cache", "--quiet", *ca, *words],
                     stdin=stdin,
                     stdout=out if stdout is None else stdout,
-                    stderr=said,
+                    stderr=errors,
                     cwd="/",
                     env=self._environment(),
                 )
             except OSError as error:
                 raise NotReadyError(f"setpriv: {error.strerror}") from error
             try:
-                yield process, out, said
+                yield process, out, errors
             finally:
                 # Killed before its input is closed: the end of the input would make it keep what there is.
                 if process.poll() is None:
@@ -237,10 +237,10 @@ class Saved:
 
 
 class Saving:
-    """Stores a stream; see ``Restic.saving``."""
+    """Stores a stream as a snapshot; see ``Restic.saving``."""
 
-    def __init__(self, restic: Restic, process: subprocess.Popen[bytes], out: IO[bytes], said: IO[bytes]) -> None:
-        self._restic, self._process, self._out, self._said = restic, process, out, said
+    def __init__(self, restic: Restic, process: subprocess.Popen[bytes], out: IO[bytes], errors: IO[bytes]) -> None:
+        self._restic, self._process, self._out, self._errors = restic, process, out, errors
 
     def take(self, source: IO[bytes], giver: UserProcess | None = None) -> None:
         """Read a stream to its end, or to the end of the process that writes it.
@@ -254,7 +254,7 @@ class Saving:
             pump(source, self._process.stdin, giver=giver)
         except BrokenPipeError:
             self._process.wait(_END_S)
-            raise self._restic.failure(self._said) from None
+            raise self._restic.failure(self._errors) from None
 
     def end(self) -> Saved:
         """Complete the snapshot.
@@ -271,7 +271,7 @@ class Saving:
         lines = [line for line in _text(self._out).splitlines() if line.startswith("{")]
         summaries = [line for line in map(json.loads, lines) if line.get("message_type") == "summary"]
         if code or not summaries:
-            raise self._restic.failure(self._said)
+            raise self._restic.failure(self._errors)
         summary = summaries[-1]
         added = int(summary.get("data_added_packed", summary.get("data_added", 0)))
         return Saved(self._restic.full_id(str(summary["snapshot_id"])), added)

@@ -1,4 +1,4 @@
-"""What sshd needs of the computer: a host key, the machine's own address, and one network let through the firewall.
+"""The computer's part of sshd: a host key, the machine's own address, and one network admitted by the firewall.
 
 This module is the ``Ssh`` of ``node.ports`` on a real machine; it must not decide anything.
 

@@ -34,15 +34,15 @@ def account(user: str) -> Access | None:
 
 
 def systemctl(*words: str, check: bool = True) -> str:
-    """What systemctl prints.
+    """Run systemctl; return its output.
 
     Raises:
         NotReadyError: It cannot be run, or, with ``check``, it failed.
     """
     done = processes.run(("systemctl", *words), timeout_s=150)
     if check and done.returncode:
-        said = done.stderr.decode(errors="replace").strip()
-        raise NotReadyError(f"systemctl {' '.join(words)}: {said or done.returncode}")
+        message = done.stderr.decode(errors="replace").strip()
+        raise NotReadyError(f"systemctl {' '.join(words)}: {message or done.returncode}")
     return done.stdout.decode(errors="replace")
 
 
@@ -50,11 +50,11 @@ _ESTABLISHED = "01"
 
 
 def connections(port: int) -> int:
-    """How many connections to a port of the machine are open.
+    """Number of open connections to a port of the machine.
 
     Source: proc(5), ``/proc/net/tcp``: local address, remote address and state are the second to the fourth column.
     """
-    found = 0
+    count = 0
     for table in ("tcp", "tcp6"):
         try:
             lines = Path("/proc/net", table).read_text(encoding="ascii").splitlines()[1:]
@@ -62,5 +62,5 @@ def connections(port: int) -> int:
             continue
         for line in lines:
             local, _, state = line.split()[1:4]
-            found += state == _ESTABLISHED and int(local.rpartition(":")[2], 16) == port
-    return found
+            count += state == _ESTABLISHED and int(local.rpartition(":")[2], 16) == port
+    return count

@@ -55,7 +55,7 @@ def test_a_simulated_agent_has_no_wheels_for_any_python() -> None:
     assert Lock.from_json(lock.to_json()).wheels("3.14") is None
     assert len(lock.blobs("3.14")) == 5
     for wrong in (replace(LOCK, origin="simulated"), replace(LOCK, pythons={})):
-        with pytest.raises(BadRequestError, match="simulated agents, and for them alone"):
+        with pytest.raises(BadRequestError, match="must be empty for simulated agents"):
             Lock.from_json(wrong.to_json())
 
 
@@ -110,7 +110,7 @@ def test_another_spelling_of_a_lock_is_none() -> None:
     fields = json.loads(LOCK.to_json())
     backwards = {name: fields[name] for name in reversed(fields)}
     for spelled in (json.dumps(fields).encode(), LOCK.to_json()[:-1], canonical(fields) + b"\n"):
-        with pytest.raises(BadRequestError, match="not spelled as a lock is"):
+        with pytest.raises(BadRequestError, match="not canonical"):
             Lock.from_json(spelled)
     assert Lock.from_json(canonical(backwards)) == LOCK
 

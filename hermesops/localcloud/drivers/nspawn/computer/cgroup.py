@@ -38,14 +38,14 @@ def _is_v2() -> bool:
 
 
 def _hierarchies() -> list[Path]:
-    found = [_ROOT] if _is_v2() else [_ROOT / name for name in _V1 if (_ROOT / name / "cgroup.procs").exists()]
-    if not found:
+    hierarchies = [_ROOT] if _is_v2() else [_ROOT / name for name in _V1 if (_ROOT / name / "cgroup.procs").exists()]
+    if not hierarchies:
         raise RefusedError("this computer has no control groups below /sys/fs/cgroup", hint="mount cgroup2 there")
-    return found
+    return hierarchies
 
 
 def unlimited() -> tuple[str, ...]:
-    """Which of ``memory`` and ``cpu`` no hierarchy of this computer limits."""
+    """Limits among ``memory`` and ``cpu`` that no hierarchy of this computer supports."""
     if _is_v2():
         there = set((_ROOT / "cgroup.controllers").read_text().split())
     else:
@@ -69,7 +69,7 @@ class WorldGroups:
         return {entry.name for folder in folders if folder.is_dir() for entry in folder.iterdir() if entry.is_dir()}
 
     def prepare(self) -> None:
-        """Make the world's own folders."""
+        """Make the world's folders in all hierarchies."""
         for root in _hierarchies():
             _make(root / self._name)
             if _is_v2():
@@ -97,7 +97,7 @@ class MachineGroup:
         return next((folder / file for folder in self.folders if (folder / file).exists()), None)
 
     def create(self, *, memory_mib: int, vcpu: int) -> None:
-        """Make it, with its limits; safe to call again."""
+        """Make the group with its limits; safe to call again."""
         for folder in self.folders:
             _make(folder)
         limits = {
@@ -117,11 +117,11 @@ class MachineGroup:
 
         One hierarchy is enough: a process is in the machine's part of each, and cannot leave it from within.
         """
-        found: set[int] = set()
+        pids: set[int] = set()
         for folder, _, _ in os.walk(self._counted):
             with contextlib.suppress(OSError):
-                found.update(int(line) for line in Path(folder, "cgroup.procs").read_text().split())
-        return sorted(found - {0})
+                pids.update(int(line) for line in Path(folder, "cgroup.procs").read_text().split())
+        return sorted(pids - {0})
 
     def leader(self) -> int | None:
         """The machine's first process, as this computer numbers it; None when it is not running."""
@@ -129,7 +129,7 @@ class MachineGroup:
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
-        """Hold the whole machine at one instant."""
+        """Freeze the whole machine for the length of a ``with``."""
         self.set_frozen(frozen=True)
         try:
             yield
@@ -137,12 +137,12 @@ class MachineGroup:
             self.set_frozen(frozen=False)
 
     def set_frozen(self, *, frozen: bool) -> None:
-        """Freeze or thaw; returns once the kernel says so."""
+        """Freeze or thaw; return after the kernel confirms it."""
         state = self._find("freezer.state")
         if state:
-            wanted = "FROZEN" if frozen else "THAWED"
-            state.write_text(wanted)
-            _wait(lambda: state.read_text().strip() == wanted, f"the machine to be {wanted.lower()}")
+            state_name = "FROZEN" if frozen else "THAWED"
+            state.write_text(state_name)
+            _wait(lambda: state.read_text().strip() == state_name, f"the machine to be {state_name.lower()}")
             return
         switch = self._find("cgroup.freeze")
         if switch:
@@ -151,10 +151,10 @@ class MachineGroup:
             _wait(lambda: wanted_line in (switch.parent / "cgroup.events").read_text(), "the machine to be frozen")
 
     def kill(self) -> None:
-        """End every process in it, and wait until they are gone.
+        """End every process in the group, and wait until they are gone.
 
         Raises:
-            UnavailableError: Something in it does not die (a process stuck in the kernel).
+            UnavailableError: A process does not die, since it is stuck in the kernel.
         """
         with contextlib.suppress(FileNotFoundError):
             self.set_frozen(frozen=False)
@@ -197,8 +197,8 @@ def _make(folder: Path) -> None:
 
 def _confine_devices(folder: Path) -> None:
     """Close this computer's devices to a world: above its machines, so that none can open them to itself again."""
-    held = folder / "devices.list"
-    if held.exists() and held.read_text().startswith("a "):
+    devices = folder / "devices.list"
+    if devices.exists() and devices.read_text().startswith("a "):
         (folder / "devices.deny").write_text("a")
         for rule in _DEVICES:
             (folder / "devices.allow").write_text(rule)

@@ -10,13 +10,13 @@ from hermesops.errors import RefusedError, UnavailableError
 
 
 def run(
-    arguments: Sequence[str], *, given: str | None = None, cwd: Path | None = None, accept: Collection[int] = (0,)
+    arguments: Sequence[str], *, stdin: str | None = None, cwd: Path | None = None, accept: Collection[int] = (0,)
 ) -> str:
-    """Run one tool to its end and return what it printed.
+    """Run one tool to its end; return its output.
 
     Args:
         arguments: The command; never a shell.
-        given: Text for its standard input; nothing unless given.
+        stdin: Text for its standard input; empty by default.
         accept: Exit codes that are success.
 
     Raises:
@@ -26,8 +26,8 @@ def run(
     try:
         done = subprocess.run(
             list(arguments),
-            input=given,
-            stdin=subprocess.DEVNULL if given is None else None,
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
             capture_output=True,
             text=True,
             errors="replace",
@@ -47,7 +47,7 @@ def run(
 
 
 def succeeds(arguments: Sequence[str]) -> bool:
-    """Whether a tool ends with 0; what it says is dropped."""
+    """Run a tool and drop its output; return whether its exit code is 0."""
     try:
         run(arguments)
     except UnavailableError:

@@ -1,4 +1,4 @@
-"""The world's network: one address of ours, one link per machine, and nothing else to be reached.
+"""The world's network: one address of this computer and one link per machine, without any other connection.
 
 A machine has one address and one route, to the gateway address. What it may reach there is a list of ports; it is
 never forwarded, so it meets no other machine and no internet. Nothing outside the world's own names is touched.
@@ -21,13 +21,13 @@ _NETNS = Path("/run/netns")
 
 def subnets_in_use() -> list[IPv4Network]:
     """Every IPv4 network this computer has an address in or a route to, the default route excepted."""
-    found = []
+    networks = []
     for link in json.loads(run(["ip", "-j", "-4", "addr", "show"])):
-        found += [IPv4Network((a["local"], a["prefixlen"]), strict=False) for a in link.get("addr_info", [])]
+        networks += [IPv4Network((a["local"], a["prefixlen"]), strict=False) for a in link.get("addr_info", [])]
     for route in json.loads(run(["ip", "-j", "-4", "route", "show", "table", "all"])):
         with contextlib.suppress(ValueError):
-            found.append(IPv4Network(route["dst"], strict=False))
-    return [network for network in found if network.prefixlen]
+            networks.append(IPv4Network(route["dst"], strict=False))
+    return [network for network in networks if network.prefixlen]
 
 
 def pick_subnet(tag: str, taken: Iterable[IPv4Network]) -> IPv4Network:
@@ -79,11 +79,11 @@ class Network:
 
     @property
     def gateway(self) -> IPv4Address:
-        """The one address of this computer that machines know; the broker speaks from it too."""
+        """The only address of this computer that machines reach; the broker connects from it too."""
         return self.subnet[1]
 
     def address(self, number: int) -> IPv4Address:
-        """A machine's own address."""
+        """The address of a machine in the world's subnet."""
         if not 1 <= number < self.subnet.num_addresses - 2:
             raise RefusedError(f"machine number {number} has no address in {self.subnet}")
         return self.subnet[number + 1]
@@ -101,8 +101,8 @@ class Network:
             # place and be told its bearer (seen: a transparent proxy accepts connections to any address).
             f"route replace unreachable {self.subnet}",
         ]
-        run(["ip", "-batch", "-"], given="\n".join(lines))
-        run(["nft", "-f", "-"], given=self._ruleset())
+        run(["ip", "-batch", "-"], stdin="\n".join(lines))
+        run(["nft", "-f", "-"], stdin=self._ruleset())
 
     def _ruleset(self) -> str:
         ports = ", ".join(str(port) for port in self._ports)
@@ -140,7 +140,7 @@ delete {table}
         run(["nft", "add", "element", "inet", self._name, "machines", f'{{ "{link}" . {self.address(number)} }}'])
 
     def expel(self, link: str, number: int) -> None:
-        """Take the permission back; absent is success."""
+        """Revoke the permission of ``admit``; absent is success."""
         element = f'{{ "{link}" . {self.address(number)} }}'
         succeeds(["nft", "delete", "element", "inet", self._name, "machines", element])
 

@@ -26,7 +26,7 @@ class FreeResources:
 
     @property
     def machines(self) -> int:
-        """How many more machines would boot."""
+        """Number of further machines that would boot."""
         return max(
             0,
             min(
@@ -46,21 +46,21 @@ class FreeResources:
 
 
 def free_resources(state: Path, machines: Iterable[Iterable[int]]) -> FreeResources:
-    """Count what is free.
+    """Count the free resources of this computer.
 
     Args:
         state: The world's folder, on the disk that machines grow on.
         machines: Process numbers of each machine that runs: one that still boots will take more than it holds now.
     """
     limit = int(Path("/proc/sys/fs/inotify/max_user_instances").read_text())
-    held = inotify_by_process()
+    instances = inotify_by_process()
     promised = 0
     for pids in machines:
-        promised += max(INOTIFY_PER_MACHINE, sum(held.pop(pid, 0) for pid in pids))
+        promised += max(INOTIFY_PER_MACHINE, sum(instances.pop(pid, 0) for pid in pids))
     memory = Path("/proc/meminfo").read_text().splitlines()
     return FreeResources(
         inotify_limit=limit,
-        inotify_free=limit - promised - sum(held.values()),
+        inotify_free=limit - promised - sum(instances.values()),
         memory_free_mib=next(int(line.split()[1]) // 1024 for line in memory if line.startswith("MemAvailable:")),
         disk_free_mib=shutil.disk_usage(state).free // 2**20,
     )
@@ -68,13 +68,13 @@ def free_resources(state: Path, machines: Iterable[Iterable[int]]) -> FreeResour
 
 def inotify_by_process() -> dict[int, int]:
     """Inotify instances of each process of ours; shared ones count in each, which errs on the safe side."""
-    found = {}
+    counts = {}
     for entry in os.listdir("/proc"):  # noqa: PTH208 - names only
         if entry.isdecimal():
             with contextlib.suppress(OSError):
                 if os.stat(f"/proc/{entry}").st_uid == os.getuid():  # noqa: PTH116 - hot loop over all processes
-                    found[int(entry)] = _inotify_of(f"/proc/{entry}/fd")
-    return found
+                    counts[int(entry)] = _inotify_of(f"/proc/{entry}/fd")
+    return counts
 
 
 def _inotify_of(folder: str) -> int:

@@ -1,1 +1,1 @@
-"""Disks of real machines: the base image, the layers above it, what is written into them, data volumes."""
+"""Disks of real machines: the base image, the layers above it, files of a first boot, data volumes."""

@@ -1,4 +1,4 @@
-"""Builds what a machine boots from when it has no image: a Debian or Ubuntu root made by mmdebstrap from a definition.
+"""Builds the root of machines without an image: a Debian or Ubuntu root made by mmdebstrap from a definition.
 
 The folder's name carries the definition's hash; it appears whole or not at all and never changes afterwards, since
 machines have it mounted below their own disk.
@@ -48,7 +48,7 @@ class BaseDefinition:
 
     @property
     def digest(self) -> str:
-        """Hash of everything that decides the outcome, the day's package versions excepted."""
+        """Hash of all inputs of the build, except the day's package versions."""
         return hashlib.sha256(f"{_RECIPE} {self!r}".encode()).hexdigest()[:12]
 
 
@@ -181,16 +181,16 @@ def _apt_settings() -> list[str]:
 
 
 def _mirrors(suite: str) -> list[str]:
-    """The sources this computer uses for that suite, or none for mmdebstrap's own choice."""
-    wanted = "deb $(REPO_URI) $(RELEASE) $(COMPONENT)"
-    lines = run(["apt-get", "indextargets", "--format", wanted, "Created-By: Packages"]).splitlines()
+    """This computer's package sources for that suite; none lets mmdebstrap choose."""
+    template = "deb $(REPO_URI) $(RELEASE) $(COMPONENT)"
+    lines = run(["apt-get", "indextargets", "--format", template, "Created-By: Packages"]).splitlines()
     ours = [line for line in lines if line.split()[2] in (suite, f"{suite}-updates", f"{suite}-security")]
     has_suite = any(line.split()[2] == suite for line in ours)
     return sorted(set(ours)) if has_suite else []
 
 
 def _finish(definition: BaseDefinition, root: Path) -> None:
-    """Make the root one that any number of machines can boot from."""
+    """Prepare the root for booting any number of machines."""
     for unit in definition.masked:
         link = root / "etc/systemd/system" / unit
         link.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""A machine's disk, a sparse ext4 image of its own size over the layers below, and the data volume on it.
+"""A machine's disk, a sparse ext4 image of a fixed size over the layers below, and the data volume on it.
 
 A machine in a container can mount no disk, so this computer mounts its data volume for it, without encryption. The
 volume's file lies on the machine's own disk, which limits and carries it, beside what the machine itself sees.
@@ -65,7 +65,7 @@ class Volume:
             (self._place / "lost+found").rmdir()
 
     def close(self) -> None:
-        """Unmount it; absent is success."""
+        """Unmount the volume; an absent volume is success."""
         while is_mounted(self._place):
             run(["umount", str(self._place)])
 
@@ -81,7 +81,7 @@ class Volume:
             return b""
 
     def _make(self, size: int) -> None:
-        """Whole or not at all, with what the image has in that place already."""
+        """Make the volume, whole or not at all, with the image's content of its folder."""
         making = self.file.with_suffix(".making")
         with making.open("wb") as file:
             file.truncate(size)
@@ -121,7 +121,7 @@ class Disk:
         self.volume = Volume(self._own / "data.img", self.root)
 
     def make(self, size_gib: int) -> None:
-        """Make an empty one; it takes some megabytes until it is written to."""
+        """Make an empty disk; it takes some megabytes until it is written to."""
         self._make(size_gib * _GIB)
 
     def _make(self, size_bytes: int) -> None:
@@ -142,7 +142,7 @@ class Disk:
         lengthen(self._image, size)
 
     def _copy_over(self, size_bytes: int) -> None:
-        """Replace an image that is still mounted somewhere, and whose new size the next mount would not see.
+        """Replace an image that is still mounted elsewhere: the next mount would not see its new size.
 
         A process with a copy of this computer's mounts that gets no unmounts (``unshare --mount``) holds it. The kernel
         then goes on with the size it knows and would write over what was changed in the file.
@@ -154,10 +154,10 @@ class Disk:
             self.unmount()
 
     def refill(self, upper: Path, data: Path, finish: Callable[[Path], None]) -> None:
-        """Replace what is on it by a copy of ``upper``; whole or not at all. It must not be mounted.
+        """Replace the disk's content by a copy of ``upper``, whole or not at all. It must not be mounted.
 
         Args:
-            upper: Folder of what differs from the layers below.
+            upper: Folder of the differences from the layers below.
             data: File of a data volume, or nothing.
             finish: Makes the copy this disk's own, before it takes its place.
 
@@ -178,7 +178,7 @@ class Disk:
             fresh.discard()
 
     def fill(self, upper: Path, data: Path, size_bytes: int) -> None:
-        """Make it new and mounted, holding a copy of both; what a failure leaves is for ``discard``."""
+        """Make the disk anew and mount it, with a copy of both; after a failure call ``discard``."""
         self._home.mkdir(parents=True)
         self._make(size_bytes)
         self._mount_own()
@@ -186,7 +186,7 @@ class Disk:
         copy_volume(data, self.volume.file)
 
     def discard(self) -> None:
-        """Remove it with everything on it; absent is success."""
+        """Remove the disk with its content; an absent disk is success."""
         self.unmount()
         remove_tree(self._home)
 

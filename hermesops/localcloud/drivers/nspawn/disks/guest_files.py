@@ -1,4 +1,4 @@
-"""Writes into the disk of a machine that is not running, without ever leaving that disk; what it needs at first boot.
+"""Writes files for the first boot into the disk of a machine that is not running, without ever leaving that disk.
 
 A link in an image (``/etc/justavps -> /etc``) must not lead the host's root astray, so every step refuses links.
 """
@@ -48,7 +48,7 @@ def _parent(root: Path, path: str, *, make: bool) -> Iterator[tuple[int, str]]:
 
 
 def write(root: Path, path: str, data: bytes, *, mode: int = 0o600) -> None:
-    """Put a file below ``root``, owned by root; whatever had the name before is replaced, a link too.
+    """Write a file below ``root``, owned by root; an existing file or link of the name is replaced.
 
     Raises:
         RefusedError: A folder on the way is a link or no folder.
@@ -105,7 +105,7 @@ def remove_tree(path: Path) -> None:
 
 
 def personalise(root: Path, plan: MachinePlan, *, machine_id: str, address: IPv4Address, broker: IPv4Address) -> None:
-    """Make a mounted disk that machine's own; an image's earlier identity is overwritten.
+    """Give a mounted disk that machine's identity, in place of an image's earlier one.
 
     Machine-id is always given: an uninitialised one means "first boot" to systemd, which then enables every unit.
     """

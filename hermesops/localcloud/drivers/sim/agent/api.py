@@ -28,7 +28,7 @@ class Api:
         self._runs: dict[str, float] = {}
 
     def answer(self, method: str, path: str, key: str, body: Mapping[str, Any]) -> Reply:
-        """Answer a request."""
+        """Answer one request to the agent's API."""
         path = path.partition("?")[0]
         if (method, path) in {("GET", "/health"), ("GET", "/v1/health")}:
             return HTTPStatus.OK, {"status": "ok", "version": self._gateway.state.version}
@@ -126,13 +126,13 @@ class Api:
         }
 
     def _platforms(self) -> set[str]:
-        found: set[str] = set()
+        platforms: set[str] = set()
         for name in self._gateway.state.environment:
             try:
-                found |= platforms_of([name])
+                platforms |= platforms_of([name])
             except BadRequestError:
                 continue  # a variable of no messenger
-        return found
+        return platforms
 
 
 _TOOLSET = {

@@ -1,4 +1,4 @@
-"""The gateway of a simulated machine: its systemd unit, its log, and what it runs with. Its API is in ``api``.
+"""The gateway of a simulated machine: its systemd unit, its log, and its loaded settings. Its API is in ``api``.
 
 It runs with what it read when it started, as the real one does: a file written later counts after a restart.
 
@@ -71,15 +71,15 @@ class Gateway:
         self._record = record
         self._disk = disk
         self._now = now
-        held = store.unit(record.id)
-        self.state = State(**json.loads(held)) if held else State()
+        stored = store.unit(record.id)
+        self.state = State(**json.loads(stored)) if stored else State()
         self._release_faults: Mapping[ReleaseFault, float] | None = None
 
     # The unit
 
     @property
     def is_active(self) -> bool:
-        """Whether its process runs."""
+        """Whether the gateway's process runs on the machine."""
         return self.state.active and self.state.boot == self._record.boots and not self._has_crashed
 
     @property
@@ -87,7 +87,7 @@ class Gateway:
         return self.mood == "crashed" or (self.state.active and ReleaseFault.START in self.release_faults)
 
     def enable(self, *, enabled: bool) -> None:
-        """Have a boot start it, or not."""
+        """Enable or disable the start at boot."""
         self.state.enabled = enabled
         self._keep()
 
@@ -113,14 +113,14 @@ class Gateway:
 
     @property
     def release_faults(self) -> Mapping[ReleaseFault, float]:
-        """Faults of the release that it runs."""
+        """Faults of the running release, with the amount of each."""
         if self._release_faults is None:
             text = self.state.environment.get(VARIABLE, "")
             self._release_faults = release_faults_of(text, self._record.id, self.state.release)
         return self._release_faults
 
     def stop(self) -> None:
-        """Stop it."""
+        """Stop the gateway at once, without a drain."""
         self.state.active = False
         self._keep()
 
@@ -135,7 +135,7 @@ class Gateway:
         self._keep()
 
     def show(self) -> dict[str, str]:
-        """Its properties, in systemd's words."""
+        """The unit's properties, as ``systemctl show`` names them."""
         active, entered = self.is_active, self.state.since
         starting = active and self._now() < entered
         # One that ended by itself with 78 is failed, and is not started again.
@@ -174,12 +174,12 @@ class Gateway:
     # The API
 
     def listens(self, port: int) -> bool:
-        """Whether it has that port of the loopback open."""
+        """Whether the gateway has that port of the loopback open."""
         is_up = self.is_active and self._now() >= self.state.since
         return port == PORT and is_up and self.mood != "silent"
 
     def admits(self, port: int) -> bool:
-        """Whether others than hermes-node reach it."""
+        """Whether processes other than hermes-node reach the API."""
         return self.listens(port) and self._text(SimGate.FILE) != str(port)
 
     def knows(self, key: str) -> bool:
@@ -188,12 +188,12 @@ class Gateway:
 
     @property
     def is_draining(self) -> bool:
-        """Whether it takes no more turns."""
+        """Whether the gateway refuses new turns."""
         return self._disk.entry(f"{HOME}/{DRAIN_MARKER}") is not None
 
     @property
     def model(self) -> ModelAccess:
-        """Its access to its model."""
+        """URL, token and name of the gateway's model."""
         config = self.state.config
         provider = config.get("providers", {}).get(PROVIDER, {})
         return ModelAccess(

@@ -1,4 +1,4 @@
-"""Simulated machines that an attacker has taken over, the agent alone or root: a test writes what they answer.
+"""Simulated machines that an attacker controls, either the agent or root: a test writes their answers.
 
 A file on the machine says it, as JSON, for as long as it is there; nothing else makes one. The agent's is in its home,
 so it goes where the agent's state goes. To callers through the vendor's proxy and to hermes-node the agent may answer
@@ -33,17 +33,17 @@ def agent_port(disk: Disk, caller: str) -> int:
 
 
 def lying_node(disk: Disk, words: Sequence[str]) -> tuple[int, str, str, float] | None:
-    """Exit code, both outputs and seconds of hermes-node's false answer to these words; ``None`` where it is honest."""
-    given = _read(disk, ROOT)
-    lies_about = given.get("words", [])
-    if not given or (lies_about and list(words[: len(lies_about)]) != lies_about):
+    """Exit code, outputs and seconds of a hostile hermes-node's answer to these words; ``None`` if it is honest."""
+    answer = _read(disk, ROOT)
+    lies_about = answer.get("words", [])
+    if not answer or (lies_about and list(words[: len(lies_about)]) != lies_about):
         return None
-    text = str(given.get("out", "")) * int(given.get("times", 1))
-    return int(given.get("code", 0)), text, str(given.get("err", "")), float(given.get("seconds", 0))
+    text = str(answer.get("out", "")) * int(answer.get("times", 1))
+    return int(answer.get("code", 0)), text, str(answer.get("err", "")), float(answer.get("seconds", 0))
 
 
 class AgentAnswers:
-    """The answers of such agents to hermes-node.
+    """The answers of hostile agents to hermes-node.
 
     All simulated machines share one thread, so nobody waits for an answer in the midst of a command: each port is asked
     once, the way hermes-node asks, and its answer stands for all later ones.
@@ -72,5 +72,5 @@ class AgentAnswers:
 
 def _read(disk: Disk, path: str) -> Mapping[str, Any]:
     entry = disk.entry(path)
-    given = json.loads(entry.data) if entry is not None else {}
-    return given if isinstance(given, dict) else {}
+    answer = json.loads(entry.data) if entry is not None else {}
+    return answer if isinstance(answer, dict) else {}

@@ -1,4 +1,4 @@
-"""The faults of a simulated release, as its lock declares them, and the machines they hit.
+"""The faults of a simulated release, as its lock declares them, and the machines they affect.
 
 The managed environment of such a release has a variable ``HERMES_SIMULATED_FAULT``: ``start:0.3,slow:1:2.5`` breaks
 the start on three machines of ten, and makes every turn take two and a half times as long. Pure: who is hit follows
@@ -71,18 +71,18 @@ def release_faults_of(text: str, machine_id: str, release: str) -> Mapping[Relea
     Raises:
         ValueError: The text is not of that form.
     """
-    found = {}
+    faults = {}
     for part in filter(None, text.split(",")):
         name, share, *amount = part.split(":")
         fault = ReleaseFault(name)
         if draw(machine_id, release, name) < float(share):
-            found[fault] = float(*amount) if amount else _AMOUNTS.get(fault, 0)
-    return found
+            faults[fault] = float(*amount) if amount else _AMOUNTS.get(fault, 0)
+    return faults
 
 
 @dataclass(frozen=True)
 class Symptoms:
-    """How a gateway of a machine behaves with its release's faults, ``uptime_s`` seconds after its start."""
+    """The behaviour of a gateway under its release's faults, ``uptime_s`` seconds after its start."""
 
     machine_id: str
     faults: Mapping[ReleaseFault, float]
@@ -90,7 +90,7 @@ class Symptoms:
 
     @property
     def takes_turns(self) -> bool:
-        """Whether a turn is answered that begins now."""
+        """Whether the agent answers a turn that begins now."""
         late = self.faults.get(ReleaseFault.LATE)
         return ReleaseFault.TURN not in self.faults and (late is None or self.uptime_s < late)
 
@@ -101,12 +101,12 @@ class Symptoms:
 
     @property
     def restarts(self) -> int:
-        """Restarts by systemd since the start."""
+        """Number of restarts by systemd since the start."""
         return self._hourly(ReleaseFault.RESTARTS)
 
     @property
     def errors(self) -> int:
-        """Errors in its log since the start."""
+        """Number of errors in the log since the start."""
         return self._hourly(ReleaseFault.ERRORS)
 
     def _hourly(self, fault: ReleaseFault) -> int:
@@ -114,11 +114,11 @@ class Symptoms:
 
     @property
     def memory_bytes(self) -> int:
-        """Its memory in use."""
+        """Memory in use by the gateway, in bytes."""
         noise = 0.95 + 0.1 * draw(self.machine_id, "memory")
         return int(_MEMORY * self.faults.get(ReleaseFault.MEMORY, 1) * noise)
 
 
 def draw(*words: str) -> float:
-    """A number from 0 up to 1 that follows from words alone, evenly spread."""
+    """A number from 0 up to 1, evenly distributed and determined by words alone."""
     return int.from_bytes(hashlib.sha256("\0".join(words).encode()).digest()[:8]) / 2**64

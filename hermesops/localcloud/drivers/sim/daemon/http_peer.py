@@ -15,7 +15,7 @@ _IDLE_S = 300.0
 
 
 class HangupError(Exception):
-    """The other side is gone, or spoke no HTTP."""
+    """The peer closed the connection, or did not speak HTTP."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,12 @@ class Request:
 
     @property
     def path(self) -> str:
-        """The path without the query."""
+        """The path of the target, without the query."""
         return unquote(urlsplit(self.target).path)
 
     @property
     def query(self) -> dict[str, str]:
-        """The query; of a name given twice the last counts."""
+        """The query; the last value of a repeated name counts."""
         return dict(parse_qsl(urlsplit(self.target).query, keep_blank_values=True))
 
     def bearer(self, header: str = "authorization") -> str:
@@ -44,7 +44,7 @@ class Request:
 
 
 class Peer:
-    """A connection, which stays the caller's to close; ``early`` are bytes of it that were read before."""
+    """A connection, which the caller closes; ``early`` are bytes of it that were read before."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, early: bytes = b"") -> None:
         self._reader = reader

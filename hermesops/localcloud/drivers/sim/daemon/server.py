@@ -1,4 +1,4 @@
-"""The daemon of all simulated machines: one listener on loopback, where the bearer says which machine is meant.
+"""The daemon of all simulated machines: one listener on loopback, where the bearer selects the machine.
 
 At the far end of its tunnels is the agent's API. A turn of a chat is one question to the model router with the
 instance's own token: no memory, no tools. What is said is neither kept nor logged. What a request does is decided in
@@ -36,7 +36,7 @@ _BACKLOG = 1024
 
 
 class Agent:
-    """Answers for the agents of all machines."""
+    """Answers the API requests to the agents of all machines."""
 
     def __init__(self, machines: SimMachines) -> None:
         self._machines = machines
@@ -64,7 +64,7 @@ class Agent:
                 return
 
     async def _turn(self, guest: Guest, request: Request, peer: Peer) -> bool:
-        gateway, asked = guest.gateway, _object(request.body)
+        gateway, body = guest.gateway, _object(request.body)
         if not gateway.knows(request.bearer()):
             return await peer.answer(HTTPStatus.UNAUTHORIZED, _error("Invalid API key", "invalid_api_key"))
         if gateway.is_draining:
@@ -73,7 +73,7 @@ class Agent:
             return await peer.answer(HTTPStatus.INTERNAL_SERVER_ERROR, _error("no turns", "internal_error"))
         self._http = self._http or own_client(timeout=_TIMEOUT)
         model = gateway.model
-        question = {"model": model.model, "messages": asked.get("messages", []), "stream": bool(asked.get("stream"))}
+        question = {"model": model.model, "messages": body.get("messages", []), "stream": bool(body.get("stream"))}
         to_router = self._http.build_request(
             "POST",
             f"{model.base_url}/chat/completions",
@@ -122,7 +122,7 @@ class Daemon:
         self.port = int(self._server.sockets[0].getsockname()[1])
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close the listener and every connection."""
         if self._server:
             self._server.close()
         for machine_id in list(self._machines.connections):

@@ -24,7 +24,7 @@ _PATH = ("/usr/local/bin/", "/usr/bin/", "/usr/sbin/", "/bin/", "/sbin/")
 
 @dataclass(frozen=True)
 class Done:
-    """The result of a command."""
+    """The exit code and outputs of a command."""
 
     code: int = 0
     out: str = field(default="", repr=False)

@@ -1,4 +1,4 @@
-"""The vendor's daemon of a simulated machine, as far as it answers requests: health, commands, files.
+"""The request handlers of a simulated machine's vendor daemon: health, commands, files.
 
 Source: ``hermesops.localcloud.vendor_daemon``, whose calls and answers these are.
 """
@@ -23,10 +23,10 @@ _NAMES = {uid: name for name, uid in ACCOUNTS.items()}
 
 
 def answer(guest: Guest, call: Request) -> dict[str, Any] | bytes:
-    """Answer a request that ends with its answer: JSON, or a file's content.
+    """Answer a request with a finite answer: JSON, or a file's content.
 
     Raises:
-        HttpError: It is answered with something else than 200.
+        HttpError: The answer has a status other than 200.
     """
     serve = _CALLS.get((call.method, call.path.rstrip("/")))
     if serve is None:

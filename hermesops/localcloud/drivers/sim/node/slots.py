@@ -1,4 +1,4 @@
-"""The ``Slots`` of hermes-node on a simulated machine: promises as ``node.release.slots.disk``, over a ``Disk``.
+"""The ``Slots`` of hermes-node on a simulated machine: same guarantees as ``node.release.slots.disk``, over a ``Disk``.
 
 Only releases of simulated agents run here. Their files are fetched, checked and kept as on a real machine, and
 signatures are verified as there; a slot holds what hermes-node reads of one.
@@ -31,7 +31,7 @@ _MEMORY_OF_SIGNATURES = 4096
 
 
 class SimSlots:
-    """The slots of one machine."""
+    """The slots of one simulated machine."""
 
     def __init__(self, store: Store, machine_id: str, disk: Disk) -> None:
         self._store = store
@@ -47,13 +47,13 @@ class SimSlots:
     def missing(self, blobs: Iterable[Blob]) -> list[Blob]:
         lacking = []
         for blob in blobs:
-            held, came = str(_LAYOUT.blobs / blob.sha256), str(_LAYOUT.blobs / "incoming" / blob.sha256)
+            stored, came = str(_LAYOUT.blobs / blob.sha256), str(_LAYOUT.blobs / "incoming" / blob.sha256)
             entry = self._disk.entry(came)
             if entry is not None:
                 self._disk.remove(came)
                 if len(entry.data) == blob.size and hashlib.sha256(entry.data).hexdigest() == blob.sha256:
-                    self._put(Path(held), entry.data, 0o600)
-            if self._disk.entry(held) is None:
+                    self._put(Path(stored), entry.data, 0o600)
+            if self._disk.entry(stored) is None:
                 lacking.append(blob)
         return lacking
 
@@ -84,9 +84,9 @@ class SimSlots:
         self._disk.remove(str(_LAYOUT.releases / name))
 
     def forget_blobs(self, but: Iterable[Blob]) -> None:
-        wanted = {str(_LAYOUT.blobs / blob.sha256) for blob in but}
+        needed = {str(_LAYOUT.blobs / blob.sha256) for blob in but}
         for path, entry in self._disk.below(str(_LAYOUT.blobs)).items():
-            if stat.S_ISREG(entry.mode) and path not in wanted:
+            if stat.S_ISREG(entry.mode) and path not in needed:
                 self._disk.remove(path)
 
     def point(self, link: str, target: str) -> None:
@@ -103,7 +103,7 @@ class SimSlots:
         return True
 
     def run_trial(self, trial: Trial) -> TrialResult:
-        """See ``node.release.slots.disk.run_trial``: finds the faults of the release that a trial finds."""
+        """See ``node.release.slots.disk.run_trial``: reports those faults of the release that a trial detects."""
         has = release_faults_of(_variable(trial.new.environment), self._machine_id, trial.new.slot.name)
         checks = (
             Check(
@@ -113,9 +113,7 @@ class SimSlots:
             ),
         )
         if ReleaseFault.MIGRATES in has:
-            return TrialResult(
-                checks, "copy", "the release before does not start on what this one made of the copy", 0.1
-            )
+            return TrialResult(checks, "copy", "the release before does not start on the changed copy", 0.1)
         return TrialResult(checks, seconds=0.1)
 
     def migrate(self, home: AgentHome, slot: Path, unit: str) -> None:
@@ -129,7 +127,7 @@ class SimSlots:
         self._disk.put(str(home.path / "config.yaml"), replace(config, data=changed))
 
     def update_node(self, program: Blob) -> str:
-        """See ``node.release.slots.disk.update_node``: hermes-node is here what the computer has."""
+        """See ``node.release.slots.disk.update_node``: this computer's hermes-node is always the one in use."""
         del program
         return ""
 
@@ -139,7 +137,7 @@ class SimSlots:
 
 @lru_cache(maxsize=_MEMORY_OF_SIGNATURES)
 def _verified(data: bytes, signature: str, signers: str, kind: Kind) -> str:
-    """Really, but once for all machines: a world has thousands."""
+    """Verify a signature, once for all machines: a world has thousands."""
     return real.verify(data, signature, signers, kind)
 
 

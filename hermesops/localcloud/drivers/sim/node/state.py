@@ -1,4 +1,4 @@
-"""hermes-node's port ``State`` on a simulated machine: the same promises as ``node.state.adapter``, over a ``Disk``.
+"""hermes-node's port ``State`` on a simulated machine: the same guarantees as ``node.state.adapter``, over a ``Disk``.
 
 Copies are in the world's own database, in repositories known by their place and opened by their password; the platform
 reads them there too, as it reads real ones from their repositories. A simulated agent has no database: its sessions and
@@ -37,7 +37,7 @@ _TIMEOUT_S = 30.0
 
 
 class SimState:
-    """The state of one machine, whose id is ``owner``."""
+    """The state of one machine; ``owner`` is its id."""
 
     def __init__(self, store: Store, owner: str, disk: Disk, gateway: Gateway) -> None:
         self._store = store
@@ -46,9 +46,9 @@ class SimState:
         self._gateway = gateway
 
     def observe(self, home: AgentHome) -> tuple[dict[str, Any], int]:
-        found = dict(self._content(home))
+        files = dict(self._content(home))
         used = sum(len(entry.data) for entry in self._disk.below(str(home.path)).values())
-        return digest_of(found), used
+        return digest_of(files), used
 
     def check_databases(self, home: AgentHome) -> dict[str, bool]:
         """See ``node.state.adapter.check_databases``: a simulated agent has none."""
@@ -58,23 +58,23 @@ class SimState:
     def save(self, home: AgentHome, repository: Repository, access: Access) -> Copied:
         del access
         copies = self._opened(repository)
-        found = dict(self._content(home))
-        state, size = digest_of(found), sum(len(entry.data) for entry in found.values())
+        files = dict(self._content(home))
+        state, size = digest_of(files), sum(len(entry.data) for entry in files.values())
         summary = json.dumps({"bytes": size, "state": state}, sort_keys=True)
         added = 0 if copies and copies[-1][1] == summary else size
         snapshot = uuid4().hex + uuid4().hex
         with self._store.change():
-            for name, entry in found.items():
+            for name, entry in files.items():
                 self._store.put_entry(snapshot, f"/{name}", entry)
             self._store.put_copy(repository.place, snapshot, _lock(repository), summary)
         return Copied(snapshot, size, added, 0, state)
 
     def fetch(self, home: AgentHome, repository: Repository, access: Access) -> Copied:
         del access
-        wanted = "" if repository.snapshot == "latest" else repository.snapshot
-        fitting = [copy for copy in self._opened(repository) if copy[0].startswith(wanted)]
+        prefix = "" if repository.snapshot == "latest" else repository.snapshot
+        fitting = [copy for copy in self._opened(repository) if copy[0].startswith(prefix)]
         if not fitting:
-            raise RefusedError(f"restic: the repository has no snapshot {wanted or 'at all'}")
+            raise RefusedError(f"restic: the repository has no snapshot {prefix or 'at all'}")
         snapshot, text = fitting[-1]
         summary = json.loads(text)
         with self._store.change():
@@ -141,7 +141,7 @@ class SimState:
     def _opened(self, repository: Repository) -> list[tuple[str, str]]:
         copies = self._store.copies(repository.place)
         if any(opened_by != _lock(repository) for _, opened_by, _ in copies):
-            raise RefusedError("restic: the repository is not opened by this password")
+            raise RefusedError("restic: wrong password for the repository")
         return [(copy_id, summary) for copy_id, _, summary in copies]
 
     def _ours(self, home: AgentHome, name: str) -> str:
@@ -152,10 +152,10 @@ def _lock(repository: Repository) -> str:
     return hashlib.sha256(f"{repository.place}\n{repository.password}".encode()).hexdigest()
 
 
-def digest_of(found: Mapping[str, Entry]) -> dict[str, Any]:
+def digest_of(files: Mapping[str, Entry]) -> dict[str, Any]:
     """The digest of files, by their names below the home."""
     digest = Digest()
-    for name, entry in found.items():
+    for name, entry in files.items():
         if is_document(name.encode()):
             digest.document(name.encode(), entry.data)
         elif is_hashed(name.encode()):
@@ -173,7 +173,7 @@ def digest_of_copy(world: Path, snapshot: str) -> dict[str, Any] | None:
 
 
 def drop_copies(world: Path, snapshots: Sequence[str]) -> None:
-    """Take copies out of a world; those that are not there are gone already."""
+    """Remove copies from a world; absent copies are success."""
     with closing(sqlite3.connect(world / FILE, timeout=_TIMEOUT_S)) as db, db:
         for snapshot in snapshots:
             db.execute("DELETE FROM copies WHERE id = ?", (snapshot,))

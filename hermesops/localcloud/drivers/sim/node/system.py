@@ -1,6 +1,6 @@
 """hermes-node's ports ``Files``, ``Keys``, ``Volumes`` and ``Gate`` on a simulated machine, over its ``Disk``.
 
-Each keeps the promises of the real one in ``node.system``.
+Each keeps the guarantees of the real one in ``node.system``.
 """
 
 import stat
@@ -120,7 +120,7 @@ class SimFiles:
 
 
 class SimKeys:
-    """Implements hermes-node's ``Keys``."""
+    """Implements hermes-node's ``Keys`` in Python, without openssl."""
 
     def make(self) -> bytes:
         return ec.generate_private_key(ec.SECP256R1()).private_bytes(
@@ -137,10 +137,10 @@ class SimKeys:
 
     def fits(self, key: bytes, certificate: bytes) -> bool:
         try:
-            given = x509.load_pem_x509_certificate(certificate)
+            parsed = x509.load_pem_x509_certificate(certificate)
         except ValueError:
             return False
-        return serialization.load_pem_private_key(key, None).public_key() == given.public_key()
+        return serialization.load_pem_private_key(key, None).public_key() == parsed.public_key()
 
 
 def no_platform(_credential: Credential, _key: bytes, _method: str, _path: str, _body: bytes = b"") -> NoReturn:
@@ -149,22 +149,22 @@ def no_platform(_credential: Credential, _key: bytes, _method: str, _path: str, 
 
 
 class SimSsh:
-    """sshd of a simulated machine, which has none."""
+    """The port ``Ssh`` of a simulated machine, which has no sshd."""
 
     def make_key(self) -> tuple[bytes, bytes]:
-        """See ``node.system.sshd.make_key``."""
+        """Refuse: a simulated machine has no sshd."""
         raise NotReadyError("a simulated machine has no sshd")
 
     def own_address(self, host: str) -> str:
-        """See ``node.system.sshd.own_address``."""
+        """Refuse: a simulated machine has no route to a host."""
         raise NotReadyError(f"no route from a simulated machine to {host}")
 
     def let_in(self, network: str, seconds: int) -> None:
-        """See ``node.system.sshd.let_in``."""
+        """Refuse: a simulated machine has no sshd."""
         raise NotReadyError(f"a simulated machine lets in nobody, for {seconds} s or longer, not even {network}")
 
     def shut_out(self) -> None:
-        """See ``node.system.sshd.shut_out``; nobody is in."""
+        """Do nothing, as no address was let in."""
 
 
 def in_time(calls: Mapping[str, Callable[[], Any]], /, *, deadline_s: float) -> dict[str, Any]:
@@ -192,11 +192,11 @@ class SimVolumes:
         return False
 
     def identify(self, file: Path) -> str:
-        """See ``node.system.data_volume.identify``; never called."""
+        """Never called, as no volume is encrypted here."""
         return str(file)
 
     def open_volume(self, file: Path, place: Path, key: bytes, size: int) -> None:
-        """See ``node.system.data_volume.open_volume``; it is open."""
+        """Do nothing, as the volume is always open."""
 
     def fill_volume(self) -> None:
         """See ``node.system.data_volume.fill_volume``; it has its size from its order."""

@@ -1,7 +1,7 @@
 """The agent's HTTP API on loopback.
 
-The agent is its user's, and may be anybody's by now: its answers are bounded in time and size, and nothing is believed
-of their shape.
+The agent is its user's, and may be under an attacker's control: its answers are bounded in time and size, and their
+shape is never trusted.
 """
 
 import http.client
@@ -35,19 +35,19 @@ class Answer:
     body: Any
 
     def part(self, *names: str) -> Mapping[str, Any]:
-        """The object under these names, one in the other; empty where there is none."""
-        found = self.body
+        """The object under these names, each inside the one before; empty if there is none."""
+        value = self.body
         for name in names:
-            found = found.get(name) if isinstance(found, dict) else None
-        return found if isinstance(found, dict) else {}
+            value = value.get(name) if isinstance(value, dict) else None
+        return value if isinstance(value, dict) else {}
 
     def objects(self, name: str) -> list[dict[str, Any]] | None:
-        """The objects in the list of that name; ``None`` where there is no list."""
-        found = self.part().get(name)
-        return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else None
+        """The objects in the list of that name; ``None`` if there is no list."""
+        items = self.part().get(name)
+        return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else None
 
     def __str__(self) -> str:
-        """Status and body as a quotation that may be shown."""
+        """Status and body as a quotation that is safe to show."""
         text = self.body if isinstance(self.body, str) else repr(self.body)[: 4 * foreign_text.LONGEST]
         return f"{self.status}: {foreign_text.quoted(text)}" if self.status else foreign_text.one_line(text)
 

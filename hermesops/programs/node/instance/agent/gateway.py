@@ -1,6 +1,6 @@
-"""The gateway on this machine: its unit, its HTTP API on loopback, its due cron jobs, its MCP servers.
+"""The gateway on this machine: its systemd unit, its HTTP API on loopback, its due cron jobs, its MCP servers.
 
-Source: hermes-agent 0.19.0; what it logs of MCP servers (``tools/mcp_tool.py``) was seen on a machine, 2026-11-22.
+Source: hermes-agent 0.19.0; its log lines of MCP servers (``tools/mcp_tool.py``) as observed on 2026-11-22.
 """
 
 import re
@@ -38,7 +38,7 @@ class Unit:
 
     @property
     def state(self) -> str:
-        """ActiveState, in systemd's words."""
+        """The unit's ActiveState, as systemd names it."""
         return self.properties.get("ActiveState", "unknown")
 
     @property
@@ -48,11 +48,11 @@ class Unit:
 
     @property
     def restarts(self) -> int:
-        """How often systemd has started it again since somebody did."""
+        """Number of restarts by systemd since the last manual start."""
         return int(self.properties.get("NRestarts") or 0)
 
     def uptime_s(self, now: float) -> float | None:
-        """Seconds since it became active, on the machine's monotonic clock; ``None`` when it is not."""
+        """Seconds since the unit became active, on the machine's monotonic clock; ``None`` if it is not active."""
         entered = int(self.properties.get("ActiveEnterTimestampMonotonic") or 0)
         if self.state != "active" or not entered:
             return None
@@ -60,7 +60,7 @@ class Unit:
 
 
 def observe(system: System, unit: str) -> Unit:
-    """Ask systemd about a unit."""
+    """Query the state of a unit from systemd."""
     output = system.systemctl("show", unit, f"--property={','.join(_PROPERTIES)}")
     pairs = (line.partition("=") for line in output.splitlines())
     return Unit({name: value for name, _, value in pairs})
@@ -79,7 +79,7 @@ def restart(system: System, unit: str) -> None:
 
 
 def wait_until_healthy(system: System, port: int, key: str, *, timeout_s: float) -> Answer:
-    """Wait until the gateway reports that it is healthy; the last answer, whatever it was, when time is up."""
+    """Wait until the gateway reports that it is healthy; return the last answer, also after the timeout."""
     deadline = system.monotonic() + timeout_s
     while True:
         answer = system.ask(port, "/health")
@@ -98,7 +98,7 @@ def is_ok(answer: Answer) -> bool:
 
 
 def overdue_jobs(system: System, port: int, key: str, *, largest: int | None = None) -> list[float] | None:
-    """For how many seconds each due cron job has been due; ``None`` when the agent does not answer with its jobs.
+    """Seconds since each due cron job became due; ``None`` if the agent does not answer with its jobs.
 
     ``largest`` is the limit of the answer in bytes, as of ``api.ask``.
     """
@@ -119,17 +119,17 @@ def _overdue_s(job: dict[str, Any], now: float) -> float | None:
 
 
 def mcp_states(log: str, names: Iterable[str]) -> Mapping[str, bool | None]:
-    """The last thing a log says of each MCP server: connected, not connected, or nothing.
+    """The last state of each MCP server in a log: connected, not connected, or ``None`` for unknown.
 
-    hermes-agent's API says nothing about them.
+    hermes-agent's API does not report them.
     """
-    found: dict[str, bool | None] = dict.fromkeys(names)
+    states: dict[str, bool | None] = dict.fromkeys(names)
     for line in log.splitlines():
         name, connected = "", False
         if match := _CONNECTED.search(line):
             name, connected = match[1], True
         elif match := _LOST.search(line):
             name = match[1] or match[2]
-        if name in found:
-            found[name] = connected
-    return found
+        if name in states:
+            states[name] = connected
+    return states

@@ -27,7 +27,7 @@ class Route:
 
 @dataclass(frozen=True)
 class Base:
-    """The base configuration, ``gateway.json``: what role ``hermes_gateway`` says about every instance here.
+    """The base configuration, ``gateway.json``: the settings of role ``hermes_gateway`` for every instance here.
 
     Attributes:
         home: Its state folder, HERMES_HOME.
@@ -104,7 +104,7 @@ def agent_of(machine: Machine) -> Agent:
 
 
 def account(machine: Machine, user: str) -> Access:
-    """The access of a private file of a user's.
+    """The access of a private file of a user.
 
     Raises:
         NotReadyError: There is no such user.

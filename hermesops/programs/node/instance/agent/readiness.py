@@ -1,7 +1,7 @@
-"""What a gateway must answer before anybody else may reach it: health, state, tools, and a turn of its agent.
+"""Checks of a gateway before it is opened to other processes: health, state, tools, and a turn of its agent.
 
-The turn is in a session of its own that is removed again, so nothing of it is left for the user or the agent. It asks
-the instance's own model router, so an answer proves the whole path.
+The turn has a session of its own that is removed afterwards, so neither the user nor the agent sees it. It uses the
+instance's own model router, so an answer proves the whole path.
 
 Source: ``gateway/platforms/api_server.py`` of hermes-agent 0.18.2 and 0.19.0: a run is started with 202 and polled
 until its status is one of ``completed``, ``failed`` and ``cancelled``; one without a key of its own for long-term
@@ -37,56 +37,56 @@ _RESTARTS = 2
 
 
 def ask_all(system: System, port: int, key: str, *, unit: str, takes_turns: bool) -> tuple[Check, ...]:
-    """Ask a gateway that is starting; the first check that fails is the last one.
+    """Check a gateway that is starting; stop at the first check that fails.
 
-    The unit shows early that the gateway keeps ending. It only takes a turn where there is a model for it.
+    The unit shows early that the gateway keeps ending. The turn is only taken if there is a model for it.
     """
-    asked = [await_health(system, port, key, unit=unit, timeout_s=_HEALTH_S)]
-    if asked[-1].ok:
-        asked.extend(ask_running(system, port, key))
-    if takes_turns and asked[-1].ok:
-        asked.append(_turn(system, port, key))
-    return tuple(asked)
+    checks = [await_health(system, port, key, unit=unit, timeout_s=_HEALTH_S)]
+    if checks[-1].ok:
+        checks.extend(ask_running(system, port, key))
+    if takes_turns and checks[-1].ok:
+        checks.append(_turn(system, port, key))
+    return tuple(checks)
 
 
 def ask_running(system: System, port: int, key: str) -> tuple[Check, ...]:
-    """Ask a healthy gateway for state and tools; the first check that fails is the last one."""
+    """Check state and tools of a healthy gateway; stop at the first check that fails."""
     state = _state(system, port, key)
     return (state, _tools(system, port, key)) if state.ok else (state,)
 
 
 def await_health(system: System, port: int, key: str, *, unit: str, timeout_s: float) -> Check:
-    """Wait until a gateway that was started is healthy, or its unit shows that it keeps ending."""
+    """Wait until a started gateway is healthy, or until its unit shows that it keeps ending."""
     started, deadline = system.monotonic(), system.monotonic() + timeout_s
     while True:
         answer = gateway.wait_until_healthy(system, port, key, timeout_s=0)
         if gateway.is_ok(answer):
             return Check("health", ok=True, detail=f"after {system.monotonic() - started:.1f} s")
-        held = gateway.observe(system, unit)
-        if held.state == "failed" or held.restarts >= _RESTARTS or system.monotonic() >= deadline:
-            what = f"unit {held.state}, {held.properties.get('Result', '')}, started again {held.restarts} times"
-            return Check("health", ok=False, detail=f"{answer}; {what}"[:_LONGEST])
+        observed = gateway.observe(system, unit)
+        if observed.state == "failed" or observed.restarts >= _RESTARTS or system.monotonic() >= deadline:
+            unit_state = f"unit {observed.state}, {observed.properties.get('Result', '')}, {observed.restarts} restarts"
+            return Check("health", ok=False, detail=f"{answer}; {unit_state}"[:_LONGEST])
         system.sleep(0.1)
 
 
 def _state(system: System, port: int, key: str) -> Check:
-    """It can read its sessions, and the messages of one."""
+    """Check that the agent can read its sessions, and the messages of one."""
     listed = system.ask(port, "/api/sessions?limit=1", key=key)
     if listed.status != HTTPStatus.OK or not isinstance(listed.body, dict):
         return Check("state", ok=False, detail=f"sessions: {listed}"[:_LONGEST])
-    held = listed.objects("data") or listed.objects("sessions") or []
-    for session in held[:1]:
-        said = system.ask(port, f"/api/sessions/{quote(str(session.get('id')), safe='')}/messages", key=key)
-        if said.status != HTTPStatus.OK:
-            return Check("state", ok=False, detail=f"messages: {said.status}")
-    return Check("state", ok=True, detail=f"{len(held)} session read")
+    sessions = listed.objects("data") or listed.objects("sessions") or []
+    for session in sessions[:1]:
+        messages = system.ask(port, f"/api/sessions/{quote(str(session.get('id')), safe='')}/messages", key=key)
+        if messages.status != HTTPStatus.OK:
+            return Check("state", ok=False, detail=f"messages: {messages.status}")
+    return Check("state", ok=True, detail=f"{len(sessions)} session read")
 
 
 def _tools(system: System, port: int, key: str) -> Check:
-    told = system.ask(port, "/v1/toolsets", key=key, timeout_s=20)
-    sets = told.objects("data")
-    if told.status != HTTPStatus.OK or sets is None:
-        return Check("tools", ok=False, detail=str(told)[:_LONGEST])
+    answer = system.ask(port, "/v1/toolsets", key=key, timeout_s=20)
+    sets = answer.objects("data")
+    if answer.status != HTTPStatus.OK or sets is None:
+        return Check("tools", ok=False, detail=str(answer)[:_LONGEST])
     enabled = [each.get("tools") for each in sets if each.get("enabled")]
     count = sum(len(tools) for tools in enabled if isinstance(tools, list | dict))
     return Check("tools", ok=count > 0, detail=f"{count} tools")
@@ -133,21 +133,21 @@ def take_turn(system: System, port: int, key: str, *, timeout_s: float) -> Agent
 
 
 def remove_left_sessions(system: System, port: int, key: str) -> int:
-    """Remove the latest sessions of probes whose agent ended before they could be removed; how many there were."""
+    """Remove the latest sessions of probes that their agent did not live to remove; return their number."""
     listed = system.ask(port, "/api/sessions?limit=20", key=key)
-    held = listed.objects("data") or ()
-    left = [str(each.get("id")) for each in held if str(each.get("id", "")).startswith(SESSION)][:_LEFT]
+    sessions = listed.objects("data") or ()
+    left = [str(each.get("id")) for each in sessions if str(each.get("id", "")).startswith(SESSION)][:_LEFT]
     for session in left:
         system.ask(port, f"/api/sessions/{quote(session, safe='')}", key=key, method="DELETE")
     return len(left)
 
 
 def _run(system: System, port: int, key: str, session: str, *, until: float) -> tuple[bool, str]:
-    """Whether it answered, and why not."""
+    """Run the question in a session; return whether the agent answered, and the reason if it did not."""
     body = {"input": _QUESTION, "instructions": _INSTRUCTIONS, "session_id": session}
     begun = system.ask(port, "/v1/runs", key=key, body=body)
     if begun.status != HTTPStatus.ACCEPTED or not isinstance(begun.body, dict):
-        return False, f"no run was begun: {begun}"
+        return False, f"no run was started: {begun}"
     run = quote(str(begun.body.get("run_id", "")), safe="")
     while True:
         answer = system.ask(port, f"/v1/runs/{run}", key=key)
@@ -156,7 +156,7 @@ def _run(system: System, port: int, key: str, session: str, *, until: float) -> 
             if result.get("status") != "completed":
                 why = f"the run {result.get('status', 'is gone')}: {result.get('error', '')}"
                 return False, one_line(why.strip(": "))
-            return (True, "") if result.get("output") else (False, "the run answered nothing")
+            return (True, "") if result.get("output") else (False, "the run has no output")
         if system.monotonic() >= until:
             system.ask(port, f"/v1/runs/{run}/stop", key=key, body={})
             return False, f"no answer in time: {one_line(str(result.get('status') or answer))}"

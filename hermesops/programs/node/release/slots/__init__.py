@@ -1,1 +1,1 @@
-"""The slots of a machine: each holds one release's files, and links say which one runs."""
+"""The slots of a machine: each holds one release's files, and links name the running one."""

@@ -1,4 +1,4 @@
-"""Releases on a real machine's disk: their files, the slots made of them, and the links that say which one runs.
+"""Releases on a real machine's disk: their files, the slots made of them, and the links to the running one.
 
 This module is the ``Slots`` of ``node.ports``; it must not decide whether something may be done. Everything here is
 root's own, and every new name is on the disk before the call returns.
@@ -34,7 +34,7 @@ def verify(data: bytes, signature: str, signers: str, kind: Kind, /) -> str:
     """The signer of some bytes as that kind of text, as named in the allowed signers.
 
     Raises:
-        RefusedError: None of them did.
+        RefusedError: No allowed signer has signed them.
         NotReadyError: ssh-keygen is missing.
 
     Source:
@@ -45,18 +45,18 @@ def verify(data: bytes, signature: str, signers: str, kind: Kind, /) -> str:
         allowed, signed = Path(folder, "signers"), Path(folder, "signature")
         allowed.write_text(signers, encoding="utf-8")
         signed.write_text(signature, encoding="utf-8")
-        found = _ssh_keygen("-Y", "find-principals", "-s", str(signed), "-f", str(allowed))
-        who = found.stdout.decode(errors="replace").split("\n")[0]
-        if found.returncode or not who:
-            raise RefusedError("the signature is by nobody whom this machine's release signers allow")
+        principals = _ssh_keygen("-Y", "find-principals", "-s", str(signed), "-f", str(allowed))
+        who = principals.stdout.decode(errors="replace").split("\n")[0]
+        if principals.returncode or not who:
+            raise RefusedError("the signature is by no release signer of this machine")
         words = ("-Y", "verify", "-f", str(allowed), "-I", who, "-n", kind.value, "-s", str(signed))
         if _ssh_keygen(*words, stdin=data).returncode:
-            raise RefusedError(f"the signature of {who} does not hold: what was signed is something else, or no {kind}")
+            raise RefusedError(f"the signature of {who} is not valid for this text as {kind}")
     return who
 
 
 class DiskSlots:
-    """Slots on a disk."""
+    """The slots on a real machine's disk."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -66,20 +66,20 @@ class DiskSlots:
         return f"{sys.version_info.major}.{sys.version_info.minor}"
 
     def verify(self, data: bytes, signature: str, signers: str, kind: Kind, /) -> str:
-        """See ``verify``."""
+        """Verify a signature; see the function ``verify``."""
         return verify(data, signature, signers, kind)
 
     def run_trial(self, trial: Trial, /) -> TrialResult:
-        """See ``node.release.sandbox``."""
+        """Run a trial of a release; see ``node.release.sandbox.run_trial``."""
         return run_trial(trial)
 
     def migrate(self, home: AgentHome, slot: Path, unit: str, /) -> None:
-        """See ``node.release.config_migration.run``; the unit knows the home."""
+        """Migrate the user's configuration; see ``node.release.config_migration.run``. The unit knows the home."""
         del home
         config_migration.run(slot, unit)
 
     def update_node(self, program: Blob, /) -> str:
-        """See ``node.release.slots.install``."""
+        """Install a slot's hermes-node; see ``node.release.slots.install``."""
         return update_node(self.layout, program)
 
     def missing(self, blobs: Iterable[Blob], /) -> list[Blob]:
@@ -88,15 +88,15 @@ class DiskSlots:
         incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
         lacking = []
         for blob in blobs:
-            held, came = place / blob.sha256, incoming / blob.sha256
-            if not held.exists() and came.exists():
+            stored, came = place / blob.sha256, incoming / blob.sha256
+            if not stored.exists() and came.exists():
                 _take_in(blob, came, place)
-            if not held.exists():
+            if not stored.exists():
                 lacking.append(blob)
         return lacking
 
     def download(self, blob: Blob, url: str, until: float, /) -> bool:
-        """Download a file; whether that worked. Nothing is used before its hash was checked."""
+        """Download a file; return whether that worked. A file is only used after its hash was checked."""
         target = self.layout.blobs / "incoming" / blob.sha256
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not download(url, target, size=blob.size, until=until):
@@ -135,9 +135,9 @@ class DiskSlots:
 
     def forget_blobs(self, but: Iterable[Blob], /) -> None:
         """Remove all files of releases but these, and uploads that no release needed."""
-        wanted = {blob.sha256 for blob in but}
+        needed = {blob.sha256 for blob in but}
         for path in (*self.layout.blobs.glob("*"), *(self.layout.blobs / "incoming").glob("*")):
-            if path.is_file() and (path.name not in wanted or path.parent.name == "incoming"):
+            if path.is_file() and (path.name not in needed or path.parent.name == "incoming"):
                 path.unlink()
 
     def point(self, link: str, target: str, /) -> None:
@@ -145,7 +145,7 @@ class DiskSlots:
         files.point(self.layout.releases.parent / link, f"releases/{target}")
 
     def rename(self, source: Path, target: Path, /) -> bool:
-        """Rename a file over another, in one step that survives a crash; whether there was one to rename."""
+        """Rename a file over another, in one step that survives a crash; return whether the file existed."""
         try:
             _rename(source, target)
         except FileNotFoundError:

@@ -115,7 +115,7 @@ def _refuse_full(place: Path, wheels: Wheels, blobs: Path) -> None:
 
 
 def update_node(layout: Layout, program: Blob) -> str:
-    """Make a release's own hermes-node the machine's, unless it is; why not, or nothing."""
+    """Make a release's own hermes-node the machine's; return the reason if that failed, else an empty text."""
     link = layout.program
     version = link.parent / "versions" / program.sha256[:16]
     if link.exists() and hashlib.sha256(link.read_bytes()).hexdigest() == program.sha256:
@@ -150,7 +150,7 @@ def _refusal(program: Path) -> str:
 
 
 def _keep_former(link: Path) -> None:
-    """Make the program that a role has installed a version like the others."""
+    """Store the program that a role has installed beside the other versions."""
     if not link.is_symlink() and link.exists():
         link.with_name("versions").mkdir(exist_ok=True)
         (link.parent / "versions" / "role").unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""One slot: its record, the unit and managed files that differ with it, and the same staged for a rollback.
+"""One slot: its record, the unit and managed files that differ between slots, and their staged copies for a rollback.
 
 A rollback only renames what is staged here, so it works on a full disk.
 """
@@ -62,7 +62,7 @@ SHOWN = ("id", "hermes_agent", "python", "lock_sha256")
 
 
 def record_of_lock(lock: Lock, python: str) -> bytes:
-    """The record of a slot that is made from a lock: what it is, and all that a switch to it needs."""
+    """The record of a slot that is made from a lock, with all facts that a switch to it needs."""
     record = {
         "id": lock.id,
         "hermes_agent": lock.agent_version,
@@ -78,7 +78,7 @@ _WORLD = Access(0o644)
 
 
 def occupant(machine: Machine) -> Payload | None:
-    """The payload that the agent here runs with: a user's, a placeholder, or none."""
+    """The payload of the agent here: a user's, a placeholder, or none."""
     data = machine.files.read(machine.layout.payload)
     if data is not None and machine.files.read(machine.layout.identity) is not None:
         return Payload.from_json(data)
@@ -116,7 +116,7 @@ def _files(machine: Machine, release: str) -> Mapping[Path, tuple[bytes, Access]
 
 
 def stage_rollback_files(machine: Machine, release: str) -> None:
-    """Stage what a slot needs to run again; the link comes last."""
+    """Stage the files that a slot needs to run again; the link comes last."""
     for path, (data, access) in _files(machine, release).items():
         machine.files.write_if_changed(machine.layout.rollback_file(path.name), data, access)
     machine.slots.point(machine.layout.back.name, release)

@@ -16,7 +16,7 @@ from tests.support.suite.cases import each_case
 LEASE = Lease("instance/i-1", "host:7:ab", 3, 17, datetime(2026, 1, 1, tzinfo=UTC))
 WITH = "--lease 3.17,instance/i-1,host:7:ab"
 DONE = Completed(0, b"{}", b"")
-OUTRANKED = Completed(9, b"{}", b"hermes-node: the lease 3.17 was taken over: worker:9:cd was here with 3.18\n")
+OUTRANKED = Completed(9, b"{}", b"hermes-node: the lease 3.17 was taken over: worker:9:cd holds 3.18\n")
 
 
 @dataclass
@@ -60,9 +60,9 @@ async def test_a_misuse_of_another_kind_is_not_repeated() -> None:
 
 
 async def test_who_was_outranked_is_told_by_whom() -> None:
-    with pytest.raises(LeaseLostError, match="worker:9:cd was here"):
+    with pytest.raises(LeaseLostError, match="worker:9:cd holds"):
         await change(node_with([OUTRANKED]), "configure", LEASE, timeout_s=1)
-    with pytest.raises(LeaseLostError, match="worker:9:cd was here"):
+    with pytest.raises(LeaseLostError, match="worker:9:cd holds"):
         await admit(node_with([OUTRANKED]), LEASE)
 
 

@@ -142,7 +142,7 @@ def test_another_machines_certificate_is_refused_and_the_old_one_stays(
 ) -> None:
     before = given(machine, authority)
     stranger = credential_of(authority, keys.request(keys.make()).decode())
-    with pytest.raises(RefusedError, match="not of this machine's key"):
+    with pytest.raises(RefusedError, match="does not fit this machine's key"):
         certificate.install(machine, upload(machine, stranger))
     assert certificate.show(machine)["serial"] == before.serial
 
@@ -227,7 +227,7 @@ def test_one_that_hermesops_gave_meanwhile_is_not_replaced_by_a_renewed_one(
             certificate.install(machine, upload(machine, newer))
         return FakePlatform(authority)(credential, key, method, path, body)
 
-    assert certificate.renew(replace(machine, ask_platform=slow))["why"] == "it was replaced meanwhile"
+    assert certificate.renew(replace(machine, ask_platform=slow))["why"] == "the certificate was replaced meanwhile"
     assert certificate.show(machine)["serial"] == newer.serial
 
 

@@ -43,7 +43,7 @@ def test_the_same_lease_and_newer_ones_are_let_through_and_remembered(machine: M
 @pytest.mark.parametrize("older", [token(1, 4), token(0, 99)])
 def test_an_older_lease_is_refused_and_told_who_took_over(machine: Machine, older: FencingToken) -> None:
     fencing.admit(machine, token(1, 5, holder="worker:9:cd"))
-    with pytest.raises(OutrankedError, match=r"worker:9:cd was here with 1\.5"):
+    with pytest.raises(OutrankedError, match=r"worker:9:cd holds 1\.5"):
         fencing.admit(machine, older)
     assert fencing.highest_token(machine) == token(1, 5, holder="worker:9:cd")
 

@@ -361,6 +361,6 @@ def test_a_payload_brings_the_machines_certificate_and_its_digest_stays_the_same
 def test_a_payload_with_another_machines_certificate_changes_nothing(machine: Machine, tmp_path: Path) -> None:
     other = openssl.request(openssl.make()).decode()
     certificate.request(machine.node)
-    with pytest.raises(RefusedError, match="not of this machine's key"):
+    with pytest.raises(RefusedError, match="does not fit this machine's key"):
         machine.personalise(replace(_PAYLOAD, credential=credential_of(authority_in(tmp_path), other)))
     assert not machine.layout.identity.exists()

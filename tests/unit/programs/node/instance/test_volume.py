@@ -52,7 +52,7 @@ class Volumes:
 
     def open_volume(self, _file: Path, _place: Path, key: bytes, size: int) -> None:
         if self.key not in {None, key}:
-            raise RefusedError("the data volume is not opened by the key that the platform keeps for it")
+            raise RefusedError("the platform's key does not open the data volume")
         self.key, self.is_open = key, True
         self.sizes.append(size)
 
@@ -162,7 +162,7 @@ def test_a_volume_that_cannot_grow_is_used_as_it_is_and_says_why(computer: Compu
 
 def test_it_waits_for_its_certificate_and_for_the_platform_as_long_as_it_takes(computer: Computer) -> None:
     gone = NotReadyError("the platform does not answer")
-    computer.platform.answers = [*[gone] * 9, RefusedError("the platform says 403: revoked"), b"k" * 64]
+    computer.platform.answers = [*[gone] * 9, RefusedError("the platform answered 403: revoked"), b"k" * 64]
 
     def later() -> None:
         if len(computer.system.slept) == 3:
@@ -219,7 +219,7 @@ def test_another_key_opens_nothing(computer: Computer) -> None:
         volume.open_volume(computer.node)
     told = status(computer.node)["volume"]
     assert told["kind"] == "closed"
-    assert "not opened by the key" in told["why"]
+    assert "does not open the data volume" in told["why"]
 
 
 @pytest.mark.parametrize("answer", [b"", b"short", b"k" * 31])

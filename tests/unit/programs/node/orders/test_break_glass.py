@@ -84,7 +84,7 @@ def test_it_is_ended_early(polled: PolledMachine) -> None:
     polled.hand(polled.signed(polled.order()))
     became = polled.hand(None)
     assert became is not None
-    assert (became["state"], became["why"]) == ("closed", "it was ended early")
+    assert (became["state"], became["why"]) == ("closed", "the access was ended early")
     assert is_shut(polled)
     assert polled.hand(None) is None
 
@@ -216,13 +216,16 @@ def _text(change: Callable[[str], str]) -> Forge:
 OTHER_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBlqb3R2b3d1Y2VmYW1lZHNhbWRhb3Bvd3Jpb3NhZGZz"
 NOW = 1_800_000_000
 REFUSED: dict[str, tuple[Forge, str]] = {
-    "signed by a stranger": (lambda polled, eve: polled.signed(polled.order(), by=eve), "by nobody"),
-    "signed as a release": (lambda polled, _: polled.signed(polled.order(), kind=Kind.LOCK), "does not hold"),
-    "no signature": (lambda polled, _: Signed(polled.order().to_json().decode(), ""), "by nobody"),
-    "another key put in": (_tampered(key=OTHER_KEY), "does not hold"),
-    "another source put in": (_tampered(source="198.51.100.9/32"), "does not hold"),
-    "a later expiry put in": (_tampered(expires=NOW + 3600), "does not hold"),
-    "another id put in": (_tampered(id="1" * 32), "does not hold"),
+    "signed by a stranger": (lambda polled, eve: polled.signed(polled.order(), by=eve), "by no release signer"),
+    "signed as a release": (
+        lambda polled, _: polled.signed(polled.order(), kind=Kind.LOCK),
+        "is not valid for this text",
+    ),
+    "no signature": (lambda polled, _: Signed(polled.order().to_json().decode(), ""), "by no release signer"),
+    "another key put in": (_tampered(key=OTHER_KEY), "is not valid for this text"),
+    "another source put in": (_tampered(source="198.51.100.9/32"), "is not valid for this text"),
+    "a later expiry put in": (_tampered(expires=NOW + 3600), "is not valid for this text"),
+    "another id put in": (_tampered(id="1" * 32), "is not valid for this text"),
     "another machine's": (_changed(machine="m-2"), "for machine m-2"),
     "another instance's": (_changed(instance="i-2"), "for instance i-2"),
     "another environment's": (_changed(environment="production"), "of production"),
@@ -232,7 +235,7 @@ REFUSED: dict[str, tuple[Forge, str]] = {
     "valid for no time": (_changed(expires=NOW), "not within 4 h"),
     "open to everybody": (_changed(source="0.0.0.0/0"), "wider than /24"),
     "open to many of IPv6": (_changed(source="2001::/16"), "or /48 of IPv6"),
-    "open to the machine itself": (_changed(source="127.0.0.1/32"), "reached from"),
+    "open to the machine itself": (_changed(source="127.0.0.1/32"), "can reach a machine"),
     "a source that is none": (_changed(source='192.0.2.7/32"\nListenAddress 0.0.0.0'), "order.source"),
     "a source of another spelling": (_changed(source="192.0.2.7"), "spelled 192.0.2.7/32"),
     "a name for a source": (_changed(source="example.net"), "not a network"),
@@ -250,7 +253,7 @@ REFUSED: dict[str, tuple[Forge, str]] = {
         "order",
     ),
     "another format": (_text(lambda text: text.replace('"format":1', '"format":2')), "format"),
-    "other spaces": (_text(lambda text: text.replace(":", ": ", 1)), "not spelled"),
+    "other spaces": (_text(lambda text: text.replace(":", ": ", 1)), "not canonical"),
     "more than an order is": (_text(lambda text: text[:-2] + " " * (16 << 10) + "}\n"), "more than 16384"),
     "nested deep": (_text(lambda _: "[" * 5000), "not JSON"),
 }
@@ -277,7 +280,7 @@ def test_a_signer_of_releases_alone_orders_nothing_here(polled: PolledMachine, t
     polled.layout.signers.write_bytes(AllowedSigners(1, lines).to_json())
     became = polled.hand(polled.signed(polled.order(), by=bob))
     assert became is not None
-    assert "does not hold" in became["why"]
+    assert "is not valid for this text" in became["why"]
 
 
 def test_a_machine_without_signers_believes_nobody(polled: PolledMachine) -> None:

@@ -255,7 +255,7 @@ def test_a_change_that_is_cancelled_while_the_agent_is_at_work_is_given_up_at_on
 
     home.system.sleep = slept  # type: ignore[method-assign]
     answer, code = activate_release(home.node)
-    assert (code, answer["error"]) == (7, "it was cancelled")
+    assert (code, answer["error"]) == (7, "the change was cancelled")
     assert home.system.monotonic() - began < 8
     assert home.seen() == before
     home.system.sleep, home.system.work = real, [0]  # type: ignore[method-assign]
@@ -404,7 +404,7 @@ def test_a_confirmed_one_is_left_by_name_and_asking_twice_does_no_more(home: Rel
     ran = list(home.system.ran)
     assert rollback.rollback(home.node, to=OLD, lease=None)[0]["gap_s"] == 0
     assert home.system.ran == ran
-    with pytest.raises(RefusedError, match="no slot is known"):
+    with pytest.raises(RefusedError, match="no previous slot is known"):
         rollback.rollback(home.node, lease=None)
     with pytest.raises(RefusedError, match=f"there are {OLD}, {NEW}"):
         rollback.rollback(home.node, to="0.1.0-000000000000", lease=None)

@@ -299,7 +299,7 @@ def test_an_archive_that_goes_on_after_its_end_is_refused(tmp_path: Path) -> Non
         tar_stream.write_trailer(made, Digest().result(), 0, tar_stream.Times())
         made.addfile(tarfile.TarInfo("a"))
     data.seek(0)
-    with pytest.raises(RefusedError, match="goes on after its end"):
+    with pytest.raises(RefusedError, match="has data after its end"):
         unpack(data, tmp_path / "ours/new")
 
 
@@ -310,7 +310,7 @@ def test_an_archive_that_lacks_a_file_is_refused(tmp_path: Path) -> None:
         made.addfile(tarfile.TarInfo("a"))
         tar_stream.write_trailer(made, Digest().result(), 2, times)
     data.seek(0)
-    with pytest.raises(RefusedError, match="not what was copied"):
+    with pytest.raises(RefusedError, match="differs from the original"):
         unpack(data, tmp_path / "ours/new")
 
 
@@ -378,7 +378,7 @@ def test_an_archive_that_tells_other_times_than_its_files_is_refused(tmp_path: P
         times.size = len(told)
         made.addfile(times, io.BytesIO(told))
     data.seek(0)
-    with pytest.raises(RefusedError, match="when its files were changed"):
+    with pytest.raises(RefusedError, match="lacks the times of its files"):
         unpack(data, tmp_path / "ours/new")
 
 
@@ -392,7 +392,7 @@ def test_a_time_beyond_all_files_is_told_as_the_nearest() -> None:
 def test_an_archive_with_another_content_than_it_says_is_refused(home: Path, tmp_path: Path) -> None:
     _, data = _packed(home)
     assert b"Has a sister." in data
-    with pytest.raises(RefusedError, match="not what was copied"):
+    with pytest.raises(RefusedError, match="differs from the original"):
         unpack(io.BytesIO(data.replace(b"Has a sister.", b"Has a bruiser")), tmp_path / "ours/new")
 
 

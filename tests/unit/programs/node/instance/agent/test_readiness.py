@@ -58,7 +58,7 @@ def test_an_answer_ends_it_and_its_session_goes() -> None:
     ("end", "why"),
     [
         ({"status": "failed", "error": "401 from the router"}, "the run failed: 401 from the router"),
-        ({"status": "completed", "output": ""}, "the run answered nothing"),
+        ({"status": "completed", "output": ""}, "the run has no output"),
         ({"status": "running"}, "no answer in time: running"),
         ({"status": "waiting_for_approval"}, "no answer in time: waiting_for_approval"),
     ],
@@ -74,7 +74,7 @@ def test_what_is_no_answer(end: Mapping[str, str], why: str) -> None:
 def test_a_gateway_that_begins_none() -> None:
     told = readiness.take_turn(Api(begins=503), 1, "k", timeout_s=3)
     assert not told.ok
-    assert told.detail.startswith("no run was begun: 503: ")
+    assert told.detail.startswith("no run was started: 503: ")
 
 
 def test_an_answer_whose_session_stays_is_no_success() -> None:
