@@ -1,4 +1,4 @@
-"""Finds what ships beside the code: roles, playbooks, project folders, images, runbooks.
+"""Finds the files that ship beside the code: roles, playbooks, project folders, images, runbooks.
 
 In a checkout they stand at its top; in an installed wheel inside the package. Nothing else may know where.
 """

@@ -1,4 +1,4 @@
-"""Clients of AWS's API, or of what speaks like it: calls bounded in time and size, and its errors as ours."""
+"""Clients of AWS's API and of compatible servers: calls bounded in time and size, and its errors as ours."""
 
 import contextlib
 import io
@@ -64,7 +64,7 @@ def open_session(
     try:
         return boto3.Session(access, secret, region_name=region, botocore_session=core)
     except ProfileNotFound as error:
-        raise UsageError(f"no AWS credentials: {error}", hint="mend AWS_PROFILE, or unset it") from error
+        raise UsageError(f"no AWS credentials: {error}", hint="correct AWS_PROFILE, or unset it") from error
 
 
 def open_client(
@@ -93,11 +93,11 @@ def open_client(
     variables = NetworkVariables.of_process()
     if ca_file is None and not endpoint.startswith("http:"):
         variables.authorities(*OF_AWS)  # the library reads them by itself
-    wanted: Config = config or client_options(is_local=True)["config"]
+    options: Config = config or client_options(is_local=True)["config"]
     verify = str(ca_file) if ca_file else None
 
     def made(proxies: dict[str, str]) -> Any:  # noqa: ANN401 - as above
-        through = wanted.merge(Config(proxies=proxies))
+        through = options.merge(Config(proxies=proxies))
         return session.client(service, endpoint_url=endpoint or None, verify=verify, config=through)
 
     try:
@@ -106,11 +106,11 @@ def open_client(
         proxies = {} if is_ours else variables.http_proxy_for(client.meta.endpoint_url, whom=service)
         return made(proxies) if proxies else client
     except ProfileNotFound as error:
-        raise UsageError(f"no AWS credentials: {error}", hint="mend AWS_PROFILE, or unset it") from error
+        raise UsageError(f"no AWS credentials: {error}", hint="correct AWS_PROFILE, or unset it") from error
 
 
 def client_options(*, is_local: bool) -> dict[str, Any]:
-    """What every client of boto3's is made with here; to this computer's own, past every proxy."""
+    """Arguments of every boto3 client; clients of local endpoints bypass all proxies."""
     from botocore.config import Config  # noqa: PLC0415 - loads for half a second
 
     config = Config(
@@ -157,7 +157,7 @@ def asking(what: str, *, whom: str = STORE, hint: Hint = _SETTINGS) -> Iterator[
         raise _refusal(what, error, hint) from error
     except (ResponseParserError, LookupError, TypeError, AttributeError, RecursionError) as error:  # no S3, no IAM
         raise UnavailableError(
-            f"{whom}'s answer is not understood: {what} ({type(error).__name__})", hint=hint
+            f"{whom}'s answer cannot be parsed: {what} ({type(error).__name__})", hint=hint
         ) from error
     except (NoCredentialsError, PartialCredentialsError, ValueError) as error:
         raise UsageError(f"{what}: {error}", hint=hint) from error
@@ -175,13 +175,13 @@ def unasked(what: str, error: "ProxyConnectionError") -> UnavailableError:
     shown, variables = without_password(str(error.kwargs.get("proxy_url", ""))), NetworkVariables.of_process()
     named = (proxy for name in PROXIES if (proxy := variables.proxy(name)) and proxy.shown == shown)
     proxy = next(named, Proxy("a variable", shown))
-    said = f"the proxy {shown}, which {proxy.variable} names, does not answer, or refuses"
-    return UnavailableError(f"{what}: not sent: {said}", hint=proxy_hint(proxy))
+    problem = f"the proxy {shown}, which {proxy.variable} names, does not answer, or refuses"
+    return UnavailableError(f"{what}: not sent: {problem}", hint=proxy_hint(proxy))
 
 
 def _refusal(what: str, error: "ClientError", hint: Hint) -> HermesError:
-    said = error.response.get("Error", {})
-    code, message = str(said.get("Code", "")), str(said.get("Message", ""))
+    details = error.response.get("Error", {})
+    code, message = str(details.get("Code", "")), str(details.get("Message", ""))
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
     words = one_line(f"{what}: {code} {message}".strip(), longest=_LONGEST)
     if status == HTTPStatus.NOT_FOUND:

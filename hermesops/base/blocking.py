@@ -1,4 +1,4 @@
-"""Blocking calls of other people's libraries, bounded in time and size: who never answers delays only who asked.
+"""Blocking calls of foreign libraries, bounded in time and size: a silent server delays only its caller.
 
 Clients such as botocore's and requests' bound each read of an answer, not the answer: one that drips satisfies them for
 ever, and one without end is kept in memory. A thread cannot be ended from outside, so a late call is abandoned, and
@@ -31,7 +31,7 @@ _abandoned: set[threading.Thread] = set()
 
 
 async def call(work: Callable[[], T], *, whom: str, within_s: float) -> T:
-    """Do blocking work in a thread of its own, and return what it returns.
+    """Do blocking work in a thread of its own and return its result.
 
     Args:
         whom: Who is asked, to begin a message with.
@@ -51,7 +51,7 @@ async def call(work: Callable[[], T], *, whom: str, within_s: float) -> T:
 
 
 def wait(work: Callable[[], T], *, whom: str, within_s: float) -> T:
-    """As ``call``, for who is not asynchronous."""
+    """Synchronous variant of ``call``."""
     thread, done = _started(work, whom, within_s)
     try:
         return done.result(within_s)
@@ -98,7 +98,7 @@ def _started(work: Callable[[], T], whom: str, within_s: float) -> tuple[threadi
     _abandoned.intersection_update({thread for thread in _abandoned if thread.is_alive()})
     left = sum(thread.name == whom for thread in _abandoned)  # of others: they keep nobody from asking this one
     if left >= _MOST_ABANDONED:
-        raise UnavailableError(f"{whom} is not asked: {left} calls before were left without an end")
+        raise UnavailableError(f"{whom} gets no request: {left} earlier calls have not ended")
     done: Future[T] = Future()
     done.set_running_or_notify_cancel()  # from now on nobody but the thread says what it came to
 

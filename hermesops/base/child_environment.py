@@ -1,4 +1,4 @@
-"""Makes the environments of programs that we start: names from a list and what is added, never all that we were given.
+"""Makes the environments of child processes: listed variables and additions, never the whole environment.
 
 Beside a proxy they get the addresses that it must not be asked for, since each program would ask it for this computer.
 
@@ -57,7 +57,7 @@ _NEVER: Names = ("UV_PUBLISH_*",)
 def made(
     *names: Names, variables: Mapping[str, str] | None = None, added: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The environment of one child: ``BASE``, what ``names`` list, and ``added``, which wins.
+    """The environment of one child: ``BASE``, the variables that ``names`` list, and ``added``, which wins.
 
     Args:
         names: Further lists of this module.
@@ -65,8 +65,8 @@ def made(
         added: What this child alone needs.
     """
     patterns = [*BASE, *(pattern for group in names for pattern in group)]
-    given = os.environ if variables is None else variables
-    taken = {name: text for name, text in given.items() if _matches(name, patterns) and not _matches(name, _NEVER)}
+    source = os.environ if variables is None else variables
+    taken = {name: text for name, text in source.items() if _matches(name, patterns) and not _matches(name, _NEVER)}
     return {**taken, **_past_proxies(taken), **(added or {})}
 
 
@@ -74,14 +74,14 @@ def _past_proxies(taken: Mapping[str, str]) -> dict[str, str]:
     """Where a proxy is named: the variables that keep this computer's own addresses from it."""
     if not any(taken.get(name) for proxy in _PROXIES[:3] for name in (proxy, proxy.lower())):
         return {}
-    said = taken.get("no_proxy", taken.get("NO_PROXY", ""))
-    entries = [entry for entry in said.replace(",", " ").split() if entry not in _THIS_COMPUTER]
+    exceptions = taken.get("no_proxy", taken.get("NO_PROXY", ""))
+    entries = [entry for entry in exceptions.replace(",", " ").split() if entry not in _THIS_COMPUTER]
     value = "*" if "*" in entries else ",".join([*entries, *_THIS_COMPUTER])
     return {"no_proxy": value, "NO_PROXY": value}
 
 
 def not_ours(environment: Mapping[str, str]) -> dict[str, str]:
-    """What a library added to a copy of this process's variables, or changed in it, before it starts a program."""
+    """Variables of a child's environment that differ from this process's environment, as libraries changed them."""
     return {name: text for name, text in environment.items() if os.environ.get(name) != text}
 
 

@@ -57,11 +57,11 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def not_written(path: Path | str, error: OSError) -> NotWrittenError:
-    """The error for a path that a disk refused to write: why, how much is free, and what to do."""
-    found = _nearest(Path(path))
+    """The error for a path that a disk refused to write, with the reason, the free space and a hint."""
+    existing = _nearest(Path(path))
     why = _WORDS.get(error.errno or 0) or error.strerror or str(error)
-    figures = f" ({free(found)})" if error.errno in {errno.ENOSPC, errno.EDQUOT} else ""
-    return NotWrittenError(f"{path} cannot be written: {why}{figures}", hint=_hint(found, error.errno))
+    figures = f" ({free(existing)})" if error.errno in {errno.ENOSPC, errno.EDQUOT} else ""
+    return NotWrittenError(f"{path} cannot be written: {why}{figures}", hint=_hint(existing, error.errno))
 
 
 def refused_write(error: OSError, folders: Iterable[Path] = ()) -> NotWrittenError:
@@ -97,7 +97,7 @@ def sqlite_not_written(file: Path | str, error: BaseException | None) -> NotWrit
 
 
 def try_to_write(folder: Path) -> OSError | None:
-    """Write a megabyte into a folder, or the nearest one above it, and remove it; what the disk says against it."""
+    """Write a megabyte into a folder, or the nearest one above it, and remove it; the error that this raised."""
     trial = _nearest(folder) / f".hermesops-trial-{secrets.token_hex(6)}"
     try:
         with trial.open("xb", buffering=0) as file:
@@ -114,12 +114,13 @@ def try_to_write(folder: Path) -> OSError | None:
 
 
 def free(path: Path) -> str:
-    """What is free on the disk of a path, for people: ``1.2 of 40.0 GB free``."""
-    found = os.statvfs(_nearest(path))
-    if found.f_bavail and found.f_files and not found.f_favail:
+    """Free space on the disk of a path, for people: ``1.2 of 40.0 GB free``."""
+    figures = os.statvfs(_nearest(path))
+    if figures.f_bavail and figures.f_files and not figures.f_favail:
         return "no more files can be made there"
-    unit, name = (1e9, "GB") if found.f_blocks * found.f_frsize >= 1e9 else (1e6, "MB")  # noqa: PLR2004 - as named
-    return f"{found.f_bavail * found.f_frsize / unit:.1f} of {found.f_blocks * found.f_frsize / unit:.1f} {name} free"
+    unit, name = (1e9, "GB") if figures.f_blocks * figures.f_frsize >= 1e9 else (1e6, "MB")  # noqa: PLR2004 - as named
+    available, size = figures.f_bavail * figures.f_frsize, figures.f_blocks * figures.f_frsize
+    return f"{available / unit:.1f} of {size / unit:.1f} {name} free"
 
 
 def device(path: Path) -> int:
@@ -128,9 +129,9 @@ def device(path: Path) -> int:
 
 
 def _hint(path: Path, number: int | None) -> str:
-    found = os.statvfs(path)
-    wanted_mb = max(1, min(_WANTED_MB, found.f_blocks * found.f_frsize // 2_000_000))
-    where = shlex.quote(str(next(one for one in (path, *path.parents) if one.is_mount())))
+    figures = os.statvfs(path)
+    wanted_mb = max(1, min(_WANTED_MB, figures.f_blocks * figures.f_frsize // 2_000_000))
+    where = shlex.quote(str(next(folder for folder in (path, *path.parents) if folder.is_mount())))
     again = "then run the same command again"
     match number:
         case errno.ENOSPC:
@@ -144,13 +145,13 @@ def _hint(path: Path, number: int | None) -> str:
         case errno.EFBIG:
             return f"ulimit -f unlimited, {again}"
         case errno.EIO:
-            return f"dmesg tells more of the disk at {where}; mend it, {again}"
+            return f"dmesg shows details about the disk at {where}; repair it, {again}"
     return f"see that {path} may be written, {again}"
 
 
 def _nearest(path: Path) -> Path:
-    """The path, or what is nearest above it and exists."""
-    return next(one for one in (path.absolute(), *path.absolute().parents) if one.exists())
+    """The path, or its nearest existing parent."""
+    return next(candidate for candidate in (path.absolute(), *path.absolute().parents) if candidate.exists())
 
 
 def _sync(path: Path, flags: int) -> None:

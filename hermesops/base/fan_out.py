@@ -1,4 +1,4 @@
-"""The same work on many, where one that fails or hangs costs only itself. It must not know what the work is."""
+"""Concurrent work on many items: a failing or hanging item affects only itself. Knows nothing about the work."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -19,7 +19,10 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Limits:
-    """How many at once, and for how long.
+    """Limits of concurrency and of time.
+
+    Slow work gives up its place after ``slow_after_s`` and continues beside the others. Otherwise a few machines that
+    stall on purpose could hold all places for the whole time.
 
     A machine that stalls its work on purpose would hold a place for as long as it may, and a few of those all places.
     So work that is slow gives its place to the next one after a while, and goes on beside it.
@@ -66,8 +69,8 @@ async def fan_out(items: Sequence[T], work: Callable[[T], Awaitable[R]], limits:
 async def problems(named: Mapping[str, T], work: Callable[[T], Awaitable[object]], limits: Limits) -> dict[str, str]:
     """Do the work for each, as ``fan_out``; by name why it was not done, empty where it was."""
     done = await fan_out(list(named.values()), work, limits)
-    told = (outcome.message if isinstance(outcome, HermesError) else "" for outcome in done)
-    return dict(zip(named, told, strict=True))
+    messages = (outcome.message if isinstance(outcome, HermesError) else "" for outcome in done)
+    return dict(zip(named, messages, strict=True))
 
 
 @asynccontextmanager
@@ -85,7 +88,7 @@ async def held_for(places: asyncio.Semaphore, slow_after_s: float) -> AsyncItera
 
 
 async def attempt(work: Callable[[T], Awaitable[R]], item: T, within_s: float) -> R | HermesError:
-    """What the work returned for one within its time, or why it did not; see ``fan_out``."""
+    """Do the work for one item within its time; returns the result or the error. See ``fan_out``."""
     try:
         async with asyncio.timeout(within_s) as limit:
             return await work(item)

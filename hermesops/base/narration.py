@@ -1,4 +1,4 @@
-"""Narration and the log."""
+"""Ports for narration (lines for the operator) and for log entries."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -11,11 +11,11 @@ class Warn(Protocol):
     """Logs a problem that does not stop the work."""
 
     def __call__(self, event: str, **fields: object) -> None:
-        """Log it."""
+        """Write one entry, with its fields, into the log."""
 
 
 def warn(event: str, **fields: object) -> None:
-    """Log a warning."""
+    """Write a warning into the process's log."""
     import structlog  # noqa: PLC0415 - takes as long as all the rest of a short command
 
     structlog.get_logger("hermesops").warning(event, **fields)

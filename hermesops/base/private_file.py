@@ -84,17 +84,17 @@ def make_private_folder(folder: Path) -> None:
     ``Path.mkdir`` makes folders above for everybody, and takes away what the umask says, which may be too little or
     too much.
     """
-    for one in reversed(list(takewhile(lambda one: not one.exists(), (folder, *folder.parents)))):
-        one.mkdir(mode=0o700, exist_ok=True)
-        one.chmod(0o700)
+    for missing in reversed(list(takewhile(lambda above: not above.exists(), (folder, *folder.parents)))):
+        missing.mkdir(mode=0o700, exist_ok=True)
+        missing.chmod(0o700)
     folder.mkdir(exist_ok=True)  # says so where it is a file
 
 
 def close_to_others(folder: Path) -> None:
-    """Take from others what an older version, or another program, let them do with a folder or file of this user."""
-    found = folder.stat()
-    if found.st_uid == os.geteuid() and found.st_mode & stat.S_IRWXO:
-        folder.chmod(stat.S_IMODE(found.st_mode) & ~stat.S_IRWXO)
+    """Remove the permissions of other users from a folder or file of this user."""
+    status = folder.stat()
+    if status.st_uid == os.geteuid() and status.st_mode & stat.S_IRWXO:
+        folder.chmod(stat.S_IMODE(status.st_mode) & ~stat.S_IRWXO)
 
 
 def _drafted(path: Path, text: str) -> Path:

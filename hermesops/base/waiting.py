@@ -19,7 +19,7 @@ _LAST_CHECK_S = 5.0
 
 
 class Pending(Generic[T]):
-    """What a check returns while the condition does not hold yet.
+    """A check's result while the condition does not hold yet.
 
     Args:
         seen: What was observed instead, for the operator and for the error.
@@ -30,7 +30,7 @@ class Pending(Generic[T]):
 
 
 class WaitExpiredError(UnavailableError):
-    """The condition did not come true in time; carries what was seen last."""
+    """The condition did not come true in time; carries the last observation."""
 
     def __init__(self, what: str, timeout_s: float, seen: str) -> None:
         super().__init__(f"waited {timeout_s:g} s for {what}; last seen: {seen}")
@@ -63,15 +63,15 @@ async def until(
         WaitExpiredError: The deadline passed.
     """
     started = time.monotonic()
-    said, limit = "", "" if isinf(timeout_s) else f" of {timeout_s:g}"
+    reported, limit = "", "" if isinf(timeout_s) else f" of {timeout_s:g}"
     while True:
         result = await _bounded(check, timeout_s - (time.monotonic() - started))
         if not isinstance(result, Pending):
             return result
         waited = time.monotonic() - started
-        if report and result.seen != said:
-            said = result.seen
-            report(f"waiting for {what}: {said} ({waited:.0f}{limit} s)")
+        if report and result.seen != reported:
+            reported = result.seen
+            report(f"waiting for {what}: {reported} ({waited:.0f}{limit} s)")
         if waited >= timeout_s:
             raise WaitExpiredError(what, timeout_s, result.seen)
         await asyncio.sleep(min(every_s, max(0.0, timeout_s - waited)))

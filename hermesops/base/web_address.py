@@ -1,4 +1,4 @@
-"""Whether what is sent to an address could be read, or answered, by whoever stands between. Pure."""
+"""Exposure of addresses: whether traffic to one could be read or forged on the way. Pure."""
 
 import re
 from ipaddress import ip_address
@@ -35,7 +35,7 @@ def exposure(url: str) -> str:
         return "it names no host"
     if parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host)):
         return ""
-    return "it is not encrypted, so whoever stands between reads and changes what is sent"
+    return "it is not encrypted: traffic can be read and changed on the way"
 
 
 def bucket_exposure(url: str) -> str:
@@ -46,9 +46,9 @@ def bucket_exposure(url: str) -> str:
         return "it is no URL"
     if parts.scheme != "s3":
         return ""
-    said = dict(parse_qsl(parts.query))
-    endpoint = said.get("endpoint", "")
-    in_clear = any(said.get(name, "").lower() in _TRUE for name in ("disableSSL", "disable_https"))
+    parameters = dict(parse_qsl(parts.query))
+    endpoint = parameters.get("endpoint", "")
+    in_clear = any(parameters.get(name, "").lower() in _TRUE for name in ("disableSSL", "disable_https"))
     if not endpoint:
         return "it turns encryption off" if in_clear else ""
     return exposure(endpoint if "://" in endpoint else f"{'http' if in_clear else 'https'}://{endpoint}")
@@ -64,15 +64,15 @@ def with_verified_tls(url: str) -> str:
         parts = urlsplit(url)
     except ValueError:
         return url
-    said = parse_qsl(parts.query, keep_blank_values=True)
-    hosts = [host for name, value in said if name == "host" for host in value.split(",")]
+    parameters = parse_qsl(parts.query, keep_blank_values=True)
+    hosts = [host for name, value in parameters if name == "host" for host in value.split(",")]
     hosts += [parts.hostname] if parts.hostname else []
     is_here = bool(hosts) and all(host.startswith("/") or _is_here(host) for host in hosts)
-    if not parts.scheme.startswith("postgresql") or is_here or any(name == "sslmode" for name, _ in said):
+    if not parts.scheme.startswith("postgresql") or is_here or any(name == "sslmode" for name, _ in parameters):
         return url
     return f"{url}{'&' if parts.query else '?'}sslmode=verify-full"
 
 
 def _is_here(host: str) -> bool:
-    """The same for a host that a port may follow."""
+    """Whether a host, with or without a port, is this computer."""
     return is_loopback(host) or is_loopback(host.rpartition(":")[0].strip("[]"))

@@ -1,4 +1,4 @@
-"""What exists and crosses packages: frozen dataclasses, enums and ids.
+"""Data that crosses packages: frozen dataclasses, enums and ids.
 
 Pure: no clock, no network, no file, no database.
 """

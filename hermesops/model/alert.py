@@ -24,7 +24,7 @@ WATCHDOG = "Watchdog"
 
 
 class Severity(StrEnum):
-    """Who is told of an alert, the most urgent first."""
+    """Urgency of alerts, the most urgent first."""
 
     PAGE = "page"
     """Whoever is on call, at once."""
@@ -111,7 +111,7 @@ class Silence:
 
     @property
     def is_acknowledgement(self) -> bool:
-        """Whether it says that somebody works on the alert, not that the alert does not matter."""
+        """Whether an operator made the silence by acknowledging an alert."""
         return self.comment.startswith(ACKNOWLEDGED)
 
 

@@ -1,4 +1,4 @@
-"""Audit entries (who changed what, and why), and reports on the chain of their hashes."""
+"""Audit entries (author, change and reason), and reports on the chain of their hashes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -77,7 +77,7 @@ class ChainReport:
 
     @property
     def doubt(self) -> str:
-        """Why it may not be what was written; empty where every entry is, as far as heads were stored outside."""
+        """The first contradiction in the audit; empty when every entry agrees with the heads stored outside."""
         if self.findings:
             first, *others = self.findings
             more = f"; and {len(others)} more" if others else ""
@@ -88,8 +88,8 @@ class ChainReport:
 
     @property
     def told(self) -> str:
-        """What was verified, in a line."""
+        """The result of the verification, as one line for the operator."""
         if self.doubt:
             return f"the audit is broken: {self.doubt}"
-        lost = f"; {self.lost} entries that were anchored are lost with what was not restored" if self.lost else ""
+        lost = f"; {self.lost} anchored entries are lost: they were not restored" if self.lost else ""
         return f"{self.entries} audit entries were verified, up to {self.anchored_to} against the anchor{lost}"

@@ -39,7 +39,7 @@ class Backup:
 
     @property
     def is_proved(self) -> bool:
-        """Whether a test restore returned what was copied."""
+        """Whether a test restore returned the backed-up state."""
         return self.checked_at is not None and not self.checked
 
     @property
@@ -58,7 +58,7 @@ def newest_to_restore(backups: Iterable[Backup]) -> Backup | None:
 
 @dataclass(frozen=True)
 class Loss:
-    """What would be lost if all machines failed now.
+    """Data loss if all machines failed now.
 
     Attributes:
         agents: How many run. Suspended ones receive nothing, and their last backup has all of their state.

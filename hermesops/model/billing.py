@@ -1,4 +1,4 @@
-"""What is kept of Stripe's events about subscriptions: ids, prices, a status and times, and no personal data."""
+"""Stripe's events about subscriptions in the registry: ids, prices, a status and times, no personal data."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -38,7 +38,7 @@ INVOICE_EVENTS = frozenset({PAID, PAYMENT_FAILED})
 
 
 class BillingState(StrEnum):
-    """What became of an event."""
+    """Processing states of an event of Stripe's."""
 
     QUEUED = "queued"
     """It has not been read."""
@@ -59,7 +59,7 @@ class BillingState(StrEnum):
 
 @dataclass(frozen=True)
 class BillingFact:
-    """What one event says of a subscription.
+    """Data of one event about a subscription.
 
     Attributes:
         event_id: Stripe's.
@@ -128,5 +128,5 @@ class Delivery:
 
 
 def user_lease(user_id: UserId) -> str:
-    """The lease of whoever brings a user's agent to what the user pays for."""
+    """Subject of the lease for settling a user's subscriptions."""
     return f"billing/{user_id}"

@@ -8,7 +8,7 @@ from hermesops.model.ids import InstanceId, MachineId
 
 @dataclass(frozen=True)
 class BreakGlass:
-    """An order, and what became of it.
+    """A break-glass order and its state.
 
     Attributes:
         id: 32 hexadecimal digits.

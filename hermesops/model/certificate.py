@@ -40,7 +40,7 @@ class MachineNames:
 
     @property
     def uris(self) -> tuple[str, ...]:
-        """The URIs in the certificate."""
+        """Subject alternative names of the machine's certificate, as URIs."""
         named = (("machine", self.machine_id), ("cell", self.cell), ("instance", self.instance_id))
         return tuple(f"{_SCHEME}{self.environment}/{kind}/{name}" for kind, name in named if name)
 
@@ -62,21 +62,21 @@ class MachineNames:
     @classmethod
     def parse(cls, uris: Sequence[str]) -> "MachineNames | None":
         """Read the URIs; ``None`` unless they name one machine of one environment."""
-        found: dict[str, str] = {}
+        names: dict[str, str] = {}
         environments = set()
         for uri in uris:
             environment, _, rest = uri.removeprefix(_SCHEME).partition("/")
             kind, _, name = rest.partition("/")
-            if not uri.startswith(_SCHEME) or kind not in {"machine", "cell", "instance"} or not name or kind in found:
+            if not uri.startswith(_SCHEME) or kind not in {"machine", "cell", "instance"} or not name or kind in names:
                 return None
-            found[kind] = name
+            names[kind] = name
             environments.add(environment)
-        if len(environments) != 1 or "machine" not in found:
+        if len(environments) != 1 or "machine" not in names:
             return None
-        cell, instance = found.get("cell"), found.get("instance")
+        cell, instance = names.get("cell"), names.get("instance")
         return cls(
             environments.pop(),
-            MachineId(found["machine"]),
+            MachineId(names["machine"]),
             CellName(cell) if cell else None,
             InstanceId(instance) if instance else None,
         )
@@ -128,7 +128,7 @@ class CallerName:
 
     @property
     def uris(self) -> tuple[str, ...]:
-        """The URI in the certificate."""
+        """Subject alternative name of the caller's certificate, as a URI."""
         return (f"hermesops://{self.environment}/service/{self.name}",)
 
     @property

@@ -12,7 +12,7 @@ Probe = Callable[[], Coroutine[Any, Any, str]]
 
 
 class Verdict(StrEnum):
-    """A check's result. ``warning``: what is promised holds, and somebody should look. ``unknown``: it was not made."""
+    """A check's result. ``warning``: the promise holds, and somebody should look. ``unknown``: it was not made."""
 
     OK = "ok"
     WARNING = "warning"
@@ -21,7 +21,7 @@ class Verdict(StrEnum):
 
     @property
     def holds(self) -> bool:
-        """Whether what was checked is as specified."""
+        """Whether the checked promise holds."""
         return self in {Verdict.OK, Verdict.WARNING}
 
 

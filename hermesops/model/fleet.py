@@ -1,4 +1,4 @@
-"""The whole fleet: what the registry's rows order, what the vendor last listed, agents low on disk."""
+"""The whole fleet: ordered by the registry, listed by the vendor, and low on disk."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ class Ordered:
 
 @dataclass(frozen=True, slots=True)
 class RecordedInstance:
-    """What ``fleet status`` reads of a living instance; thousands are held at once.
+    """A living instance as ``fleet status`` reads it; thousands are in memory at once.
 
     Attributes:
         user: Alias, else id.
@@ -108,7 +108,7 @@ class LowOnDisk:
 
 
 class RepairKind(StrEnum):
-    """What is done to an instance whose machine is dead."""
+    """Repairs of an instance whose machine is dead."""
 
     REBOOT = "reboot"
     """Its machine is started, rebooted, or switched off and on."""
@@ -118,7 +118,7 @@ class RepairKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """A repair of the last day, whoever asked for it.
+    """A repair of the last day, by the monitor or by an operator.
 
     Attributes:
         ended_at: ``None`` while it has not ended.
@@ -155,7 +155,7 @@ class ExpectedInstance:
 
 @dataclass(frozen=True)
 class ExpectedFleet:
-    """Every instance that should run, and what was done to them.
+    """Every instance that should run, with its repairs.
 
     Attributes:
         now: By the registry's clock.

@@ -1,4 +1,4 @@
-"""What a gateway and hermes-node report of themselves, and how an instance is judged by that."""
+"""Reports of gateways and of hermes-node, and the health of an instance derived from them."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -27,13 +27,13 @@ class GatewayHealth(StrEnum):
 
 
 def gateway_health(text: str | None) -> GatewayHealth | None:
-    """What was recorded of a gateway; ``None`` for nothing, and for a word of a later hermesops."""
+    """Parse a recorded health of a gateway; ``None`` for an empty or unknown value."""
     return GatewayHealth(text) if text in set(GatewayHealth) else None
 
 
 @dataclass(frozen=True)
 class NodeState:
-    """What hermes-node says of its machine.
+    """hermes-node's report of its machine.
 
     Attributes:
         instance_id: Whose the machine is; ``None`` when nobody was personalised there.
@@ -67,7 +67,7 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What came of asking a machine by both ways, hermes-node by toolbox and the gateway by proxy.
+    """Answers of one machine to probes by two ways: hermes-node by toolbox and the gateway by proxy.
 
     Attributes:
         machine: The vendor's status of it, ``model.fleet.GONE``, or empty where the vendor did not say.
@@ -79,7 +79,7 @@ class Answers:
 
     @property
     def is_alive(self) -> bool:
-        """Whether anything answered."""
+        """Whether the machine answered by at least one way."""
         return Answer.YES in {self.toolbox, self.proxy}
 
     @property
@@ -89,7 +89,7 @@ class Answers:
 
 
 class Condition(StrEnum):
-    """How an instance that should run is; the worst first."""
+    """Conditions of an instance that should run, the worst first."""
 
     DOWN = "down"
     """Its machine is not up, or its agent does not answer on a machine that does."""

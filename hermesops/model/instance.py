@@ -22,7 +22,7 @@ class InstanceStatus(StrEnum):
 
 @dataclass(frozen=True)
 class InstanceSettings:
-    """What a user may choose about their agent; everything has a default.
+    """A user's settings of their agent; every field has a default.
 
     Attributes:
         model: Name of a route of the model router; empty means the platform's default.
@@ -42,7 +42,7 @@ class InstanceSettings:
 
 @dataclass(frozen=True)
 class Instance:
-    """A row of ``hermes_instances`` with what we record beside it.
+    """A row of ``hermes_instances``, with the data that hermesops records beside it.
 
     Attributes:
         user_alias: The operators' name of the user; empty when only the id is known.

@@ -1,4 +1,4 @@
-"""Which parts of an instance's settings are secret. Pure.
+"""Secrecy of an instance's settings. Pure.
 
 Messengers' variables are secret. So is all of an MCP server's entry that is not known to be harmless: keys are found
 in headers, environments, arguments, and in the paths and queries of addresses.
@@ -48,8 +48,8 @@ def outline(settings: InstanceSettings) -> dict[str, object]:
 
 def changed(before: InstanceSettings, after: InstanceSettings) -> list[str]:
     """Names of the fields that differ."""
-    held, wanted = asdict(before), asdict(after)
-    return [field.name for field in fields(InstanceSettings) if held[field.name] != wanted[field.name]]
+    values_before, values_after = asdict(before), asdict(after)
+    return [field.name for field in fields(InstanceSettings) if values_before[field.name] != values_after[field.name]]
 
 
 def secrets_in(settings: InstanceSettings) -> tuple[str, ...]:
@@ -70,9 +70,9 @@ def has_mask(settings: InstanceSettings) -> bool:
 def _cover(value: object, key: str = "") -> object:
     if isinstance(value, Mapping):
         is_all_secret = key in {"env", "headers"}
-        return {name: MASK if is_all_secret else _cover(held, str(name)) for name, held in value.items()}
+        return {name: MASK if is_all_secret else _cover(inner, str(name)) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_cover(held, key) for held in value]
+        return [_cover(item, key) for item in value]
     if key == "url" and isinstance(value, str):
         return _origin(value)
     return value if _is_harmless(value, key) else MASK
@@ -85,11 +85,11 @@ def _is_harmless(value: object, key: str) -> bool:
 
 def _covered(value: object, key: str = "") -> Iterator[str]:
     if isinstance(value, Mapping):
-        for name, held in value.items():
-            yield from _covered(held, key if key in {"env", "headers"} else str(name))
+        for name, inner in value.items():
+            yield from _covered(inner, key if key in {"env", "headers"} else str(name))
     elif isinstance(value, list | tuple):
-        for held in value:
-            yield from _covered(held, key)
+        for item in value:
+            yield from _covered(item, key)
     elif key == "url" and isinstance(value, str):
         yield value.removeprefix(_origin(value).removesuffix(MASK))
     elif not _is_harmless(value, key):

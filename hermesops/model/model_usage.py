@@ -10,7 +10,7 @@ from hermesops.model.ids import InstanceId
 
 @dataclass(frozen=True)
 class Spent:
-    """What an instance used of models.
+    """Model usage of an instance.
 
     Attributes:
         micros: Millionths of a US dollar.
@@ -69,24 +69,24 @@ class Usage:
 
     @property
     def key(self) -> tuple[str, date, str, str, str]:
-        """What tells it from others."""
+        """The unique key of a row."""
         return self.instance_id, self.day, self.model, self.provider, self.outcome
 
 
 def summed(usages: Iterable[Usage]) -> list[Usage]:
     """One for each key, in the order of keys: two routers that write at once cannot block each other."""
     sums: dict[tuple[str, date, str, str, str], Usage] = {}
-    for one in usages:
-        held = sums.get(one.key)
-        sums[one.key] = (
-            one
-            if held is None
+    for usage in usages:
+        total = sums.get(usage.key)
+        sums[usage.key] = (
+            usage
+            if total is None
             else replace(
-                held,
-                requests=held.requests + one.requests,
-                input_tokens=held.input_tokens + one.input_tokens,
-                output_tokens=held.output_tokens + one.output_tokens,
-                micros=held.micros + one.micros,
+                total,
+                requests=total.requests + usage.requests,
+                input_tokens=total.input_tokens + usage.input_tokens,
+                output_tokens=total.output_tokens + usage.output_tokens,
+                micros=total.micros + usage.micros,
             )
         )
     return [sums[key] for key in sorted(sums)]

@@ -13,7 +13,7 @@ LEASE_S = 15.0
 
 
 class OperationKind(StrEnum):
-    """What a row intends."""
+    """Kinds of operations, as the registry stores them."""
 
     PROVISION = "provision"
     TERMINATE = "terminate"
@@ -55,7 +55,7 @@ class OperationStatus(StrEnum):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the operation is over."""
+        """Whether the operation is over, whatever its result."""
         return self not in {OperationStatus.PENDING, OperationStatus.RUNNING}
 
 
@@ -164,7 +164,7 @@ class JobRun:
 
 
 def job_subject(name: str) -> str:
-    """A job's name in leases."""
+    """Subject of a job's lease, as ``job/backups``."""
     return f"job/{name}"
 
 
@@ -225,7 +225,7 @@ class BackgroundWork:
 
 
 def background_work(rows: Iterable[LeasedWork], now: datetime) -> BackgroundWork:
-    """What the leases of unfinished operations, of the monitor and of the job ``backups`` tell. Pure."""
+    """Summarise the leases of unfinished operations, of the monitor and of the job ``backups``. Pure."""
     rows = tuple(rows)
     waiting = [row.created_at for row in rows if row.created_at and _waits(row, row.created_at, now)]
     others = {row.subject: row for row in rows if row.created_at is None}

@@ -1,4 +1,4 @@
-"""What a user bought."""
+"""Plans that users buy, and their sizes."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""What is known of an instance without the registry: from its machine and the vendor's list."""
+"""Data about an instance that its machine and the vendor's list hold without the registry."""
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime

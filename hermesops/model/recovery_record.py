@@ -1,4 +1,4 @@
-"""What of an instance outlives the registry: its row, the password of its backups, the keys of its volumes.
+"""Data of an instance that outlives the registry: its row, the password of its backups, the keys of its volumes.
 
 It is kept sealed beside the backups; see decision 0070.
 """
@@ -45,15 +45,15 @@ class RecoveryRecord:
 
     def to_text(self) -> str:
         """As it is sealed; equal records have equal texts."""
-        one = self.instance
+        instance = self.instance
         content = {
             "version": _VERSION,
             "instance": {
-                **{name: getattr(one, name) for name in _TEXTS},
-                "epoch": one.epoch,
-                "created_at": one.created_at.isoformat(),
-                "settings": asdict(one.settings),
-                "model_token_generation": one.model_token_generation,
+                **{name: getattr(instance, name) for name in _TEXTS},
+                "epoch": instance.epoch,
+                "created_at": instance.created_at.isoformat(),
+                "settings": asdict(instance.settings),
+                "model_token_generation": instance.model_token_generation,
             },
             "password": self.password,
             "volumes": [asdict(volume) for volume in self.volumes],
@@ -103,7 +103,7 @@ _TUPLES = ("cron", "disabled_tools")
 
 
 def _instance(raw: Mapping[str, Any]) -> Recovered:
-    known = {one.name for one in fields(InstanceSettings)}
+    known = {setting.name for setting in fields(InstanceSettings)}
     settings = {name: value for name, value in raw["settings"].items() if name in known}
     settings |= {name: tuple(settings.get(name, ())) for name in _TUPLES}
     return Recovered(

@@ -1,4 +1,4 @@
-"""Releases in the registry; a release's lock says what it is made of."""
+"""Releases in the registry; their content is in their locks."""
 
 from dataclasses import dataclass
 from datetime import datetime

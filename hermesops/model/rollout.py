@@ -85,17 +85,17 @@ class TargetState(StrEnum):
 
     @property
     def has_failed(self) -> bool:
-        """Whether it counts against the release; untouched targets do not."""
+        """Whether the target counts against the release; untouched targets do not."""
         return self in {TargetState.FAILED, TargetState.SILENT, TargetState.TIMED_OUT}
 
     @property
     def is_well(self) -> bool:
-        """Whether it counts for the release."""
+        """Whether the target counts for the release."""
         return self in {TargetState.SOAKING, TargetState.HEALTHY}
 
 
 class GateResult(StrEnum):
-    """What a gate says. Only ``pass`` is a pass: missing data proves nothing."""
+    """Results of a gate. Only ``pass`` is a pass: missing data proves nothing."""
 
     PASS = "pass"  # noqa: S105 - no password
     FAIL = "fail"
@@ -129,7 +129,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Progress:
-    """What the runner stores of a target besides its state.
+    """Stored data of a target beside its state.
 
     Attributes:
         last_before: What its machine reported of its last change before we touched it, so that an old failure is not
@@ -175,13 +175,13 @@ class RolloutTarget:
 
     @property
     def id(self) -> InstanceId:
-        """The instance's id."""
+        """Id of the instance that is the target."""
         return self.facts.instance_id
 
 
 @dataclass(frozen=True)
 class OperatorDecisions:
-    """What operators decided after the start.
+    """Decisions of operators after the start.
 
     Attributes:
         promoted: How many stages may end without soak and without the gates that need a person or more data.
@@ -249,7 +249,7 @@ class RolloutEvent:
 
 @dataclass(frozen=True)
 class ReleaseStatus:
-    """What a machine reports of its releases.
+    """A machine's report of its releases.
 
     Attributes:
         activation: The release that it is changing to, until that is confirmed; empty when it is not changing.
@@ -291,9 +291,9 @@ class Freeze:
     lifted_at: datetime | None = None
 
     def holds_at(self, now: datetime) -> bool:
-        """Whether it forbids rollouts at that moment."""
+        """Whether the freeze forbids rollouts at that moment."""
         return self.lifted_at is None and self.begins_at <= now and (self.ends_at is None or now < self.ends_at)
 
     def is_past(self, now: datetime) -> bool:
-        """Whether it is over."""
+        """Whether the freeze was lifted or has ended by then."""
         return self.lifted_at is not None or (self.ends_at is not None and self.ends_at <= now)

@@ -11,7 +11,7 @@ from hermesops.model.vitals import Vital
 
 
 class Action(StrEnum):
-    """What is changed on each target."""
+    """Objects that a rollout changes on each target."""
 
     SLOT = "slot"
     """The release in a slot of the machine that the instance has."""
@@ -24,7 +24,7 @@ class Action(StrEnum):
 
 
 class HaltRollback(StrEnum):
-    """Which targets are rolled back when a gate halts a rollout."""
+    """Targets that are rolled back when a gate halts a rollout."""
 
     FAILED = "failed"
     """Failed ones, and those that have not run the release long enough to be known as well."""
@@ -68,7 +68,7 @@ class FailureGate:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How much worse a vital may get.
+    """Limits for the deterioration of a vital.
 
     Attributes:
         relative: Whether the limits are factors of the figure before, else amounts in its own unit.
@@ -151,7 +151,7 @@ class HookGate:
 
 @dataclass(frozen=True)
 class Gates:
-    """What must pass before more targets are touched.
+    """Conditions for touching more targets.
 
     Attributes:
         manual_before: Numbers of stages, from 1, before which an operator must say ``promote``.
@@ -166,7 +166,7 @@ class Gates:
 
 @dataclass(frozen=True)
 class Spec:
-    """What an operator chose.
+    """Parameters of a rollout.
 
     Attributes:
         stages: Shares of the targets that shall have the release at the end of each stage; the last is 1.
@@ -206,5 +206,5 @@ class Spec:
     despite_alerts: str = ""
 
     def at_once(self, targets: int) -> int:
-        """How many of so many targets may be changing at the same time."""
+        """The number of targets that may be changing at the same time, of so many."""
         return max(1, min(self.most_unavailable, int(self.max_unavailable * targets)))

@@ -1,4 +1,4 @@
-"""Which language models an instance may use, and the token that lets it reach them.
+"""Routes of the model router, and the tokens with which agents use it.
 
 The agent never holds a model provider's key. It holds a token of its own for the platform's router, and this module
 says how such a token is made and checked. A router needs the key, a clock, and the oldest generation that still counts
@@ -43,7 +43,7 @@ class ModelRoute:
     cache_hour_price: float = 0.0
 
     def micros(self, input_tokens: int, output_tokens: int, *, cached: int = 0, cached_hour: int = 0) -> int:
-        """What tokens cost, in millionths of a US dollar, rounded up.
+        """Price of tokens in millionths of a US dollar, rounded up.
 
         Args:
             input_tokens: Tokens that are read, those below included.
@@ -103,7 +103,7 @@ class PresentToken:
 
 @dataclass(frozen=True)
 class TokenRotation:
-    """How far an instance has come with the replacement of its token.
+    """Progress of an instance's token replacement.
 
     Attributes:
         rotation: The rollout of tokens that its present generation belongs to; empty for none.
@@ -135,10 +135,10 @@ def issue_token(secret: bytes, instance_id: InstanceId, generation: int, expires
 
 def read_token(secret: bytes, text: str) -> ModelToken | None:
     """A token's content, expired or not; ``None`` when it is not genuine. Safe for any input."""
-    found = TOKEN.fullmatch(text) if len(text) <= _LONGEST else None
-    if found is None:
+    match = TOKEN.fullmatch(text) if len(text) <= _LONGEST else None
+    if match is None:
         return None
-    instance_id, generation, expires_at, mac = found.groups()
+    instance_id, generation, expires_at, mac = match.groups()
     if not hmac.compare_digest(mac, _mac(secret, text[: -len(mac) - 1])):
         return None
     return ModelToken(InstanceId(instance_id), int(generation), int(expires_at))

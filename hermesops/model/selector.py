@@ -8,7 +8,7 @@ from hermesops.errors import UsageError
 
 @dataclass(frozen=True)
 class Selector:
-    """Which of many; without conditions, all of them.
+    """A filter over rows; without conditions it matches all of them.
 
     Attributes:
         conditions: Each field with the values it may have.

@@ -20,7 +20,7 @@ _SKEW = timedelta(minutes=5)
 
 @dataclass(frozen=True)
 class SignedContent:
-    """What an operator signs; its fields are JSON values and moments."""
+    """Content that an operator signs; its fields are JSON values and moments."""
 
     def to_bytes(self) -> bytes:
         """The signed bytes; equal contents have equal bytes."""
@@ -47,7 +47,7 @@ class SignedFile(Generic[Content]):
     hint: Hint
 
     def to_text(self, content: Content, signature: str) -> str:
-        """The text of a file."""
+        """Serialise content and signature as the JSON text of a file."""
         head = {"kind": self.kind, "version": VERSION}
         return json.dumps({**head, self.field: json.loads(content.to_bytes()), "signature": signature}, indent=2) + "\n"
 
@@ -73,14 +73,14 @@ class SignedFile(Generic[Content]):
             raise UsageError(f"not {self.title}, or a damaged one", hint=self.hint) from error
 
 
-def why_outdated(made: str, at: datetime, *, now: datetime, life: timedelta) -> str:
+def why_outdated(subject: str, at: datetime, *, now: datetime, life: timedelta) -> str:
     """Why a signature is not valid any more, or not yet, as a sentence; empty when it is.
 
     ``made`` begins the sentence, as ``the preview was made at``.
     """
     if -_SKEW <= now - at <= life:
         return ""
-    return f"{made} {at:%Y-%m-%d %H:%M} UTC; it counts for {life.total_seconds() / 3600:g} h"
+    return f"{subject} {at:%Y-%m-%d %H:%M} UTC; it is valid for {life.total_seconds() / 3600:g} h"
 
 
 def _timestamp(value: object) -> str:

@@ -29,7 +29,7 @@ class Switch:
 
 @dataclass(frozen=True)
 class Switched:
-    """How the last switch ended.
+    """The result of the last switch of slots.
 
     Attributes:
         outcome: ``confirmed``, ``rolled_back``, ``failed``, or ``confirm_timed_out``.
@@ -79,12 +79,12 @@ class SlotsState:
 
     @classmethod
     def from_status(cls, status: Mapping[str, Any]) -> Self:
-        """Read hermes-node's ``status``."""
-        told = status.get("releases") or {}
-        switch, last = told.get("activation"), told.get("last")
+        """Parse the JSON object that hermes-node's ``status`` prints."""
+        releases = status.get("releases") or {}
+        switch, last = releases.get("activation"), releases.get("last")
         return cls(
-            _release(told.get("current")),
-            tuple(map(_release, told.get("slots") or ())),
+            _release(releases.get("current")),
+            tuple(map(_release, releases.get("slots") or ())),
             Switch(_release(switch.get("to")), _release(switch.get("from")), str(switch.get("phase") or ""))
             if switch
             else None,
@@ -97,7 +97,7 @@ class SlotsState:
             )
             if last
             else None,
-            str(told.get("python") or _DEFAULT_PYTHON),
+            str(releases.get("python") or _DEFAULT_PYTHON),
             _runs((status.get("busy") or {}).get("runs")),
             _is_activity_unknown(status),
         )
@@ -112,9 +112,9 @@ class Check:
     detail: str
 
     @classmethod
-    def all_from(cls, told: Sequence[Mapping[str, Any]]) -> "tuple[Check, ...]":
-        """The checks in an answer."""
-        return tuple(cls(str(one.get("name")), bool(one.get("ok")), str(one.get("detail") or "")) for one in told)
+    def all_from(cls, rows: Sequence[Mapping[str, Any]]) -> "tuple[Check, ...]":
+        """Parse the checks of an answer of hermes-node."""
+        return tuple(cls(str(row.get("name")), bool(row.get("ok")), str(row.get("detail") or "")) for row in rows)
 
 
 @dataclass(frozen=True)
@@ -134,14 +134,14 @@ class Activation:
     rollback_method: str = ""
 
     @classmethod
-    def from_told(cls, release: ReleaseId, told: Mapping[str, Any]) -> Self:
+    def from_told(cls, release: ReleaseId, result: Mapping[str, Any]) -> Self:
         """Read the last line that ``release activate`` prints."""
         return cls(
             release,
-            str(told.get("error") or ""),
-            str(told.get("stage") or ""),
-            Check.all_from(told.get("checks") or ()),
-            str(told.get("rollback_method") or ""),
+            str(result.get("error") or ""),
+            str(result.get("stage") or ""),
+            Check.all_from(result.get("checks") or ()),
+            str(result.get("rollback_method") or ""),
         )
 
 
@@ -164,15 +164,15 @@ class RollbackResult:
     kept: str
 
     @classmethod
-    def from_told(cls, told: Mapping[str, Any]) -> Self:
-        """Read what ``release rollback`` prints."""
+    def from_told(cls, result: Mapping[str, Any]) -> Self:
+        """Parse the JSON object that ``release rollback`` prints."""
         return cls(
-            _release(told.get("release")),
-            _release(told.get("from")),
-            float(told.get("gap_s") or 0),
-            int(told.get("migrated") or 0),
-            int(told.get("listed") or 0),
-            str(told.get("kept") or ""),
+            _release(result.get("release")),
+            _release(result.get("from")),
+            float(result.get("gap_s") or 0),
+            int(result.get("migrated") or 0),
+            int(result.get("listed") or 0),
+            str(result.get("kept") or ""),
         )
 
 
@@ -181,11 +181,11 @@ def _is_activity_unknown(status: Mapping[str, Any]) -> bool:
     return runs and "busy" in status and status["busy"] is None
 
 
-def _runs(told: object) -> str:
-    if not isinstance(told, int) or told < 1:
+def _runs(count: object) -> str:
+    if not isinstance(count, int) or count < 1:
         return ""
-    return "1 run" if told == 1 else f"{told} runs"
+    return "1 run" if count == 1 else f"{count} runs"
 
 
-def _release(told: object) -> ReleaseId:
-    return ReleaseId(str(told or ""))
+def _release(name: object) -> ReleaseId:
+    return ReleaseId(str(name or ""))

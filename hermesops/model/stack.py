@@ -1,4 +1,4 @@
-"""What an engine says about a stack: changes, previews, results."""
+"""Results of an engine about a stack: changes, previews, outputs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class ChangeKind(StrEnum):
-    """What happens to one resource."""
+    """Kinds of changes of one resource."""
 
     SAME = "same"
     CREATE = "create"
@@ -21,7 +21,7 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True)
 class StackRef:
-    """Which stack: Pulumi's project and stack name (a cell's name)."""
+    """Names of a stack in Pulumi: project and stack, which is the cell's name."""
 
     project: str
     stack: str
@@ -49,7 +49,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Preview:
-    """What would change; nothing did."""
+    """Planned changes of a stack; nothing was changed."""
 
     stack: StackRef
     changes: tuple[Change, ...]
@@ -62,7 +62,7 @@ class Preview:
 
 @dataclass(frozen=True)
 class UpResult:
-    """What changed.
+    """Changes that an engine made to a stack.
 
     Attributes:
         outputs: The stack's outputs; secrets are masked.

@@ -76,8 +76,8 @@ class State:
         return tuple(lines)
 
     def __str__(self) -> str:
-        told = {kind: part.count if part.count >= 0 else "unreadable" for kind, part in self.parts.items()}
-        return ", ".join(f"{count} {kind}" for kind, count in told.items())
+        counts = {kind: part.count if part.count >= 0 else "unreadable" for kind, part in self.parts.items()}
+        return ", ".join(f"{count} {kind}" for kind, count in counts.items())
 
 
 def _words(part: Part | None) -> str:

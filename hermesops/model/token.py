@@ -70,5 +70,5 @@ class ProxyToken:
     address: str = ""
 
     def is_valid_at(self, timestamp: datetime) -> bool:
-        """Whether it can still be used at ``moment``."""
+        """Whether the token is valid at that time."""
         return self.expires_at > timestamp

@@ -92,12 +92,12 @@ def unknown_name(noun: Noun, text: str, known: Iterable[str] = (), *, of: str = 
 
 
 def _unknown(noun: Noun, text: str, near: list[str], of: str, where: str = "") -> UsageError:
-    told = f"no {noun} {shown(text)}{where or (f' of {of}' if of else '')}"
-    return UsageError(f"{told}; nearest: {', '.join(near)}" if near else told, hint=_listed_by(noun, of))
+    problem = f"no {noun} {shown(text)}{where or (f' of {of}' if of else '')}"
+    return UsageError(f"{problem}; nearest: {', '.join(near)}" if near else problem, hint=_listed_by(noun, of))
 
 
 def find_by_id(noun: Noun, text: str, ids: Iterable[str], *, of: str = "") -> str:
-    """The only id that begins with what was typed.
+    """The only id that begins with the typed text.
 
     An empty text is no id; ``of`` is as for ``unknown_name``.
 
@@ -105,15 +105,15 @@ def find_by_id(noun: Noun, text: str, ids: Iterable[str], *, of: str = "") -> st
         UsageError: None begins so, or several do.
     """
     known = list(ids)
-    found = [one for one in known if text and one.startswith(text)]
-    if text in found or len(found) == 1:
-        return text if text in found else found[0]
-    if not found:
-        beginnings = dict.fromkeys(one[:_ID_SHOWN] for one in known)
+    matches = [id_ for id_ in known if text and id_.startswith(text)]
+    if text in matches or len(matches) == 1:
+        return text if text in matches else matches[0]
+    if not matches:
+        beginnings = dict.fromkeys(id_[:_ID_SHOWN] for id_ in known)
         raise _unknown(noun, text, _nearest(text[:_ID_SHOWN], beginnings), of)
-    some = ", ".join(found[:_NEAREST]) + (" …" if len(found) > _NEAREST else "")
+    some = ", ".join(matches[:_NEAREST]) + (" …" if len(matches) > _NEAREST else "")
     raise UsageError(
-        f"the ids of {len(found)} {noun}s begin with {shown(text)}: {some}",
+        f"the ids of {len(matches)} {noun}s begin with {shown(text)}: {some}",
         hint=_listed_by(noun, of),
     )
 
@@ -132,4 +132,4 @@ def _nearest(text: str, known: Iterable[str]) -> list[str]:
         return []
     some = [name for name in islice(known, _COMPARED) if name and len(name) <= _SHOWN and name.isprintable()]
     names = {name.lower(): name for name in some}  # of most nouns they are of lower case, of alerts they are not
-    return [names[one] for one in difflib.get_close_matches(text.lower(), names, n=_NEAREST, cutoff=_LIKENESS)]
+    return [names[match] for match in difflib.get_close_matches(text.lower(), names, n=_NEAREST, cutoff=_LIKENESS)]

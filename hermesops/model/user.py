@@ -25,7 +25,7 @@ class User:
 
     @property
     def title(self) -> str:
-        """The alias, else the id."""
+        """Name of the user for display: the alias if set, else the id."""
         return self.alias or self.id
 
 

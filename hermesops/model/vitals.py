@@ -31,7 +31,7 @@ class Vital(StrEnum):
 
 
 class Source(StrEnum):
-    """The source of a figure."""
+    """Sources of figures: hermes-node or Prometheus."""
 
     NODE = "node"
     PROMETHEUS = "prometheus"

@@ -59,7 +59,7 @@ class SettingChange:
 
 @dataclass(frozen=True)
 class Connected:
-    """What connecting did.
+    """The result of connecting.
 
     Attributes:
         rows: Rows of the registry that were copied; 0 when they had been before.
@@ -79,7 +79,7 @@ class Connected:
 
 @dataclass(frozen=True)
 class Disconnected:
-    """What undoing it did.
+    """The result of disconnecting.
 
     Attributes:
         epoch: The registry's, which began with it.
@@ -129,7 +129,7 @@ def settings_of(
     files = PlatformFiles(env)
     tls = f"sslmode=verify-full&sslrootcert={files.authorities}&sslcert={files.certificate}&sslkey={files.key}"
     where = f"{outputs.database_host}:{outputs.database_port}/{outputs.database_name}"
-    found = {
+    settings = {
         "registry.url": f"postgresql://{DATABASE_USER}@{where}?{tls}",
         "releases": outputs.releases_url,
         "pulumi.backend": outputs.pulumi_state_url,
@@ -141,7 +141,7 @@ def settings_of(
         "router.url": outputs.router_url,
     }
     if moves_backups:
-        found |= {
+        settings |= {
             "backup.bucket": outputs.backup_bucket,
             "backup.endpoint": outputs.object_store_endpoint,
             "backup.iam_endpoint": iam_endpoint,
@@ -149,7 +149,7 @@ def settings_of(
             "backup.key_file": str(files.backup_key),
             "backup.ca_file": str(files.authorities),
         }
-    return found
+    return settings
 
 
 @dataclass(frozen=True)
@@ -179,12 +179,12 @@ class PlatformConnection:
     report: Callable[[str], None]
 
     def changes(self) -> tuple[SettingChange, ...]:
-        """What connecting would change in the settings.
+        """Settings that connecting would change, with their values before and after.
 
         Raises:
             RefusedError: A variable sets one of them, and would win.
         """
-        seen = []
+        changes = []
         for name, after in self.wanted.items():
             if self.env.sources[name] == "environment":
                 raise RefusedError(
@@ -192,8 +192,8 @@ class PlatformConnection:
                 )
             before = _text(value_of(self.env.settings, name))
             if before != after:
-                seen.append(SettingChange(name, before if self.env.sources[name] != "default" else "", after))
-        return tuple(seen)
+                changes.append(SettingChange(name, before if self.env.sources[name] != "default" else "", after))
+        return tuple(changes)
 
     async def connect(self, *, despite: str = "") -> Connected:
         """Connect.
@@ -216,9 +216,9 @@ class PlatformConnection:
         self.report("copying the registry's rows")
         rows, epoch = await asyncio.to_thread(self._move_registry, source, despite)
         copied = 0
-        for one in self.copies():
-            self.report(f"copying {one.what}")
-            copied += await asyncio.to_thread(one.run)
+        for copy in self.copies():
+            self.report(f"copying {copy.what}")
+            copied += await asyncio.to_thread(copy.run)
         _write_settings(files, self.wanted)
         await run_on_host(self.channel, f"systemctl enable --now {' '.join(UNITS)}")
         return Connected(changes, rows, epoch, copied, moves_backups, source.told if source else "")
@@ -247,9 +247,9 @@ class PlatformConnection:
         authority, caller = self.load_authority(), CallerName(self.env.name, OPERATOR)
         shown = files.certificate.read_text() if files.certificate.exists() else ""
         if not is_of_caller(shown, caller, authority, datetime.now(UTC)):
-            made = client_pair(authority, caller)
-            replace_secret(files.key, made.key)
-            replace_secret(files.certificate, made.pem)
+            pair = client_pair(authority, caller)
+            replace_secret(files.key, pair.key)
+            replace_secret(files.certificate, pair.pem)
         keys = {name: await self._read(f"{_STORE}/{name}") for name in _BUCKETS}
         replace_secret(files.backup_key, keys["backups"])
         profiles = (keys[name].replace("[default]", f"[{name}]") for name in _BUCKETS[1:])
@@ -265,15 +265,15 @@ class PlatformConnection:
         try:
             if source.is_missing() or schema_version.current(source) is None:
                 return None
-            found = check_chain(source, self.anchor_at(self.source_url))
+            report = check_chain(source, self.anchor_at(self.source_url))
         finally:
             source.close()
-        if found.doubt and not despite:
+        if report.doubt and not despite:
             raise RefusedError(
-                f"the audit of the registry {source.title} is broken: {found.doubt}; nothing was moved",
+                f"the audit of the registry {source.title} is broken: {report.doubt}; nothing was moved",
                 hint=_BROKEN,
             )
-        return found
+        return report
 
     def _move_registry(self, verified: ChainReport | None, despite: str) -> tuple[int, int]:
         source, target = Database(self.source_url), Database(self.wanted["registry.url"])
@@ -310,15 +310,15 @@ class PlatformConnection:
         Raises:
             RefusedError: It is broken, and that is not to be carried over.
         """
-        found = registry.audit.check()
-        if found.doubt and not despite:
+        report = registry.audit.check()
+        if report.doubt and not despite:
             raise RefusedError(
-                f"the audit of the moved registry is broken: {found.doubt}", hint=Hint(("audit", "verify"))
+                f"the audit of the moved registry is broken: {report.doubt}", hint=Hint(("audit", "verify"))
             )
-        if doubt := found.doubt or (verified.doubt if verified else ""):
-            after = {"findings": len(found.findings), "first": doubt}
+        if doubt := report.doubt or (verified.doubt if verified else ""):
+            after = {"findings": len(report.findings), "first": doubt}
             registry.audit.append("broken_audit_carried_over", "registry", why=despite, after=after)
-        return found
+        return report
 
     def _take_registry_back(self, verified: ChainReport | None, despite: str) -> Disconnected:
         target, source = Database(self.wanted["registry.url"]), Database(self.source_url)
@@ -359,10 +359,10 @@ class FolderCopy:
     below: str = ""
 
     def run(self) -> int:
-        """Copy; how many files."""
-        found = [file for file in sorted((self.folder / self.below).rglob("*")) if file.is_file()]
+        """Copy new and changed files into the target; returns the number of files written."""
+        files = [file for file in sorted((self.folder / self.below).rglob("*")) if file.is_file()]
         count = 0
-        for file in found:
+        for file in files:
             name = file.relative_to(self.folder).as_posix()
             content = file.read_bytes()
             if not name.endswith(".new") and self.target.read(name) != content:
@@ -378,11 +378,11 @@ def _text(value: object) -> str:
     return str(getter()) if getter else str(value)
 
 
-def _write_settings(files: PlatformFiles, wanted: Mapping[str, str]) -> None:
+def _write_settings(files: PlatformFiles, values: Mapping[str, str]) -> None:
     present = files.settings.read_text() if files.settings.exists() else ""
     if not files.before.exists():
         replace_secret(files.before, present)
-    changed = edited(present, wanted)
+    changed = edited(present, values)
     if changed != present:
         replace_secret(files.settings, changed)
 
@@ -422,17 +422,17 @@ def edited(text: str, values: Mapping[str, str]) -> str:
     for name, value in values.items():
         where, _, key = name.rpartition(".")
         tables.setdefault(where, []).append(f"{key} = {_quoted(value)}")
-    heads = {found[1].strip(): at for at, line in enumerate(lines) if (found := _HEADER.fullmatch(line))}
+    heads = {match[1].strip(): at for at, line in enumerate(lines) if (match := _HEADER.fullmatch(line))}
     for where, added in sorted(tables.items(), key=lambda pair: heads.get(pair[0], len(lines)), reverse=True):
         if where in heads:
             lines[heads[where] + 1 : heads[where] + 1] = added
         elif where:
             lines += [*([""] if lines else []), f"[{where}]", *added]
     lines = [*tables.get("", []), *lines]
-    made = "\n".join(lines) + "\n"
-    if _read(made) != (_read(text) or {}) | dict(values):
+    changed = "\n".join(lines) + "\n"
+    if _read(changed) != (_read(text) or {}) | dict(values):
         raise UsageError("settings.toml is written in a way that cannot be changed here", hint="set these by hand")
-    return made
+    return changed
 
 
 def _quoted(value: str) -> str:
@@ -448,7 +448,7 @@ def _read(text: str) -> dict[str, object] | None:
 
 
 def _flat(values: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    found: dict[str, object] = {}
+    flat: dict[str, object] = {}
     for key, value in values.items():
-        found |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return found
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat

@@ -60,7 +60,7 @@ _COMMAND_S = 120.0
 
 
 async def run_on_host(channel: Channel, command: str, *, what: str = "", timeout_s: float = _COMMAND_S) -> str:
-    """Run a command on a platform's host; what it printed.
+    """Run a command on a platform's host and return its output.
 
     Args:
         what: The command in words, for an error; empty for itself.
@@ -75,15 +75,15 @@ async def run_on_host(channel: Channel, command: str, *, what: str = "", timeout
     return done.text.strip()
 
 
-def stages_of(asked: Collection[str], *, side_by_side: bool) -> list[list[RoleSequence]]:
-    """Those stages that are left of ``STAGES`` with the roles that are asked for.
+def stages_of(roles: Collection[str], *, side_by_side: bool) -> list[list[RoleSequence]]:
+    """Stages of ``STAGES`` reduced to the requested roles; stages without any are dropped.
 
     Args:
         side_by_side: Whether a stage may have several sequences; stages of one that follow each other become one.
     """
     stages: list[list[RoleSequence]] = []
     for stage in STAGES:
-        sequences = [tuple(role for role in sequence if role in asked) for sequence in stage]
+        sequences = [tuple(role for role in sequence if role in roles) for sequence in stage]
         sequences = [sequence for sequence in sequences if sequence]
         if not side_by_side:
             sequences = [tuple(role for sequence in sequences for role in sequence)]
@@ -113,14 +113,14 @@ class HostAddress:
 
 
 class Part(Protocol):
-    """A role of the playbook, with what it has to be told."""
+    """A role of the playbook and the source of its variables."""
 
     @property
     def role(self) -> str:
         """Its name; all its variables begin with it."""
 
     async def variables(self, at: HostAddress, pairs: "CertificatePairs") -> Mapping[str, object]:
-        """Its variables, by what follows the role's name; may hold secrets."""
+        """Variables of the role, by their names without its prefix; may hold secrets."""
 
 
 @dataclass(frozen=True)
@@ -137,8 +137,8 @@ class CertificatePairs:
         if at.host not in self._servers:
             shown, names = await self._shown(f"{TLS}/server.crt"), at.certificate_names
             good = is_good(shown, names, self.authority, datetime.now(UTC))
-            made = None if good else server_pair(self.authority, names)
-            self._servers[at.host] = (made.pem, made.key) if made else ("", "")
+            pair = None if good else server_pair(self.authority, names)
+            self._servers[at.host] = (pair.pem, pair.key) if pair else ("", "")
         return self._servers[at.host]
 
     async def client(self, name: str, file: str) -> tuple[str, str]:
@@ -146,8 +146,8 @@ class CertificatePairs:
         caller = CallerName(self.environment, name)
         if is_of_caller(await self._shown(file), caller, self.authority, datetime.now(UTC)):
             return "", ""
-        made = client_pair(self.authority, caller)
-        return made.pem, made.key
+        pair = client_pair(self.authority, caller)
+        return pair.pem, pair.key
 
     async def _shown(self, file: str) -> str:
         shown = await self.channel.run(f"cat {file}", timeout_s=_SHOWN_S)
@@ -159,12 +159,12 @@ class PlainPart:
     """A role that is told the same at each run, and no certificate of its own."""
 
     role: str
-    told: Mapping[str, object]
+    values: Mapping[str, object]
 
     async def variables(self, at: HostAddress, pairs: CertificatePairs) -> Mapping[str, object]:
-        """What the role has to be told."""
+        """Variables of the role, without its prefix."""
         del at, pairs
-        return self.told
+        return self.values
 
 
 @dataclass(frozen=True)
@@ -175,14 +175,14 @@ class TlsPart:
     role: str = "hermes_platform_tls"
 
     async def variables(self, at: HostAddress, pairs: CertificatePairs) -> Mapping[str, object]:
-        """What the role has to be told."""
+        """Variables of the role: a new certificate and key where the host's are not good, and the authorities."""
         certificate, key = await pairs.server(at)
         return {"certificate": certificate, "key": key, "authorities": self.authorities()}
 
 
 @dataclass(frozen=True)
 class PlatformHost:
-    """Brings a machine to what the platform's roles describe; safe to repeat, also after a kill.
+    """Applies the platform's roles to a machine; safe to repeat, also after a kill.
 
     Args:
         variables: What role ``hermes_base`` has to be told.
@@ -212,8 +212,8 @@ class PlatformHost:
         pairs = CertificatePairs(self.channel_to(at.machine_id), self.load_authority(), self.environment)
         variables = {**self.variables, "hermes_base_open_ports": list(OPEN_PORTS)}
         for part in parts:
-            told = await part.variables(at, pairs)
-            variables |= {f"{part.role}_{name}": value for name, value in told.items()}
+            part_variables = await part.variables(at, pairs)
+            variables |= {f"{part.role}_{name}": value for name, value in part_variables.items()}
         changed: list[str] = []
         for stage in stages_of({"hermes_base", *(part.role for part in parts)}, side_by_side=has_packages):
             runs = [asyncio.ensure_future(self._run(at, sequence, variables)) for sequence in stage]
@@ -244,9 +244,9 @@ class PlatformHost:
             return
         for line in failure.log:
             self.report(f"{failure.unit}: {line}")
-        said = failure.telling or failure.message
+        problem = failure.telling or failure.message
         raise PartlyDoneError(
-            f"{name}: step {failure.task!r} failed: {said}",
+            f"{name}: step {failure.task!r} failed: {problem}",
             hint=Hint(("platform", "logs", failure.unit.removesuffix(".service")), "shows more;", REPEAT),
         )
 

@@ -1,4 +1,4 @@
-"""What is in image ``hermes-platform`` beside the distribution's packages."""
+"""Content of image ``hermes-platform`` beside the distribution's packages."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,11 +40,11 @@ class PlatformPrograms:
 
     @property
     def inputs(self) -> Mapping[str, object]:
-        """Of archives, what names their content wherever they are made; LiteLLM's lock is a file of its role."""
+        """Content versions of archives, the same on every computer; LiteLLM's lock is a file of its role."""
         return {"hermes_platform_control_version": self.control.version}
 
     @property
     def files(self) -> Mapping[str, Path]:
         """Programs that end up in the image as they are, by name."""
-        found = {"versitygw": self.object_store, "hermes-ingest": self.ingest, "hermes-router": self.router}
-        return found | ({"loki": self.loki} if self.loki else {})
+        programs = {"versitygw": self.object_store, "hermes-ingest": self.ingest, "hermes-router": self.router}
+        return programs | ({"loki": self.loki} if self.loki else {})

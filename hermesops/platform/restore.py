@@ -57,7 +57,7 @@ echo "{_FOLDER}.$stamp"
 
 @dataclass(frozen=True)
 class Restored:
-    """What was restored.
+    """The result of a restore.
 
     Attributes:
         target: The time, as pgBackRest was told it.
@@ -124,7 +124,7 @@ class DatabaseRestore:
     async def _set_aside(self, target: str) -> str:
         line = f"sh -c {shlex.quote(_SET_ASIDE)} sh {shlex.quote(target)}"
         what = "to set its database aside"
-        said = await run_on_host(self.channel, line, what=what, timeout_s=_SET_ASIDE_S)
-        if not _ASIDE.fullmatch(said):
-            raise UnavailableError(f"the platform's host says {quoted(said, longest=_SHOWN)} when asked {what}")
-        return said
+        folder = await run_on_host(self.channel, line, what=what, timeout_s=_SET_ASIDE_S)
+        if not _ASIDE.fullmatch(folder):
+            raise UnavailableError(f"the platform's host says {quoted(folder, longest=_SHOWN)} when asked {what}")
+        return folder

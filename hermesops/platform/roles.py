@@ -1,4 +1,4 @@
-"""How the roles of a local world's platform were applied last: no preview shows what they would change."""
+"""The last run of the roles of a local world's platform, in a file: no preview shows their changes."""
 
 import json
 from collections.abc import Callable
@@ -29,7 +29,7 @@ class RolesState:
 
     @property
     def told(self) -> str:
-        """A line for people."""
+        """The last run of the roles and the effect of ``up``, as a line for the operator."""
         if self.at is None:
             return f"{_UNPREVIEWED}: nothing is noted of an earlier run, up applies them"
         on = f"{self.at:%Y-%m-%d %H:%M} UTC"
@@ -49,8 +49,10 @@ class RolesRecord:
     def read(self) -> RolesState:
         """The last time; a file that cannot be read counts as none."""
         try:
-            found = json.loads(self.file.read_text())
-            return RolesState(datetime.fromisoformat(found["at"]), bool(found["done"]), one_line(str(found["error"])))
+            record = json.loads(self.file.read_text())
+            return RolesState(
+                datetime.fromisoformat(record["at"]), bool(record["done"]), one_line(str(record["error"]))
+            )
         except (OSError, ValueError, KeyError, TypeError):
             return RolesState()
 
@@ -65,5 +67,5 @@ class RolesRecord:
         self._write(at, is_done=error is None, error=error.message if error else "")
 
     def _write(self, at: datetime, *, is_done: bool, error: str = "") -> None:
-        said = {"at": at.isoformat(), "done": is_done, "error": one_line(error)}
-        write_private(self.file, json.dumps(said).encode())
+        record = {"at": at.isoformat(), "done": is_done, "error": one_line(error)}
+        write_private(self.file, json.dumps(record).encode())

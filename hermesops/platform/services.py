@@ -55,7 +55,7 @@ class PlatformServices:
             UnavailableError: The host does not say which services it has.
         """
         services = chosen(await observe_host(self.channel), name)
-        return list(await asyncio.gather(*(self._log(one, most) for one in services)))
+        return list(await asyncio.gather(*(self._log(service, most) for service in services)))
 
     async def restart(self, name: str, why: str) -> list[ServiceState]:
         """Restart a service, and look at it once it could have ended again; how it is then.
@@ -70,18 +70,18 @@ class PlatformServices:
             UnavailableError: The host does not answer.
         """
         services = chosen(await observe_host(self.channel), name)
-        names = [one.name for one in services]
+        names = [service.name for service in services]
         if not names:
             return []
         self.note(names, why)
-        units = shlex.join(one.unit for one in services)
+        units = shlex.join(service.unit for service in services)
         # A unit that failed too often is not started any more, until that is forgotten.
         restart = (
             f"systemctl reset-failed -- {units} 2>/dev/null; systemctl restart -- {units}; sleep {_STABLE_S}; true"
         )
         await run_on_host(self.channel, restart, what="to restart services", timeout_s=_RESTART_S)
-        now = [one for one in (await observe_host(self.channel)).services if one.name in names]
-        down = [one.name for one in now if not one.is_healthy]
+        now = [service for service in (await observe_host(self.channel)).services if service.name in names]
+        down = [service.name for service in now if not service.is_healthy]
         if down:
             raise PartlyDoneError(
                 f"{', '.join(down)} did not stay up", hint=Hint(("platform", "logs", down[0]), "says why")
@@ -91,15 +91,15 @@ class PlatformServices:
     async def _log(self, service: ServiceState, most: int) -> ServiceLog:
         command = f"journalctl --unit={shlex.quote(service.unit)} --lines {most} --no-pager --output short-iso --quiet"
         try:
-            said = await run_on_host(self.channel, command, timeout_s=_LOG_S)
+            lines = await run_on_host(self.channel, command, timeout_s=_LOG_S)
         except HermesError as error:
             return ServiceLog(service.name, problem=error)
-        return ServiceLog(service.name, tuple(said.splitlines()))
+        return ServiceLog(service.name, tuple(lines.splitlines()))
 
 
 def unread(logs: Sequence[ServiceLog]) -> HermesError | None:
     """The error that names the logs that could not be read; none where all were."""
-    failed = [(one.service, one.problem) for one in logs if one.problem]
+    failed = [(log.service, log.problem) for log in logs if log.problem]
     if not failed:
         return None
     names, (_, first) = ", ".join(name for name, _ in failed), failed[0]
@@ -117,9 +117,9 @@ def chosen(host: HostState, name: str) -> Sequence[ServiceState]:
         UsageError: There is none of that name.
     """
     if not name:
-        return [one for one in host.services if not one.is_healthy]
-    found = [one for one in host.services if {one.name, one.unit} & {name, _PREFIX + name}]
-    if not found:
-        known = ", ".join(one.name.removeprefix(_PREFIX) for one in host.services)
+        return [service for service in host.services if not service.is_healthy]
+    services = [service for service in host.services if {service.name, service.unit} & {name, _PREFIX + name}]
+    if not services:
+        known = ", ".join(service.name.removeprefix(_PREFIX) for service in host.services)
         raise UsageError(f"the platform's host has no service {name!r}", hint=f"it has {known}")
-    return found
+    return services

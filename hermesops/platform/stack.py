@@ -42,7 +42,7 @@ REGION = "us-east-1"
 
 
 class HeldLease(Protocol):
-    """A lease that is held."""
+    """Port to a lease that this process holds."""
 
     async def guard(self, work: Coroutine[Any, Any, T]) -> T:
         """Run ``work``, and stop it when the lease is lost."""
@@ -68,7 +68,7 @@ class PlatformStack:
 
     @property
     def ref(self) -> StackRef:
-        """Pulumi's project and stack."""
+        """Pulumi's project and the stack of this environment."""
         return StackRef(PROJECT, self.environment)
 
     @property
@@ -77,7 +77,7 @@ class PlatformStack:
         return f"stack/{PROJECT}/{self.environment}"
 
     async def exists(self) -> bool:
-        """Whether it was ever brought up."""
+        """Whether Pulumi's backend has the stack."""
         return self.ref in await self.engine().stacks(PROJECT)
 
     async def state(self) -> Mapping[str, Any]:
@@ -85,12 +85,12 @@ class PlatformStack:
         return await self.engine().export(self.ref) if await self.exists() else {}
 
     async def preview(self) -> Preview:
-        """What ``up`` would change; changes nothing."""
+        """Preview ``up``: the changes that it would make. Changes nothing."""
         self.check("preview")
         return await self.engine().preview(self.ref, await self.make_program(await self.state()))
 
     async def save_preview(self) -> tuple[Preview, str]:
-        """Preview ``up`` against what the vendor has, and sign that; the file is the last result.
+        """Preview ``up`` against the vendor's state and sign the preview; the file is the last result.
 
         Raises:
             RefusedError: The operator's key does not sign.
@@ -106,7 +106,7 @@ class PlatformStack:
         return preview, self.previews.of_platform(program, state, preview, tuple(drift))
 
     async def up(self, signed: SavedPreview | None = None) -> UpResult:
-        """Make it what the program says; the caller holds its lease. Nothing of it is ever destroyed.
+        """Apply the program; the caller holds the stack's lease. Destroys nothing.
 
         Args:
             signed: All that may happen; ``None`` for whatever the program says.
@@ -123,7 +123,7 @@ class PlatformStack:
         return await self.engine().up(self.ref, program, may_destroy=lambda _: False, report=self._told)
 
     async def up_alone(self, signed: SavedPreview | None = None) -> "PlatformUp":
-        """The same under its lease, of a platform that is on no single machine."""
+        """Bring up a platform without a machine of its own, under the stack's lease."""
         begun = time.monotonic()
         self.check("up")  # before the registry is asked for a lease
         async with self.hold_lease(self.lease) as turn:
@@ -131,7 +131,7 @@ class PlatformStack:
         return PlatformUp(done, "", (), round(time.monotonic() - begun, 1))
 
     async def refresh(self) -> UpResult:
-        """Update its state to what the vendor has.
+        """Update the stack's state from the vendor.
 
         Raises:
             UsageError: There is no such stack.
@@ -140,7 +140,7 @@ class PlatformStack:
             return await turn.guard(self.engine().refresh(self.ref, report=self._told))
 
     async def preview_refresh(self) -> Preview:
-        """What ``refresh`` would write; changes nothing."""
+        """Preview ``refresh``: the changes that it would write into the state. Changes nothing."""
         return await self.engine().preview_refresh(self.ref)
 
     async def export(self) -> Mapping[str, Any]:
@@ -169,7 +169,7 @@ class PlatformStack:
         if progress.kind == "begun" and progress.change != "same":
             self.report(f"platform: {progress.change} {progress.name}")
         elif progress.kind in {"warning", "error", "failed"}:
-            self.report(": ".join(one for one in ("platform", progress.name, progress.message) if one))
+            self.report(": ".join(part for part in ("platform", progress.name, progress.message) if part))
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class PlatformUp:
     @property
     def is_machine_new(self) -> bool:
         """Whether the stack ordered its machine just now."""
-        return any(one.kind == "create" and one.name == self.machine for one in self.stack.changes)
+        return any(change.kind == "create" and change.name == self.machine for change in self.stack.changes)
 
 
 @dataclass(frozen=True)
@@ -282,16 +282,16 @@ class LocalPrograms:
     report: Reporter
 
     async def make(self, state: Mapping[str, Any]) -> LocalPlatformProgram:
-        """The program; a machine that is there, in the state or only at the vendor, keeps what it boots from."""
+        """Make the program; an existing machine, in the state or only at the vendor, keeps its image."""
         name = platform_machine_name(self.environment)
-        held = machines_in(state).get(MachineName(name))
-        if held:
-            inputs = held["inputs"]
+        resource = machines_in(state).get(MachineName(name))
+        if resource:
+            inputs = resource["inputs"]
             region, server_type, image = inputs["region"], inputs["server_type"], inputs.get("image_id")
         else:
-            found = [one for one in await self.client.list_machines() if one.name == name]
-            image = found[0].image_id if found else await self._image_of_new()
-            region, server_type = self.region, found[0].server_type if found else self.server_type
+            machines = [machine for machine in await self.client.list_machines() if machine.name == name]
+            image = machines[0].image_id if machines else await self._image_of_new()
+            region, server_type = self.region, machines[0].server_type if machines else self.server_type
         args = LocalPlatformArgs(name, region, server_type, image or None, local_outputs(self.services))
         return LocalPlatformProgram(self.environment, args)
 
@@ -350,10 +350,10 @@ def local_services(facts: Mapping[str, Any] | None) -> tuple[dict[PlatformServic
     """
     if facts is None:
         raise UnavailableError("the local world is not up", hint=Hint(("local", "up")))
-    found = facts.get("platform_services", {})
-    if any(service not in found for service in (*PlatformService, "vendor_api")):
+    services = facts.get("platform_services", {})
+    if any(service not in services for service in (*PlatformService, "vendor_api")):
         raise UnavailableError(
             "the local world's server is older than its platform, and forwards nothing to it",
             hint=Hint(("local", "down"), ", then", ("local", "up")),
         )
-    return {service: str(found[service]) for service in PlatformService}, str(found["vendor_api"])
+    return {service: str(services[service]) for service in PlatformService}, str(services["vendor_api"])

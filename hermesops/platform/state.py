@@ -1,4 +1,4 @@
-"""What a platform's host says of itself: its services, their versions, its backups and its certificate."""
+"""Observed state of a platform's host: its services, their versions, its backups and its certificate."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -54,7 +54,7 @@ class ServiceState:
 
     @property
     def unit(self) -> str:
-        """Its name for systemd."""
+        """Name of the systemd unit, with its suffix."""
         return self.name if self.name.endswith((".socket", ".timer")) else f"{self.name}.service"
 
 
@@ -76,7 +76,7 @@ class HostState:
     @property
     def is_healthy(self) -> bool:
         """Whether every service is as it should be."""
-        return all(one.is_healthy for one in self.services)
+        return all(service.is_healthy for service in self.services)
 
 
 async def observe_host(channel: Channel) -> HostState:
@@ -92,21 +92,21 @@ async def observe_host(channel: Channel) -> HostState:
     return parse_host(dict(zip(_ASKED, parts, strict=True)))
 
 
-def parse_host(said: Mapping[str, str]) -> HostState:
-    """Read what the commands printed, by the names in ``_ASKED``."""
-    packages = dict(line.split(" ", 1) for line in said["packages"].splitlines() if " " in line)
-    ours = said["hermesops"].split()
+def parse_host(printed: Mapping[str, str]) -> HostState:
+    """Parse the commands' outputs, by the names in ``_ASKED``."""
+    packages = dict(line.split(" ", 1) for line in printed["packages"].splitlines() if " " in line)
+    ours = printed["hermesops"].split()
     return HostState(
-        tuple(_services(said["units"])),
+        tuple(_services(printed["units"])),
         packages | ({"hermesops": ours[-1]} if ours else {}),
-        _newest_backup(said["backups"]),
-        _end_of(said["certificate"]),
+        _newest_backup(printed["backups"]),
+        _end_of(printed["certificate"]),
     )
 
 
 def _services(text: str) -> list[ServiceState]:
     blocks = (dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in text.split("\n\n"))
-    return sorted((_service(one) for one in blocks if one.get("Id")), key=lambda one: one.name)
+    return sorted((_service(block) for block in blocks if block.get("Id")), key=lambda state: state.name)
 
 
 def _service(unit: Mapping[str, str]) -> ServiceState:
@@ -123,8 +123,8 @@ def _service(unit: Mapping[str, str]) -> ServiceState:
 
 def _newest_backup(text: str) -> datetime | None:
     try:
-        found = strict_json.parse(text.strip().encode())
-        stops = [int(backup["timestamp"]["stop"]) for stanza in found for backup in stanza["backup"]]
+        stanzas = strict_json.parse(text.strip().encode())
+        stops = [int(backup["timestamp"]["stop"]) for stanza in stanzas for backup in stanza["backup"]]
     except (strict_json.MalformedJSONError, json.JSONDecodeError, KeyError, TypeError, ValueError):
         return None
     return datetime.fromtimestamp(max(stops), UTC) if stops else None

@@ -19,7 +19,7 @@ _PURGE = Hint(("local", "down", "--purge"))
 
 @dataclass(frozen=True)
 class Losses:
-    """What a purge removes for good; ``None`` for a number that is not known.
+    """Counts of things that a purge removes for good; ``None`` for an unknown count.
 
     Attributes:
         users: With an agent that is not terminated.
@@ -35,7 +35,7 @@ class Losses:
         return any(count != 0 for count in vars(self).values())
 
     def __str__(self) -> str:
-        """In one line."""
+        """The counts above zero as one line, as ``2 users, 3 machines``."""
         parts = (_counted(count, name[:-1]) for name, count in vars(self).items() if count != 0)
         return ", ".join(parts) or "nothing"
 
@@ -58,7 +58,7 @@ class WorldPurge:
     reopened: Callable[[], "WorldPurge"]
 
     async def losses(self) -> Losses:
-        """What the purge would remove.
+        """Count the things that the purge would remove.
 
         Raises:
             RefusedError: The registry is shared, and users of it are on machines of this world.

@@ -48,12 +48,12 @@ class Environment:
 
     @property
     def is_production(self) -> bool:
-        """Whether mistakes here hurt users."""
+        """Whether this environment serves real users: its name is ``production``."""
         return self.name == "production"
 
     @property
     def world(self) -> Path:
-        """Folder of the local world."""
+        """Folder of the local world, below the environment's folder."""
         return self.folder / "world"
 
     @property
@@ -63,7 +63,7 @@ class Environment:
 
     @property
     def cache(self) -> Path:
-        """Folder of what can be downloaded or built again."""
+        """Folder of files that can be downloaded or built again."""
         return self.settings.cache or Path(self.variables["HOME"]) / ".cache" / "hermesops"
 
     def for_child(self, *names: child_environment.Names, added: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -71,7 +71,7 @@ class Environment:
         return child_environment.made(*names, variables=self.variables, added=added)
 
     def for_hermesops(self, *names: child_environment.Names, secrets: Collection[str] = ()) -> dict[str, str]:
-        """The environment of another process of hermesops: every setting, of the secret ones only what it needs.
+        """The environment of another hermesops process: every plain setting, and the secret ones that it needs.
 
         Args:
             names: Lists of what it, or a program that it starts, needs beside settings.
@@ -131,17 +131,17 @@ def _home_of_this_user() -> str:
 
 
 def _home_of_environments(variables: Mapping[str, str]) -> Path:
-    given = variables.get("HERMESOPS_HOME", "")
-    if not given:
+    value = variables.get("HERMESOPS_HOME", "")
+    if not value:
         return Path(variables["HOME"], ".hermesops").absolute()
-    if given == "~" or given.startswith("~/"):  # in quotes, in a unit of systemd or in a .env file no shell expands it
-        given = variables["HOME"] + given[1:]
-    home = Path(given)
+    if value == "~" or value.startswith("~/"):  # in quotes, in a unit of systemd or in a .env file no shell expands it
+        value = variables["HOME"] + value[1:]
+    home = Path(value)
     if not home.is_absolute():
         raise UsageError(
-            f"HERMESOPS_HOME is {given!r}, another folder in each place where hermesops is started",
+            f"HERMESOPS_HOME is {value!r}, another folder in each place where hermesops is started",
             hint=f"export HERMESOPS_HOME={shlex.quote(str(home.absolute()))}",
         )
     if home.exists() and not home.is_dir():
-        raise UsageError(f"HERMESOPS_HOME is {given}, a file", hint="set HERMESOPS_HOME to a folder")
+        raise UsageError(f"HERMESOPS_HOME is {value}, a file", hint="set HERMESOPS_HOME to a folder")
     return home

@@ -42,7 +42,7 @@ _Word = Annotated[str, Field(pattern=r"^\S+$")]
 
 
 class Settings(Section):
-    """Everything an operator can set."""
+    """All settings of an environment, with defaults, bounds and descriptions."""
 
     api_url: str = Field("", description="Base URL of JustAVPS's API, with /api/v1; empty: the local world's")
     api_key: SecretStr | None = Field(None, description="JustAVPS API key; prefer api_key_file")
@@ -56,19 +56,19 @@ class Settings(Section):
         "", description="Domain below which JustAVPS serves ports of machines; empty: below api_url's host"
     )
     broker_addresses: str = Field(
-        "", description="Where JustAVPS's broker speaks from, comma-separated; empty: the local world's"
+        "", description="Addresses of JustAVPS's broker, comma-separated; empty: the local world's"
     )
     daemon_port: int = Field(7070, gt=0, lt=65536, description="Port of JustAVPS's daemon on machines")
-    region: _Word = Field("hel1", description="Where new machines are rented")
+    region: _Word = Field("hel1", description="Region of new machines")
     plan_regions: Mapping[Plan, _Word] = Field(
-        default={}, description="Where machines of single plans are rented; a plan without one goes to region"
+        default={}, description="Region of new machines by plan; a plan without one uses region"
     )
     server_types: Mapping[Plan, _Word] = Field(
         default={Plan.LIGHT: "starter", Plan.HEAVY: "basic"}, description="Server type of each plan"
     )
     cell_size: int = Field(40, ge=1, le=500, description="Machines in a cell at most")
     pool_size: Mapping[Plan, Annotated[int, Field(ge=0, le=500)]] = Field(
-        default={}, description="Machines of each plan that every cell keeps ready for newcomers; 0 keeps none"
+        default={}, description="Machines of each plan that every cell keeps ready for new users; 0: none"
     )
     data_gb: Mapping[Plan, Annotated[int, Field(ge=0, le=65_536)]] = Field(
         default={Plan.LIGHT: 40, Plan.HEAVY: 80}, description="Gigabytes that the data of each plan may take"
@@ -80,39 +80,48 @@ class Settings(Section):
         "required", description="Whether an agent only ends once its last backup was made, restored and compared"
     )
     suspended_machines: Literal["stopped", "removed"] = Field(
-        "stopped", description="What becomes of a suspended agent's machine: its disk is kept, or only its backup"
+        "stopped",
+        description="Whether a suspended agent's machine is kept with its disk, or removed; its backup is kept",
     )
     previous_days: float = Field(
         1,
         ge=0,
         le=_MOST_DAYS,
-        description="Days for which a machine that an instance left is kept, its gateway fenced",
+        description="Days for which an instance's previous machine is kept, with its gateway fenced",
     )
     plans_apart: bool = Field(False, description="Whether a new cell takes one plan only")
     parallel_cells: int = Field(4, ge=1, le=64, description="Cells whose stacks one command runs at the same time")
     parallel_provisions: int = Field(16, ge=1, le=256, description="Agents that one command provisions at a time")
     changed_share: float = Field(
-        0.25, ge=0, le=1, description="Part of a cell's machines that one run may change unasked; one always may be"
+        0.25,
+        ge=0,
+        le=1,
+        description="Share of a cell's machines that one run may change without confirmation; at least one machine",
     )
     monthly_budget: Decimal | None = Field(
-        None, ge=0, le=100_000_000, description="US dollars a month that all machines may cost; more has to be named"
+        None,
+        ge=0,
+        le=100_000_000,
+        description="Monthly budget of all machines in US dollars; higher costs need an explicit limit",
     )
     operators: Literal["named", "verified"] = Field(
-        "named", description="Who may change anything: whom the computer names, or only whom a key or token proves"
+        "named",
+        description="Operators that may change anything: any user of the computer, or only those with a key or token",
     )
     operator_key: Path | None = Field(
-        None, description="SSH key that signs what you save, and proves who you are; a public one: ssh-agent's"
+        None,
+        description="SSH key that signs your saved files and verifies you as operator; a public key: ssh-agent's",
     )
-    allowed_signers: Path | None = Field(None, description="Whose signatures count, in OpenSSH's format")
-    revoked_signers: Path | None = Field(None, description="Keys whose signatures count no more")
+    allowed_signers: Path | None = Field(None, description="File of allowed signers, in OpenSSH's format")
+    revoked_signers: Path | None = Field(None, description="File of keys whose signatures are revoked")
     approvals: Literal["none", "required"] = Field(
-        "none", description="Whether what goes beyond a run's limits needs a preview that another operator approved"
+        "none", description="Whether changes beyond a run's limits need a preview that another operator approved"
     )
     unapproved_changes: int = Field(
         10,
         ge=0,
         le=1_000_000,
-        description="Where approvals are required: agents that may end or change plan in 24 h without one",
+        description="Agents that may end or change plan in 24 h without an approval, where approvals are required",
     )
     two_person_above: float = Field(
         60,
@@ -121,35 +130,34 @@ class Settings(Section):
         description="Blast radius of a rollout above which a second operator approves each further stage",
     )
     preview_life_h: float = Field(
-        24, gt=0, le=8_760, description="Hours for which a saved preview, or an approval, counts"
+        24, gt=0, le=8_760, description="Hours for which a saved preview or an approval is valid"
     )
     image: str = Field("hermes-base", description="Name of the image new machines boot from")
     gateway_timeout_s: float = Field(60, gt=0, le=3_600, description="Seconds a new gateway has to become healthy")
 
     prometheus_url: str = Field(
-        "", description="Base URL of a Prometheus that gates ask besides nodes; empty: that of monitoring.url, if any"
+        "",
+        description="Base URL of a Prometheus that gates query besides the nodes; empty: monitoring.url's, if any",
     )
 
     ended_backups_days: float = Field(
         30,
         ge=0,
         le=_MOST_DAYS,
-        description="Days for which the backups of an agent that has ended for good are kept; 36500 are for ever",
+        description="Days for which backups of a terminated agent are kept; 36500: for ever",
     )
     drill_days: float = Field(
         7,
         ge=0,
         le=_MOST_DAYS,
-        description="Days from one restore of a backup onto a machine, for proof, to the next; 0: only by hand",
+        description="Days between restore drills of an instance's backup onto a machine; 0: only by hand",
     )
     parallel_backups: int = Field(8, ge=1, le=64, description="Instances that one command backs up at the same time")
 
     releases: str = Field(
         "", description="Folder or s3:// URL of releases, spelled as pulumi.backend; empty: releases/"
     )
-    without_jobs: str = Field(
-        "", description="Jobs that no worker here runs by itself, comma-separated; all: none of them"
-    )
+    without_jobs: str = Field("", description="Jobs that workers here do not start, comma-separated; all: every job")
 
     platform_url: str = Field(
         "",
@@ -160,10 +168,10 @@ class Settings(Section):
     authority_key_file: Path | None = Field(
         None, description="Key that signs machines' certificates; empty: keys/authority.key, made on first use"
     )
-    certificate_days: float = Field(7, gt=0, le=90, description="Days for which a machine's certificate counts")
+    certificate_days: float = Field(7, gt=0, le=90, description="Days for which a machine's certificate is valid")
 
     cache: Path | None = Field(
-        None, description="Downloads and bases that can be made again; empty: ~/.cache/hermesops"
+        None, description="Folder of downloads and bases that can be made again; empty: ~/.cache/hermesops"
     )
 
     registry: RegistrySettings = RegistrySettings.model_validate({})
@@ -231,5 +239,5 @@ def variable_of(key: str) -> str:
 
 
 def is_secret(variable: str) -> bool:
-    """Whether a variable of ours holds what must not be shown."""
+    """Whether a variable of ours holds a secret."""
     return variable.startswith(SECRET_PREFIX) or OF_VARIABLE.get(variable.removeprefix(PREFIX).lower()) in SECRET_KEYS

@@ -67,8 +67,8 @@ def read_file(file: Path) -> dict[str, object]:
 
 def _beginning(text: str, problem: str) -> str:
     """The beginning of the line at which reading TOML stopped: never a value, which may be a secret."""
-    found = _AT_LINE.search(problem)
-    line = [*text.splitlines(), ""][int(found[1]) - 1] if found else ""
+    match = _AT_LINE.search(problem)
+    line = [*text.splitlines(), ""][int(match[1]) - 1] if match else ""
     key, _, value = line.partition("=")
     if key.strip(f"{_QUOTES} ") not in NAMES:
         return ""
@@ -82,28 +82,28 @@ def _line_of(key: str, text: str) -> str:
     table, _, name = key.rpartition(".")
     within = ""
     for number, line in enumerate(text.splitlines(), start=1):
-        said = line.strip()
-        if said.startswith("["):
-            within = said.strip("[] ")
-        spelled = said.partition("=")[0].strip().strip("\"'")
+        stripped = line.strip()
+        if stripped.startswith("["):
+            within = stripped.strip("[] ")
+        spelled = stripped.partition("=")[0].strip().strip("\"'")
         if (within, spelled) == (table, name) or (not within and spelled == key) or (not table and within == key):
             return f":{number}"
     return ""
 
 
 def _flat(tables: Mapping[str, object]) -> dict[str, object]:
-    """What a settings file says, by the names of settings."""
-    found: dict[str, object] = {}
+    """Flatten the tables of a settings file into values by the names of settings."""
+    flat: dict[str, object] = {}
     for key, value in tables.items():
         if key in SECTIONS and isinstance(value, Mapping):
-            found.update({f"{key}.{name}": inner for name, inner in value.items()})
+            flat.update({f"{key}.{name}": inner for name, inner in value.items()})
         else:
-            found[key] = value
-    return found
+            flat[key] = value
+    return flat
 
 
 def _text_of(opened: BinaryIO) -> str:
-    """What is in a settings file; ``ValueError`` where that is no UTF-8, or so much that reading TOML takes seconds."""
+    """Read a settings file as UTF-8 text; ``ValueError`` when it is not UTF-8, or larger than ``_MOST_BYTES``."""
     data = opened.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
         raise ValueError(f"it is larger than {_MOST_BYTES // 1024} KiB")
@@ -132,7 +132,7 @@ def read_variables(variables: Mapping[str, str]) -> dict[str, object]:
         _known(key, f"(variable {variable})")
         if key == "rollout.hooks":
             raise UsageError(
-                f"{variable}: what rollouts may run stands in settings.toml alone", hint=f"unset {variable}"
+                f"{variable}: commands of rollouts are set in settings.toml only", hint=f"unset {variable}"
             )
         values[key] = _plan_table(text) if key in _PLAN_TABLES else text
     return values
@@ -148,7 +148,7 @@ def secrets_in(variables: Mapping[str, str]) -> dict[str, SecretStr]:
 
 
 def _plan_table(text: str) -> dict[str, str]:
-    """``light=starter,heavy=basic`` as a table; what is malformed is left for validation to name."""
+    """Parse ``light=starter,heavy=basic`` into a table; malformed entries are left to validation."""
     parts = [part for part in text.split(",") if part.strip()]
     return {key.strip(): value.strip() for key, _, value in (part.partition("=") for part in parts)}
 
@@ -160,14 +160,14 @@ def _known(key: str, where: str) -> None:
 
 
 def _nested(values: Mapping[str, object]) -> dict[str, object]:
-    found: dict[str, Any] = {}
+    nested: dict[str, Any] = {}
     for key, value in values.items():
         section, _, name = key.rpartition(".")
         if section:
-            found.setdefault(section, {})[name] = value
+            nested.setdefault(section, {})[name] = value
         else:
-            found[key] = value
-    return found
+            nested[key] = value
+    return nested
 
 
 def validated(values: Mapping[str, object], sources: Mapping[str, str]) -> Settings:
@@ -194,8 +194,7 @@ def validated(values: Mapping[str, object], sources: Mapping[str, str]) -> Setti
         ) from None
     if settings.approvals == "required" and settings.operators != "verified":
         raise UsageError(
-            f"settings key 'approvals' (from {sources.get('approvals', 'default')}): what two operators have to want "
-            "needs operators who prove who they are",
+            f"settings key 'approvals' (from {sources.get('approvals', 'default')}): approvals need verified operators",
             hint='set operators = "verified" beside approvals = "required"',
         )
     return settings

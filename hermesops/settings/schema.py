@@ -1,4 +1,4 @@
-"""The JSON Schema of settings.toml."""
+"""JSON Schema of settings.toml, for editors and documentation."""
 
 from typing import Any
 
@@ -9,10 +9,10 @@ from hermesops.settings.fields import Settings
 
 def schema() -> dict[str, Any]:
     """The JSON Schema of settings.toml: every key with its description, default and bounds."""
-    found = Settings.model_json_schema(schema_generator=_TomlSchema)
+    generated = Settings.model_json_schema(schema_generator=_TomlSchema)
     return {
         "$schema": GenerateJsonSchema.schema_dialect,
-        **found,
+        **generated,
         "title": "settings.toml",
         "description": "Settings of one environment of hermesops. "
         "A variable HERMESOPS_<KEY>, or HERMESOPS_<TABLE>_<KEY>, wins over the file.",
@@ -26,9 +26,11 @@ class _TomlSchema(GenerateJsonSchema):
         return self.generate_inner(schema["schema"])
 
     def default_schema(self, schema: Any) -> dict[str, Any]:  # noqa: ANN401 - as above
-        found = super().default_schema(schema)
-        says_nothing = found.get("default", "") is None or schema["schema"]["type"] == "model"  # its keys have defaults
-        return {key: value for key, value in found.items() if key != "default"} if says_nothing else found
+        generated = super().default_schema(schema)
+        says_nothing = (
+            generated.get("default", "") is None or schema["schema"]["type"] == "model"
+        )  # its keys have defaults
+        return {key: value for key, value in generated.items() if key != "default"} if says_nothing else generated
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ANN401, ARG002 - as above
         return False

@@ -22,7 +22,7 @@ class Section(BaseModel):
 
 
 class RegistrySettings(Section):
-    """Where rows are kept."""
+    """Table ``[registry]``: database of the registry and its TLS."""
 
     url: SecretStr | None = Field(
         None, description="SQLAlchemy URL of the registry; empty: SQLite in the environment's folder"
@@ -36,10 +36,10 @@ class RegistrySettings(Section):
 
 
 class PulumiSettings(Section):
-    """What runs Pulumi programs, and where their state is."""
+    """Table ``[pulumi]``: engine of Pulumi programs, and backend of their state."""
 
     engine: Literal["auto", "cli", "embedded"] = Field(
-        "auto", description="What runs Pulumi programs; production never picks embedded by itself"
+        "auto", description="Engine of Pulumi programs; auto never picks embedded in production"
     )
     backend: str = Field(
         "", description="Folder or s3:// URL of Pulumi's state, as PULUMI_BACKEND_URL spells it; empty: pulumi/"
@@ -50,10 +50,10 @@ class PulumiSettings(Section):
 
 
 class SecretsSettings(Section):
-    """Where secrets are kept."""
+    """Table ``[secrets]``: home of secrets without a file of their own."""
 
     home: str = Field(
-        "", description="Where secrets are that no *_file names: age:FILE, aws:PREFIX or environment; empty: keys/"
+        "", description="Home of secrets without a *_file setting: age:FILE, aws:PREFIX or environment; empty: keys/"
     )
     identity: Path | None = Field(
         None, description="File of age identities, or an SSH key, that opens an age file of secrets"
@@ -61,11 +61,13 @@ class SecretsSettings(Section):
 
 
 class OidcSettings(Section):
-    """How pipelines prove who they are."""
+    """Table ``[oidc]``: OpenID Connect identities of pipelines."""
 
-    token_file: Path | None = Field(None, description="A pipeline's OpenID Connect token; proves who it is")
-    issuer: str = Field("", description="Who signs pipelines' tokens: an https URL")
-    audience: str = Field("", description="For whom pipelines' tokens are made out")
+    token_file: Path | None = Field(
+        None, description="File of a pipeline's OpenID Connect token, which verifies the pipeline"
+    )
+    issuer: str = Field("", description="Issuer of the pipelines' tokens: an https URL")
+    audience: str = Field("", description="Audience of the pipelines' tokens")
     subjects: str = Field("", description="Pipelines that may act, comma-separated; * is anything")
     preview_subjects: str = Field(
         "",
@@ -75,7 +77,7 @@ class OidcSettings(Section):
 
 
 class BackupSettings(Section):
-    """The object store that backups go to, and how many stay."""
+    """Table ``[backup]``: bucket of backups, and their retention."""
 
     bucket: str = Field("", description="S3 bucket that backups go to; empty: the local world's")
     endpoint: str = Field("", description="Base URL of its S3; empty: Amazon's own")
@@ -96,7 +98,7 @@ class BackupSettings(Section):
 
 
 class ReleaseSettings(Section):
-    """How releases are signed."""
+    """Table ``[release]``: key that signs releases."""
 
     key_file: Path | None = Field(
         None, description="SSH key that signs releases; empty: operator_key, in the local world keys/release.key"
@@ -104,7 +106,7 @@ class ReleaseSettings(Section):
 
 
 class RolloutSettings(Section):
-    """What rollouts tell, and may ask."""
+    """Table ``[rollout]``: notifications and gates of rollouts."""
 
     webhook: SecretStr | None = Field(
         None, description="URL that gets one message for each change of a rollout's state"
@@ -119,24 +121,24 @@ class RolloutSettings(Section):
 
 
 class RouterSettings(Section):
-    """The model router."""
+    """Table ``[router]``: address and keys of the model router."""
 
     url: str = Field("", description="Model router as machines reach it, with /v1; empty: the local world's")
     key_file: Path | None = Field(None, description="Key that signs router tokens; empty: the local world's")
 
 
 class ModelSettings(Section):
-    """Models, as agents reach them."""
+    """Table ``[model]``: tokens, budgets and limits of agents for models."""
 
     token_days: float = Field(
-        7, gt=0, le=30, description="Days for which an agent's token for the model router counts; renewed at half"
+        7, gt=0, le=30, description="Days for which an agent's token for the model router is valid; renewed at half"
     )
     usd_per_month: Mapping[Plan, Annotated[float, Field(ge=0, le=1_000_000)]] = Field(
         default={Plan.LIGHT: 20, Plan.HEAVY: 60},
         description="US dollars of models that an agent of each plan may use in a month; absent: no limit",
     )
     tokens_per_month: Mapping[Plan, Annotated[int, Field(ge=0, le=10**15)]] = Field(
-        default={}, description="Tokens of models that an agent of each plan may use in a month, the same way"
+        default={}, description="Tokens of models that an agent of each plan may use in a month; absent: no limit"
     )
     base_url: str = Field(
         "", description="OpenAI-compatible endpoint the local world's router forwards to; empty: scripted answers"
@@ -148,18 +150,16 @@ class ModelSettings(Section):
 
 
 class LocalSettings(Section):
-    """The local world."""
+    """Table ``[local]``: driver and limits of the local world."""
 
     driver: Literal["", "nspawn", "sim"] = Field(
-        "", description="What runs the local world's machines: nspawn, or sim for simulated ones; empty: as it was made"
+        "", description="Driver of the local world's machines: nspawn, or sim for simulated ones; empty: as created"
     )
-    base: str = Field(
-        "base-debian12", description="What the local world's machines boot from: a folder base-* of images/"
-    )
+    base: str = Field("base-debian12", description="Base of the local world's machines: a folder base-* of images/")
 
 
 class PlatformSettings(Section):
-    """Where the shared platform is."""
+    """Table ``[platform]``: account, region and host of the shared platform."""
 
     account: str = Field(
         "", pattern=r"^([0-9]{12})?$", description="AWS account that the platform is in, 12 digits; empty: in none"
@@ -181,7 +181,7 @@ class PlatformSettings(Section):
 
 
 class MonitoringSettings(Section):
-    """The platform's monitoring, and what the monitor may do by itself."""
+    """Table ``[monitoring]``: addresses of the platform's monitoring, and limits of the monitor's repairs."""
 
     url: str = Field(
         "",
@@ -191,28 +191,28 @@ class MonitoringSettings(Section):
     ingest_url: str = Field(
         "",
         pattern=r"^(https://[A-Za-z0-9.\[\]:_-]+)?$",
-        description="The same as machines reach it, who send metrics and logs there; empty: monitoring.url",
+        description="URL at which machines send metrics and logs; empty: monitoring.url",
     )
     profile: Literal["auto", "lean", "full"] = Field(
         "auto",
-        description="What new images do with metrics and logs: lean sends them on, full keeps a day of them besides; "
-        "auto: full where there is a Loki",
+        description="Profile of new images: lean forwards metrics and logs, full also keeps them for a day; "
+        "auto: full when a Loki is available",
     )
     loki: str = Field(
         "",
         pattern=rf"^({_PINNED}( *, *{_PINNED})*)?$",
-        description="Where images get Loki from, comma-separated, one's own mirror first: URL#sha256=DIGEST of the "
+        description="Sources of Loki for images, comma-separated, your own mirror first: URL#sha256=DIGEST of the "
         "program or of Grafana's zip; empty: the one built on this computer, if any",
     )
     time_scale: float = Field(
         1.0,
         ge=0.2,
         le=10,
-        description="What waiting times of alerts, and machines' intervals of metrics, are multiplied by in the local "
+        description="Factor of the waiting times of alerts and of the machines' metrics intervals in the local "
         "world; below 1 for tests and drills",
     )
     actions: Literal["none", "restart", "all"] = Field(
-        "restart", description="What the monitor does by itself: nothing, restart machines, or replace them as well"
+        "restart", description="Automatic repairs of the monitor: none, restart machines, or replace them as well"
     )
     reboots_per_hour: int = Field(2, ge=1, le=6, description="Reboots of one machine by the monitor, an hour")
     replacements_per_day: int = Field(1, ge=1, le=4, description="Replacements of one machine by the monitor, a day")
@@ -221,12 +221,12 @@ class MonitoringSettings(Section):
     )
     repairs_per_hour: int = Field(20, ge=1, le=100_000, description="Machines that the monitor repairs in all, an hour")
     silent_share: float = Field(
-        0.2, ge=0, le=1, description="Part of the agents that may be silent at once; above it the monitor repairs none"
+        0.2, ge=0, le=1, description="Share of silent agents above which the monitor repairs none"
     )
 
 
 class BillingSettings(Section):
-    """What Stripe's events about subscriptions ask for."""
+    """Table ``[billing]``: Stripe's prices, secrets and policies."""
 
     prices: Mapping[str, Plan] = Field({}, description="Plans by the id of their price at Stripe")
     product: str = Field(
@@ -241,10 +241,10 @@ class BillingSettings(Section):
         description="Signing secret of Stripe's webhook endpoint, two lines while it is rolled; empty: secrets.home",
     )
     key_file: Path | None = Field(
-        None, description="Stripe API key that may read subscriptions, to ask before anything is done; empty: none"
+        None, description="Stripe API key that may read subscriptions, to check their state before changes; empty: none"
     )
     livemode: Literal["auto", "live", "test"] = Field(
-        "auto", description="Which of Stripe's modes events have to be of; auto: live in production, else test"
+        "auto", description="Mode of the accepted events at Stripe; auto: live in production, else test"
     )
     tolerance_s: float = Field(
         300, gt=0, le=3600, description="Seconds that an event's signature may be older than its receipt"
@@ -256,6 +256,4 @@ class BillingSettings(Section):
         frozenset({"void"}),
         description="Pauses of payment collection at Stripe that suspend the agent, by what becomes of invoices",
     )
-    keep_days: float = Field(
-        14, gt=0, le=90, description="Days for which an event that was not understood is kept as it was received"
-    )
+    keep_days: float = Field(14, gt=0, le=90, description="Days for which the body of an unreadable event is kept")

@@ -60,7 +60,7 @@ def test_what_is_shipped_is_right(checker: Checker) -> None:
         (RULES, "expr: count by (cell)", "expr: count bye (cell)", "parse error"),
         (RULES, "{{ $value | humanizePercentage }}", "{{ $value | humanisePercentage }}", "humanisePercentage"),
         (RULES, "keep_firing_for: 5m", "keep_firing: 5m", "“keep_firing” is none of"),
-        (RULES, "groups:", "groups: {", "this is no YAML"),
+        (RULES, "groups:", "groups: {", "not YAML"),
         (
             DASHBOARD,
             "count(hermesops:instance:watched)",
@@ -68,7 +68,7 @@ def test_what_is_shipped_is_right(checker: Checker) -> None:
             "unclosed left parenthesis",
         ),
         (DASHBOARD, "count(hermesops:instance:watched)", "count(hermesops:instance:watch)", "no rule records"),
-        (DASHBOARD, '"title": "Fleet",', '"title": "Fleet"', "this is no JSON"),
+        (DASHBOARD, '"title": "Fleet",', '"title": "Fleet"', "not JSON"),
     ],
 )
 def test_a_wrong_file_is_told_with_its_line(

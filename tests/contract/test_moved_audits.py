@@ -174,7 +174,7 @@ async def test_undoing_takes_settings_and_registry_back_and_what_is_missed_is_co
     assert registry.epochs.now() == done.epoch == 3
     report = registry.audit.check()
     assert (report.doubt, report.lost > 0) == ("", True), "what was written on the platform is missed"
-    assert "are lost with what was not restored" in done.audit
+    assert "are lost: they were not restored" in done.audit
     placed(registry, "carol")
     registry.close()
     again = await moving.connection().connect()

@@ -390,8 +390,8 @@ BAD: tuple[tuple[str, dict[str, str], str], ...] = (
     ("--env production --account 210987654321", {}, "contradicts platform.account"),
     ("--env production --region us-east-1", {}, "contradicts platform.region"),
     ("--env production", {"HERMESOPS_PULUMI_BACKEND": "s3://b?region=us-west-2"}, "names region us-west-2"),
-    ("--env production", {"HERMESOPS_OIDC_SUBJECTS": "repo:*"}, "lets other people's pipelines in"),
-    ("--env production", {"HERMESOPS_OIDC_PREVIEW_SUBJECTS": "repo:o/n:pull_request"}, "that nobody reviewed"),
+    ("--env production", {"HERMESOPS_OIDC_SUBJECTS": "repo:*"}, "admits pipelines of other people"),
+    ("--env production", {"HERMESOPS_OIDC_PREVIEW_SUBJECTS": "repo:o/n:pull_request"}, "admits unreviewed code"),
     ("--env production", {"HERMESOPS_PLATFORM_ACCOUNT": "12"}, "platform.account"),
 )
 

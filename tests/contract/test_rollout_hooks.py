@@ -183,7 +183,7 @@ def test_a_start_names_the_hooks_that_there_are(tmp_path: Path) -> None:
 
 def test_no_variable_defines_a_hook(tmp_path: Path) -> None:
     variables = {"HOME": "/h", "HERMESOPS_HOME": str(tmp_path), "HERMESOPS_ROLLOUT_HOOKS": "x=sh"}
-    with pytest.raises(UsageError, match=r"settings\.toml alone"):
+    with pytest.raises(UsageError, match=r"settings\.toml only"):
         Environment.load("staging", variables)
     facts = {"HOME": "/h", "HERMESOPS_HOME": str(tmp_path), "HERMESOPS_ROLLOUT_ID": "r1"}
     assert not Environment.load("staging", facts).settings.rollout.hooks

@@ -52,7 +52,7 @@ async def test_a_subscription_lives_by_its_events(world: Command) -> None:
     [agent] = (await command.ok("instance", "list", "--json")).json["instances"]
     assert (agent["user"], agent["status"]) == (USER, "running")
     failed = await apply(event("customer.subscription.updated", subscription("sub_1", status="past_due"), at=now))
-    assert "is suspended when the grace is over" in str(failed[1]["detail"])
+    assert "is suspended at the end of the grace period" in str(failed[1]["detail"])
     ended = await apply(event("customer.subscription.deleted", subscription("sub_1", status="canceled"), at=now))
     assert "schedule termination" in str(ended[1]["detail"])
     shown = (await command.ok("billing", "show", "1", "--json")).json

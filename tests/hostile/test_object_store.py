@@ -96,7 +96,7 @@ async def test_nobody_asks_a_store_any_more_that_left_too_many_calls_without_an_
         for _ in range(blocking._MOST_ABANDONED):
             with pytest.raises(UnavailableError, match="no answer within"):
                 await call(goes_on.wait, ENDS_S, within_s=0.01)
-        with pytest.raises(UnavailableError, match="16 calls before were left without an end"):
+        with pytest.raises(UnavailableError, match="16 earlier calls have not ended"):
             await call(goes_on.is_set)
     finally:
         goes_on.set()

@@ -31,7 +31,7 @@ async def test_an_edited_file_is_named_and_repaired_and_a_lost_registry_rebuilt(
     await world.ok("instance", "exec", edited, "--reason", "t", "--", f"echo 'disable *' >> {PRESET}")
     findings = await deep(world, edited)
     assert set(findings) == {"files-changed"}, findings
-    assert "Say what a first boot does with our units" in findings["files-changed"]["seen"]
+    assert "Write the systemd preset" in findings["files-changed"]["seen"]
     [command] = findings["files-changed"]["repair"]
     assert command == f"hermesops fleet converge {edited}"
     await world.ok(*command.split()[1:])

@@ -69,7 +69,7 @@ def test_server_types_can_be_given_in_one_variable(tmp_path: Path) -> None:
         ({"HERMESOPS_CELL_SIZE": "0"}, "cell_size"),
         ({"HERMESOPS_PULUMI_ENGINE": "terraform"}, r"pulumi\.engine"),
         ({"HERMESOPS_SERVER_TYPES": "tiny=basic"}, "server_types"),
-        ({"HERMESOPS_APPROVALS": "required"}, "'approvals' .*needs operators who prove who they are"),
+        ({"HERMESOPS_APPROVALS": "required"}, "'approvals' .*approvals need verified operators"),
         ({"HERMESOPS_ENV": "../prod"}, "environment '../prod' is not a name"),
     ],
 )

@@ -26,7 +26,7 @@ options:
 """
 
 EXAMPLES = """
-- name: Look before anything changes
+- name: Read the host's state
   hermes_host:
     packages: [redis-server]
     paths: {unit: /etc/systemd/system/example.service}

@@ -16,7 +16,7 @@ def channel(address: str, options: Sequence[Option] = ()) -> grpc.Channel:
 
 
 def async_channel(address: str) -> grpc.aio.Channel:
-    """As ``channel``, for coroutines."""
+    """An asyncio channel to a process of this computer, past every proxy."""
     return grpc.aio.insecure_channel(address, options=[DIRECT])
 
 

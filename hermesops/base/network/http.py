@@ -54,7 +54,7 @@ def blocking_client(
     proxy: Proxy | None = None,
     **options: Any,  # noqa: ANN401 - httpx's
 ) -> httpx.Client:
-    """As ``client``, for who is not asynchronous.
+    """Synchronous variant of ``client``.
 
     Args:
         verify: Makes the TLS context in the place of the variables' one.
@@ -147,7 +147,7 @@ class _BlockingRoutes(httpx.BaseTransport):
 
 
 def told(error: httpx.TransportError, proxy: Proxy) -> httpx.TransportError:
-    """The same error, with the proxy that it came through. Pure."""
+    """Add the proxy that a request went through to its error. Pure."""
     is_of_connection = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout) and not _is_of_tls(error)
     if is_of_connection or isinstance(error, httpx.ProxyError):
         return ProxyFailedError(proxy, error)
@@ -155,7 +155,7 @@ def told(error: httpx.TransportError, proxy: Proxy) -> httpx.TransportError:
 
 
 def _is_of_tls(error: BaseException | None) -> bool:
-    """Whether it came of a TLS handshake, which begins when the proxy has let us through."""
+    """Whether an error was raised by a TLS handshake, which begins after the proxy accepted the connection."""
     while error is not None:
         if isinstance(error, ssl.SSLError):
             return True

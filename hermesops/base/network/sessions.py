@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def session(url: str, *, whom: str) -> "Session":
-    """A session for one origin, which a message names as ``whom``.
+    """A ``requests`` session for one origin; messages name the origin by ``whom``.
 
     A ``~/.netrc`` means nothing to it: a key that we send must be the one that we mean.
 

@@ -49,7 +49,7 @@ class Proxy:
 
     @property
     def is_socks(self) -> bool:
-        """Whether it speaks SOCKS."""
+        """Whether the proxy speaks SOCKS, by the scheme of its URL."""
         return self.url.lower().startswith("socks")
 
 
@@ -65,7 +65,7 @@ class NetworkVariables:
 
     @classmethod
     def of_process(cls) -> "NetworkVariables":
-        """Those of this process, as they are now."""
+        """Read the environment variables of this process, as they are now."""
         return cls(dict(os.environ))
 
     def proxy_for(self, url: str) -> Proxy | None:
@@ -79,7 +79,7 @@ class NetworkVariables:
         return self.proxy(f"{urlsplit(url).scheme}_proxy") or self.proxy("all_proxy")
 
     def http_proxy_for(self, url: str, *, whom: str) -> dict[str, str]:
-        """The same for libraries that speak no SOCKS, by scheme as they take it; empty for none.
+        """The proxy for a library without SOCKS, keyed by scheme; empty for none.
 
         Args:
             whom: Who is asked, as a message names it.
@@ -91,7 +91,7 @@ class NetworkVariables:
         if proxy is None:
             return {}
         if proxy.is_socks:
-            raise unusable(proxy.variable, proxy.url, f"and {whom} is not asked through a SOCKS proxy")
+            raise unusable(proxy.variable, proxy.url, f"and {whom} cannot be reached through a SOCKS proxy")
         return {"http": proxy.url, "https": proxy.url}
 
     def is_direct(self, url: str) -> bool:
@@ -146,7 +146,7 @@ class NetworkVariables:
 
 
 def proxy_hint(proxy: Proxy) -> Hint:
-    """What to do about a proxy that fails: to repeat a command helps nobody."""
+    """The hint for a failing proxy: change the variable, as a retry cannot help."""
     return Hint(f"mend or unset {proxy.variable};", ("doctor",), "shows whether the proxy answers")
 
 
@@ -219,7 +219,7 @@ def context_of(name: str, value: str) -> ssl.SSLContext:
 
 
 def unusable(name: str, value: str, why: str) -> UsageError:
-    """The refusal to work with what a variable says."""
+    """The error for an unusable value of a variable."""
     return UsageError(
         f"{name} is {without_password(value)[:_SHOWN]!r}, {why}",
         hint=Hint(f"mend or unset {name};", ("doctor",), "shows how these variables act"),
@@ -227,7 +227,7 @@ def unusable(name: str, value: str, why: str) -> UsageError:
 
 
 def without_password(url: str) -> str:
-    """A URL, or what was meant as one, without all that stands before an @."""
+    """A URL, or a text meant as one, without the part before an @."""
     return re.sub(r"^([a-z0-9+.-]*://)?.*@", r"\1", url, flags=re.IGNORECASE | re.DOTALL)
 
 
@@ -239,5 +239,5 @@ def _unusable(url: str) -> str:
     except ValueError as error:
         return f"which is no URL ({error})"
     if parts.scheme not in _SCHEMES:
-        return f"which is no URL of a proxy: those begin with {', '.join(_SCHEMES)}"
+        return f"which is not the URL of a proxy: schemes are {', '.join(_SCHEMES)}"
     return "" if host else "which names no host"

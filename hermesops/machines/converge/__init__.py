@@ -1,4 +1,4 @@
-"""Brings machines to what roles describe: runs a playbook by ansible-runner, turns its events into typed results."""
+"""Applies Ansible roles to machines: runs a playbook with ansible-runner and turns its events into typed results."""
 
 from hermesops.machines.converge.inventory import Host, hosts_of
 from hermesops.machines.converge.playbook import Access, Converger

@@ -33,7 +33,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Access:
-    """How Ansible's own process reaches the machines.
+    """Access of Ansible's own process to the machines.
 
     Attributes:
         api_url: Base URL of JustAVPS's API, with ``/api/v1``.
@@ -67,7 +67,7 @@ class Converger:
         timeout_s: float = 1800,
         report: Callable[[str], None] | None = None,
     ) -> Converged:
-        """Bring hosts to what a playbook says; safe to repeat.
+        """Apply a playbook to hosts; safe to repeat.
 
         A host that fails or cannot be reached is a result, not an error: see ``Converged.require_ok``. When the caller
         is cancelled, Ansible is ended first; a command that it had sent may still run to its end on the machine.
@@ -99,13 +99,11 @@ class Converger:
         if status == "timeout":
             raise UnknownOutcomeError(
                 f"{path.stem} took longer than {timeout_s:g} s and was ended; machines may be halfway",
-                hint="repeat the same command: what is done already is left alone",
+                hint="repeat the same command: finished steps are skipped",
             )
         if not fold.finished:
-            said = " ".join(output.split())[-600:]
-            raise BrokenInvariantError(
-                f"ansible-playbook ended without a result ({status}): {said or 'it said nothing'}"
-            )
+            tail = " ".join(output.split())[-600:]
+            raise BrokenInvariantError(f"ansible-playbook ended without a result ({status}): {tail or 'no output'}")
         done = Converged(path.stem, fold.results(), seconds, output)
         if any(host.failure and host.failure.log for host in done.hosts.values()):
             secrets = secret_lines(variables or {}, self._folder.parent / "roles")
@@ -120,7 +118,7 @@ class Converger:
         *,
         report: Callable[[str], None] | None = None,
     ) -> None:
-        """Bring one machine, in the registry or not, to what a playbook says; safe to repeat.
+        """Apply a playbook to one machine, in the registry or not; safe to repeat.
 
         Raises:
             UnavailableError: It could not be reached.
@@ -195,7 +193,7 @@ async def _to_end(arguments: dict[str, Any], fold: EventFold) -> str:
 
 
 def _output_in(folder: Path) -> str:
-    """The last lines Ansible printed."""
+    """The last non-empty lines of Ansible's output in a run's folder."""
     files = (file for name in ("stdout", "stderr") for file in sorted(folder.glob(f"artifacts/*/{name}")))
     text = "".join(file.read_text(errors="replace") for file in files)
     return "\n".join(line for line in text.splitlines()[-_OUTPUT_LINES:] if line.strip())
@@ -213,7 +211,7 @@ def private_folder() -> Iterator[Path]:
 
 
 def _sweep(temporary: Path) -> None:
-    """Remove what processes of this user's left that are no more: it may hold secrets."""
+    """Remove folders of this user's dead processes: they may hold secrets."""
     for folder in temporary.glob(f"{_FOLDER_PREFIX}*-*"):
         pid = folder.name.removeprefix(_FOLDER_PREFIX).partition("-")[0]
         # Not exists() alone: a folder of a foreign name or user stays.

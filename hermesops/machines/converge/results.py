@@ -1,4 +1,4 @@
-"""What a run did to each host, folded from Ansible's events. Pure: no file, no clock.
+"""Results of a run for each host, folded from Ansible's events. Pure: no file, no clock.
 
 Events of tasks with ``no_log`` arrive censored by Ansible and stay so.
 """
@@ -10,7 +10,7 @@ from typing import Any, Literal
 from hermesops.errors import HermesError, PartlyDoneError, UnavailableError
 from hermesops.wire.foreign_text import one_line
 
-REPEAT = "repeat the same command once the cause is gone: what is done already is left alone"
+REPEAT = "repeat the same command once the cause is gone: finished steps are skipped"
 _STDERR_CHARS = 2000
 _LOG_LINES = 10
 _UNIT_CHARS = 128
@@ -43,7 +43,7 @@ class TaskFailure:
 
 @dataclass(frozen=True)
 class HostResult:
-    """What became of one host.
+    """The result of a run on one host.
 
     Attributes:
         status: ``unreachable`` says nothing about the host's state; ``failed`` that it is halfway.
@@ -61,7 +61,7 @@ class HostResult:
 
 @dataclass(frozen=True)
 class Converged:
-    """What became of all hosts of a run.
+    """The results of a run on all hosts.
 
     Attributes:
         output: The last lines that Ansible printed, for people.
@@ -83,7 +83,7 @@ class Converged:
         return tuple(task for host in self.hosts.values() for task in host.changed)
 
     def hiding(self, hide: Callable[[str], str]) -> "Converged":
-        """The same with secrets hidden in lines of logs."""
+        """Mask secrets in the log lines of failures."""
         hosts = {
             name: replace(host, failure=replace(host.failure, log=tuple(map(hide, host.failure.log))))
             if host.failure
@@ -102,12 +102,12 @@ class Converged:
         bad = [host for host in self.hosts.values() if host.status != "done"]
         if not bad:
             return
-        told = "; ".join(_described(host) for host in bad)
+        described = "; ".join(_described(host) for host in bad)
         kind: type[HermesError] = PartlyDoneError
         if len(bad) == len(self.hosts) and all(host.status == "unreachable" and not host.changed for host in bad):
             kind = UnavailableError
         raise kind(
-            f"{self.playbook}: {len(bad)} of {len(self.hosts)} machines are not done: {told}",
+            f"{self.playbook}: {len(bad)} of {len(self.hosts)} machines are not done: {described}",
             hint=REPEAT,
         )
 
@@ -115,11 +115,11 @@ class Converged:
 def _described(host: HostResult) -> str:
     if host.failure is None:
         return f"{host.host}: {host.status}"
-    said = " ".join(f"{host.failure.message} {host.failure.stderr}".split())[:400]
-    told = f"{said}: {host.failure.telling}" if host.failure.log else said
+    message = " ".join(f"{host.failure.message} {host.failure.stderr}".split())[:400]
+    message_or_log = f"{message}: {host.failure.telling}" if host.failure.log else message
     if host.status == "failed":
-        return f"{host.host}: step {host.failure.task!r} failed: {told}"
-    return f"{host.host}: {host.status} at {host.failure.task!r}: {told}"
+        return f"{host.host}: step {host.failure.task!r} failed: {message_or_log}"
+    return f"{host.host}: {host.status} at {host.failure.task!r}: {message_or_log}"
 
 
 HIDDEN = "(a task with secrets)"
@@ -136,7 +136,7 @@ class _HostEvents:
 
 
 class EventFold:
-    """What a run's events say so far.
+    """Collects the events of a run and derives the result for each host.
 
     Args:
         report: Called with a line of narration when a task starts.
@@ -157,15 +157,15 @@ class EventFold:
             self.finished = True
             self._forgive_rescued(data)
             self._count_hidden(data)
-        seen = self._seen.get(data.get("host", ""))
-        if seen is not None:
-            _note(seen, str(kind), data)
+        events = self._seen.get(data.get("host", ""))
+        if events is not None:
+            _note(events, str(kind), data)
 
     def _forgive_rescued(self, data: Mapping[str, Any]) -> None:
         """Drop failures that a rescue handled: only the counts at the end tell."""
-        for host, seen in self._seen.items():
+        for host, events in self._seen.items():
             if host not in (data.get("failures") or {}) and host not in (data.get("dark") or {}):
-                seen.failure, seen.unreachable = None, False
+                events.failure, events.unreachable = None, False
 
     def _count_hidden(self, data: Mapping[str, Any]) -> None:
         """Add the tasks with ``no_log`` that changed something: of those ansible-runner says only how many there are.
@@ -173,44 +173,44 @@ class EventFold:
         Source: ansible-runner 2.4, ``capture_event_data`` in ``awx_display.py``.
         """
         counts = data.get("changed") or {}
-        for host, seen in self._seen.items():
-            hidden = int(counts.get(host, 0)) - len(seen.changed)
-            seen.changed += [HIDDEN] * hidden
+        for host, events in self._seen.items():
+            hidden = int(counts.get(host, 0)) - len(events.changed)
+            events.changed += [HIDDEN] * hidden
 
     def results(self) -> dict[str, HostResult]:
-        """What became of each host; one that the run did not finish counts as failed."""
-        return {host: self._result(host, seen) for host, seen in self._seen.items()}
+        """Results by host; a host that the run did not finish counts as failed."""
+        return {host: self._result(host, events) for host, events in self._seen.items()}
 
-    def _result(self, host: str, seen: _HostEvents) -> HostResult:
+    def _result(self, host: str, events: _HostEvents) -> HostResult:
         status: Literal["done", "failed", "unreachable"] = "done"
-        failure = seen.failure
-        if seen.unreachable:
+        failure = events.failure
+        if events.unreachable:
             status = "unreachable"
         elif failure is not None:
             status = "failed"
         elif not self.finished:
             status, failure = "failed", TaskFailure("(the run)", "it ended before this host was done")
-        elif not seen.ok and not seen.skipped:
+        elif not events.ok and not events.skipped:
             status, failure = "failed", TaskFailure("(the play)", "no task ran: the host is in none of its groups")
-        return HostResult(host, status, seen.ok, seen.skipped, tuple(seen.changed), failure)
+        return HostResult(host, status, events.ok, events.skipped, tuple(events.changed), failure)
 
 
-def _note(seen: _HostEvents, kind: str, data: Mapping[str, Any]) -> None:
+def _note(events: _HostEvents, kind: str, data: Mapping[str, Any]) -> None:
     result = data.get("res") or {}
     if kind == "runner_on_ok":
-        seen.ok += 1
+        events.ok += 1
         if result.get("changed"):
-            seen.changed.append(_task(data))
+            events.changed.append(_task(data))
     elif kind == "runner_on_skipped":
-        seen.skipped += 1
+        events.skipped += 1
     elif kind == "runner_on_unreachable":
-        seen.unreachable = True
-        seen.failure = _failure(data, result)
+        events.unreachable = True
+        events.failure = _failure(data, result)
     elif kind == "runner_on_failed":
         if data.get("ignore_errors"):
-            seen.ok += 1
+            events.ok += 1
         else:
-            seen.failure = _failure(data, result)
+            events.failure = _failure(data, result)
 
 
 def _task(data: Mapping[str, Any]) -> str:

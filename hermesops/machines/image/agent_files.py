@@ -42,10 +42,10 @@ def skills_of(source: Path) -> bytes:
         gzip.GzipFile(fileobj=content, mode="wb", mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as skills,
     ):
-        wanted = [member for member in archive.getmembers() if _below_skills(member.name) and member.isfile()]
-        if not wanted:
+        members = [member for member in archive.getmembers() if _below_skills(member.name) and member.isfile()]
+        if not members:
             raise BrokenInvariantError(f"{source.name} holds no skills")
-        for member in sorted(wanted, key=lambda m: m.name):
+        for member in sorted(members, key=lambda m: m.name):
             stream = archive.extractfile(member)
             if stream is not None:
                 added = tarfile.TarInfo(member.name.partition("/")[2])

@@ -45,7 +45,7 @@ _BROKEN = 43
 
 @dataclass(frozen=True)
 class Recipe:
-    """What to build, for which environment.
+    """Inputs and settings of an image's build in one environment.
 
     Attributes:
         inputs: SHA-256 of everything it depends on; see ``hermesops.machines.image.definition.inputs_of``.
@@ -67,12 +67,12 @@ class Recipe:
 
     @property
     def digest(self) -> str:
-        """SHA-256 over all inputs."""
+        """SHA-256 over the digests of all inputs, by which an equal image is recognised."""
         return digest_of(self.inputs)
 
     @property
     def names(self) -> BuildNames:
-        """Names of what the build makes."""
+        """Names of the image and of the build's machines."""
         return names_of(self.environment, self.definition.name, self.digest)
 
 
@@ -90,7 +90,7 @@ class Built:
 
 @dataclass(frozen=True)
 class Builder:
-    """Builds images with what it is given.
+    """Builds images with injected clients.
 
     Attributes:
         converge: Applies a playbook, named by its file, to a machine with extra variables.
@@ -138,16 +138,16 @@ class Builder:
         await sweep(self.vendor, recipe.environment, keep, self.report)
         if image is None:
             image, source = await self._make(recipe, image_name, clock)
-        found = await self._prove(recipe, image, source, clock)
+        proof = await self._prove(recipe, image, source, clock)
         manifest = Manifest(
             name=recipe.definition.name,
             image_id=ImageId(image.id),
             digest=recipe.digest,
             created_at=datetime.now(UTC),
-            base=found.base(),
+            base=proof.base(),
             inputs=recipe.inputs,
-            packages={"debian": found.debian} | ({"agent": found.agent} if recipe.definition.agent else {}),
-            versions={**recipe.versions, **_versions(recipe, found), "python": found.python},
+            packages={"debian": proof.debian} | ({"agent": proof.agent} if recipe.definition.agent else {}),
+            versions={**recipe.versions, **_versions(recipe, proof), "python": proof.python},
             seconds=clock.seconds,
         )
         manifests.write(manifest, self.manifests)
@@ -206,25 +206,25 @@ class Builder:
         )
         self.report(f"booting {order.name} from the image")
         async with borrowed(self.vendor, self.channel_to, order, report=self.report) as machine_id:
-            found = await survey(self.channel_to(machine_id))
+            proof = await survey(self.channel_to(machine_id))
             clock.lap("boot")
             broken = await self._broken(recipe, machine_id)
             clock.lap("prove")
-        if source and source.machine_id == found.machine_id:
+        if source and source.machine_id == proof.machine_id:
             broken.append("its machine-id is the builder's")
         if broken:
             more = f"; and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
             await self.vendor.delete_image(image.id)
             raise HaltedError(
-                f"image {image.name} is not what it should be and was deleted: {'; '.join(broken[:_NAMED])}{more}",
-                hint=f"mend the roles or {recipe.definition.clean[0]}, then build again",
+                f"image {image.name} failed its checks and was deleted: {'; '.join(broken[:_NAMED])}{more}",
+                hint=f"correct the roles or {recipe.definition.clean[0]}, then build again",
             )
-        return found
+        return proof
 
     async def _broken(self, recipe: Recipe, machine_id: MachineId) -> list[str]:
         done = await self._run(machine_id, "prove", recipe.definition.prove)
         if done.exit_code not in {_PROVED, _BROKEN}:
-            raise UnavailableError(f"the script prove ended with {done.exit_code}, which proves nothing: build again")
+            raise UnavailableError(f"the script prove ended with {done.exit_code} and without a verdict: build again")
         lines = (line for line in done.text.splitlines() if line.startswith("broken "))
         broken = [one_line(line.removeprefix("broken ")) for line in lines]
         if recipe.definition.agent is None:
@@ -233,11 +233,11 @@ class Builder:
         return broken + list(await until(verify, what="the machine to be verified", timeout_s=_VERIFIED_S))
 
 
-def _versions(recipe: Recipe, found: Survey) -> dict[str, str]:
+def _versions(recipe: Recipe, proof: Survey) -> dict[str, str]:
     """Of the agent and its release, where the image has one."""
     if recipe.definition.agent is None:
         return {}
-    return {"hermes-agent": found.agent.get("hermes_agent", ""), "release": found.release}
+    return {"hermes-agent": proof.agent.get("hermes_agent", ""), "release": proof.release}
 
 
 @dataclass(frozen=True)
@@ -258,10 +258,10 @@ class SavedImages:
             image = await self.vendor.save_image(machine_id, name=name)
         except UnknownOutcomeError:
             # Asking again could save it twice. Only we use such names, so an image of that name is the one.
-            found = await self._named(name)
-            if found is None:
+            image_of_name = await self._named(name)
+            if image_of_name is None:
                 raise
-            image = found
+            image = image_of_name
         return await self._awaited(image)
 
     async def find(self, name: str) -> justavps.Image | None:
@@ -281,15 +281,15 @@ class SavedImages:
     async def _awaited(self, image: justavps.Image) -> justavps.Image:
         async def bootable() -> justavps.Image | Pending[justavps.Image]:
             try:
-                seen = await self.vendor.get_image(image.id)
+                saved = await self.vendor.get_image(image.id)
             except UnavailableError as error:
                 return Pending(str(error))
-            if seen.status in {justavps.ImageStatus.FAILED, justavps.ImageStatus.DELETED}:
+            if saved.status in {justavps.ImageStatus.FAILED, justavps.ImageStatus.DELETED}:
                 raise RefusedError(
-                    f"JustAVPS could not save image {image.name}: {seen.description or seen.status}",
+                    f"JustAVPS could not save image {image.name}: {saved.description or saved.status}",
                     hint="run the same command again",
                 )
-            return seen if seen.bootable else Pending(str(seen.status))
+            return saved if saved.bootable else Pending(str(saved.status))
 
         return await until(bootable, what=f"image {image.name}", timeout_s=_SAVED_S, every_s=0.5, report=self.report)
 
@@ -303,7 +303,7 @@ class SavedImages:
 
 @dataclass
 class Stopwatch:
-    """How long each step took, in seconds."""
+    """Measures the duration of each step, in seconds."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     since: float = field(default_factory=time.monotonic)

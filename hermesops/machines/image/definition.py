@@ -1,4 +1,4 @@
-"""An image folder: what the image is made of, and the digest that says whether it has to be built again.
+"""An image folder: reads its definition and derives the digest of its inputs.
 
 It reads files and nothing else: no network, no machine.
 """
@@ -19,7 +19,7 @@ FILE = "definition.toml"
 
 @dataclass(frozen=True)
 class AgentPins:
-    """Which agent is in an image: tables ``[agent]`` and ``[uv]`` of its ``definition.toml``.
+    """Versions of the agent and of uv in an image: tables ``[agent]`` and ``[uv]`` of its ``definition.toml``.
 
     Attributes:
         image: Name of the image.
@@ -39,7 +39,7 @@ class AgentPins:
 
 @dataclass(frozen=True)
 class Definition:
-    """What ``definition.toml`` says, with every path absolute and known to exist.
+    """Content of ``definition.toml``, with every path absolute and known to exist.
 
     Attributes:
         prepare: Script for the builder, once the roles are through; one shell reads its files one after the other.
@@ -66,7 +66,7 @@ def load(folder: Path) -> Definition:
     """
     path = folder / FILE
     try:
-        said = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         defined = sorted(path.parent.name for path in folder.parent.glob(f"*/{FILE}"))
         raise unknown_name("image", folder.name, defined, where=f" in {folder.parent}") from None
@@ -74,14 +74,14 @@ def load(folder: Path) -> Definition:
         raise UsageError(f"{path}: {cause}") from cause
     try:
         return Definition(
-            name=said["name"],
+            name=document["name"],
             folder=folder,
-            playbook=said["playbook"],
-            roles=tuple(said["roles"]),
-            prepare=_script(folder, said["prepare"]),
-            clean=_script(folder, said["clean"]),
-            prove=_script(folder, said["prove"]),
-            agent=_agent(folder, said) if said.keys() & {"agent", "uv"} else None,
+            playbook=document["playbook"],
+            roles=tuple(document["roles"]),
+            prepare=_script(folder, document["prepare"]),
+            clean=_script(folder, document["clean"]),
+            prove=_script(folder, document["prove"]),
+            agent=_agent(folder, document) if document.keys() & {"agent", "uv"} else None,
         )
     except KeyError as missing:
         raise UsageError(f"{path} lacks {missing}") from missing
@@ -89,10 +89,10 @@ def load(folder: Path) -> Definition:
         raise UsageError(f"{path}: a value of the wrong kind ({cause})") from cause
 
 
-def _agent(folder: Path, said: Mapping[str, Any]) -> AgentPins:
-    agent, uv = said["agent"], said["uv"]
+def _agent(folder: Path, document: Mapping[str, Any]) -> AgentPins:
+    agent, uv = document["agent"], document["uv"]
     return AgentPins(
-        image=said["name"],
+        image=document["name"],
         wanted=_file(folder, agent["wanted"]).read_text(encoding="utf-8").strip(),
         sdist=_file(folder, agent["sdist"]),
         locks={python: _file(folder, lock) for python, lock in agent["locks"].items()},
@@ -121,8 +121,8 @@ def inputs_of(
     """
     inputs = {f"image/{name}": digest for name, digest in _digests(definition.folder)}
     scripts = {*definition.prepare, *definition.clean, *definition.prove}
-    shared = (one for one in scripts if not one.is_relative_to(definition.folder.resolve()))
-    inputs |= {f"images/{one.name}": _sha256(one.read_bytes()) for one in shared}
+    shared = (script for script in scripts if not script.is_relative_to(definition.folder.resolve()))
+    inputs |= {f"images/{script.name}": _sha256(script.read_bytes()) for script in shared}
     for role in definition.roles:
         inputs |= {f"roles/{role}/{name}": digest for name, digest in _digests(_folder(roles, role))}
     inputs[f"playbooks/{definition.playbook}"] = _sha256(_file(playbooks, definition.playbook).read_bytes())

@@ -20,7 +20,7 @@ class Images:
     registry: Registry
 
     def list(self) -> tuple[Image, ...]:
-        """Every image, newest first."""
+        """Read all recorded images from the registry, the newest first."""
         return self.registry.images.list()
 
 
@@ -49,6 +49,8 @@ class ImageBuilds:
         """
         async with self.hold_lease(f"image/{name}"):
             built = await self.builder.build(await self.recipe(name))
-            made = built.manifest
-            self.registry.images.record(made.image_id, name=made.name, digest=made.digest, manifest=made.to_json())
+            manifest = built.manifest
+            self.registry.images.record(
+                manifest.image_id, name=manifest.name, digest=manifest.digest, manifest=manifest.to_json()
+            )
         return built

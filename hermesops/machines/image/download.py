@@ -1,4 +1,4 @@
-"""Fetches packages from whatever index this computer is set up for, each checked against a hash; wheels by pip.
+"""Fetches packages from the package index of this computer, each checked against a hash; wheels by pip.
 
 It must not know where an index is: pip's own settings say so.
 """
@@ -65,11 +65,11 @@ class Pip:
             self._keep("sources", folder)
 
     def _take_cached(self, kind: str, requirements: Path, folder: Path) -> list[str]:
-        """Copy what the cache has into a folder; the requirements that it lacks, a line each."""
+        """Copy cached packages into a folder; returns the missing requirements, a line each."""
         folder.mkdir(parents=True, exist_ok=True)
         lines = requirements.read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
-        wanted = [line for line in lines if line.strip() and not line.startswith("#")]
-        return [line for line in wanted if not self._take(kind, _HASH.findall(line), folder)]
+        pins = [line for line in lines if line.strip() and not line.startswith("#")]
+        return [line for line in pins if not self._take(kind, _HASH.findall(line), folder)]
 
     def _take(self, kind: str, hashes: Sequence[str], folder: Path) -> bool:
         for digest in hashes:
@@ -111,7 +111,7 @@ class Pip:
             )
         lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or done.stderr.splitlines()
         raise UnavailableError(
-            f"pip could not fetch what {requirements.name} locks: {lines[-1] if lines else 'no reason given'}",
+            f"pip could not fetch the packages of {requirements.name}: {lines[-1] if lines else 'no reason given'}",
             hint="check the index pip is set up for: pip config list",
         )
 

@@ -76,17 +76,17 @@ async def survey(channel: Channel) -> Survey:
             f"machine {channel.machine_id} is no base to build from: {last_words(done)}",
             hint="bases are Debian and Ubuntu with python3",
         )
-    told = object_in(done, channel.machine_id, "a question about its base")
+    facts = object_in(done, channel.machine_id, "a question about its base")
     with understood(channel.machine_id, "a question about its base"):
         return Survey(
-            distribution=_word(told["distribution"]),
-            version=_word(told["version"]),
-            architecture=_word(told["architecture"]),
-            python=_word(told["python"]),
-            machine_id=_word(told["machine_id"]),
-            debian=_packages(told["debian"]),
-            agent=_packages(told["agent"]),
-            release=_word(told["release"]),
+            distribution=_word(facts["distribution"]),
+            version=_word(facts["version"]),
+            architecture=_word(facts["architecture"]),
+            python=_word(facts["python"]),
+            machine_id=_word(facts["machine_id"]),
+            debian=_packages(facts["debian"]),
+            agent=_packages(facts["agent"]),
+            release=_word(facts["release"]),
         )
 
 

@@ -1,4 +1,4 @@
-"""Machines of a build: ordered by a known name, used, and deleted whatever happens.
+"""Machines of a build: ordered by a known name, used, and deleted in every case.
 
 Their names are the only thing by which a killed build's leftovers are found again. They follow the scheme of
 ``hermesops.model.ids.machine_name`` with a purpose in place of the cell, so no cell is called ``build`` or ``proof``.
@@ -98,7 +98,11 @@ async def sweep(vendor: justavps.Client, environment: str, keep: Container[str],
         keep: Names that this build uses.
     """
     listed = await vendor.list_machines()
-    left = {one.id: one.name for one in listed if is_build_machine(one.name, environment) and one.name not in keep}
+    left = {
+        machine.id: machine.name
+        for machine in listed
+        if is_build_machine(machine.name, environment) and machine.name not in keep
+    }
     for name in left.values():
         report(f"removing {name}, left by an earlier build")
     if left:
@@ -137,11 +141,13 @@ async def _ordered(vendor: justavps.Client, order: justavps.MachineOrder, report
     except (UnknownOutcomeError, WaitExpiredError, asyncio.CancelledError):
         # It may have been rented all the same; only its name is known.
         try:
-            found = {one.id: one.name for one in await vendor.list_machines() if one.name == order.name}
+            ordered = {
+                machine.id: machine.name for machine in await vendor.list_machines() if machine.name == order.name
+            }
         except HermesError as error:
             report(f"{error.message}; the next build removes {order.name} if there is one")
         else:
-            await _let_go(vendor, found, report)
+            await _let_go(vendor, ordered, report)
         raise
 
 

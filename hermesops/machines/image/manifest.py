@@ -1,4 +1,4 @@
-"""What an image was made from and what is in it: one JSON file per image, written when the image is proved.
+"""Inputs and content of an image: one JSON file per image, written after the image was proved.
 
 Its shape is an interface: other tools compare manifests. ``schema`` rises when a field changes its meaning.
 """
@@ -63,10 +63,10 @@ def find(folder: Path, name: str, digest: str) -> Manifest | None:
     """
     path = folder / f"{name}-{digest[:12]}.json"
     try:
-        said = json.loads(path.read_text(encoding="utf-8"))
-        if said.pop("schema") != SCHEMA or said["digest"] != digest:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if document.pop("schema") != SCHEMA or document["digest"] != digest:
             return None
-        return Manifest(**{**said, "created_at": datetime.fromisoformat(said["created_at"])})
+        return Manifest(**{**document, "created_at": datetime.fromisoformat(document["created_at"])})
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as cause:

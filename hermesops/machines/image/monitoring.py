@@ -1,4 +1,4 @@
-"""Which profile of monitoring an image's machines have, and where their Loki comes from."""
+"""Monitoring profile of an image's machines, and the source of their Loki."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ _MARK = "#sha256="
 
 @dataclass(frozen=True)
 class MachineMonitoring:
-    """What role hermes_monitoring is told.
+    """Variables of role hermes_monitoring.
 
     Attributes:
         is_full: Whether machines keep metrics and logs, or only send them.
@@ -30,41 +30,41 @@ class MachineMonitoring:
 
     @property
     def profile(self) -> str:
-        """The role's name for it."""
+        """Name of the profile, as the role spells it."""
         return "full" if self.is_full else "lean"
 
     @property
     def inputs(self) -> dict[str, object]:
-        """What of it decides what an image is, wherever it is built."""
+        """Inputs of the image's digest; independent of the computer that builds it."""
         return {
             "hermes_monitoring_profile": self.profile,
-            "hermes_monitoring_loki": [one["sha256"] for one in self.loki],
+            "hermes_monitoring_loki": [package["sha256"] for package in self.loki],
             **self._interval,
         }
 
     @property
     def variables(self) -> dict[str, object]:
-        """Variables of the role."""
+        """Variables of role hermes_monitoring, with paths of this computer."""
         sources = {"hermes_monitoring_profile": self.profile, "hermes_monitoring_loki_sources": list(self.loki)}
         return {**sources, **self._interval}
 
     @property
     def _interval(self) -> dict[str, object]:
-        """The variables that shorten it; none where it is the default, so that images stay what they are."""
+        """Variables that shorten the interval; empty for the default, so that image digests stay the same."""
         if self.every_s == EVERY_S:
             return {}
         return {"hermes_node_metrics_seconds": self.every_s, "hermes_monitoring_scrape_seconds": self.every_s}
 
     @property
     def note(self) -> str:
-        """What whoever builds an image is told of it; empty where it is as they would expect."""
-        return "" if self.is_full else "machines send metrics and logs on and keep none (profile lean of monitoring)"
+        """Narration for the operator who builds an image; empty for profile ``full``."""
+        return "" if self.is_full else "monitoring profile: lean (metrics and logs are forwarded, not stored)"
 
 
 def machine_monitoring(
     profile: Literal["auto", "lean", "full"], sources: str, built: Path, *, time_scale: float = 1.0
 ) -> MachineMonitoring:
-    """What the settings ask for, as far as there is a Loki.
+    """Resolve the profile that the settings ask for; ``auto`` is ``full`` when a Loki is available.
 
     Args:
         sources: Pinned URLs, as setting ``monitoring.loki`` spells them; empty for none.
@@ -80,7 +80,7 @@ def machine_monitoring(
         return MachineMonitoring(is_full=False, every_s=every_s)
     if sources:
         return MachineMonitoring(
-            is_full=True, loki=[_pinned(one.strip()) for one in sources.split(",")], every_s=every_s
+            is_full=True, loki=[_pinned(source.strip()) for source in sources.split(",")], every_s=every_s
         )
     if built.exists():
         return MachineMonitoring(is_full=True, loki=[{"path": str(built), "sha256": _sha256(built)}], every_s=every_s)

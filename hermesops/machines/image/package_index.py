@@ -71,12 +71,12 @@ class Wanted:
         pins, hashes = _PIN.findall(text), frozenset(_HASH.findall(text))
         try:
             [(name, version)] = pins
-            wanted = cls(canonicalize_name(name), Version(version), hashes)
+            package = cls(canonicalize_name(name), Version(version), hashes)
         except (ValueError, InvalidVersion) as error:
             raise RefusedError(f"{requirements.name} locks no single package: {error}") from error
         if not hashes:
             raise RefusedError(f"{requirements.name} locks {name} to no hash")
-        return wanted
+        return package
 
     def is_named(self, file: str) -> bool:
         """Whether a file is called as its source archive is."""
@@ -118,15 +118,15 @@ class PackageIndex:
             RefusedError: The index offers another file under its name, or the requirements lock no single archive.
             UnavailableError: The index does not answer or lacks it.
         """
-        wanted, settings = Wanted.read(requirements), self._settings()
+        package, settings = Wanted.read(requirements), self._settings()
         fetching = _Fetching(settings, until=time.monotonic() + _TOTAL_S)
-        link = _choose(wanted, fetching.offered(self._places(settings), wanted))
+        link = _choose(package, fetching.offered(self._places(settings), package))
         folder.mkdir(parents=True, exist_ok=True)
         target = folder / link.name
         digest = fetching.to_file(link.url, target)
-        if digest not in wanted.hashes:
+        if digest not in package.hashes:
             target.unlink()
-            raise _other(wanted)
+            raise _other(package)
         return target
 
     def _places(self, settings: "_Settings") -> Iterator[tuple[str, bool]]:
@@ -140,10 +140,10 @@ class PackageIndex:
 
     def _usual_index(self) -> str:
         """The default index of pip, from its own help."""
-        found = _DEFAULT.search(self._pip("download", "--help"))
-        if found is None:
+        match = _DEFAULT.search(self._pip("download", "--help"))
+        if match is None:
             raise UnavailableError("pip does not say where it looks for packages", hint="set PIP_INDEX_URL")
-        return found[1]
+        return match[1]
 
     def _settings(self) -> "_Settings":
         return _Settings(self._pip("config", "list"), self._environ)
@@ -207,8 +207,8 @@ class _Settings:
         if own := self.one("cert"):
             return context_of("pip's setting cert", own)
         for name in OF_REQUESTS:
-            if given := self._environ.get(name):
-                return context_of(name, given)
+            if path := self._environ.get(name):
+                return context_of(name, path)
         context = NetworkVariables(self._environ).tls_context()
         context.load_default_certs()
         return context
@@ -221,7 +221,7 @@ class _Fetching:
         self._settings = settings
         self._until = until
 
-    def offered(self, places: Iterable[tuple[str, bool]], wanted: Wanted) -> Iterator[Link]:
+    def offered(self, places: Iterable[tuple[str, bool]], package: Wanted) -> Iterator[Link]:
         """Every file of every place that answers.
 
         Raises:
@@ -230,7 +230,7 @@ class _Fetching:
         problems, answered = list[str](), False
         for place, is_index in places:
             try:
-                yield from self._links(place, is_index=is_index, package=wanted.name)
+                yield from self._links(place, is_index=is_index, package=package.name)
                 answered = True
             except UnavailableError as error:
                 problems.append(error.message)
@@ -238,7 +238,7 @@ class _Fetching:
             raise UnavailableError(problems[0], hint="check the index pip is set up for: pip config list")
 
     def to_file(self, url: str, target: Path) -> str:
-        """Write a file; its SHA-256."""
+        """Download a file and return its SHA-256 in hex."""
         digest = hashlib.sha256()
         with target.open("wb") as sink, self._opened(url, largest=_FILE_BYTES) as (_, _, pieces):
             for piece in pieces:
@@ -254,9 +254,9 @@ class _Fetching:
             yield from (Link(file.name, file.absolute().as_uri()) for file in local.iterdir() if file.is_file())
             return
         url = f"{place.rstrip('/')}/{package}/" if is_index else place if local is None else local.absolute().as_uri()
-        with self._opened(url, largest=_PAGE_BYTES) as (found, kind, pieces):
+        with self._opened(url, largest=_PAGE_BYTES) as (address, kind, pieces):
             body = b"".join(pieces)
-        yield from _read_page(body, kind, found, place)
+        yield from _read_page(body, kind, address, place)
 
     @contextmanager
     def _opened(self, url: str, *, largest: int) -> Iterator[tuple[str, str, Iterator[bytes]]]:
@@ -264,7 +264,7 @@ class _Fetching:
         local = _local(url)
         if local is not None:
             if not local.is_file():
-                raise UnavailableError(f"there is no {local}, which pip is set up to look at")
+                raise UnavailableError(f"pip's configured index {local} does not exist")
             with local.open("rb") as file:
                 yield url, "text/html", iter(partial(file.read, 1 << 20), b"")
             return
@@ -275,7 +275,7 @@ class _Fetching:
                 kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
                 yield str(response.url), kind, self._pieces(response, largest)
         except ProxyFailedError as error:
-            raise UnavailableError(f"the package index was not asked: {error}", hint=error.hint) from error
+            raise UnavailableError(f"no request was sent to the package index: {error}", hint=error.hint) from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise UnavailableError(f"the package index does not answer: {type(error).__name__}") from error
 
@@ -292,23 +292,23 @@ class _Fetching:
 
     def _pieces(self, response: httpx.Response, largest: int) -> Iterator[bytes]:
         """The raw bytes as they come, at most ``largest`` and within the time limit."""
-        seen = 0
+        received = 0
         for piece in response.iter_raw():
-            seen += len(piece)
-            if seen > largest or time.monotonic() > self._until:
+            received += len(piece)
+            if received > largest or time.monotonic() > self._until:
                 raise UnavailableError(f"the package index sends more than {largest} bytes, or takes too long")
             yield piece
 
 
 class _Anchors(HTMLParser):
-    """The links of a page."""
+    """Collects the targets of links in an HTML page."""
 
     def __init__(self) -> None:
         super().__init__()
         self.links: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Keep a link."""
+        """Collect the ``href`` of an anchor."""
         if tag == "a":
             self.links += [value for name, value in attrs if name == "href" and value]
 
@@ -327,8 +327,8 @@ def _read_page(body: bytes, kind: str, url: str, place: str) -> Iterator[Link]:
 
 def _read_json(body: bytes, url: str, place: str) -> Iterator[Link]:
     try:
-        told: Any = parse(body, largest=_PAGE_BYTES)
-        for file in told["files"]:
+        listing: Any = parse(body, largest=_PAGE_BYTES)
+        for file in listing["files"]:
             target, digest = urljoin(url, str(file["url"])), str(file["hashes"].get("sha256", ""))
             yield _link(target, place, str(file["filename"]), digest)
     except (MalformedJSONError, KeyError, TypeError, AttributeError) as error:
@@ -343,26 +343,26 @@ def _link(url: str, place: str, name: str, digest: str) -> Link:
     return Link(name, url, digest)
 
 
-def _choose(wanted: Wanted, offered: Iterable[Link]) -> Link:
+def _choose(package: Wanted, offered: Iterable[Link]) -> Link:
     """The archive that was locked: by its hash where the index says hashes, else by its name."""
-    named = [link for link in offered if wanted.is_named(link.name)]
+    named = [link for link in offered if package.is_named(link.name)]
     for link in named:
-        if link.sha256 in wanted.hashes:
+        if link.sha256 in package.hashes:
             return link
     for link in named:
         if not link.sha256:
             return link
     if named:
-        raise _other(wanted)
+        raise _other(package)
     raise UnavailableError(
-        f"the package index has no source archive of {wanted.name}=={wanted.version}",
+        f"the package index has no source archive of {package.name}=={package.version}",
         hint="check the index pip is set up for: pip config list",
     )
 
 
-def _other(wanted: Wanted) -> RefusedError:
+def _other(package: Wanted) -> RefusedError:
     return RefusedError(
-        f"the package index offers something else than {wanted.name}=={wanted.version} is locked to",
+        f"the package index offers something else than {package.name}=={package.version} is locked to",
         hint="do not build from this index; compare it with another one",
     )
 

@@ -1,4 +1,4 @@
-"""What a platform host on AWS makes itself from: hermesops, its roles and what these install, in one signed archive."""
+"""Signed installation archive of a platform host on AWS: hermesops, its roles and their programs."""
 
 import hashlib
 import io
@@ -49,9 +49,9 @@ def write(
     folder = target / named
     folder.mkdir(parents=True, exist_ok=True)
     archive = folder / f"hermesops-{named}.tar"
-    with tarfile.open(archive, "w") as made:
+    with tarfile.open(archive, "w") as bundle:
         for name, part in sorted(content.items()):
-            _add(made, name, part)
+            _add(bundle, name, part)
     sums = f"{_sum_of(archive)}  {archive.name}\n".encode()
     (folder / SUMS).write_bytes(sums)
     (folder / SIGNATURE).write_text(sign(sums))
@@ -59,10 +59,10 @@ def write(
 
 
 def _hash_of(content: Mapping[str, Path | bytes]) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, part in sorted(content.items()):
-        found.update(f"{name} {_sum_of(part)}\n".encode())
-    return found.hexdigest()
+        digest.update(f"{name} {_sum_of(part)}\n".encode())
+    return digest.hexdigest()
 
 
 def _sum_of(part: Path | bytes) -> str:

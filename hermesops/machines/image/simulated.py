@@ -1,4 +1,4 @@
-"""Images of a simulated world: a machine saved as it comes, since a simulated one has what the roles would install.
+"""Images of a simulated world: machines saved as they are, since simulated machines need no roles.
 
 Nothing is downloaded, applied or proved here; an image of such a world boots nothing but simulated machines.
 """
@@ -17,7 +17,7 @@ _OF_ONE_MACHINE = " ".join(
 
 
 class SimulatedBuilder(Builder):
-    """Builds images of simulated machines."""
+    """Saves images of simulated machines as they are, without Ansible."""
 
     async def _make(self, recipe: Recipe, image_name: str, clock: Stopwatch) -> tuple[justavps.Image, Survey | None]:
         self.report("a simulated world: the image is saved of a machine as it comes, without Ansible")
@@ -37,11 +37,11 @@ class SimulatedBuilder(Builder):
         )
         async with borrowed(self.vendor, self.channel_to, order, report=self.report) as machine_id:
             done = await self.channel_to(machine_id).run(f"{PROGRAM} status")
-            found = (await self.channel_to(machine_id).run("cat /etc/machine-id")).text.strip()
+            machine_key = (await self.channel_to(machine_id).run("cat /etc/machine-id")).text.strip()
             clock.lap("boot")
         if done.exit_code != 0:
             raise HaltedError(
                 f"hermes-node does not answer on a machine from image {image.name}: this world is not simulated",
-                hint=Hint(("local", "status"), "says what runs its machines"),
+                hint=Hint(("local", "status"), "shows the driver of its machines"),
             )
-        return Survey("simulated", "1", "none", "3", found, {}, {}, "")
+        return Survey("simulated", "1", "none", "3", machine_key, {}, {}, "")

@@ -1,4 +1,4 @@
-"""Releases: what runs on instances, locked, signed and stored.
+"""Releases: the software of instances, locked, signed and stored.
 
 It decides nothing about instances.
 """

@@ -1,4 +1,4 @@
-"""What differs between two releases. Pure."""
+"""Differences between the contents of two releases. Pure."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -25,8 +25,8 @@ class Difference:
 
 
 def compare(before: Lock, after: Lock) -> tuple[Difference, ...]:
-    """Everything in which two releases differ, what matters most first."""
-    return tuple(one for one in _differences(before, after) if one.before != one.after)
+    """List all differences between two releases, the most important first."""
+    return tuple(difference for difference in _differences(before, after) if difference.before != difference.after)
 
 
 def _differences(before: Lock, after: Lock) -> Iterator[Difference]:

@@ -40,7 +40,7 @@ class About:
 
 @dataclass(frozen=True)
 class Documents:
-    """Reads and writes them; only what an allowed signer signed is believed."""
+    """Reads and writes signed documents; accepts signatures of allowed signers only."""
 
     store: "Storage"
     trust: Trust
@@ -101,22 +101,22 @@ class Documents:
         return True
 
     def about(self, release: str) -> About:
-        """Who built a release."""
+        """The author, time and note of a release's build; empty when they cannot be read."""
         try:
-            kept = self.store.read(f"{BUILDS}/{release}.json", at_most=_MAX_ABOUT + 1)
-            said = strict_json.parse_object(kept or b"{}", largest=_MAX_ABOUT)
-            return About(datetime.fromisoformat(said["created_at"]), str(said["who"]), str(said["note"]))
+            data = self.store.read(f"{BUILDS}/{release}.json", at_most=_MAX_ABOUT + 1)
+            document = strict_json.parse_object(data or b"{}", largest=_MAX_ABOUT)
+            return About(datetime.fromisoformat(document["created_at"]), str(document["who"]), str(document["note"]))
         except (ValueError, KeyError, TypeError):
             return About()
 
     def keep_about(self, release: str, *, who: str, note: str, at: datetime) -> None:
-        """Record who built a release, unless that is recorded."""
+        """Record the author, time and note of a release's build, unless they are recorded."""
         if self.store.read(f"{BUILDS}/{release}.json") is None:
-            said = {"created_at": at.isoformat(), "who": who, "note": note}
-            self.store.write(f"{BUILDS}/{release}.json", canonical(said))
+            document = {"created_at": at.isoformat(), "who": who, "note": note}
+            self.store.write(f"{BUILDS}/{release}.json", canonical(document))
 
     def revocations(self) -> tuple[Revocations, Signed | None]:
-        """Which releases must not run any more; this computer remembers them.
+        """Read the revoked releases from the store, and remember them on this computer.
 
         Raises:
             StaleStoreError: They are older than those that this computer remembers, or missing.
@@ -160,7 +160,7 @@ class Documents:
             return _parsed(self.trust.memory.read(REVOCATIONS))
         except (ValueError, NodeError) as error:
             raise RefusedError(
-                f"what this computer remembers of revocations is damaged: {error}",
+                f"this computer's copy of the revocations is damaged: {error}",
                 hint="remove keys/release-revocations once the store holds those of another operator",
             ) from error
 
@@ -208,8 +208,8 @@ class Documents:
 
     def _kept(self, release: str) -> str:
         """The signature of a lock, as the store has it; empty for none."""
-        kept = self.store.read(f"{LOCKS}/{release}.sig", at_most=_MAX_SIGNATURE)
-        return (kept or b"").decode(errors="replace")
+        signature = self.store.read(f"{LOCKS}/{release}.sig", at_most=_MAX_SIGNATURE)
+        return (signature or b"").decode(errors="replace")
 
     def _verify(self, data: bytes, signature: str, kind: Kind) -> None:
         if not self.signers:
@@ -222,8 +222,8 @@ class Documents:
         return signature
 
 
-def _parsed(kept: bytes | None) -> tuple[Revocations, Signed | None]:
-    if kept is None:
+def _parsed(data: bytes | None) -> tuple[Revocations, Signed | None]:
+    if data is None:
         return Revocations(), None
-    signed = Signed.parse(strict_json.parse(kept, largest=2 * MAX_BYTES), REVOCATIONS)
+    signed = Signed.parse(strict_json.parse(data, largest=2 * MAX_BYTES), REVOCATIONS)
     return Revocations.from_json(signed.text.encode()), signed

@@ -29,11 +29,11 @@ class Pin:
 
     def to_line(self) -> str:
         """As pip and uv read it."""
-        return f"{self.name}=={self.version} {' '.join(f'--hash=sha256:{one}' for one in sorted(self.hashes))}\n"
+        return f"{self.name}=={self.version} {' '.join(f'--hash=sha256:{digest}' for digest in sorted(self.hashes))}\n"
 
 
 def parse(text: str) -> tuple[Pin, ...]:
-    """Read what ``uv pip compile --generate-hashes`` prints.
+    """Parse the output of ``uv pip compile --generate-hashes``.
 
     Raises:
         BrokenInvariantError: It says something that cannot be locked: a package without version or hash.
@@ -43,7 +43,7 @@ def parse(text: str) -> tuple[Pin, ...]:
 
 
 def render(python: str, wheels: Iterable[Blob]) -> bytes:
-    """What a machine installs from: every wheel's package with that wheel's hash and no other."""
+    """Requirements for a machine: the package of every wheel with exactly that wheel's hash."""
     pins = sorted((pin_of(wheel) for wheel in wheels), key=lambda pin: pin.name)
     return f"# python {python}, x86_64\n{''.join(pin.to_line() for pin in pins)}".encode()
 
@@ -66,17 +66,17 @@ def runs_everywhere(wheel: Blob) -> bool:
     return Tag("py3", "none", "any") in parse_wheel_filename(wheel.name)[3]
 
 
-def known_wheels(pins: Sequence[Pin], kept: Iterable[Blob]) -> dict[str, Blob]:
+def known_wheels(pins: Sequence[Pin], wheels: Iterable[Blob]) -> dict[str, Blob]:
     """The wheels among those kept that pins may be satisfied with, by the pins' names.
 
     Those kept were once taken for the same Python, so what was best for it then is best now.
     """
-    wanted = {digest: pin.name for pin in pins for digest in pin.hashes}
-    return {wanted[blob.sha256]: blob for blob in kept if blob.sha256 in wanted}
+    pin_names = {digest: pin.name for pin in pins for digest in pin.hashes}
+    return {pin_names[blob.sha256]: blob for blob in wheels if blob.sha256 in pin_names}
 
 
 def _pin(line: str) -> Pin:
-    found, hashes = _PIN.match(line), frozenset(_HASH.findall(line))
-    if found is None or not hashes:
+    match, hashes = _PIN.match(line), frozenset(_HASH.findall(line))
+    if match is None or not hashes:
         raise BrokenInvariantError(f"the resolver left something without version or hash: {line.strip()[:80]}")
-    return Pin(canonicalize_name(found["name"]), found["version"], hashes)
+    return Pin(canonicalize_name(match["name"]), match["version"], hashes)

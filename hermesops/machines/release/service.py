@@ -57,9 +57,9 @@ class ReleaseChanges:
         built = await self._built(build, f"{OF_IMAGE}{pins.image}")
         return ReleaseId(built.lock.id)
 
-    async def rebuild(self, lock: Lock, given: Sequence[Path], *, note: str) -> Built:
+    async def rebuild(self, lock: Lock, files: Sequence[Path], *, note: str) -> Built:
         """Build exactly this release again; see ``release.builder.rebuild.Rebuilder``."""
-        return await self._built(partial(Rebuilder(self.builder(), given).build, lock), note)
+        return await self._built(partial(Rebuilder(self.builder(), files).build, lock), note)
 
     def require_known(self, release: str) -> None:
         """Refuse a release that was never known here: a mistyped name would be revoked in place of the release.
@@ -95,8 +95,8 @@ class ReleaseChanges:
         async with self.hold_lease(_SUBJECT):
             before = self.releases.revocations()
             revocations = self.releases.set_floor(version)
-        told, after = {"floor": before.floor}, {"floor": version}
-        self.registry.audit.append("release_floor_set", _SUBJECT, why=reason, before=told, after=after)
+        floor_before, after = {"floor": before.floor}, {"floor": version}
+        self.registry.audit.append("release_floor_set", _SUBJECT, why=reason, before=floor_before, after=after)
         return revocations
 
     async def set_signers(self, signers: str, *, sign_again: bool, reason: str) -> tuple[str, ...]:
@@ -104,12 +104,12 @@ class ReleaseChanges:
         async with self.hold_lease(_SUBJECT):
             before = self.releases.trust.current()
             left = self.releases.replace_signers(signers, sign_again=sign_again)
-        told, after = {"signers": before}, {"signers": signers}
-        self.registry.audit.append("release_signers_set", _SUBJECT, why=reason, before=told, after=after)
+        signers_before, after = {"signers": before}, {"signers": signers}
+        self.registry.audit.append("release_signers_set", _SUBJECT, why=reason, before=signers_before, after=after)
         return left
 
     async def restore(self, *, reason: str) -> tuple[str, ...]:
-        """Write into the store what this computer remembers of it; see ``release.Releases.restore``."""
+        """Write this computer's remembered documents into the store; see ``release.Releases.restore``."""
         async with self.hold_lease(_SUBJECT):
             written = self.releases.restore()
         if written:

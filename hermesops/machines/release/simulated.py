@@ -15,7 +15,7 @@ _NOTHING = b"simulated\n"
 
 @dataclass(frozen=True)
 class SimulatedBuilder(Builder):
-    """Builds releases without wheels."""
+    """Builds releases for simulated machines, which run no wheels."""
 
     def _lock(self, order: BuildRequest, scratch: Path) -> Lock:
         del scratch

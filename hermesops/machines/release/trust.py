@@ -66,7 +66,7 @@ class Chain:
 
     @cached_property
     def documents(self) -> tuple[AllowedSigners, ...]:
-        """What was signed."""
+        """Parsed lists of allowed signers, the oldest first."""
         return read_chain(self.signed)
 
     @property
@@ -79,8 +79,8 @@ class Chain:
         return self.documents[: len(other.signed)] == other.documents
 
     def to_json(self) -> bytes:
-        """As a store keeps it."""
-        return canonical([asdict(one) for one in self.signed])
+        """Serialise the chain as canonical JSON for a store."""
+        return canonical([asdict(signed) for signed in self.signed])
 
     @classmethod
     def from_json(cls, data: bytes) -> "Chain":
@@ -92,13 +92,13 @@ class Chain:
         links = listed(strict_json.parse(data, largest=LARGEST), NAME)
         if len(links) > MAX_CHAIN:
             raise strict_json.MalformedJSONError(f"more than {MAX_CHAIN} changes of signers")
-        chain = cls(tuple(Signed.parse(one, f"{NAME}[{number}]") for number, one in enumerate(links)))
+        chain = cls(tuple(Signed.parse(link, f"{NAME}[{number}]") for number, link in enumerate(links)))
         read_chain(chain.signed)
         return chain
 
 
 class StoreMemory:
-    """What this computer remembers of a store, in a folder of keys."""
+    """Documents of a store that this computer remembers, in a folder of keys, to detect an older store."""
 
     _FILES: ClassVar = {NAME: "release-signers", REVOCATIONS: "release-revocations"}
 
@@ -151,12 +151,12 @@ class Trust:
         Raises:
             RefusedError: Its own file is damaged.
         """
-        kept = self.memory.read(NAME)
+        data = self.memory.read(NAME)
         try:
-            return Chain.from_json(kept) if kept else Chain()
+            return Chain.from_json(data) if data else Chain()
         except (ValueError, NodeError) as error:
             raise RefusedError(
-                f"what this computer remembers of release signers is damaged: {error}",
+                f"this computer's copy of the release signers is damaged: {error}",
                 hint=Hint(
                     "compare", ("release", "signers", "show"), "of another operator; then remove keys/release-signers"
                 ),
@@ -173,7 +173,7 @@ class Trust:
             return True
 
     def restore(self) -> None:
-        """Write the chain that this computer remembers into the store, in place of what is there."""
+        """Replace the chain in the store with the chain that this computer remembers."""
         self.store.write(NAME, self.remembered().to_json())
 
     def refuse_lockout(self, signers: str, signs: Signs) -> Signed:
@@ -199,8 +199,8 @@ class Trust:
 
     def replace(self, signed: Signed) -> None:
         """Change the allowed signers; see ``refuse_lockout``."""
-        chain, wanted = self._followed(), AllowedSigners.from_json(signed.text.encode())
-        if chain.lines != wanted.lines:
+        chain, signers = self._followed(), AllowedSigners.from_json(signed.text.encode())
+        if chain.lines != signers.lines:
             changed = Chain((*chain.signed, signed))
             self.store.write(NAME, changed.to_json())
             self.memory.write(NAME, changed.to_json())
@@ -210,7 +210,7 @@ class Trust:
             self.checks(data, signature, signers=signers, namespace=kind)
         except RefusedError as error:
             raise RefusedError(
-                f"the key at hand signs no releases {when} ({kind}): {error.message}",
+                f"this key signs no releases {when} ({kind}): {error.message}",
                 hint="first let both keys sign, then change to the new one, and only then leave the old one out",
             ) from error
 
@@ -219,7 +219,7 @@ class Trust:
         known, chain = self.remembered(), self._read()
         if self.needs_vouchers and not self.vouchers and not known.signed:
             raise RefusedError(
-                "nobody is named here whose release signers are believed: no allowed_signers is set",
+                "no release signers are trusted: allowed_signers is not set",
                 hint='HERMESOPS_ALLOWED_SIGNERS names a file of lines `identity namespaces="…" ssh-ed25519 …`',
             )
         if known.signed:
@@ -231,9 +231,9 @@ class Trust:
         return chain
 
     def _read(self) -> Chain:
-        kept = self.store.read(NAME, at_most=LARGEST + 1)
+        data = self.store.read(NAME, at_most=LARGEST + 1)
         try:
-            return Chain.from_json(kept) if kept is not None else Chain()
+            return Chain.from_json(data) if data is not None else Chain()
         except (ValueError, NodeError) as error:
             raise RefusedError(
                 f"{NAME} of {self.store.url} is damaged: {error}", hint=Hint(RESTORE, ", or a copy of the store")
@@ -255,26 +255,31 @@ class Trust:
     def _verify(self, chain: Chain, known: Chain) -> None:
         start = len(known.signed) - 1 if known.signed else self._start(chain)
         links = list(zip(chain.signed, chain.documents, strict=True))
-        for (_, before), (signed, one) in zip(links[start:], links[start + 1 :], strict=False):
+        for (_, before), (signed, signers) in zip(links[start:], links[start + 1 :], strict=False):
             if not self._is_by(signed, before.lines):
                 raise RefusedError(
-                    f"signers {one.number} of {self.store.url} are not signed by one of those before them", hint=_WHO
+                    f"signers {signers.number} of {self.store.url} are not signed by one of those before them",
+                    hint=_WHO,
                 )
 
     def _start(self, chain: Chain) -> int:
-        """Which file of the chain is believed without the one before it."""
+        """Index of the first trusted document of the chain: one that a voucher or its own signers signed."""
         links = zip(chain.signed, chain.documents, strict=True)
-        found = (number for number, (one, said) in enumerate(links) if self._is_by(one, self.vouchers or said.lines))
-        start = next(found, None)
+        numbers = (
+            number
+            for number, (signed, signers) in enumerate(links)
+            if self._is_by(signed, self.vouchers or signers.lines)
+        )
+        start = next(numbers, None)
         if start is None:
             raise RefusedError(
-                f"the signers in {self.store.url} are signed by nobody whom this environment allows", hint=_WHO
+                f"the signers in {self.store.url} are not signed by an allowed signer of this environment", hint=_WHO
             )
         return start
 
-    def _is_by(self, one: Signed, signers: str) -> bool:
+    def _is_by(self, signed: Signed, signers: str) -> bool:
         try:
-            self.checks(one.text.encode(), one.signature, signers=signers, namespace=Kind.SIGNERS)
+            self.checks(signed.text.encode(), signed.signature, signers=signers, namespace=Kind.SIGNERS)
         except RefusedError:
             return False
         return True

@@ -1,1 +1,1 @@
-"""Checks, which change nothing: of machines what the roles promise, of this computer what hermesops needs."""
+"""Read-only checks: of machines against their roles, and of this computer against hermesops' requirements."""

@@ -1,4 +1,4 @@
-"""How testinfra reaches a machine: commands that are known beforehand run in one batch, others one by one.
+"""A testinfra backend for one machine: known commands run in one batch, others one by one.
 
 The commands are learned from a rehearsal that answers as a healthy machine might. An answer that does not fit only ends
 a look early; its further commands then run one by one, so a bad guess costs a round trip and never a verdict.
@@ -81,7 +81,7 @@ def command_of(commands: Sequence[str], *, limit_s: float) -> str:
 
 
 def answers_of(commands: Sequence[str], completed: Completed) -> dict[str, Answer]:
-    """What each command answered.
+    """Parse the output of a batch into an answer for each command.
 
     Raises:
         UnavailableError: The batch itself did not run.

@@ -22,7 +22,7 @@ _NEED_FILES = frozenset({"identity", "key", "model", "payload", "watchdog"})
 
 @dataclass(frozen=True)
 class Causes:
-    """What explains other failed checks of one machine.
+    """Root causes of failed checks on one machine.
 
     Attributes:
         files: Whether a file that it is handed is absent.
@@ -31,38 +31,38 @@ class Causes:
 
     files: bool
     silence: str
-    seen: Observations
+    observations: Observations
 
     def attribute(self, checks: Sequence[Check]) -> tuple[Check, ...]:
-        """The same checks; the hint of one that follows from another names that one in place of a command."""
+        """Replace the hints of consequential failures with the name of their cause."""
         return tuple(self._attributed(check) for check in checks)
 
     def _attributed(self, check: Check) -> Check:
         cause = "" if check.verdict.holds else self._cause_of(check)
-        return replace(check, hint=Hint(f"follows from {cause}, whose command comes first")) if cause else check
+        return replace(check, hint=Hint(f"caused by {cause}: run its command first")) if cause else check
 
     def _cause_of(self, check: Check) -> str:
-        silent = check.name in {"gateway-service", *_answers(self.seen)} or check.seen == f"failed: {GATEWAY}"
+        silent = check.name in {"gateway-service", *_answers(self.observations)} or check.seen == f"failed: {GATEWAY}"
         if self.files and (silent or check.name in _NEED_FILES or check.name.startswith("diagnosis:")):
             return FILES
         return self.silence if self.silence and silent else ""
 
 
-def causes_of(checks: Sequence[Check], findings: Sequence[Finding], seen: Observations) -> Causes:
-    """What explains other checks of these; ``findings`` are those of the same observations."""
+def causes_of(checks: Sequence[Check], findings: Sequence[Finding], observations: Observations) -> Causes:
+    """Derive root causes from checks and findings; ``findings`` are of the same observations."""
     files = any(check.name == FILES and " is absent" in check.seen for check in checks if not check.verdict.holds)
-    silence = next((f"diagnosis:{one.failure}" for one in findings if one.failure in SILENCES), "")
-    return Causes(files, silence, seen)
+    silence = next((f"diagnosis:{finding.failure}" for finding in findings if finding.failure in SILENCES), "")
+    return Causes(files, silence, observations)
 
 
-def _answers(seen: Observations) -> Iterator[str]:
+def _answers(observations: Observations) -> Iterator[str]:
     """Names of checks that read an answer which nobody gives."""
-    if seen.alive_status:
+    if observations.alive_status:
         return
     yield from ("api", "ready", "chat")
-    if seen.release.get("hermes_agent"):
+    if observations.release.get("hermes_agent"):
         yield "release"
-    if seen.key_digest and not seen.detailed_status:
+    if observations.key_digest and not observations.detailed_status:
         yield "key"
-    if not seen.filesystem:
+    if not observations.filesystem:
         yield "skills"

@@ -1,4 +1,4 @@
-"""Recognises known failures by what was observed. Pure.
+"""Recognises known failures in observations. Pure.
 
 The six are those that operators of hermes-agent meet first (the table of failure modes in the architecture notes of
 the workspace template); each has one cause to look for and one command that repairs it.
@@ -45,23 +45,28 @@ class Finding:
     hint: Hint
 
 
-def diagnose(seen: Observations, expected: Expected) -> tuple[Finding, ...]:
-    """The known failures that explain what was observed; empty for a healthy machine or one without an instance."""
-    if seen.identity is None:
+def diagnose(observations: Observations, expected: Expected) -> tuple[Finding, ...]:
+    """Derive the known failures from observations; empty for a healthy machine or one without an instance."""
+    if observations.identity is None:
         return ()
-    found = (*_silence(seen), *_refusal(seen, expected), *_model(seen), *_memory(seen))
-    return tuple(finding for finding in found if finding)
+    findings = (
+        *_silence(observations),
+        *_refusal(observations, expected),
+        *_model(observations),
+        *_memory(observations),
+    )
+    return tuple(finding for finding in findings if finding)
 
 
-def _silence(seen: Observations) -> Iterator[Finding]:
-    if seen.alive_status == _OK or _is_starting(seen):
+def _silence(observations: Observations) -> Iterator[Finding]:
+    if observations.alive_status == _OK or _is_starting(observations):
         return
-    unit = seen.unit
+    unit = observations.unit
     how = f"{unit.get('ActiveState', '?')}, result {unit.get('Result', '?')}, {unit.get('NRestarts', '0')} restarts"
-    if _was_ready(seen):
+    if _was_ready(observations):
         yield Finding(
             Failure.GONE_AFTER_BOOT,
-            f"the gateway was ready and answers no more ({how}): {seen.alive_reason}",
+            f"the gateway was ready and answers no more ({how}): {observations.alive_reason}",
             Hint(
                 ("instance", "logs", "USER"), "shows how it ended,", ("instance", "restart", "USER"), "brings it back"
             ),
@@ -69,64 +74,67 @@ def _silence(seen: Observations) -> Iterator[Finding]:
     else:
         yield Finding(
             Failure.BOOT_PROBE,
-            f"the gateway has not become healthy since it was last started ({how}): {seen.alive_reason}",
+            f"the gateway has not become healthy since it was last started ({how}): {observations.alive_reason}",
             Hint(("instance", "logs", "USER"), "shows why it ends at its start"),
         )
 
 
-def _is_starting(seen: Observations) -> bool:
-    return seen.unit.get("SubState") == "start" and seen.unit.get("NRestarts", "0") == "0"
+def _is_starting(observations: Observations) -> bool:
+    return observations.unit.get("SubState") == "start" and observations.unit.get("NRestarts", "0") == "0"
 
 
-def _was_ready(seen: Observations) -> bool:
+def _was_ready(observations: Observations) -> bool:
     """Whether the gateway told systemd "ready" after its last start."""
     ready, began = (
-        int(seen.unit.get(name) or 0) for name in ("ActiveEnterTimestampMonotonic", "ExecMainStartTimestampMonotonic")
+        int(observations.unit.get(name) or 0)
+        for name in ("ActiveEnterTimestampMonotonic", "ExecMainStartTimestampMonotonic")
     )
     return 0 < began <= ready
 
 
-def _refusal(seen: Observations, expected: Expected) -> Iterator[Finding]:
-    if expected.key_digest and seen.key_digest != expected.key_digest:
+def _refusal(observations: Observations, expected: Expected) -> Iterator[Finding]:
+    if expected.key_digest and observations.key_digest != expected.key_digest:
         yield Finding(
             Failure.KEY_MISMATCH,
             "the machine holds another API key than the registry: requests with ours get 401",
             Hint(("provision", "USER"), "hands the key over again"),
         )
-    elif seen.detailed_status in _UNAUTHORISED:
+    elif observations.detailed_status in _UNAUTHORISED:
         yield Finding(
             Failure.KEY_MISMATCH,
-            f"the running gateway answers {seen.detailed_status} to the key in /etc/hermes/.env: it still has another",
+            f"the running gateway answers {observations.detailed_status} to the key in /etc/hermes/.env: "
+            "it still has another",
             Hint(("instance", "restart", "USER")),
         )
 
 
-def _model(seen: Observations) -> Iterator[Finding]:
-    if not seen.has_model_key or seen.router_status in _UNAUTHORISED:
+def _model(observations: Observations) -> Iterator[Finding]:
+    if not observations.has_model_key or observations.router_status in _UNAUTHORISED:
         what = (
-            f"the model router answers {seen.router_status} to the instance's token"
-            if seen.has_model_key
-            else f"no token for the model router: {seen.key_variable or 'its variable'} is not in /etc/hermes/.env"
+            f"the model router answers {observations.router_status} to the instance's token"
+            if observations.has_model_key
+            else "no token for the model router: "
+            f"{observations.key_variable or 'its variable'} is not in /etc/hermes/.env"
         )
         yield Finding(Failure.KEY_NOT_FORWARDED, what, Hint(("provision", "USER"), "hands the token over again"))
-    elif seen.router_status == _OK and seen.model not in seen.offered:
+    elif observations.router_status == _OK and observations.model not in observations.offered:
         yield Finding(
             Failure.UNKNOWN_MODEL,
-            f"the agent asks for model {seen.model!r}, which the router refuses with {_BAD_REQUEST}; "
-            f"it has {', '.join(seen.offered)}",
+            f"the agent asks for model {observations.model!r}, which the router refuses with {_BAD_REQUEST}; "
+            f"it has {', '.join(observations.offered)}",
             Hint("choose one of them in the user's settings, then", ("provision", "USER")),
         )
 
 
-def _memory(seen: Observations) -> Iterator[Finding]:
-    if seen.alive_status != _OK:
+def _memory(observations: Observations) -> Iterator[Finding]:
+    if observations.alive_status != _OK:
         return
-    if seen.home != seen.promised_home:
-        what = f"the gateway keeps its state in {seen.home}, not in {seen.promised_home}"
-    elif not seen.home_kept:
-        what = f"{seen.home} lies on {seen.filesystem}: skills and memories are gone at every restart"
-    elif seen.skills < 1 and seen.bundled_skills > 0:
-        what = f"{seen.home}/skills holds nothing, though the slot brings {seen.bundled_skills} skills"
+    if observations.home != observations.promised_home:
+        what = f"the gateway keeps its state in {observations.home}, not in {observations.promised_home}"
+    elif not observations.home_kept:
+        what = f"{observations.home} lies on {observations.filesystem}: skills and memories are gone at every restart"
+    elif observations.skills < 1 and observations.bundled_skills > 0:
+        what = f"{observations.home}/skills holds nothing, though the slot brings {observations.bundled_skills} skills"
     else:
         return
     yield Finding(
@@ -134,6 +142,6 @@ def _memory(seen: Observations) -> Iterator[Finding]:
         what,
         Hint(
             ("instance", "exec", "USER", "systemctl cat hermes-gateway.service"),
-            "shows who moved it; remove that, restart",
+            "shows the setting that moved it; remove it and restart",
         ),
     )

@@ -1,4 +1,4 @@
-"""What the probe on a machine saw, as plain data; missing fields are tolerated, as machines differ."""
+"""Observations of the probe on a machine, as plain data; missing fields are tolerated, as machines differ."""
 
 import shlex
 from collections.abc import Mapping
@@ -19,12 +19,12 @@ _FORGETFUL = frozenset({"tmpfs", "ramfs"})
 
 @dataclass(frozen=True)
 class Observations:
-    """What the probe saw of the agent of a machine.
+    """Observations of the agent on a machine.
 
     Attributes:
         unit: systemd's properties of the gateway.
         identity: The instance that the machine reports; ``None`` for none.
-        handed: Whether what the machine was handed can be read.
+        handed: Whether the instance's data on the machine are readable.
         alive_status: HTTP status of ``/health``; 0 without an answer, and then ``alive_reason`` says why.
         key_digest: SHA-256 of the API key in the managed environment.
         detailed_status: HTTP status of ``/health/detailed`` with that key.
@@ -68,7 +68,7 @@ class Observations:
 
     @property
     def home_kept(self) -> bool:
-        """Whether what the agent learns outlives its process."""
+        """Whether the agent's home is on a disk, so that it survives a restart."""
         return self.home == self.promised_home and self.filesystem not in _FORGETFUL
 
     @classmethod
@@ -111,12 +111,12 @@ def probe_command(words: str = "observe") -> str:
 
 
 def observed(host: Host, words: str = "observe") -> Observations:
-    """Ask a machine's probe."""
+    """Run the probe on a machine and parse its output."""
     return observations_in(output_of(host, probe_command(words)), is_chat=words.startswith("chat"))
 
 
 def observations_in(text: str, *, is_chat: bool = False) -> Observations:
-    """What a machine's probe printed.
+    """Parse the output of a machine's probe.
 
     Raises:
         ValueError: It printed something else.
@@ -125,4 +125,4 @@ def observations_in(text: str, *, is_chat: bool = False) -> Observations:
         answer = strict_json.parse_object(text, largest=_LARGEST)
         return Observations.parse({}, answer) if is_chat else Observations.parse(answer)
     except (TypeError, AttributeError, LookupError, ArithmeticError) as error:
-        raise ValueError(f"what the probe says is not understood ({type(error).__name__})") from error
+        raise ValueError(f"the probe's output cannot be parsed ({type(error).__name__})") from error

@@ -83,8 +83,8 @@ async def verify(channel: Channel, expected: Expected, promises: Sequence[Promis
     except HermesError as error:
         hint = Hint(error.hint, ";", _NO_ANSWER)
         return Verification((Check("answers", Verdict.UNKNOWN, error.message, hint),), (), 1)
-    found = await _judged(channel, expected, promises, answers)
-    return replace(found, round_trips=found.round_trips + 1)
+    verification = await _judged(channel, expected, promises, answers)
+    return replace(verification, round_trips=verification.round_trips + 1)
 
 
 async def _answer(channel: Channel, line: str, within_s: float) -> Completed:
@@ -109,8 +109,10 @@ async def _judged(
         return asyncio.run_coroutine_threadsafe(channel.run(command, timeout_s=_SLOW_S), loop).result()
 
     backend = ChannelBackend(channel.machine_id, run, answers)
-    checks, seen = await asyncio.to_thread(_judge, backend, expected, promises)
-    return Verification(checks, diagnose(seen, expected) if seen else (), len(backend.direct), seen)
+    checks, observations = await asyncio.to_thread(_judge, backend, expected, promises)
+    return Verification(
+        checks, diagnose(observations, expected) if observations else (), len(backend.direct), observations
+    )
 
 
 def _judge(
@@ -143,5 +145,5 @@ def _check(promise: Promise, host: Host, expected: Expected) -> Check:
 
 def _short(error: Exception) -> str:
     # testinfra's assertions end with all that it knows of the command, its output included.
-    said = str(error).partition(" for CommandResult(")[0].strip().splitlines()
-    return f"could not look: {said[0][:200] if said else type(error).__name__}"
+    lines = str(error).partition(" for CommandResult(")[0].strip().splitlines()
+    return f"could not look: {lines[0][:200] if lines else type(error).__name__}"

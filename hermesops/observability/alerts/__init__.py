@@ -1,4 +1,4 @@
-"""What the platform's monitoring is configured with: alert rules, routing of alerts, dashboards; read and checked.
+"""Configuration of the platform's monitoring: reads and checks alert rules, alert routing and dashboards.
 
 The files are in ``roles/hermes_platform_monitoring``. Nothing here talks to Prometheus.
 """

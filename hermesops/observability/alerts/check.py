@@ -1,4 +1,4 @@
-"""Checks files of monitoring before they are applied: what is wrong, with file and line.
+"""Checks monitoring files before they are applied; reports problems with file and line.
 
 What only Prometheus and Alertmanager know is asked of ``promtool`` and ``amtool``, where they are installed. Source:
 promtool and amtool of Prometheus 2.42 and Alertmanager 0.25, ``check rules`` and ``check-config``.
@@ -30,7 +30,7 @@ _PROGRAMS = ("promtool", "amtool")
 
 @dataclass(frozen=True)
 class Checked:
-    """What a check found.
+    """The result of a check.
 
     Attributes:
         missing: Programs that are not installed, so that their part was not checked.
@@ -104,63 +104,66 @@ class Checker:
         """
         texts = {path: _read(path) for path in files}
         known = {*records, *(name for path, text in texts.items() if _is_yaml(path) for name in rules.records(text))}
-        found = list[Problem]()
+        reported = list[Problem]()
         for path, text in texts.items():
             if path.suffix == ".json":
-                found += self._dashboard(text, path, known)
+                reported += self._dashboard(text, path, known)
             elif path.suffix == ".md":
-                found += _said(self._runbook_problem(path), path)
+                reported += _said(self._runbook_problem(path), path)
             elif path.suffix == ".j2" or "route" in _top(text):
-                found += self._routing(text, path)
+                reported += self._routing(text, path)
             elif _is_yaml(path):
-                found += self._rules(text, path, known)
+                reported += self._rules(text, path, known)
             else:
                 raise UsageError(f"{path} is neither YAML, a dashboard in JSON, nor a runbook")
         missing = tuple(name for name in _PROGRAMS if name not in self._programs)
-        return Checked(tuple(files), tuple(dict.fromkeys(sorted(found))), missing)
+        return Checked(tuple(files), tuple(dict.fromkeys(sorted(reported))), missing)
 
     def _rules(self, text: str, path: Path, records: Collection[str]) -> list[Problem]:
-        found = rules.problems(text, str(path), self._runbooks, records)
+        reported = rules.problems(text, str(path), self._runbooks, records)
         if promtool := self._programs.get("promtool"):
             for line in _failures(_run([promtool, "check", "rules", path])):
                 if at := _AT_LINE.match(line):
-                    found.append(Problem(str(path), int(at["line"]), at["message"]))
+                    reported.append(Problem(str(path), int(at["line"]), at["message"]))
                 elif of := _OF_RULE.search(line):
                     number = rules.line_of(text, of["group"], int(of["number"]))
-                    found.append(Problem(str(path), number, of["message"]))
+                    reported.append(Problem(str(path), number, of["message"]))
                 else:
-                    found.append(Problem(str(path), 0, line.strip()))
-        return found
+                    reported.append(Problem(str(path), 0, line.strip()))
+        return reported
 
     def _dashboard(self, text: str, path: Path, records: Collection[str]) -> list[Problem]:
         read = dashboards.read(text, str(path))
         if isinstance(read, Problem):
             return [read]
-        found = dashboards.problems(read, records)
-        if not found and (promtool := self._programs.get("promtool")):
-            found = _of_queries(read, promtool)
-        return found
+        reported = dashboards.problems(read, records)
+        if not reported and (promtool := self._programs.get("promtool")):
+            reported = _of_queries(read, promtool)
+        return reported
 
     def _routing(self, text: str, path: Path) -> list[Problem]:
         if path.suffix != ".j2":
             return self._configuration(text, path, path)
-        found = list[Problem]()
+        reported = list[Problem]()
         for variables in (routing.WITHOUT_RECEIVERS, routing.WITH_RECEIVERS):
             try:
-                made = routing.rendered(text, variables)
+                configuration = routing.rendered(text, variables)
             except jinja2.TemplateError as cause:
                 return [Problem(str(path), getattr(cause, "lineno", None) or 0, f"the template fails: {cause}")]
             with tempfile.TemporaryDirectory(prefix="hermesops-alerts-") as folder:
                 rendered = Path(folder) / "alertmanager.yml"
-                rendered.write_text(made, encoding="utf-8")
+                rendered.write_text(configuration, encoding="utf-8")
                 # Lines of what is made are not those of the template: the message alone is right.
-                found += [Problem(str(path), 0, one.message) for one in self._configuration(made, rendered, path)]
-        return found
+                reported += [
+                    Problem(str(path), 0, problem.message)
+                    for problem in self._configuration(configuration, rendered, path)
+                ]
+        return reported
 
     def _configuration(self, text: str, path: Path, named: Path) -> list[Problem]:
-        found = routing.problems(text, str(named))
-        if found or not (amtool := self._programs.get("amtool")):
-            return found
+        reported = routing.problems(text, str(named))
+        if reported or not (amtool := self._programs.get("amtool")):
+            return reported
         return [
             Problem(str(named), int(at["line"]), at["message"])
             if (at := _AT_LINE.match(line))
@@ -170,20 +173,20 @@ class Checker:
 
 
 def installed() -> dict[str, Path]:
-    """Those of promtool and amtool that this computer has."""
+    """Paths of promtool and amtool by name, as far as they are installed."""
     path = child_environment.made().get("PATH", "")
-    return {name: Path(found) for name in _PROGRAMS if (found := shutil.which(name, path=path))}
+    return {name: Path(file) for name in _PROGRAMS if (file := shutil.which(name, path=path))}
 
 
 def _failures(printed: str) -> list[str]:
-    """Lines that say what is wrong, of what promtool or amtool prints; its heads and sums are left out."""
-    found = list[str]()
+    """Error lines in the output of promtool or amtool, without headings and totals."""
+    failures = list[str]()
     for line in printed.splitlines():
-        said = line.partition("FAILED:")[2] if "FAILED:" in line else line
-        is_head = said.startswith(("Checking ", "amtool: error")) or said.endswith("unmarshal errors:")
-        if said.strip() and not is_head:
-            found.append(said)
-    return found
+        message = line.partition("FAILED:")[2] if "FAILED:" in line else line
+        is_head = message.startswith(("Checking ", "amtool: error")) or message.endswith("unmarshal errors:")
+        if message.strip() and not is_head:
+            failures.append(message)
+    return failures
 
 
 def _of_queries(dashboard: dashboards.Dashboard, promtool: Path) -> list[Problem]:
@@ -205,12 +208,13 @@ def _of_queries(dashboard: dashboards.Dashboard, promtool: Path) -> list[Problem
         path.write_text(yaml.safe_dump(document), encoding="utf-8")
         printed = _run([promtool, "check", "rules", path])
     return [
-        Problem(dashboard.file, queries[int(one["number"])].line, one["message"]) for one in _OF_QUERY.finditer(printed)
+        Problem(dashboard.file, queries[int(match["number"])].line, match["message"])
+        for match in _OF_QUERY.finditer(printed)
     ]
 
 
 def _run(command: Sequence[Path | str]) -> str:
-    """What a tool prints; empty if it finds nothing wrong."""
+    """Run a checking tool and return the output of a failed check; empty on success."""
     try:
         done = subprocess.run(
             command,

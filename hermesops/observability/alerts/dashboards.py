@@ -1,4 +1,4 @@
-"""Grafana's dashboards as files: their panels and queries, and what is wrong with them.
+"""Grafana's dashboards as files: reads panels and queries, and checks them.
 
 Source: grafana.com/docs/grafana/v11.2, "Dashboard JSON model"; variables in "Add and manage variables".
 """
@@ -71,34 +71,34 @@ class Dashboard:
     panels: tuple[Panel, ...]
 
     def queries(self) -> list[Query]:
-        """Those of all panels, in the order of the file."""
+        """Queries of all panels, in file order."""
         return [query for panel in self.panels for query in panel.queries]
 
 
 def read(text: str, file: str) -> Dashboard | Problem:
-    """A dashboard; what is wrong where it is none."""
+    """Parse a dashboard; a problem when the text is none."""
     try:
         document = json.loads(text)
     except json.JSONDecodeError as cause:
-        return Problem(file, cause.lineno, f"this is no JSON: {cause.msg}")
+        return Problem(file, cause.lineno, f"not JSON: {cause.msg}")
     except RecursionError:
-        return Problem(file, 0, "this is nested too deeply")
-    lines = (text.count("\n", 0, found.start()) + 1 for found in _EXPRESSION.finditer(text))
+        return Problem(file, 0, "nested too deeply")
+    lines = (text.count("\n", 0, match.start()) + 1 for match in _EXPRESSION.finditer(text))
     try:
         return Dashboard(
             file=file,
             uid=str(document["uid"]),
             title=str(document["title"]),
-            variables=tuple(str(one["name"]) for one in document.get("templating", {}).get("list", ())),
-            panels=tuple(_panel(one, lines) for one in document["panels"]),
+            variables=tuple(str(variable["name"]) for variable in document.get("templating", {}).get("list", ())),
+            panels=tuple(_panel(panel, lines) for panel in document["panels"]),
         )
     except (KeyError, TypeError, AttributeError, ValueError) as cause:
         what = f"{cause} is missing" if isinstance(cause, KeyError) else str(cause)
-        return Problem(file, 0, f"this is no dashboard of Grafana: {what}")
+        return Problem(file, 0, f"not a Grafana dashboard: {what}")
 
 
 def problems(dashboard: Dashboard, records: Collection[str]) -> list[Problem]:
-    """What is wrong with a dashboard, PromQL aside.
+    """Check a dashboard for problems, PromQL aside.
 
     Args:
         records: Series that rules record.
@@ -107,7 +107,7 @@ def problems(dashboard: Dashboard, records: Collection[str]) -> list[Problem]:
 
 
 def filled(expression: str, values: Mapping[str, str] | None = None) -> str:
-    """A query with values for its variables; one without a value takes what fits any."""
+    """Substitute a query's variables; a variable without a value becomes ``.*``."""
     known = {**_BUILT_IN, **(values or {})}
     return _VARIABLE.sub(lambda name: known.get(name[1] or name[2], ".*"), expression)
 
@@ -131,26 +131,27 @@ def _problems(dashboard: Dashboard, records: Collection[str]) -> Iterator[Proble
 def _of_query(dashboard: Dashboard, query: Query, records: Collection[str]) -> Iterator[Problem]:
     if not query.expression.strip():
         yield Problem(dashboard.file, query.line, "a query is empty")
-    for found in _VARIABLE.finditer(query.expression):
-        name = found[1] or found[2]
+    for match in _VARIABLE.finditer(query.expression):
+        name = match[1] or match[2]
         if name not in _BUILT_IN and name not in dashboard.variables:
             yield Problem(dashboard.file, query.line, f"the dashboard has no variable {name}")
     for name in unknown_records(query.expression, records):
         yield Problem(dashboard.file, query.line, f"no rule records {name}")
 
 
-def _panel(said: Mapping[str, Any], lines: Iterator[int]) -> Panel:
-    grid, defaults = said["gridPos"], said.get("fieldConfig", {}).get("defaults", {})
+def _panel(panel: Mapping[str, Any], lines: Iterator[int]) -> Panel:
+    grid, defaults = panel["gridPos"], panel.get("fieldConfig", {}).get("defaults", {})
     steps = defaults.get("thresholds", {}).get("steps", ())
     return Panel(
-        title=str(said["title"]),
-        kind=str(said["type"]),
+        title=str(panel["title"]),
+        kind=str(panel["type"]),
         unit=str(defaults.get("unit", "short")),
         place=(int(grid["x"]), int(grid["y"]), int(grid["w"]), int(grid["h"])),
         is_stacked="stacking" in defaults.get("custom", {}),
-        thresholds=tuple((float(one["value"]), str(one["color"])) for one in steps if one["value"] is not None),
+        thresholds=tuple((float(step["value"]), str(step["color"])) for step in steps if step["value"] is not None),
         queries=tuple(
-            Query(str(one["expr"]), str(one.get("legendFormat", "")), next(lines)) for one in said.get("targets", ())
+            Query(str(target["expr"]), str(target.get("legendFormat", "")), next(lines))
+            for target in panel.get("targets", ())
         ),
     )
 

@@ -1,4 +1,4 @@
-"""What is wrong with a file, and where."""
+"""Problems of checked files, with line numbers."""
 
 from dataclasses import dataclass
 

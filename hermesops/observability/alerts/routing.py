@@ -43,21 +43,25 @@ def rendered(template: str, variables: Mapping[str, object]) -> str:
 
 
 def problems(text: str, file: str) -> list[Problem]:
-    """What is wrong with a configuration, apart from what ``amtool`` finds: routes without receivers, and back."""
+    """Check an Alertmanager configuration for routes without receivers and receivers without routes."""
     read = yaml_lines.read(text, file)
     if isinstance(read, Problem):
         return [read]
     if not (route := read.get("route")):
-        return [Problem(file, read.line, "a configuration of Alertmanager has a “route:”")]
+        return [Problem(file, read.line, "missing “route:” of the Alertmanager configuration")]
     receivers = read.get("receivers")
-    named = {name.text: one.line for one in (receivers.parts() if receivers else ()) if (name := one.get("name"))}
+    named = {
+        name.text: receiver.line
+        for receiver in (receivers.parts() if receivers else ())
+        if (name := receiver.get("name"))
+    }
     used = dict[str, int]()
     waiting = [route]
     while waiting:
-        one = waiting.pop()
-        if receiver := one.get("receiver"):
+        part = waiting.pop()
+        if receiver := part.get("receiver"):
             used.setdefault(receiver.text, receiver.line)
-        children = one.get("routes")
+        children = part.get("routes")
         waiting += children.parts() if children else ()
     return [
         *(Problem(file, line, f"no receiver is named {name}") for name, line in used.items() if name not in named),

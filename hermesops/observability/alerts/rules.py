@@ -1,4 +1,4 @@
-"""Files of Prometheus's rules: what alerts they have, what is wrong with them, and how they look once deployed.
+"""Files of Prometheus's rules: reads alerts, checks the files and scales them for deployment.
 
 A file is plain Prometheus, which ``promtool check rules`` reads as it is, with two agreements: ``runbook_url`` is
 ``runbooks/NAME.md`` and gets its base when it is deployed, and so do all times their scale.
@@ -70,7 +70,7 @@ class AlertRule:
 
 
 def alert_rules(text: str, file: str) -> tuple[AlertRule, ...]:
-    """The alerts of a file without problems, in its order; what is no alert is left out."""
+    """Alerts of a file without problems, in file order; skips recording rules."""
     read = yaml_lines.read(text, file)
     if isinstance(read, Problem):
         return ()
@@ -87,7 +87,7 @@ def line_of(text: str, group: str, number: int) -> int:
     """The line of a group's rule, which is counted from 1; 0 where there is none."""
     read = yaml_lines.read(text, "")
     lines = (
-        [] if isinstance(read, Problem) else [rule.line for one, rule in _rules(read) if _text(one, "name") == group]
+        [] if isinstance(read, Problem) else [rule.line for part, rule in _rules(read) if _text(part, "name") == group]
     )
     return lines[number - 1] if 0 < number <= len(lines) else 0
 
@@ -100,7 +100,7 @@ def unknown_records(query: str, known: Collection[str]) -> list[str]:
 def problems(
     text: str, file: str, runbooks: Collection[str] | None = None, known: Collection[str] | None = None
 ) -> list[Problem]:
-    """What is wrong with a file of rules, PromQL aside.
+    """Check a file of rules for problems, PromQL aside.
 
     Args:
         runbooks: Names of those that there are; ``None`` does not ask whether a runbook exists.
@@ -110,21 +110,21 @@ def problems(
     if isinstance(read, Problem):
         return [read]
     if not (groups := read.get("groups")) or not groups.parts():
-        return [Problem(file, read.line, "a file of rules begins with a list “groups:”")]
-    found = list(_of_groups(groups, file))
-    seen = dict[tuple[str, ...], int]()
+        return [Problem(file, read.line, "missing list “groups:” at the beginning of the rules")]
+    reported = list(_of_groups(groups, file))
+    lines = dict[tuple[str, ...], int]()
     for _, rule in _rules(read):
-        found += _of_rule(rule, file, runbooks)
+        reported += _of_rule(rule, file, runbooks)
         if known is not None:
             unknown = unknown_records(_text(rule, "expr"), known)
-            found += [Problem(file, rule.line, f"no rule records {name}") for name in unknown]
+            reported += [Problem(file, rule.line, f"no rule records {name}") for name in unknown]
         if rule.get("alert"):
-            one = _alert(rule, file)
-            key = (one.name, one.labels.get("scope", ""), one.severity)
-            if key in seen:
-                found.append(Problem(file, rule.line, f"{' '.join(key)} is there twice: line {seen[key]} as well"))
-            seen.setdefault(key, rule.line)
-    return sorted(found)
+            alert = _alert(rule, file)
+            key = (alert.name, alert.labels.get("scope", ""), alert.severity)
+            if key in lines:
+                reported.append(Problem(file, rule.line, f"{' '.join(key)} is there twice: line {lines[key]} as well"))
+            lines.setdefault(key, rule.line)
+    return sorted(reported)
 
 
 def deployed(text: str, *, scale: float, runbooks_url: str) -> str:
@@ -154,13 +154,13 @@ def deployed(text: str, *, scale: float, runbooks_url: str) -> str:
 def scaled_query(query: str, scale: float) -> str:
     """PromQL with every range, step and offset multiplied; durations inside strings stay."""
 
-    def replaced(found: re.Match[str]) -> str:
-        if found["string"] is not None:
-            return found[0]
-        if found["by"]:
-            return f"{found['offset']}{scaled(found['by'], scale)}"
-        step = scaled(found["step"], scale) if found["step"] else ""
-        return f"[{scaled(found['range'], scale)}{':' + step if found['colon'] is not None else ''}]"
+    def replaced(match: re.Match[str]) -> str:
+        if match["string"] is not None:
+            return match[0]
+        if match["by"]:
+            return f"{match['offset']}{scaled(match['by'], scale)}"
+        step = scaled(match["step"], scale) if match["step"] else ""
+        return f"[{scaled(match['range'], scale)}{':' + step if match['colon'] is not None else ''}]"
 
     return _IN_QUERY.sub(replaced, query)
 
@@ -267,8 +267,8 @@ def _of_durations(part: Located, file: str, keys: Collection[str]) -> Iterator[P
 
 
 def _text(part: Located, key: str) -> str:
-    found = part.get(key)
-    return found.text if found else ""
+    value = part.get(key)
+    return value.text if value else ""
 
 
 def _texts(part: Located | None) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""YAML with the line of each key, so that what is wrong is found by those who have to mend it."""
+"""YAML with the line of each key, so that problems are reported with their line."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,17 +22,17 @@ class Located:
     line: int
 
     def items(self) -> Iterator[tuple[str, "Located"]]:
-        """Those of a mapping; none of anything else."""
+        """Keys and values of a mapping; none for any other value."""
         if isinstance(self.value, dict):
             yield from self.value.items()
 
     def get(self, key: str) -> "Located | None":
         """That of a mapping; ``None`` where it is absent."""
-        found: Located | None = self.value.get(key) if isinstance(self.value, dict) else None
-        return found
+        part: Located | None = self.value.get(key) if isinstance(self.value, dict) else None
+        return part
 
     def parts(self) -> "list[Located]":
-        """Those of a list; none of anything else."""
+        """Items of a list; none for any other value."""
         return self.value if isinstance(self.value, list) else []
 
     @property
@@ -42,14 +42,14 @@ class Located:
 
 
 def read(text: str, file: str) -> Located | Problem:
-    """One document; what is wrong where it is no YAML."""
+    """Parse one YAML document; a problem when the text is none."""
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
         return Located(None, 1) if root is None else _located(root)
     except (yaml.YAMLError, RecursionError, ValueError) as cause:
         mark = getattr(cause, "problem_mark", None)
         what = getattr(cause, "problem", None) or str(cause)
-        return Problem(file, mark.line + 1 if mark else 0, f"this is no YAML: {what}")
+        return Problem(file, mark.line + 1 if mark else 0, f"not YAML: {what}")
 
 
 def _located(node: yaml.Node) -> Located:

@@ -1,4 +1,4 @@
-"""Runs a command of hermesops as a child, and keeps what it printed."""
+"""Runs a command of hermesops as a child process and keeps its output."""
 
 import asyncio
 import codecs
@@ -59,10 +59,10 @@ async def run_command(
             )
         finally:
             os.close(end)
-        kept = _Output(show)
-        ending = asyncio.create_task(_until_end(child, stream, kept))
+        shown_output = _Output(show)
+        ending = asyncio.create_task(_until_end(child, stream, shown_output))
         try:
-            return Ended(await asyncio.shield(ending), "".join(kept.pieces), kept.is_cut)
+            return Ended(await asyncio.shield(ending), "".join(shown_output.pieces), shown_output.is_cut)
         except asyncio.CancelledError:
             with contextlib.suppress(ProcessLookupError):
                 child.send_signal(signal.SIGINT)
@@ -75,20 +75,20 @@ async def run_command(
             await child.wait()
 
 
-async def _until_end(child: asyncio.subprocess.Process, stream: IO[bytes], kept: "_Output") -> int:
+async def _until_end(child: asyncio.subprocess.Process, stream: IO[bytes], output: "_Output") -> int:
     reader = asyncio.StreamReader()
     make = partial(asyncio.StreamReaderProtocol, reader)
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(make, stream)
     try:
         while piece := await reader.read(65536):
-            kept.take(piece)
+            output.take(piece)
         return await child.wait()
     finally:
         transport.close()
 
 
 class _Output:
-    """A child's output: shown and kept up to a length; what comes after that is dropped."""
+    """A child's output: shown and kept up to a length; the rest is dropped."""
 
     def __init__(self, show: Callable[[str], None]) -> None:
         self._show = show
@@ -98,7 +98,7 @@ class _Output:
         self.is_cut = False
 
     def take(self, piece: bytes) -> None:
-        """Show and keep what there is room for."""
+        """Show and keep the part of a piece that fits into the remaining length."""
         text = self._decoder.decode(piece)
         head = text[: self._room]
         self.is_cut = self.is_cut or len(text) > len(head)

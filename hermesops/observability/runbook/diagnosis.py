@@ -1,4 +1,4 @@
-"""Reads the table of a runbook that tells what it is, and finds the rows that fit what its steps printed.
+"""Reads a runbook's diagnosis table and finds the rows that fit the output of its steps.
 
 A row's first cell names outputs in backticks, each behind the step that prints it where only that one counts:
 "`show` shows `gateway silent` and `machine status ready`". A cell with other words is for a person to judge.
@@ -22,7 +22,7 @@ _COLUMNS = 2
 
 @dataclass(frozen=True)
 class Printed:
-    """A text that a row names, and the steps in whose output it counts; in any step's where those are none."""
+    """A text that a row expects, and the steps in whose output it is searched; no steps means all."""
 
     steps: frozenset[str]
     text: str
@@ -41,13 +41,13 @@ class Case:
     ways: tuple[tuple[Printed, ...], ...]
 
     def filled(self, values: Mapping[str, str]) -> "Case":
-        """The same about one instance."""
+        """Fill an instance's values into the case."""
         put = partial(fill, values=values)
         ways = tuple(tuple(replace(printed, text=put(printed.text)) for printed in way) for way in self.ways)
         return Case(put(self.meaning), ways)
 
     def evidence(self, outputs: Mapping[str, str]) -> tuple[str, ...]:
-        """The texts by which it fits what steps printed, given by their names; none where it does not."""
+        """The expected texts of the first alternative that the outputs, by step name, satisfy; empty when none fits."""
         for way in self.ways:
             if all(_is_shown(printed, outputs) for printed in way):
                 return tuple(printed.text for printed in way)
@@ -60,7 +60,7 @@ def cases_of(lines: Sequence[str], steps: Mapping[str, frozenset[str]]) -> tuple
     Args:
         steps: Names of steps, by each word or words that a cell may name them by.
     """
-    found, is_table, default = list[Case](), False, frozenset[str]()
+    cases, is_table, default = list[Case](), False, frozenset[str]()
     for line in lines:
         cells = [cell.strip() for cell in line.split("|")[1:-1]]
         if not line.startswith("|") or len(cells) != _COLUMNS:
@@ -70,14 +70,14 @@ def cases_of(lines: Sequence[str], steps: Mapping[str, frozenset[str]]) -> tuple
             _, default = _ways(cells[0], steps, frozenset())
         elif cells[0].strip("-: "):
             meaning = _LINK.sub(r"\1 (runbook \2)", cells[1]).replace("`", "")
-            found.append(Case(meaning, _ways(cells[0], steps, default)[0]))
-    return tuple(found)
+            cases.append(Case(meaning, _ways(cells[0], steps, default)[0]))
+    return tuple(cases)
 
 
 def _ways(
     cell: str, steps: Mapping[str, frozenset[str]], sources: frozenset[str]
 ) -> tuple[tuple[tuple[Printed, ...], ...], frozenset[str]]:
-    """What a first cell asks for, as ``Case.ways``, and the steps that it named last."""
+    """Parse the first cell of a row into ``Case.ways`` and the steps that the cell named last."""
     ways, is_checkable = list[list[Printed]]([[]]), True
     for text, word in _WORD.findall(cell):
         if word == "or":

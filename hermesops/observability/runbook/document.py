@@ -51,7 +51,7 @@ _SHELL = frozenset({"|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1"})
 
 
 class Kind(StrEnum):
-    """What a step does: ``read`` runs at once, ``change`` asks, ``decide`` is one of several ways: a person picks."""
+    """Kinds of steps: ``read`` runs without asking, ``change`` asks first, ``decide`` is one alternative of several."""
 
     READ = "read"
     CHANGE = "change"
@@ -125,25 +125,25 @@ class Runbook:
 
     @property
     def values(self) -> frozenset[str]:
-        """Those of ``VALUES`` that its steps need."""
-        texts = (text for one in self.steps for text in (*one.command, *_texts(one)))
+        """Placeholders among ``VALUES`` that the steps contain."""
+        texts = (text for step in self.steps for text in (*step.command, *_texts(step)))
         return frozenset(word for text in texts for word in PLACEHOLDER.findall(text) if word in VALUES)
 
     def filled(self, values: Mapping[str, str]) -> "Runbook":
-        """The same about one instance: each value stays within the word of a command that names it."""
+        """Fill an instance's values into the steps; each value stays within one word of its command."""
         put = partial(fill, values=values)
         steps = (
             replace(
-                one,
-                command=tuple(map(put, one.command)),
-                guards=tuple(replace(guard, text=put(guard.text)) for guard in one.guards),
-                expected=tuple(map(put, one.expected)),
-                absent=tuple(map(put, one.absent)),
-                undo=one.undo.put(**values),
+                step,
+                command=tuple(map(put, step.command)),
+                guards=tuple(replace(guard, text=put(guard.text)) for guard in step.guards),
+                expected=tuple(map(put, step.expected)),
+                absent=tuple(map(put, step.absent)),
+                undo=step.undo.put(**values),
             )
-            for one in self.steps
+            for step in self.steps
         )
-        cases = tuple(one.filled(values) for one in self.cases)
+        cases = tuple(case.filled(values) for case in self.cases)
         return replace(self, steps=tuple(steps), cases=cases, by_hand=tuple(map(put, self.by_hand)))
 
     def begin_at(self, name: str) -> int:
@@ -152,9 +152,9 @@ class Runbook:
         Raises:
             UsageError: It has no such step, or none at all.
         """
-        names = [one.name for one in self.steps]
+        names = [step.name for step in self.steps]
         if not names:
-            hint = Hint(("runbook", "show", self.name), "is to be followed by hand")
+            hint = Hint(("runbook", "show", self.name), "lists the steps to follow by hand")
             raise UsageError(f"no command of {self.name} is tagged as a step", hint=hint)
         if name and name not in names:
             raise UsageError(f"{self.name} has no step {name!r}", hint=f"its steps: {', '.join(names)}")
@@ -174,7 +174,7 @@ def load(folder: Path, name: str) -> Runbook:
     """
     known = names(folder)
     if name not in known:
-        by_alert = {alert: one for one in known for alert in alerts_of(_text_of(folder, one))}
+        by_alert = {alert: runbook for runbook in known for alert in alerts_of(_text_of(folder, runbook))}
         if name not in by_alert:
             raise unknown_name("runbook", name, [*known, *by_alert])
         name = by_alert[name]
@@ -183,8 +183,8 @@ def load(folder: Path, name: str) -> Runbook:
 
 def alerts_of(text: str) -> tuple[str, ...]:
     """The alerts that a runbook's text names as those that lead to it."""
-    found = _ALERTS.search(text)
-    return tuple(name.strip() for name in found[1].split(",")) if found else ()
+    match = _ALERTS.search(text)
+    return tuple(name.strip() for name in match[1].split(",")) if match else ()
 
 
 def parse(name: str, text: str, file: str) -> Runbook:
@@ -198,7 +198,7 @@ def parse(name: str, text: str, file: str) -> Runbook:
     """
     lines = text.splitlines()
     steps: list[Step] = []
-    kept: list[str] = []
+    text_lines: list[str] = []
     by_hand: list[str] = []
     mitigation = range(_heading(lines, "Mitigation"), _heading(lines, "Verify"))
     number = tagged = 0
@@ -209,17 +209,17 @@ def parse(name: str, text: str, file: str) -> Runbook:
             steps.append(step)
         elif _is_fence(lines[number]):
             end = _end_of_block(lines, number, file)
-            kept += lines[number : end + 1]
+            text_lines += lines[number : end + 1]
             if number in mitigation and number != tagged:
                 by_hand += [line.strip()[2:] for line in lines[number:end] if line.lstrip().startswith("$ ")]
             number = end + 1
         else:
-            kept.append(lines[number])
+            text_lines.append(lines[number])
             number += 1
     title = next((line[2:].strip() for line in lines if line.startswith("# ")), name)
-    reading = [*takewhile(lambda one: one.kind is Kind.READ and one.line <= _heading(lines, "Mitigation"), steps)]
+    reading = [*takewhile(lambda step: step.kind is Kind.READ and step.line <= _heading(lines, "Mitigation"), steps)]
     by_word = {
-        word: frozenset(one.name for one in reading if word in _names_of(one))
+        word: frozenset(read_step.name for read_step in reading if word in _names_of(read_step))
         for step in reading
         for word in _names_of(step)
     }
@@ -228,7 +228,7 @@ def parse(name: str, text: str, file: str) -> Runbook:
     return Runbook(
         name,
         title,
-        "\n".join(kept),
+        "\n".join(text_lines),
         tuple(steps),
         alerts_of(text),
         cases_of(section, by_word),
@@ -243,12 +243,12 @@ def _heading(lines: Sequence[str], title: str) -> int:
 
 
 def _names_of(step: Step) -> tuple[str, str]:
-    """What a step is called by in the diagnosis: its name, and the first words of its command."""
+    """Names of a step in the diagnosis: its own name and the first words of its command."""
     return step.name, " ".join(step.command[:2])
 
 
 def _step(lines: list[str], begin: int, rest: str, before: list[Step], file: str) -> tuple[Step, int]:
-    """The step whose tag begins in a line, and the number of the first line of its block."""
+    """Parse the step whose tag begins in a line; returns it with the number of its block's first line."""
     head, *fields, block = _tag(lines, begin, rest, file)
     named = _NAMED.fullmatch(head[1])
     if not named or named[2] not in set(Kind):
@@ -258,28 +258,28 @@ def _step(lines: list[str], begin: int, rest: str, before: list[Step], file: str
         step = _with_field(step, number, field, before, file)
     if step.is_optional and step.kind is not Kind.DECIDE:
         raise _wrong(file, begin, "only a step that a person picks may be left out")
-    if step.name in {one.name for one in before}:
+    if step.name in {other.name for other in before}:
         raise _wrong(file, begin, f"another step is named {step.name}")
     if step.kind is Kind.READ and not is_reading(step.command):
-        raise _wrong(file, begin, f"{' '.join(step.command[:2])} is not among the commands that only read")
+        raise _wrong(file, begin, f"{' '.join(step.command[:2])} is not a read-only command")
     if step.kind is not Kind.READ and not step.undo:
-        raise _wrong(file, begin, "a step that changes says by “undo:” how to undo it")
+        raise _wrong(file, begin, "a step that changes something needs “undo:”")
     return step, block[0]
 
 
 def _tag(lines: list[str], begin: int, rest: str, file: str) -> list[tuple[int, str]]:
     """Lines of a tag with their numbers, and last the line in which its block begins."""
-    found, number = [(begin, rest)], begin
-    while "-->" not in found[-1][1]:
+    fields, number = [(begin, rest)], begin
+    while "-->" not in fields[-1][1]:
         number += 1
         if number == len(lines):
             raise _wrong(file, begin, "the tag does not end with “-->”")
-        found.append((number, lines[number]))
-    found[-1] = (number, found[-1][1].partition("-->")[0])
+        fields.append((number, lines[number]))
+    fields[-1] = (number, fields[-1][1].partition("-->")[0])
     block = number + 1
     if block >= len(lines) or lines[block].strip() != "```console":
         raise _wrong(file, begin, "a tag stands right before a block that begins with “```console”")
-    return [found[0], *(one for one in found[1:] if one[1].strip()), (block, "")]
+    return [fields[0], *(field for field in fields[1:] if field[1].strip()), (block, "")]
 
 
 def _with_field(step: Step, number: int, field: str, before: list[Step], file: str) -> Step:
@@ -313,12 +313,12 @@ def _with_field(step: Step, number: int, field: str, before: list[Step], file: s
 
 
 def _guard(number: int, key: str, text: str, before: list[Step], file: str) -> Guard:
-    found = _GUARD.fullmatch(text)
-    if not found:
+    match = _GUARD.fullmatch(text)
+    if not match:
         raise _wrong(file, number, f"“{key}:” is followed by “STEP shows TEXT”")
-    if found[1] not in {one.name for one in before if one.kind is Kind.READ}:
-        raise _wrong(file, number, f"no step before this one reads and is named {found[1]}")
-    return Guard(found[1], found[2], is_shown=key == "if")
+    if match[1] not in {step.name for step in before if step.kind is Kind.READ}:
+        raise _wrong(file, number, f"no step before this one reads and is named {match[1]}")
+    return Guard(match[1], match[2], is_shown=key == "if")
 
 
 def _command(lines: list[str], begin: int, file: str) -> tuple[str, ...]:
@@ -331,8 +331,10 @@ def _command(lines: list[str], begin: int, file: str) -> tuple[str, ...]:
         raise _wrong(file, begin, f"a step has one command, this block has {len(typed)}")
     words = _words(lines[typed[0]].strip()[2:], typed[0], file)
     for word in words:
-        if (found := _UNFILLED.search(word)) and found[1] not in VALUES:
-            raise _wrong(file, typed[0], f"{found[1]} would not be filled in; what is: {', '.join(VALUES)}")
+        if (placeholder := _UNFILLED.search(word)) and placeholder[1] not in VALUES:
+            raise _wrong(
+                file, typed[0], f"{placeholder[1]} is no known placeholder; known placeholders: {', '.join(VALUES)}"
+            )
     return words
 
 

@@ -17,7 +17,7 @@ _EVERY_S = 1.0
 
 @dataclass(frozen=True)
 class World:
-    """What a drill acts on.
+    """Effects of a drill on its surroundings.
 
     Attributes:
         execute: Runs a command of hermesops; what one prints that changes something is shown.
@@ -40,7 +40,7 @@ class World:
 
 @dataclass(frozen=True)
 class Drilled:
-    """What a drill found.
+    """The result of a drill.
 
     Attributes:
         shown_s: Seconds from the fault until it showed.
@@ -66,13 +66,13 @@ def run(fault: Fault, runbook: Runbook, user: str, world: World) -> Drilled:
     """
     if fault.sign is None:
         raise ValueError(f"{fault.name} is about more than one machine")
-    for one in fault.prepare:
-        world.report(Hint(one.words))
-        if code := world.execute(one.words).exit_code:
-            raise HaltedError(f"nothing was broken: {' '.join(one.words)} ended with exit code {code}")
+    for command in fault.prepare:
+        world.report(Hint(command.words))
+        if code := world.execute(command.words).exit_code:
+            raise HaltedError(f"no fault was injected: {' '.join(command.words)} ended with exit code {code}")
     if _is_shown(fault.sign, world):
         raise HaltedError(
-            f"nothing was broken: what shows {fault.name} shows beforehand", hint=Hint(fault.sign.words, "shows it")
+            f"no fault was injected: {fault.name} is visible already", hint=Hint(fault.sign.words, "shows it")
         )
     world.report(Hint(f"fault {fault.name}: {fault.meaning}"))
     began = world.clock()
@@ -80,7 +80,7 @@ def run(fault: Fault, runbook: Runbook, user: str, world: World) -> Drilled:
         world.inject(action)
     while not _is_shown(fault.sign, world):
         if world.clock() - began > SHOWN_S:
-            problem = f"{fault.name} does not show after {SHOWN_S:.0f} s"
+            problem = f"{fault.name} is not visible after {SHOWN_S:.0f} s"
             raise HaltedError(problem, hint=Hint(fault.sign.words, f"should print “{fault.sign.text}”"))
         world.pause(_EVERY_S)
     shown_s = world.clock() - began
@@ -90,9 +90,13 @@ def run(fault: Fault, runbook: Runbook, user: str, world: World) -> Drilled:
         return step.kind is not Kind.DECIDE or step.name == fault.picked
 
     began = world.clock()
-    made = RunbookRun(runbook, user, execute=world.execute, ask=confirm, report=world.report, show=world.show)
-    made.run(fault.picked)
-    changes = [one.step.name for one in made.results if one.step.kind is not Kind.READ and one.outcome is Outcome.DONE]
+    execution = RunbookRun(runbook, user, execute=world.execute, ask=confirm, report=world.report, show=world.show)
+    execution.run(fault.picked)
+    changes = [
+        result.step.name
+        for result in execution.results
+        if result.step.kind is not Kind.READ and result.outcome is Outcome.DONE
+    ]
     return Drilled(shown_s, world.clock() - began, tuple(changes))
 
 

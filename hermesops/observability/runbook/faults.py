@@ -1,4 +1,4 @@
-"""The faults that runbooks are for: how each is brought about, what shows it, and which runbook ends it.
+"""Faults that the runbooks repair: injection, evidence and runbook of each.
 
 Every runbook has at least one, and `tests/e2e/test_runbook_faults.py` brings each about and runs its runbook. Those of
 one machine can be brought about on a machine of the warm pool as well, by ``hermesops drill NAME``.
@@ -22,7 +22,7 @@ class OnMachine:
 
 @dataclass(frozen=True)
 class AtVendor:
-    """What somebody does to the machine at JustAVPS, behind our back."""
+    """Injects a fault at JustAVPS: stops or deletes the machine without hermesops."""
 
     verb: Literal["stop", "delete"]
 
@@ -39,7 +39,7 @@ Action = OnMachine | AtVendor | ByCommand
 
 @dataclass(frozen=True)
 class Sign:
-    """What shows that a fault is there: a command that reads, and a text in a line of what it prints.
+    """Evidence of a fault: a reading command, and a text that one line of its output contains.
 
     Attributes:
         is_absent: Whether the fault shows by that no line has it.
@@ -82,18 +82,18 @@ class Fault:
 
     @property
     def is_drilled(self) -> bool:
-        """Whether it can be brought about on one machine of the warm pool."""
+        """Whether the fault can be injected into one machine of the warm pool."""
         return bool(self.inject)
 
     def filled(self, values: Mapping[str, str]) -> "Fault":
-        """The same about one instance."""
+        """Fill an instance's values into the fault's commands."""
         put = partial(fill, values=values)
 
         def filled(action: Action) -> Action:
             return ByCommand(tuple(map(put, action.words))) if isinstance(action, ByCommand) else action
 
         sign = self.sign and replace(self.sign, words=tuple(map(put, self.sign.words)), text=put(self.sign.text))
-        prepare = tuple(ByCommand(tuple(map(put, one.words))) for one in self.prepare)
+        prepare = tuple(ByCommand(tuple(map(put, command.words))) for command in self.prepare)
         return replace(self, inject=tuple(map(filled, self.inject)), sign=sign, prepare=prepare)
 
 
@@ -162,7 +162,7 @@ FAULTS = (
         "gateway-stopped",
         "gateway-down",
         ("GatewayDown",),
-        "somebody stops the gateway's unit",
+        "the gateway's unit is stopped",
         inject=(OnMachine(f"systemctl stop {_GATEWAY}"),),
         sign=Sign(_SHOW, "gateway silent"),
         undo=OnMachine(f"systemctl start {_GATEWAY}"),
@@ -208,7 +208,7 @@ FAULTS = (
         "certificate-revoked",
         "machine-certificate",
         (),  # its figures are refused, so HeartbeatMissed fires, whose runbook leads to this one
-        "the machine's certificate does not count any more",
+        "the machine's certificate is no longer valid",
         inject=(ByCommand(("identity", "revoke", "USER", "--reason", "drill", "--yes")),),
         sign=Sign(("identity", "list"), "USER … revoked"),
         undo=ByCommand(("identity", "renew", "USER")),
@@ -242,7 +242,7 @@ FAULTS = (
         "payload-emptied",
         "metrics-incomplete",
         ("MetricsIncomplete",),
-        "the file with what the machine was handed is emptied",
+        "the file with the instance's data on the machine is emptied",
         inject=(OnMachine("truncate -s 0 /etc/hermes-node/instance.json"),),
         sign=Sign(_on_machine("hermes-node metrics"), "payload: not JSON"),
         undo=ByCommand(("provision", "USER", "--plan", "PLAN")),
@@ -287,7 +287,7 @@ FAULTS = (
         "memory-cap-reached",
         "memory-near-cap",
         ("MemoryNearCap",),
-        "something that the gateway started fills its cap, which is lowered for that",
+        "a child of the gateway fills the memory cap, which is lowered for this",
         inject=(OnMachine(_LEAK),),
         sign=_over("hermes_gateway_memory_bytes", "hermes_gateway_memory_max_bytes", 0.9),
         undo=OnMachine(OWN_CAP),
@@ -315,7 +315,7 @@ FAULTS = (
         "clock-shifted",
         "clock-off",
         ("ClockOff",),
-        "the platform's answers say a time 42 seconds ahead of the machine's, which then asks no more",
+        "the platform's clock is 42 seconds ahead of the machine's, so the machine stops asking",
         inject=(
             OnMachine("systemctl stop hermes-orders.timer hermes-orders.service"),
             # Bounded, for who is killed here: it is everybody's platform.
@@ -334,45 +334,45 @@ FAULTS = (
     Fault("orders-refused", "provision-slow", ("ProvisionSlow",), "JustAVPS makes no machines for a while"),
     Fault("model-token-dead", "model-unauthorized", ("ModelUnauthorized",), "the token ends, and no other one arrives"),
     Fault("model-token-leaked", "model-tokens", ("RouterTokenExpiring",), "a model token was seen in a ticket"),
-    Fault("model-broken", "model-failing", ("ModelFailing",), "the model answers nothing but 500"),
-    Fault("model-limited", "model-rate-limited", ("ModelRateLimited",), "the model answers nothing but 429"),
+    Fault("model-broken", "model-failing", ("ModelFailing",), "every answer of the model has status 500"),
+    Fault("model-limited", "model-rate-limited", ("ModelRateLimited",), "every answer of the model has status 429"),
     Fault("messenger-lost", "messenger-disconnected", ("MessengerDisconnected",), "a messenger's connection is lost"),
     Fault("monitor-killed", "monitor-down", ("MonitorDown",), "no monitor runs"),
     Fault("many-stopped", "monitor-stopped-acting", ("MonitorStoppedActing",), "many machines are switched off"),
-    Fault("provision-killed", "provision-slow", ("ProvisionStuck",), "a provision is killed, and nobody continues it"),
+    Fault("provision-killed", "provision-slow", ("ProvisionStuck",), "a provision is killed and not continued"),
     Fault(
         "platform-service-ended",
         "platform-service-down",
         ("PlatformServiceDown",),
-        "the program ends that takes in what machines write",
+        "the ingest of the platform ends",
     ),
     Fault(
         "revocations-unheard",
         "revocations-stale",
         ("RevocationsStale",),
-        "nobody tells the platform what was revoked",
+        "the platform's list of revoked certificates is not updated",
     ),
     Fault(
         "platform-certificate-old",
         "platform-certificate",
         ("PlatformCertificateExpiring",),
-        "nobody has renewed the certificate of the platform's host",
+        "the certificate of the platform's host was not renewed",
     ),
     Fault(
         "database-log-stuck",
         "platform-database-backups",
         ("PlatformDatabaseLogStuck",),
-        "the bucket takes nothing of the log of the platform's database",
+        "the bucket accepts no log segments of the platform's database",
     ),
     Fault(
         "database-backup-old",
         "platform-database-backups",
         ("PlatformBackupOverdue",),
-        "nobody has backed up the platform's database for a day",
+        "the platform's database has had no backup for a day",
     ),
     Fault("platform-disk-full", "platform-disk-filling", ("PlatformDiskFilling",), "the platform's host has no room"),
     Fault("router-cut-off", "router-accounts", ("RouterAccountsStale",), "the model router cannot read the registry"),
-    Fault("router-folder-gone", "router-accounts", ("RouterUsageLost",), "the model router cannot write what was used"),
+    Fault("router-folder-gone", "router-accounts", ("RouterUsageLost",), "the model router cannot record usage"),
     Fault("provider-key-ended", "model-providers", ("ProviderKeyRefused",), "a provider's key has ended"),
     Fault("monitoring-away", "watchdog", ("Watchdog",), "the platform's monitoring does not answer"),
     Fault("sshd-left-open", "break-glass-open", ("BreakGlassOpen",), "an order to open sshd was left open"),
@@ -382,21 +382,21 @@ FAULTS = (
     Fault(
         "agent-left-behind", "node-outdated", ("NodeOutdated",), "an agent comes after a rollout, with an older release"
     ),
-    Fault("release-harmful", "revoke-a-release", (), "a release that agents run turns out to do harm"),
+    Fault("release-harmful", "revoke-a-release", (), "a release that agents run is harmful"),
     Fault("release-store-older", "release-key", (), "the store of releases is restored to an older state"),
     Fault("cell-deleted", "cell-lost", ("CellLost",), "all machines of a cell are deleted at JustAVPS"),
     Fault("machine-cut-off", "break-glass", (), "neither the toolbox nor the proxy of a machine answers"),
     Fault(
-        "toolbox-cut", "vendor-down", ("VendorDown",), "the toolbox lets nobody through, while JustAVPS's API answers"
+        "toolbox-cut", "vendor-down", ("VendorDown",), "the toolbox refuses connections while JustAVPS's API answers"
     ),
-    Fault("vendor-silent", "vendor-down", ("VendorDown",), "JustAVPS's API answers nothing but errors"),
+    Fault("vendor-silent", "vendor-down", ("VendorDown",), "every answer of JustAVPS's API is an error"),
     Fault("vendor-and-reports-away", "fleet-gap", ("FleetGap",), "no machine reports, while agents answer"),
-    Fault("worker-killed", "controller-lost", (), "a process dies at its work and leaves it half done"),
+    Fault("worker-killed", "controller-lost", (), "a process is killed in the middle of its work"),
     Fault("registry-overwritten", "registry-damaged", (), "the registry's file is overwritten"),
     Fault("platform-database-lost", "platform-database-restored", (), "the platform's database is lost with its host"),
     Fault("registry-lost", "registry-rebuilt", (), "the registry is gone with all its copies"),
     Fault("rotation-unfinished", "registry-key", (), "a rotation of the registry's key is cut short"),
-    Fault("key-leaked", "rotate-keys", (), "the registry's key was seen by somebody"),
+    Fault("key-leaked", "rotate-keys", (), "the registry's key is known to somebody else"),
     Fault(
         "price-unknown",
         "billing-events",
@@ -414,10 +414,10 @@ def fault(name: str) -> Fault:
     Raises:
         UsageError: There is none.
     """
-    for one in FAULTS:
-        if one.name == name:
-            return one
-    for one in FAULTS:
-        if one.is_drilled and (one.runbook == name or name in one.alerts):
-            return one
-    raise unknown_name("drill", name, [one.name for one in FAULTS if one.is_drilled])
+    for known in FAULTS:
+        if known.name == name:
+            return known
+    for known in FAULTS:
+        if known.is_drilled and (known.runbook == name or name in known.alerts):
+            return known
+    raise unknown_name("drill", name, [known.name for known in FAULTS if known.is_drilled])

@@ -1,4 +1,4 @@
-"""Whether a text is in what a command printed."""
+"""Searches a command's output for a text."""
 
 import re
 from collections.abc import Sequence
@@ -23,8 +23,8 @@ def _has_in_order(line: str, patterns: Sequence[re.Pattern[str]]) -> bool:
     """Whether each is found behind the one before; one pattern of all would take for ever on some lines."""
     end = 0
     for pattern in patterns:
-        found = pattern.search(line, end)
-        if not found:
+        match = pattern.search(line, end)
+        if not match:
             return False
-        end = found.end()
+        end = match.end()
     return True

@@ -1,4 +1,4 @@
-"""Which commands only read: those that a step may run without asking."""
+"""Allowlist of read-only commands: runbook steps run these without confirmation."""
 
 READING = frozenset(
     {

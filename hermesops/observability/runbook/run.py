@@ -1,4 +1,4 @@
-"""Runs a runbook's steps: each is shown, run and compared with what the runbook expects, until one differs."""
+"""Runs a runbook's steps: shows each, runs it and compares its output with the runbook, until one differs."""
 
 import re
 import time
@@ -32,7 +32,7 @@ _AGAIN_S = 5.0
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A row of the runbook's table that fits what was seen.
+    """A row of the runbook's table that fits the observed output.
 
     Attributes:
         meaning: What it is, by the row.
@@ -44,7 +44,7 @@ class Diagnosis:
 
 
 class Outcome(StrEnum):
-    """What became of a step. ``not needed``: its guard does not hold; ``left out``: a person picked another way."""
+    """Results of steps. ``not needed``: its guard does not hold; ``left out``: the operator chose another step."""
 
     DONE = "done"
     NOT_NEEDED = "not needed"
@@ -56,7 +56,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class StepResult:
-    """What became of a step.
+    """The result of one step.
 
     Attributes:
         detail: Why; of one that is done the lines that were expected. Without secrets.
@@ -137,48 +137,48 @@ class RunbookRun:
                 raise
 
     def next_hint(self, step: Step) -> Hint:
-        """How the run goes on from a step."""
+        """The command that continues the run from a step."""
         about = ("--instance", self._user) if self._user else ()
         return Hint(("runbook", "run", self._runbook.name, *about, "--from", step.name), "goes on from there")
 
     def transcript(self) -> dict[str, object]:
-        """What was done, for the audit: commands and the lines that decided, no other output. JSON, without secrets."""
+        """The record of a run for the audit: commands and the decisive lines of their output. JSON, without secrets."""
         return {
             "runbook": self._runbook.name,
             "diagnosis": None
             if self.diagnosis is None
             else [
                 {
-                    "meaning": one_line(one.meaning, longest=_NOTED),
-                    "evidence": [one_line(text, longest=_NOTED) for text in one.evidence],
+                    "meaning": one_line(diagnosis.meaning, longest=_NOTED),
+                    "evidence": [one_line(text, longest=_NOTED) for text in diagnosis.evidence],
                 }
-                for one in self.diagnosis
+                for diagnosis in self.diagnosis
             ],
             "steps": [
                 {
-                    "step": one.step.name,
-                    "command": [one_line(word, longest=_NOTED) for word in one.step.command],
-                    "outcome": one.outcome.value,
-                    "exit_code": one.exit_code,
-                    "detail": one_line(one.detail, longest=_NOTED),
+                    "step": result.step.name,
+                    "command": [one_line(word, longest=_NOTED) for word in result.step.command],
+                    "outcome": result.outcome.value,
+                    "exit_code": result.exit_code,
+                    "detail": one_line(result.detail, longest=_NOTED),
                 }
-                for one in self.results
+                for result in self.results
             ],
         }
 
     def _diagnose(self) -> None:
-        """Say which rows of the table fit what was read."""
+        """Report the rows of the table that fit the outputs so far."""
         if not self._read or not self._runbook.cases:
             return
         outputs = {name: ended.output for name, ended in self._read.items()}
-        fitting = ((one.meaning, one.evidence(outputs)) for one in self._runbook.cases)
+        fitting = ((case.meaning, case.evidence(outputs)) for case in self._runbook.cases)
         self.diagnosis = tuple(Diagnosis(meaning, texts) for meaning, texts in fitting if texts)
-        for found in self.diagnosis:
-            seen = " and ".join(map(quoted, found.evidence))
-            self._report(Hint(f"diagnosis: {found.meaning}; printed was {seen}"))
+        for diagnosis in self.diagnosis:
+            evidence = " and ".join(map(quoted, diagnosis.evidence))
+            self._report(Hint(f"diagnosis: {diagnosis.meaning}; evidence: {evidence}"))
         if not self.diagnosis:
             show = ("runbook", "show", self._runbook.name)
-            self._report(Hint("diagnosis: no row of the table fits by outputs alone;", show, "has those to judge"))
+            self._report(Hint("diagnosis: the outputs alone match no row;", show, "shows the rows to check by hand"))
 
     def _do(self, step: Step) -> None:
         if why := self._why_not_needed(step):
@@ -195,7 +195,7 @@ class RunbookRun:
             raise self._halted(step, problem)
 
     def _compared(self, step: Step) -> tuple[Ended, str]:
-        """What a step did, and how it differs from what the runbook expects, once it does not or its time is over."""
+        """Run a step's command until its output is as expected or its time is over; output and difference."""
         begun, is_awaited = time.monotonic(), False
         self._report(Hint(f"{step.name}:", step.command))
         ended = self._command(step)
@@ -214,7 +214,7 @@ class RunbookRun:
             ended = self._command(step)
 
     def _why_not_needed(self, step: Step) -> str:
-        """Which guard does not hold; what it depends on is read again once anything was changed."""
+        """The first guard of a step that does not hold; empty when all hold. After a change, guards are read again."""
         for guard in step.guards:
             if not holds(guard, self._reading(step, guard)):
                 return f"{guard.step} {'does not show' if guard.is_shown else 'shows'} {quoted(guard.text)}"
@@ -222,14 +222,14 @@ class RunbookRun:
 
     def _reading(self, step: Step, guard: Guard) -> Ended:
         if guard.step not in self._read:
-            source = next(one for one in self._runbook.steps if one.name == guard.step)
-            self._report(Hint(f"{step.name}: is it needed?"))
+            source = next(reading for reading in self._runbook.steps if reading.name == guard.step)
+            self._report(Hint(f"{step.name}: checking whether it is needed"))
             self._report(Hint(f"{source.name}:", source.command))
             ended = self._command(source)
             self._show_end(source, ended)
             failure = _failure(source, ended)
             if failure or ended.is_cut:
-                problem = f"{guard.step}, on which it depends: {failure or 'it printed too much to be compared'}"
+                problem = f"{guard.step}, which it depends on: {failure or 'its output is too long to compare'}"
                 self.results.append(StepResult(step, Outcome.DIFFERS, problem, None))
                 raise self._halted(step, problem)
         return self._read[guard.step]
@@ -242,12 +242,14 @@ class RunbookRun:
             self.results.append(StepResult(step, Outcome.LEFT_OUT))
             return False
         if answer is None and step.is_optional:
-            self._report(Hint(f"{step.name}: left out, nobody picked it;", step.command))
+            self._report(Hint(f"{step.name}: skipped, not selected;", step.command))
             self.results.append(StepResult(step, Outcome.LEFT_OUT))
             return False
         self.results.append(StepResult(step, Outcome.NOT_CONFIRMED))
         changed = [
-            one.step.name for one in self.results if one.step.kind is not Kind.READ and one.exit_code is not None
+            result.step.name
+            for result in self.results
+            if result.step.kind is not Kind.READ and result.exit_code is not None
         ]
         kind = PartlyDoneError if changed else RefusedError
         spared = f"done before: {', '.join(changed)}" if changed else "nothing was changed"
@@ -265,32 +267,32 @@ class RunbookRun:
         return ended
 
     def _show_end(self, step: Step, ended: Ended) -> None:
-        """Show the last lines of what a reading step printed; a change shows its own as they come."""
+        """Show the last lines of a reading step's output; the output of a change is shown while it runs."""
         if step.kind is not Kind.READ:
             return
         lines = ended.output.splitlines(keepends=True)
         if left := len(lines[:-SHOWN_LINES]):
-            self._report(Hint(f"{step.name}: {left} lines before these are left out;", step.command, "prints all"))
+            self._report(Hint(f"{step.name}: {left} earlier lines are omitted;", step.command, "prints all"))
         self._show(without_armour("".join(lines[-SHOWN_LINES:])))
 
     def _halted(self, step: Step, problem: str) -> HermesError:
         undo = Hint("; undo:", step.undo) if step.undo else Hint()
-        show = Hint(("runbook", "show", self._runbook.name), "says what else it may be;")
+        show = Hint(("runbook", "show", self._runbook.name), "shows other causes;")
         return HaltedError(f"step {step.name}: {problem}", hint=Hint(show, self.next_hint(step), undo))
 
 
 def without_armour(output: str) -> str:
-    """An output without the text of certificates and requests in it, which are for programs: what they are stays."""
+    """Remove the PEM text of certificates and requests from an output; their headers stay."""
     return _ARMOUR.sub(r"(\1)", output)
 
 
 def holds(guard: Guard, ended: Ended) -> bool:
-    """Whether what a reading step printed satisfies a guard."""
+    """Whether the output of a reading step satisfies a guard."""
     return bool(shows(ended.output, guard.text)) == guard.is_shown
 
 
 def problem_of(step: Step, ended: Ended) -> str:
-    """How what a step did differs from what the runbook expects; empty when it does not."""
+    """The difference between a step's output and the runbook's expectation; empty when they agree."""
     if failure := _failure(step, ended):
         return failure
     for text in step.expected:
@@ -305,16 +307,16 @@ def problem_of(step: Step, ended: Ended) -> str:
 
 
 def age_problem(step: Step, ended: Ended, since: datetime) -> str:
-    """How a time that a step printed is not newer than the last change; empty when all are.
+    """The problem of a time in a step's output that is not newer than the last change; empty for none.
 
-    A time that is ``-`` is of what nothing records, as heartbeats without monitoring: nothing could be waited for.
+    A time of ``-`` means that nothing records it, as heartbeats without monitoring: waiting for it is useless.
     """
     for name in step.newer:
-        told = _time_of(name, ended)
-        if told == _NEVER:
+        shown = _time_of(name, ended)
+        if shown == _NEVER:
             continue
         try:
-            at = datetime.fromisoformat(told)
+            at = datetime.fromisoformat(shown)
         except ValueError:
             return f"it did not print a time as {quoted(name)}"
         if at.astimezone(UTC) <= since:
@@ -333,9 +335,9 @@ def _now() -> datetime:
 
 
 def _failure(step: Step, ended: Ended) -> str:
-    """How a command failed, with its own error; empty when it ended as its step may."""
+    """The failure of a command with the command's own error; empty when its exit code is allowed."""
     if ended.exit_code in {0, *step.exit_codes}:
         return ""
-    said = [line.removeprefix("error: ") for line in ended.output.splitlines() if line.startswith("error: ")]
-    why = f": {one_line(said[-1])}" if said else ""
+    errors = [line.removeprefix("error: ") for line in ended.output.splitlines() if line.startswith("error: ")]
+    why = f": {one_line(errors[-1])}" if errors else ""
     return f"it ended with exit code {ended.exit_code}{why}"

@@ -1,4 +1,4 @@
-"""What a run of a runbook is about, what its commands are given, and its entry in the audit."""
+"""Inputs of a runbook run: its instance, values and environment variables; and its audit entry."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ def is_about_instance(runbook: "Runbook") -> bool:
 
 
 def values_of(registry: "Registry", runbook: "Runbook", instance: "Instance | None") -> dict[str, str]:
-    """What its steps' words in capitals stand for.
+    """Values for the placeholders in a runbook's steps, by placeholder.
 
     Raises:
         UsageError: It is about an instance and none is given, or about a rollout and there was none.
@@ -33,23 +33,23 @@ def values_of(registry: "Registry", runbook: "Runbook", instance: "Instance | No
     needed = runbook.values
     if is_about_instance(runbook) and instance is None:
         hint = Hint(("runbook", "run", runbook.name, "--instance", "USER"))
-        raise UsageError(f"{runbook.name} is about one instance: whose?", hint=hint)
-    found = _values_of_instance(registry, instance) if instance else {}
+        raise UsageError(f"missing --instance: {runbook.name} is about one instance", hint=hint)
+    values = _values_of_instance(registry, instance) if instance else {}
     if "ROLLOUT" in needed:
-        found["ROLLOUT"] = registry.rollouts.find("").id
-    return {name: str(value) for name, value in found.items()}
+        values["ROLLOUT"] = registry.rollouts.find("").id
+    return {name: str(value) for name, value in values.items()}
 
 
 def _values_of_instance(registry: "Registry", instance: "Instance") -> dict[str, object]:
     unfinished = registry.operations.list(unfinished=True, instance_id=instance.id)
-    found: dict[str, object] = {
+    values: dict[str, object] = {
         "USER": instance.title,
         "INSTANCE": instance.id,
         "PLAN": instance.plan.value,
         "CELL": instance.cell,
     }
     # A step that names one is guarded by the list of operations.
-    return {**found, "OPERATION": unfinished[0].id} if unfinished else found
+    return {**values, "OPERATION": unfinished[0].id} if unfinished else values
 
 
 def variables_of(env: "Environment") -> dict[str, str]:

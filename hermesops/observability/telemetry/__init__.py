@@ -1,1 +1,1 @@
-"""What the platform's monitoring answers: alerts and silences, figures, logs. It must not decide what they mean."""
+"""Client of the platform's monitoring: reads alerts, silences, metrics and logs, without judging them."""

@@ -1,4 +1,4 @@
-"""Where an environment's monitoring is."""
+"""Addresses of an environment's monitoring, for operators and for machines."""
 
 from hermesops.errors import Hint, UnavailableError
 from hermesops.localcloud.world.files import WorldFiles, read_object
@@ -16,7 +16,7 @@ def monitoring_url_of(env: Environment) -> str:
 
 
 def ingest_url_of(env: Environment) -> str:
-    """The same as machines reach it, to send metrics and logs; empty when there is none.
+    """URL at which machines send metrics and logs; empty when the environment has no monitoring.
 
     Raises:
         As ``monitoring_url_of``.

@@ -43,16 +43,16 @@ class Alertmanager:
         flag = str(muted).lower()
         params = (("active", "true"), ("silenced", flag), ("inhibited", flag))
         answer = await self._client.ask(Question(f"{_API}/alerts", params, within_s=within_s))
-        found = [one for one in map(_alert, _listed(answer, "alerts")) if muted or not one.is_muted]
+        alerts = [alert for alert in map(_alert, _listed(answer, "alerts")) if muted or not alert.is_muted]
         order = list(Severity)
         return tuple(
             sorted(
-                found,
-                key=lambda one: (
-                    order.index(one.severity) if one.severity else -1,
-                    one.since,
-                    one.name,
-                    sorted(one.labels.items()),
+                alerts,
+                key=lambda alert: (
+                    order.index(alert.severity) if alert.severity else -1,
+                    alert.since,
+                    alert.name,
+                    sorted(alert.labels.items()),
                 ),
             )
         )
@@ -65,10 +65,15 @@ class Alertmanager:
             UnavailableError: It does not answer, or not with silences.
         """
         answer = await self._client.ask(Question(f"{_API}/silences", within_s=within_s))
-        found = map(_silence, _listed(answer, "silences"))
-        return tuple(sorted((one for one in found if one.state != "expired"), key=lambda one: (one.ends_at, one.id)))
+        silences = map(_silence, _listed(answer, "silences"))
+        return tuple(
+            sorted(
+                (silence for silence in silences if silence.state != "expired"),
+                key=lambda silence: (silence.ends_at, silence.id),
+            )
+        )
 
-    async def silence(self, wanted: Silence) -> Silence:
+    async def silence(self, silence: Silence) -> Silence:
         """Make a silence, and return it with its id.
 
         Raises:
@@ -78,18 +83,23 @@ class Alertmanager:
         """
         body = {
             "matchers": [
-                {"name": one.label, "value": one.value, "isRegex": one.is_regex, "isEqual": one.is_equal}
-                for one in wanted.matchers
+                {
+                    "name": matcher.label,
+                    "value": matcher.value,
+                    "isRegex": matcher.is_regex,
+                    "isEqual": matcher.is_equal,
+                }
+                for matcher in silence.matchers
             ],
-            "startsAt": wanted.begins_at.isoformat(),
-            "endsAt": wanted.ends_at.isoformat(),
-            "createdBy": wanted.who,
-            "comment": wanted.comment,
+            "startsAt": silence.begins_at.isoformat(),
+            "endsAt": silence.ends_at.isoformat(),
+            "createdBy": silence.who,
+            "comment": silence.comment,
         }
         question = Question(f"{_API}/silences", method="POST", body=body, changes=True)
         answer = await self._client.ask(question)
         try:
-            return replace(wanted, id=_text(answer["silenceID"]))
+            return replace(silence, id=_text(answer["silenceID"]))
         except _WRONG as error:
             raise _unreadable("the id of a silence", error) from error
 
@@ -138,12 +148,12 @@ def _silence(raw: Any) -> Silence:  # noqa: ANN401 - as above
             state=_text(raw["status"]["state"]),
             matchers=tuple(
                 Matcher(
-                    _text(one["name"]),
-                    _text(one["value"]),
-                    is_regex=one["isRegex"] is True,
-                    is_equal=one.get("isEqual", True) is True,  # Alertmanager before 0.22 does not have it
+                    _text(part["name"]),
+                    _text(part["value"]),
+                    is_regex=part["isRegex"] is True,
+                    is_equal=part.get("isEqual", True) is True,  # Alertmanager before 0.22 does not have it
                 )
-                for one in raw["matchers"]
+                for part in raw["matchers"]
             ),
             begins_at=_timestamp(raw["startsAt"]),
             ends_at=_timestamp(raw["endsAt"]),
@@ -167,10 +177,10 @@ def _text(raw: object) -> str:
 
 
 def _timestamp(raw: object) -> datetime:
-    found = datetime.fromisoformat(_text(raw))
-    if found.tzinfo is None:
+    timestamp = datetime.fromisoformat(_text(raw))
+    if timestamp.tzinfo is None:
         raise ValueError("a time without a zone")
-    return found.astimezone(UTC)
+    return timestamp.astimezone(UTC)
 
 
 def _severity(word: str) -> Severity | None:

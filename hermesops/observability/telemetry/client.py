@@ -152,26 +152,26 @@ class MonitoringClient:
                 if len(text) > _AT_ONCE:  # takes a second, in which others have to go on
                     return await asyncio.to_thread(strict_json.parse, text, largest=question.largest)
                 return strict_json.parse(text, largest=question.largest) if text.strip() else None
-            said = await AnswerBody(response, deadline=deadline, largest=_SENTENCE).whole()
-            raise self._refusal(question, response.status_code, said)
+            body = await AnswerBody(response, deadline=deadline, largest=_SENTENCE).whole()
+            raise self._refusal(question, response.status_code, body)
         finally:
             await response.aclose()
 
-    def _refusal(self, question: Question, status: int, said: bytes) -> HermesError:
-        words = f"{self._service(question)} answers with status {status}: {_sentence(said)}"
+    def _refusal(self, question: Question, status: int, body: bytes) -> HermesError:
+        words = f"{self._service(question)} answers with status {status}: {_sentence(body)}"
         if status in {httpx.codes.BAD_REQUEST, httpx.codes.UNPROCESSABLE_ENTITY}:
             return WrongQuestionError(words)
         if status in {httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN}:
             return RefusedError(words, hint="it takes certificates of this environment's authority alone")
         if status >= httpx.codes.INTERNAL_SERVER_ERROR and question.changes:
-            return UnknownOutcomeError(words, hint="look what is there before you repeat it")
+            return UnknownOutcomeError(words, hint="check the current state before you repeat it")
         return UnavailableError(words, hint=_HINT)
 
     def _lost(self, question: Question, why: str) -> HermesError:
         if not question.changes:
             return self._unavailable(why)
         words = f"{self._service(question)} may have done it: no whole answer ({quoted(why, longest=_SHOWN)})"
-        return UnknownOutcomeError(words, hint="look what is there before you repeat it")
+        return UnknownOutcomeError(words, hint="check the current state before you repeat it")
 
     def _unavailable(self, why: str) -> UnavailableError:
         words = f"monitoring at {self.base_url} gives no answer: {quoted(why, longest=_SHOWN)}"
@@ -181,13 +181,13 @@ class MonitoringClient:
         return f"{question.path.split('/')[1]} at {self.base_url}"
 
 
-def _sentence(said: bytes) -> str:
+def _sentence(body: bytes) -> str:
     """The words of a refusal, which some services put into JSON."""
     try:
-        answer = strict_json.parse(said, largest=_SENTENCE)
+        answer = strict_json.parse(body, largest=_SENTENCE)
     except strict_json.MalformedJSONError:
         answer = None
     if isinstance(answer, dict):
         answer = answer.get("error") or answer.get("message")
-    words = answer if isinstance(answer, str) else said.decode(errors="replace")
+    words = answer if isinstance(answer, str) else body.decode(errors="replace")
     return quoted(words, longest=_SHOWN)

@@ -49,7 +49,7 @@ class MonitoringEndpoint:
         return self._made[1]
 
     def adapter(self) -> "HTTPAdapter":
-        """The same for requests: ``session.mount(endpoint.url, endpoint.adapter())``.
+        """HTTP adapter for ``requests`` with the endpoint's TLS: ``session.mount(endpoint.url, endpoint.adapter())``.
 
         Raises:
             As ``context``.

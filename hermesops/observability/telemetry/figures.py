@@ -17,7 +17,7 @@ _GAP = "·"
 
 
 class Figure(StrEnum):
-    """What is measured of an instance."""
+    """Metrics of an instance, as ``top`` and ``trends`` show them."""
 
     UP = "up"
     MEMORY = "memory"

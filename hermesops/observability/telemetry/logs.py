@@ -33,7 +33,7 @@ _DEFAULT_SINCE = timedelta(hours=1)
 
 
 class LogSource(StrEnum):
-    """Where lines came from."""
+    """Sources of log lines: the machine's journal, or Loki."""
 
     MACHINE = "machine"
     MONITORING = "monitoring"
@@ -41,7 +41,7 @@ class LogSource(StrEnum):
 
 @dataclass(frozen=True)
 class LogQuestion:
-    """Which lines are wanted.
+    """Filters for log lines.
 
     Attributes:
         most: How many, the newest.
@@ -56,7 +56,7 @@ class LogQuestion:
     grep: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse what neither source could answer.
+        """Refuse a question that neither source can answer.
 
         Raises:
             UsageError: It is no unit, or no regular expression.
@@ -85,7 +85,7 @@ class InstanceLog:
 
 
 class MachineLogs(Protocol):
-    """Reads logs on machines."""
+    """Port to the journals of machines."""
 
     def log(
         self, instance: Instance, *, lines: int, follow: bool, since: datetime | None = None, unit: str = ""
@@ -117,7 +117,7 @@ class InstanceLogs:
         """
         if self.client is None:
             return InstanceLog(LogSource.MACHINE, await self._of_machine(instance, question))
-        order = sorted(LogSource, key=lambda one: one is not first)
+        order = sorted(LogSource, key=lambda attempt: attempt is not first)
         problems: list[HermesError] = []
         empty: InstanceLog | None = None
         for source in order:
@@ -142,7 +142,7 @@ class InstanceLogs:
     async def _of_machine(self, instance: Instance, question: LogQuestion) -> tuple[str, ...]:
         is_all = not (question.grep or question.since)
         unit = "" if question.unit == ALL_UNITS else question.unit
-        found: deque[str] = deque(maxlen=question.most)
+        matching: deque[str] = deque(maxlen=question.most)
         read = self.machines.log(
             instance, lines=question.most if is_all else _READ, follow=False, since=question.since, unit=unit
         )
@@ -150,18 +150,18 @@ class InstanceLogs:
             async with asyncio.timeout(_MACHINE_S) as limit, aclosing(read) as lines:
                 async for line in lines:
                     if not question.grep or re.search(question.grep, line[:_COMPARED]):
-                        found.append(line)
+                        matching.append(line)
         except TimeoutError as error:
             if not limit.expired():
                 raise
             raise UnavailableError(f"the log of {instance.title} was not whole after {_MACHINE_S:g} s") from error
-        return tuple(found)
+        return tuple(matching)
 
     async def _of_monitoring(self, instance: Instance, question: LogQuestion) -> tuple[str, ...]:
         if self.client is None:
             raise UnavailableError("the environment has no monitoring")
         now, mask = self.now(), self.machines.mask(instance)
-        found = await Loki(self.client).lines(
+        lines = await Loki(self.client).lines(
             instance.id,
             begin=question.since or now - _DEFAULT_SINCE,
             end=now + timedelta(minutes=1),  # a machine's clock may be ahead
@@ -169,7 +169,7 @@ class InstanceLogs:
             grep=question.grep,
             most=question.most,
         )
-        return tuple(mask(_shown(one)) for one in found)
+        return tuple(mask(_shown(line)) for line in lines)
 
 
 def _shown(line: LogLine) -> str:

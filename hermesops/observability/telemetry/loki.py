@@ -82,15 +82,15 @@ class Loki:
         question = Question("/loki/api/v1/query_range", params, headers=headers, within_s=within_s)
         answer = await self._client.ask(question)
         try:
-            found = list(islice(_lines(answer["data"]), MOST_LINES + 1))
-            if len(found) > MOST_LINES:
+            lines = list(islice(_lines(answer["data"]), MOST_LINES + 1))
+            if len(lines) > MOST_LINES:
                 raise ValueError("more lines than were asked for")
         except _WRONG as error:
             raise UnavailableError(
                 f"Loki answers with something else than lines ({type(error).__name__})",
                 hint=Hint(("settings", "show"), "names monitoring.url"),
             ) from error
-        return tuple(sorted(found, key=lambda one: one.at))[-most:]
+        return tuple(sorted(lines, key=lambda line: line.at))[-most:]
 
 
 def _lines(data: Any) -> Iterator[LogLine]:  # noqa: ANN401 - JSON has no narrower type

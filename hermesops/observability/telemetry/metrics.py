@@ -1,4 +1,4 @@
-"""Figures of the platform's Prometheus, with labels. What is not finite is left out: a gap is never a figure.
+"""Figures of the platform's Prometheus, with labels. Non-finite values are left out: a gap is never a figure.
 
 Source: Prometheus HTTP API v1, ``/query``, ``/query_range``, ``/rules`` and ``/alerts``; ``keepFiringSince`` is in its
 ``web/api/v1/api.go`` since 2.42.
@@ -56,13 +56,13 @@ class Metrics:
             RefusedError: Prometheus does not answer us.
             UnavailableError: It does not answer, with a part only, or with no figures.
         """
-        found = await self._vector(promql, at, within_s)
-        return tuple(one for one in found if math.isfinite(one.value))
+        samples = await self._vector(promql, at, within_s)
+        return tuple(sample for sample in samples if math.isfinite(sample.value))
 
     async def by_label(
         self, promql: str, label: str, *, at: datetime | None = None, within_s: float = WITHIN_S
     ) -> Figures:
-        """The same by the value of one label; raises as ``instant``."""
+        """Evaluate a query now or at a time; values by the value of one label. Raises as ``instant``."""
         return prometheus_answer.by_label(await self._vector(promql, at, within_s), label)
 
     async def _vector(self, promql: str, at: datetime | None, within_s: float) -> tuple[Sample, ...]:
@@ -97,14 +97,14 @@ class Metrics:
             raise unreadable("rules", error) from error
 
     async def alerts(self, *, within_s: float = WITHIN_S) -> Mapping[frozenset[tuple[str, str]], bool]:
-        """By all labels of each alert that is pending or fires: whether what it is about still holds.
+        """Pending and firing alerts by all their labels, each with whether its condition still holds.
 
         One whose condition is over goes on firing for the ``keep_firing_for`` of its rule. Raises as ``instant``.
         """
         answer = await self._client.ask(Question(f"{_API}/alerts", within_s=within_s))
         try:
             listed = whole(answer, whom=_WHOM)["alerts"]
-            return {frozenset(labels_of(one["labels"]).items()): not one.get("keepFiringSince") for one in listed}
+            return {frozenset(labels_of(alert["labels"]).items()): not alert.get("keepFiringSince") for alert in listed}
         except WRONG as error:
             raise unreadable("alerts", error) from error
 
@@ -117,13 +117,13 @@ def _matrix(data: Any) -> tuple[Series, ...]:  # noqa: ANN401 - as above
     if data["resultType"] != "matrix" or len(data["result"]) > _MOST_SERIES:
         raise ValueError("another result, or more than is read")
     left = _MOST_POINTS
-    found: list[Series] = []
-    for one in data["result"]:
-        values = one.get("values", [] if "histograms" in one else None)
+    matrix: list[Series] = []
+    for series in data["result"]:
+        values = series.get("values", [] if "histograms" in series else None)
         if len(values) > left:
             raise ValueError("more points than are read")
         left -= len(values)
         points = ((datetime.fromtimestamp(at, UTC), float(value)) for at, value in values)
         finite = tuple((at, value) for at, value in points if math.isfinite(value))
-        found.append(Series(labels_of(one["metric"]), finite))
-    return tuple(found)
+        matrix.append(Series(labels_of(series["metric"]), finite))
+    return tuple(matrix)

@@ -48,7 +48,7 @@ class Figures:
 
 
 def whole(answer: Any, *, whom: str) -> Any:  # noqa: ANN401 - JSON has no narrower type
-    """What an answer has as ``data``.
+    """Extract ``data`` from a Prometheus answer.
 
     Raises:
         UnavailableError: The answer is an error, lacks a part, or has another shape.
@@ -86,32 +86,32 @@ def vector(data: Any, *, whom: str, most: int) -> tuple[Sample, ...]:  # noqa: A
 
 
 def readable(series: Iterable[Any], *, whom: str) -> tuple[Sample, ...]:
-    """Those of the series that can be read.
+    """Parse series into samples; skips unreadable series.
 
     Raises:
         UnavailableError: There are series, and none can be read.
     """
-    found: list[Sample] = []
+    samples: list[Sample] = []
     problem: Exception | None = None
-    for one in series:
+    for raw in series:
         try:
-            found.append(_sample(one))
+            samples.append(_sample(raw))
         except WRONG as error:
             problem = error
-    if problem and not found:
+    if problem and not samples:
         raise unreadable("figures", problem, whom=whom) from problem
-    return tuple(found)
+    return tuple(samples)
 
 
 def by_label(samples: Iterable[Sample], label: str) -> Figures:
     """The finite figures by a label; of two series with the same value of it none counts."""
     values: dict[str, float] = {}
     ambiguous: set[str] = set()
-    for one in samples:
-        name = one.labels.get(label, "")
+    for sample in samples:
+        name = sample.labels.get(label, "")
         if name in values:
             ambiguous.add(name)
-        values[name] = one.value
+        values[name] = sample.value
     finite = {name: value for name, value in values.items() if name not in ambiguous and math.isfinite(value)}
     return Figures(finite, frozenset(ambiguous))
 
@@ -146,6 +146,6 @@ def _failed(answer: Mapping[str, Any], whom: str) -> UnavailableError:
     return UnavailableError(f"{whom} answers with an error: {_sentence(answer.get('error') or 'without a reason')}")
 
 
-def _sentence(said: object) -> str:
-    first = said[0] if isinstance(said, list) and said else said
+def _sentence(error: object) -> str:
+    first = error[0] if isinstance(error, list) and error else error
     return quoted(str(first)[: 4 * _SENTENCE], longest=_SENTENCE)

@@ -26,7 +26,7 @@ _HOLDS_WITHIN_S = 3.0
 
 
 class Steps(Enum):
-    """What a runbook has to run."""
+    """Scopes of the steps of runbooks: none, one named instance, or the fleet."""
 
     NONE = "none"
     OF_INSTANCE = "of an instance"
@@ -34,12 +34,12 @@ class Steps(Enum):
     OF_ALL = "of all"
 
 
-_ENDS = Hint("nothing: its cause is over, and it ends by itself")
+_ENDS = Hint("nothing: the cause is over, and the alert ends by itself")
 
 
 @dataclass(frozen=True)
 class OpenAlert:
-    """An alert, and whose instance it is about.
+    """An alert with the user of its instance.
 
     Attributes:
         user: Alias, else id; empty where it is about no instance that the registry knows.
@@ -88,27 +88,27 @@ class Alerts:
         # After it, not beside it: what begins in between would look as if it were over.
         ending = await self._ending(firing)
         acknowledged = await self._acknowledged(firing)
-        found = [
-            one
-            for one in firing
-            if (everything or instance or not one.is_muted or acknowledged(one))
+        chosen_alerts = [
+            alert
+            for alert in firing
+            if (everything or instance or not alert.is_muted or acknowledged(alert))
             # A severity that we do not know may be the most urgent.
-            and (one.severity in chosen or (one.severity is None and not severities))
-            and (instance is None or one.instance == instance.id)
+            and (alert.severity in chosen or (alert.severity is None and not severities))
+            and (instance is None or alert.instance == instance.id)
         ]
-        users = self.users() if any(one.instance for one in firing) else {}
-        shown = (replace(self._open(one, users, firing), acknowledged=acknowledged(one)) for one in found)
-        return tuple(_as_it_ends(one, ending=ending(one.alert)) for one in shown)
+        users = self.users() if any(alert.instance for alert in firing) else {}
+        shown = (replace(self._open(alert, users, firing), acknowledged=acknowledged(alert)) for alert in chosen_alerts)
+        return tuple(_as_it_ends(alert, ending=ending(alert.alert)) for alert in shown)
 
     async def _acknowledged(self, firing: Collection[Alert]) -> Callable[[Alert], Silence | None]:
         """The acknowledgement of an alert that nothing else mutes."""
-        held = await Alertmanager(self.client).silences() if any(one.silenced_by for one in firing) else ()
-        of_id = {one.id: one for one in held if one.is_acknowledgement}
+        silences = await Alertmanager(self.client).silences() if any(alert.silenced_by for alert in firing) else ()
+        of_id = {silence.id: silence for silence in silences if silence.is_acknowledgement}
 
         def acknowledged(alert: Alert) -> Silence | None:
-            found = [of_id[one] for one in alert.silenced_by if one in of_id]
-            is_only_that = len(found) == len(alert.silenced_by) and not alert.inhibited_by
-            return max(found, key=lambda one: one.ends_at, default=None) if is_only_that else None
+            acknowledgements = [of_id[silence_id] for silence_id in alert.silenced_by if silence_id in of_id]
+            is_only_that = len(acknowledgements) == len(alert.silenced_by) and not alert.inhibited_by
+            return max(acknowledgements, key=lambda silence: silence.ends_at, default=None) if is_only_that else None
 
         return acknowledged
 
@@ -119,11 +119,11 @@ class Alerts:
         except HermesError:
             return lambda _: None
         # One that is not there is over as well, unless Prometheus has only just started and evaluated no rules.
-        is_whole = any(one.name == WATCHDOG and _labels(one) in holds for one in firing)
+        is_whole = any(alert.name == WATCHDOG and _labels(alert) in holds for alert in firing)
 
         def ending(alert: Alert) -> bool | None:
-            found = holds.get(_labels(alert))
-            return not found if found is not None else True if is_whole else None
+            is_held = holds.get(_labels(alert))
+            return not is_held if is_held is not None else True if is_whole else None
 
         return ending
 
@@ -143,10 +143,10 @@ class Alerts:
             instance.id if instance else "",
             instance.title if instance else "",
         )
-        made = await manager.silence(self._silence_of(matchers, length, reason, is_acknowledgement=True))
+        silence = await manager.silence(self._silence_of(matchers, length, reason, is_acknowledgement=True))
         subject = instance_subject(InstanceId(taken[0].instance)) if taken[0].instance else f"alert/{name}"
-        self._note("alert_acknowledged", subject, made, reason)
-        return made
+        self._note("alert_acknowledged", subject, silence, reason)
+        return silence
 
     async def silence(self, where: str, instance: "Instance | None", *, length: timedelta, reason: str) -> Silence:
         """Silence alerts for a while.
@@ -169,12 +169,12 @@ class Alerts:
             raise UsageError("--instance and --where user=… name different users")
         users |= {instance.id} if instance else frozenset()
         matchers = silencing.matchers_of({**conditions, **({"user": users} if users else {})})
-        wanted = self._silence_of(matchers, length, reason)
+        silence = self._silence_of(matchers, length, reason)
         await self._refuse_unknown(conditions.get("alert", frozenset()))
-        made = await Alertmanager(self.client).silence(wanted)
-        subject = instance_subject(next(iter(users))) if len(users) == 1 else f"silence/{made.id}"
-        self._note("alert_silenced", subject, made, reason)
-        return made
+        silence = await Alertmanager(self.client).silence(silence)
+        subject = instance_subject(next(iter(users))) if len(users) == 1 else f"silence/{silence.id}"
+        self._note("alert_silenced", subject, silence, reason)
+        return silence
 
     def _silence_of(
         self, matchers: tuple[Matcher, ...], length: timedelta, reason: str, *, is_acknowledgement: bool = False
@@ -197,8 +197,8 @@ class Alerts:
             UnknownOutcomeError: It may have ended.
         """
         manager = Alertmanager(self.client)
-        held = {one.id: one for one in await manager.silences()}
-        meant = held[find_by_id("silence", silence_id, held)]
+        silences = {silence.id: silence for silence in await manager.silences()}
+        meant = silences[find_by_id("silence", silence_id, silences)]
         await manager.lift(meant.id)
         self._note("silence_lifted", f"silence/{meant.id}", meant, reason)
         return meant
@@ -222,12 +222,14 @@ class Alerts:
 
     def users(self) -> Mapping[str, str]:
         """Users by the ids of their instances, terminated ones too."""
-        return {one.id: one.title for one in self.registry.instances.list(terminated=True)}
+        return {instance.id: instance.title for instance in self.registry.instances.list(terminated=True)}
 
     def _open(self, alert: Alert, users: Mapping[str, str], firing: Collection[Alert]) -> OpenAlert:
         user = users.get(alert.instance, "")
-        same = (one for one in firing if one.name == alert.name and one.inhibited_by) if not alert.instance else ()
-        hidden = tuple(sorted({users[one.instance] for one in same if one.instance in users}))
+        same = (
+            (other for other in firing if other.name == alert.name and other.inhibited_by) if not alert.instance else ()
+        )
+        hidden = tuple(sorted({users[other.instance] for other in same if other.instance in users}))
         return OpenAlert(alert, user, self._next(alert, user or next(iter(hidden), "")), hidden)
 
     def _next(self, alert: Alert, user: str) -> Hint:
@@ -240,14 +242,18 @@ class Alerts:
             return Hint(("runbook", "show", alert.runbook))
         return Hint(("instance", "show", user) if user else ("fleet", "status"))
 
-    def _note(self, action: str, subject: str, made: Silence, reason: str) -> None:
-        after = {"silence": made.id, "matchers": [str(one) for one in made.matchers], "until": made.ends_at.isoformat()}
+    def _note(self, action: str, subject: str, silence: Silence, reason: str) -> None:
+        after = {
+            "silence": silence.id,
+            "matchers": [str(matcher) for matcher in silence.matchers],
+            "until": silence.ends_at.isoformat(),
+        }
         self.registry.audit.append(action, subject, after=after, why=reason)
 
 
-def _as_it_ends(one: OpenAlert, *, ending: bool | None) -> OpenAlert:
-    """The same, with whether its cause is over: then nobody has to do anything more."""
-    return replace(one, ending=ending, next=_ENDS) if ending else replace(one, ending=ending)
+def _as_it_ends(alert: OpenAlert, *, ending: bool | None) -> OpenAlert:
+    """Add to an alert whether its condition is over; then no next step is shown."""
+    return replace(alert, ending=ending, next=_ENDS) if ending else replace(alert, ending=ending)
 
 
 def _labels(alert: Alert) -> frozenset[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Which silences may be made: what they are about, and for how long. Pure: the time is an argument."""
+"""Rules for silences: allowed matchers and durations. Pure: the time is an argument."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -71,16 +71,16 @@ def matchers_of(conditions: Mapping[str, Collection[str]]) -> tuple[Matcher, ...
     Raises:
         RefusedError: They match every alert, nearly every one, or the one that proves that alerts arrive.
     """
-    found = tuple(matcher(LABEL_OF[name], sorted(values)) for name, values in sorted(conditions.items()))
-    if not {one.label for one in found} - _WIDE:
-        what = " and ".join(sorted(one.label for one in found))
+    matchers = tuple(matcher(LABEL_OF[name], sorted(values)) for name, values in sorted(conditions.items()))
+    if not {matched.label for matched in matchers} - _WIDE:
+        what = " and ".join(sorted(matched.label for matched in matchers))
         raise RefusedError(
-            f"a silence about {what} alone takes alerts of the whole fleet" if what else "a silence of everything",
+            f"a silence by {what} alone mutes the whole fleet" if what else "a silence without conditions",
             hint=Hint("name an alert, a user or a cell:", ("alert", "silence", "--where", "alert=ALERT,cell=CELL")),
         )
     if WATCHDOG in conditions.get("alert", ()):
         raise RefusedError(f"{WATCHDOG} always fires: silenced, it would look as if monitoring were dead")
-    return found
+    return matchers
 
 
 def acknowledged(
@@ -97,22 +97,22 @@ def acknowledged(
         UsageError: It is not open, or it is open for several and none was named.
     """
     if name == WATCHDOG:
-        raise RefusedError(f"{WATCHDOG} always fires: it shows that alerts arrive, and nobody works on it")
-    found = [one for one in alerts if one.name == name and instance in {"", one.instance}]
-    if not found:
+        raise RefusedError(f"{WATCHDOG} always fires: it proves that alerts arrive, and cannot be acknowledged")
+    taken = [alert for alert in alerts if alert.name == name and instance in {"", alert.instance}]
+    if not taken:
         whose = f" of {title}" if title else ""
         raise UsageError(f"no alert {shown(name)}{whose} is open", hint=Hint(("alert", "list", "--all")))
     if instance:
-        return (Matcher(NAME, name), Matcher(INSTANCE, instance)), tuple(found)
+        return (Matcher(NAME, name), Matcher(INSTANCE, instance)), tuple(taken)
     # One of the fleet has the name of those of single instances, which it hides.
-    found = [one for one in found if not one.instance] or found
-    if len(found) > 1:
+    taken = [alert for alert in taken if not alert.instance] or taken
+    if len(taken) > 1:
         raise UsageError(
-            f"{len(found)} alerts {name} are open: which?",
+            f"{len(taken)} alerts {name} are open: name one instance",
             hint=Hint(("alert", "ack", name, "--instance", "USER", "--reason", "WHY")),
         )
-    about = sorted((label, value) for label, value in found[0].labels.items() if label not in {SEVERITY, "owner"})
-    return tuple(Matcher(label, value) for label, value in about), tuple(found)
+    about = sorted((label, value) for label, value in taken[0].labels.items() if label not in {SEVERITY, "owner"})
+    return tuple(Matcher(label, value) for label, value in about), tuple(taken)
 
 
 def silence_of(
@@ -125,7 +125,9 @@ def silence_of(
     """
     longest = LONGEST_ACKNOWLEDGEMENT if is_acknowledgement else LONGEST
     if not reason.strip():
-        raise UsageError("a silence needs a reason: others read it who wonder why nobody was told", hint="--reason WHY")
+        raise UsageError(
+            "missing --reason: other operators read it to learn why the alert is muted", hint="--reason WHY"
+        )
     if not timedelta(0) < length <= longest:
         raise UsageError(f"--for: more than nothing, and {longest / timedelta(hours=1):g} h at most")
     comment = f"{ACKNOWLEDGED if is_acknowledgement else ''}{reason.strip()}"

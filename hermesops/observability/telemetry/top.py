@@ -45,7 +45,7 @@ class Top:
 
 @dataclass(frozen=True)
 class FleetTop:
-    """Orders instances by what Prometheus has of them.
+    """Orders instances by a figure of Prometheus.
 
     Attributes:
         client: Connects to the platform's monitoring; refuses where there is none.
@@ -63,24 +63,29 @@ class FleetTop:
             UnavailableError: It does not answer.
         """
         known = {
-            one.id: (cell.cell, one)
+            instance.id: (cell.cell, instance)
             for cell in self.registry.fleet.tally_cells()
-            for one in cell.instances
-            if selector.takes({"cell": cell.cell, "plan": one.plan, "status": one.status, "user": one.user})
+            for instance in cell.instances
+            if selector.takes(
+                {"cell": cell.cell, "plan": instance.plan, "status": instance.status, "user": instance.user}
+            )
         }
         metrics = Metrics(self.client())
         figures_by = (await metrics.by_label(now(by), LABEL)).values
-        found = {InstanceId(one): value for one, value in figures_by.items() if one in known}
-        chosen = sorted(found, key=lambda one: (-found[one], known[one][1].user))[:limit]
+        of_known = {InstanceId(instance_id): value for instance_id, value in figures_by.items() if instance_id in known}
+        chosen = sorted(of_known, key=lambda instance_id: (-of_known[instance_id], known[instance_id][1].user))[:limit]
         others = [figure for figure in TOP if figure is not by]
         answers = await asyncio.gather(*(_figures(metrics, figure, chosen) for figure in others))
-        figures = {by: found, **{figure: values for figure, (values, _) in zip(others, answers, strict=True)}}
+        figures = {by: of_known, **{figure: values for figure, (values, _) in zip(others, answers, strict=True)}}
         instances = (
-            TopInstance(*known[one], {figure: figures[figure][one] for figure in TOP if one in figures[figure]})
-            for one in chosen
+            TopInstance(
+                *known[instance_id],
+                {figure: figures[figure][instance_id] for figure in TOP if instance_id in figures[figure]},
+            )
+            for instance_id in chosen
         )
-        running = (one for _, one in known.values() if one.status is InstanceStatus.RUNNING)
-        without = sorted(one.user for one in running if one.id not in found)
+        running = (instance for _, instance in known.values() if instance.status is InstanceStatus.RUNNING)
+        without = sorted(instance.user for instance in running if instance.id not in of_known)
         problems = dict.fromkeys(problem for _, problem in answers if problem)
         return Top(by, tuple(instances), tuple(without), tuple(problems))
 
@@ -92,7 +97,7 @@ async def _figures(
     if not instances:
         return {}, ""
     try:
-        found = await metrics.by_label(now(figure, instances), LABEL)
+        answer = await metrics.by_label(now(figure, instances), LABEL)
     except HermesError as error:
         return {}, f"{figure} is not known: {error.message}"
-    return {InstanceId(one): value for one, value in found.values.items()}, ""
+    return {InstanceId(instance_id): value for instance_id, value in answer.values.items()}, ""

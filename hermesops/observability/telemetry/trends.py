@@ -57,10 +57,10 @@ async def _values(
     series = await metrics.range(
         trend(figure, instance_id), begin=begin, end=begin + SPAN, step_s=STEP_S, within_s=_WITHIN_S
     )
-    found: list[float | None] = [None] * _POINTS
-    for one in series:
-        for at, value in one.points:
+    values: list[float | None] = [None] * _POINTS
+    for part in series:
+        for at, value in part.points:
             place = round((at - begin).total_seconds() / STEP_S)
             if 0 <= place < _POINTS:
-                found[place] = value
-    return tuple(found)
+                values[place] = value
+    return tuple(values)

@@ -1,1 +1,1 @@
-"""What an empty AWS account needs before a pipeline can run Pulumi in it: state bucket, key, and pipelines' roles."""
+"""Bootstrap of an empty AWS account for pipelines that run Pulumi: state bucket, key and pipeline roles."""

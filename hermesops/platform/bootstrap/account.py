@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 AWS = "AWS"
-_HINT = Hint("aws sts get-caller-identity says who asks")
+_HINT = Hint("aws sts get-caller-identity shows the identity")
 _POLICY = "hermesops"
 _MISSING = frozenset(
     {
@@ -65,7 +65,7 @@ class Account:
         """Of keys that were looked at before: an account may have hundreds, and each costs a request."""
 
     def caller(self) -> tuple[str, str]:
-        """Account and ARN of who asks.
+        """Account and ARN of the credentials' identity.
 
         Raises:
             UsageError: There are no credentials.
@@ -74,12 +74,12 @@ class Account:
         """
         try:
             with _asking("who asks"):
-                said = self._client("sts").get_caller_identity()
+                identity = self._client("sts").get_caller_identity()
         except UsageError as error:
             raise UsageError(
                 f"no AWS credentials: {error.message}", hint="set AWS_PROFILE, or AWS_ACCESS_KEY_ID and its secret"
             ) from error
-        return said["Account"], said["Arn"]
+        return identity["Account"], identity["Arn"]
 
     def observe(self, spec: BootstrapSpec) -> AccountState:
         """Everything that a bootstrap is about."""
@@ -87,7 +87,7 @@ class Account:
             self._key(spec), self.bucket(spec), self._provider(spec), self._boundaries(spec), self._roles(spec)
         )
 
-    def do(self, spec: BootstrapSpec, step: Step, seen: AccountState) -> None:
+    def do(self, spec: BootstrapSpec, step: Step, state: AccountState) -> None:
         """Carry out a step; each may be repeated.
 
         Args:
@@ -97,32 +97,32 @@ class Account:
 
         with _asking(f"{step.thing}: {step.action.value}"):
             try:
-                self._doers[step.action](spec, step, seen)
+                self._doers[step.action](spec, step, state)
             except ClientError as error:
                 if _code(error) not in _DONE_BY_ANOTHER | _MISSING:
                     raise
 
     def check_key(self, spec: BootstrapSpec) -> str:
-        """Whether the key can be used; what was seen, in a few words.
+        """Try to encrypt and decrypt with the key; returns the observation in a few words.
 
         Raises:
             RefusedError: It is not enabled, or who asks may not look at it.
             UsageError: There is none.
         """
         with _asking(spec.alias):
-            found = self._metadata(spec.alias)
-            if found is None:
+            metadata = self._metadata(spec.alias)
+            if metadata is None:
                 raise UsageError(f"there is no key {spec.alias}", hint=Hint(("platform", "bootstrap"), "makes it"))
-            if found["KeyState"] != "Enabled":
+            if metadata["KeyState"] != "Enabled":
                 raise RefusedError(
-                    f"key {spec.alias} is {found['KeyState']}", hint=Hint(("platform", "bootstrap"), "restores it")
+                    f"key {spec.alias} is {metadata['KeyState']}", hint=Hint(("platform", "bootstrap"), "restores it")
                 )
             try:
                 sealed = self._kms.encrypt(KeyId=spec.alias, Plaintext=b"hermesops")["CiphertextBlob"]
             except self._kms.exceptions.ClientError as error:
                 if _code(error) != "AccessDeniedException":
                     raise
-                return f"{spec.alias} is enabled; who asks may not encrypt with it"
+                return f"{spec.alias} is enabled; these credentials may not encrypt with it"
             self._kms.decrypt(CiphertextBlob=sealed)
             return f"{spec.alias} encrypts and decrypts"
 
@@ -131,39 +131,39 @@ class Account:
     def _key(self, spec: BootstrapSpec) -> KeyState | None:
         with _asking(f"keys of {spec.account}"):
             named = self._metadata(spec.alias)
-            tagged = sorted(self._tagged_keys(spec), key=lambda one: (one["CreationDate"], one["KeyId"]))
-            found = named or next(iter(tagged), None)
-            if found is None:
+            tagged = sorted(self._tagged_keys(spec), key=lambda metadata: (metadata["CreationDate"], metadata["KeyId"]))
+            key = named or next(iter(tagged), None)
+            if key is None:
                 return None
-            key_id, is_going = found["KeyId"], found["KeyState"] == "PendingDeletion"
+            key_id, is_going = key["KeyId"], key["KeyState"] == "PendingDeletion"
             pages = self._kms.get_paginator("list_aliases").paginate(KeyId=key_id)
-            aliases = [one["AliasName"] for page in pages for one in page["Aliases"]]
+            aliases = [alias["AliasName"] for page in pages for alias in page["Aliases"]]
             return KeyState(
-                arn=found["Arn"],
-                is_usable=found["KeyState"] == "Enabled",
+                arn=key["Arn"],
+                is_usable=key["KeyState"] == "Enabled",
                 is_going=is_going,
                 rotates=not is_going and self._kms.get_key_rotation_status(KeyId=key_id)["KeyRotationEnabled"],
                 is_named=named is not None,
-                others=tuple(one["KeyId"] for one in tagged if one["KeyId"] != key_id),
-                aliases=tuple(one for one in aliases if one != spec.alias),
+                others=tuple(metadata["KeyId"] for metadata in tagged if metadata["KeyId"] != key_id),
+                aliases=tuple(alias for alias in aliases if alias != spec.alias),
                 grants=len(self._kms.list_grants(KeyId=key_id)["Grants"]),
             )
 
     def _metadata(self, key: str) -> Mapping[str, Any] | None:
-        found: Mapping[str, Any] | None = _found(lambda: self._kms.describe_key(KeyId=key)["KeyMetadata"])
-        return found
+        metadata: Mapping[str, Any] | None = _found(lambda: self._kms.describe_key(KeyId=key)["KeyMetadata"])
+        return metadata
 
     def _tagged_keys(self, spec: BootstrapSpec) -> Iterator[Mapping[str, Any]]:
         """Customers' keys with our tags, but those that are going to be deleted."""
         for page in self._kms.get_paginator("list_keys").paginate():
-            for one in page["Keys"]:
-                key_id = one["KeyId"]
+            for listed in page["Keys"]:
+                key_id = listed["KeyId"]
                 if key_id not in self._key_tags:
                     self._key_tags[key_id] = self._tags_of_key(key_id)
                 if spec.tags.items() <= self._key_tags[key_id].items():
-                    found = self._metadata(key_id)
-                    if found and found["KeyState"] not in {"PendingDeletion", "PendingReplicaDeletion"}:
-                        yield found
+                    metadata = self._metadata(key_id)
+                    if metadata and metadata["KeyState"] not in {"PendingDeletion", "PendingReplicaDeletion"}:
+                        yield metadata
 
     def _tags_of_key(self, key_id: str) -> Mapping[str, str]:
         try:
@@ -185,17 +185,18 @@ class Account:
             try:
                 self._s3.head_bucket(**name)
             except self._s3.exceptions.ClientError as error:
-                told: Any = error.response["ResponseMetadata"]
-                status = told["HTTPStatusCode"]
+                metadata: Any = error.response["ResponseMetadata"]
+                status = metadata["HTTPStatusCode"]
                 if status == HTTPStatus.NOT_FOUND:
                     return None
-                where = told.get("HTTPHeaders", {}).get("x-amz-bucket-region", "")
+                where = metadata.get("HTTPHeaders", {}).get("x-amz-bucket-region", "")
                 if status == HTTPStatus.MOVED_PERMANENTLY and where:
                     return BucketState(where)
                 if status == HTTPStatus.FORBIDDEN:
                     raise RefusedError(
-                        f"bucket {spec.bucket} is in another account than {spec.account}, or who asks may not see it",
-                        hint="name another one in pulumi.backend: names of buckets count for all of AWS",
+                        f"bucket {spec.bucket} is in another account than {spec.account}, "
+                        "or these credentials may not access it",
+                        hint="name another one in pulumi.backend: bucket names are unique across AWS",
                     ) from error
                 raise
             region = self._s3.get_bucket_location(**name).get("LocationConstraint") or _DEFAULT_REGION
@@ -207,8 +208,8 @@ class Account:
                 region=region,
                 is_versioned=self._s3.get_bucket_versioning(**name).get("Status") == "Enabled",
                 key=self._bucket_key(name),
-                blocks_public=bool(block) and all(block.get(one) for one in _PUBLIC),
-                owns_objects=any(one["ObjectOwnership"] == "BucketOwnerEnforced" for one in owner or ()),
+                blocks_public=bool(block) and all(block.get(name) for name in _PUBLIC),
+                owns_objects=any(rule["ObjectOwnership"] == "BucketOwnerEnforced" for rule in owner or ()),
                 policy=_statements(json.loads(policy)) if policy else (),
                 rules=rules or (),
                 tags=_tags(_found(lambda: self._s3.get_bucket_tagging(**name)["TagSet"])),
@@ -224,15 +225,15 @@ class Account:
         return ""
 
     def _content(self, name: Any) -> str:  # noqa: ANN401 - as above
-        said = self._s3.list_object_versions(**name, MaxKeys=1)
-        held = [*said.get("Versions", ()), *said.get("DeleteMarkers", ())]
-        return str(held[0]["Key"]) if held else ""
+        listing = self._s3.list_object_versions(**name, MaxKeys=1)
+        versions = [*listing.get("Versions", ()), *listing.get("DeleteMarkers", ())]
+        return str(versions[0]["Key"]) if versions else ""
 
     def _provider(self, spec: BootstrapSpec) -> ProviderState | None:
         with _asking(f"provider {spec.issuer}"):
             arn = spec.provider_arn
-            found: Any = _found(lambda: self._iam.get_open_id_connect_provider(OpenIDConnectProviderArn=arn))
-            if found is None:
+            provider: Any = _found(lambda: self._iam.get_open_id_connect_provider(OpenIDConnectProviderArn=arn))
+            if provider is None:
                 return None
             ours = {spec.role(role) for role in PipelineRole}
             pages = self._iam.get_paginator("list_roles").paginate()
@@ -242,7 +243,7 @@ class Account:
                 for role in page["Roles"]
                 if role["RoleName"] not in ours and arn in json.dumps(_document(role["AssumeRolePolicyDocument"]))
             )
-            return ProviderState(tuple(found["ClientIDList"]), _tags(found.get("Tags")), tuple(users))
+            return ProviderState(tuple(provider["ClientIDList"]), _tags(provider.get("Tags")), tuple(users))
 
     def _boundaries(self, spec: BootstrapSpec) -> dict[str, BoundaryState]:
         states = {name: self._boundary(spec, name) for name in documents.boundaries(spec)}
@@ -251,16 +252,16 @@ class Account:
     def _boundary(self, spec: BootstrapSpec, name: str) -> BoundaryState | None:
         with _asking(f"policy {name}"):
             arn = spec.policy_arn(name)
-            found: Any = _found(lambda: self._iam.get_policy(PolicyArn=arn)["Policy"])
-            if found is None:
+            policy: Any = _found(lambda: self._iam.get_policy(PolicyArn=arn)["Policy"])
+            if policy is None:
                 return None
-            version = self._iam.get_policy_version(PolicyArn=arn, VersionId=found["DefaultVersionId"])
+            version = self._iam.get_policy_version(PolicyArn=arn, VersionId=policy["DefaultVersionId"])
             tags: Any = self._iam.list_policy_tags(PolicyArn=arn)["Tags"]
             pages = self._iam.get_paginator("list_entities_for_policy").paginate(
                 PolicyArn=arn, PolicyUsageFilter="PermissionsBoundary"
             )
             users = tuple(
-                one[f"{kind}Name"] for page in pages for kind in ("Role", "User") for one in _bounded(page, kind)
+                entity[f"{kind}Name"] for page in pages for kind in ("Role", "User") for entity in _bounded(page, kind)
             )
             return BoundaryState(_document(version["PolicyVersion"]["Document"]), _tags(tags), users)
 
@@ -280,7 +281,10 @@ class Account:
                 if _POLICY in inline
                 else None
             )
-            others = (*(one for one in inline if one != _POLICY), *(one["PolicyName"] for one in attached))
+            others = (
+                *(policy for policy in inline if policy != _POLICY),
+                *(policy["PolicyName"] for policy in attached),
+            )
             tags: Any = self._iam.list_role_tags(RoleName=name)["Tags"]
             return RoleState(_document(role["AssumeRolePolicyDocument"]), own, _tags(tags), others)
 
@@ -291,7 +295,7 @@ class Account:
         return {
             Action.MAKE_KEY: self._make_key,
             Action.RESTORE_KEY: self._restore_key,
-            Action.ROTATE_KEY: lambda _, __, seen: self._kms.enable_key_rotation(KeyId=_key_of(seen)),
+            Action.ROTATE_KEY: lambda _, __, state: self._kms.enable_key_rotation(KeyId=_key_of(state)),
             Action.NAME_KEY: self._name_key,
             Action.MAKE_BUCKET: self._make_bucket,
             Action.TAG_BUCKET: self._tag_bucket,
@@ -322,10 +326,10 @@ class Account:
             Action.CHANGE_TRUST: lambda spec, step, _: self._iam.update_assume_role_policy(
                 RoleName=step.thing, PolicyDocument=json.dumps(documents.trust(spec, _role_of(step)))
             ),
-            Action.CHANGE_PERMISSIONS: lambda spec, step, seen: self._iam.put_role_policy(
+            Action.CHANGE_PERMISSIONS: lambda spec, step, state: self._iam.put_role_policy(
                 RoleName=step.thing,
                 PolicyName=_POLICY,
-                PolicyDocument=json.dumps(documents.permissions(spec, _role_of(step), _key_of(seen))),
+                PolicyDocument=json.dumps(documents.permissions(spec, _role_of(step), _key_of(state))),
             ),
             Action.DELETE_ROLE: self._delete_role,
             Action.DELETE_BOUNDARY: self._delete_boundary,
@@ -334,8 +338,8 @@ class Account:
             ),
             Action.DELETE_BUCKET: lambda spec, _, __: self._s3.delete_bucket(**_owned(spec)),
             Action.DELETE_ALIAS: lambda spec, _, __: self._kms.delete_alias(AliasName=spec.alias),
-            Action.DELETE_KEY: lambda _, __, seen: self._kms.schedule_key_deletion(
-                KeyId=_key_id(seen), PendingWindowInDays=DELETION_DAYS
+            Action.DELETE_KEY: lambda _, __, state: self._kms.schedule_key_deletion(
+                KeyId=_key_id(state), PendingWindowInDays=DELETION_DAYS
             ),
         }
 
@@ -346,13 +350,13 @@ class Account:
             Description=f"Pulumi's state of {spec.environment}", Tags=tags, KeyUsage="ENCRYPT_DECRYPT"
         )
 
-    def _restore_key(self, _: BootstrapSpec, __: Step, seen: AccountState) -> None:
-        if seen.key and seen.key.is_going:
-            self._kms.cancel_key_deletion(KeyId=_key_id(seen))
-        self._kms.enable_key(KeyId=_key_id(seen))
+    def _restore_key(self, _: BootstrapSpec, __: Step, state: AccountState) -> None:
+        if state.key and state.key.is_going:
+            self._kms.cancel_key_deletion(KeyId=_key_id(state))
+        self._kms.enable_key(KeyId=_key_id(state))
 
-    def _name_key(self, spec: BootstrapSpec, _: Step, seen: AccountState) -> None:
-        self._kms.create_alias(AliasName=spec.alias, TargetKeyId=_key_of(seen))
+    def _name_key(self, spec: BootstrapSpec, _: Step, state: AccountState) -> None:
+        self._kms.create_alias(AliasName=spec.alias, TargetKeyId=_key_of(state))
 
     def _make_bucket(self, spec: BootstrapSpec, _: Step, __: AccountState) -> None:
         where: Any = {"CreateBucketConfiguration": {"LocationConstraint": spec.region}}
@@ -360,12 +364,12 @@ class Account:
             self._s3.create_bucket(Bucket=spec.bucket, **({} if spec.region == _DEFAULT_REGION else where))
         except self._s3.exceptions.BucketAlreadyExists as error:
             raise RefusedError(
-                f"a bucket {spec.bucket} is in somebody else's account",
-                hint="name another one in pulumi.backend: names of buckets count for all of AWS",
+                f"bucket {spec.bucket} is in another account",
+                hint="name another one in pulumi.backend: bucket names are unique across AWS",
             ) from error
 
-    def _tag_bucket(self, spec: BootstrapSpec, _: Step, seen: AccountState) -> None:
-        tags = {**(seen.bucket.tags if seen.bucket else {}), **spec.tags}
+    def _tag_bucket(self, spec: BootstrapSpec, _: Step, state: AccountState) -> None:
+        tags = {**(state.bucket.tags if state.bucket else {}), **spec.tags}
         self._s3.put_bucket_tagging(
             **_owned(spec), Tagging={"TagSet": [{"Key": name, "Value": text} for name, text in tags.items()]}
         )
@@ -374,22 +378,24 @@ class Account:
         blocked: Any = dict.fromkeys(_PUBLIC, True)
         self._s3.put_public_access_block(**_owned(spec), PublicAccessBlockConfiguration=blocked)
 
-    def _encrypt_bucket(self, spec: BootstrapSpec, _: Step, seen: AccountState) -> None:
-        default: Any = {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": _key_of(seen)}
+    def _encrypt_bucket(self, spec: BootstrapSpec, _: Step, state: AccountState) -> None:
+        default: Any = {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": _key_of(state)}
         rule: Any = {"ApplyServerSideEncryptionByDefault": default, "BucketKeyEnabled": True}
         self._s3.put_bucket_encryption(**_owned(spec), ServerSideEncryptionConfiguration={"Rules": [rule]})
 
-    def _require_tls(self, spec: BootstrapSpec, _: Step, seen: AccountState) -> None:
-        wanted = documents.bucket_policy(spec)
-        ours = {one["Sid"] for one in wanted["Statement"]}
-        others = [one for one in (seen.bucket.policy if seen.bucket else ()) if one.get("Sid") not in ours]
-        document = {**wanted, "Statement": [*wanted["Statement"], *others]}
+    def _require_tls(self, spec: BootstrapSpec, _: Step, state: AccountState) -> None:
+        policy = documents.bucket_policy(spec)
+        ours = {statement["Sid"] for statement in policy["Statement"]}
+        others = [
+            statement for statement in (state.bucket.policy if state.bucket else ()) if statement.get("Sid") not in ours
+        ]
+        document = {**policy, "Statement": [*policy["Statement"], *others]}
         self._s3.put_bucket_policy(**_owned(spec), Policy=json.dumps(document))
 
-    def _expire_versions(self, spec: BootstrapSpec, _: Step, seen: AccountState) -> None:
-        wanted = documents.lifecycle()
-        others = [one for one in (seen.bucket.rules if seen.bucket else ()) if one.get("ID") != wanted["ID"]]
-        rules: Any = {"Rules": [wanted, *others]}
+    def _expire_versions(self, spec: BootstrapSpec, _: Step, state: AccountState) -> None:
+        rule = documents.lifecycle()
+        others = [other for other in (state.bucket.rules if state.bucket else ()) if other.get("ID") != rule["ID"]]
+        rules: Any = {"Rules": [rule, *others]}
         self._s3.put_bucket_lifecycle_configuration(**_owned(spec), LifecycleConfiguration=rules)
 
     def _make_role(self, spec: BootstrapSpec, step: Step, _: AccountState) -> None:
@@ -413,9 +419,9 @@ class Account:
         self._iam.delete_policy(PolicyArn=arn)
 
     def _delete_old_versions(self, arn: str) -> None:
-        for one in self._iam.list_policy_versions(PolicyArn=arn)["Versions"]:
-            if not one["IsDefaultVersion"]:
-                self._iam.delete_policy_version(PolicyArn=arn, VersionId=one["VersionId"])
+        for version in self._iam.list_policy_versions(PolicyArn=arn)["Versions"]:
+            if not version["IsDefaultVersion"]:
+                self._iam.delete_policy_version(PolicyArn=arn, VersionId=version["VersionId"])
 
     def _delete_role(self, _: BootstrapSpec, step: Step, __: AccountState) -> None:
         with suppress(self._iam.exceptions.NoSuchEntityException):
@@ -466,7 +472,7 @@ def _bounded(page: Any, kind: str) -> list[Any]:  # noqa: ANN401 - moto leaves o
 
 
 def _found(get: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever it gets
-    """What a call returns; ``None`` where AWS says that there is no such thing."""
+    """Call AWS; ``None`` when AWS reports that the requested thing does not exist."""
     from botocore.exceptions import ClientError  # noqa: PLC0415 - loads for half a second
 
     try:
@@ -485,14 +491,14 @@ def _owned(spec: BootstrapSpec) -> Any:  # noqa: ANN401 - arguments of calls
     return {"Bucket": spec.bucket, "ExpectedBucketOwner": spec.account}
 
 
-def _key_of(seen: AccountState) -> str:
-    if seen.key is None:
+def _key_of(state: AccountState) -> str:
+    if state.key is None:
         raise BrokenInvariantError("a step needs the key, and there is none")
-    return seen.key.arn
+    return state.key.arn
 
 
-def _key_id(seen: AccountState) -> str:
-    return _key_of(seen).rpartition("/")[2]
+def _key_id(state: AccountState) -> str:
+    return _key_of(state).rpartition("/")[2]
 
 
 def _role_of(step: Step) -> PipelineRole:
@@ -505,14 +511,14 @@ def _tag_list(spec: BootstrapSpec) -> Any:  # noqa: ANN401 - as the stubs call i
     return [{"Key": name, "Value": text} for name, text in spec.tags.items()]
 
 
-def _tags(found: Iterable[Mapping[str, str]] | None) -> dict[str, str]:
-    return {one["Key"]: one["Value"] for one in found or ()}
+def _tags(tags: Iterable[Mapping[str, str]] | None) -> dict[str, str]:
+    return {tag["Key"]: tag["Value"] for tag in tags or ()}
 
 
-def _document(given: Any) -> Any:  # noqa: ANN401 - botocore decodes it, or does not
-    return json.loads(unquote(given)) if isinstance(given, str) else given
+def _document(document: Any) -> Any:  # noqa: ANN401 - botocore decodes it, or does not
+    return json.loads(unquote(document)) if isinstance(document, str) else document
 
 
 def _statements(policy: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    found = policy.get("Statement", [])
-    return [found] if isinstance(found, Mapping) else list(found)
+    statements = policy.get("Statement", [])
+    return [statements] if isinstance(statements, Mapping) else list(statements)

@@ -1,4 +1,4 @@
-"""Which steps lead from what an account has to what a bootstrap wants there, and back. Pure."""
+"""Steps from an account's observed state to its bootstrap, and back. Pure."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,10 +15,10 @@ UNKNOWN_KEY = "the key's ARN"
 
 
 class Action(StrEnum):
-    """What a step does; the value is how it reads behind the thing's name."""
+    """Actions of steps; the value completes a sentence that begins with the thing's name."""
 
     MAKE_KEY = "make the key"
-    RESTORE_KEY = "take back its deletion, and enable it"
+    RESTORE_KEY = "cancel its deletion and enable it"
     ROTATE_KEY = "rotate it each year"
     NAME_KEY = "give the key this alias"
     MAKE_BUCKET = "make the bucket"
@@ -31,16 +31,16 @@ class Action(StrEnum):
     TAG_BUCKET = "tag it"
     MAKE_PROVIDER = "trust the pipelines' issuer"
     ADD_AUDIENCE = "accept tokens for this audience"
-    MAKE_BOUNDARY = "make the bounds of the platform's roles or users"
-    CHANGE_BOUNDARY = "mend the bounds of the platform's roles or users"
+    MAKE_BOUNDARY = "make the permissions boundary of the platform's roles or users"
+    CHANGE_BOUNDARY = "change the permissions boundary of the platform's roles or users"
     MAKE_ROLE = "make the role"
-    CHANGE_TRUST = "mend which pipelines may take it"
-    CHANGE_PERMISSIONS = "set what it may do"
+    CHANGE_TRUST = "change the pipelines that may assume it"
+    CHANGE_PERMISSIONS = "set its permissions"
 
     DELETE_ROLE = "delete the role"
     DELETE_BOUNDARY = "delete the policy"
     DELETE_PROVIDER = "delete the provider"
-    DELETE_BUCKET = "delete the bucket, which is empty"
+    DELETE_BUCKET = "delete the empty bucket"
     DELETE_ALIAS = "delete the alias"
     DELETE_KEY = "delete the key in 30 days"
 
@@ -145,7 +145,7 @@ class BoundaryState:
 
 @dataclass(frozen=True)
 class AccountState:
-    """What an account has; ``None`` for what is missing."""
+    """Observed state of an account; ``None`` for a thing that does not exist."""
 
     key: KeyState | None = None
     bucket: BucketState | None = None
@@ -154,53 +154,55 @@ class AccountState:
     roles: Mapping[PipelineRole, RoleState] = field(default_factory=dict)
 
 
-def plan(spec: BootstrapSpec, seen: AccountState) -> tuple[Step, ...]:
+def plan(spec: BootstrapSpec, state: AccountState) -> tuple[Step, ...]:
     """Everything that is missing or differs, in the order in which it is done."""
     return (
-        *_key_steps(spec, seen.key),
-        *_bucket_steps(spec, seen),
-        *_provider_steps(spec, seen.provider),
-        *_boundary_steps(spec, seen),
-        *(step for role in PipelineRole for step in _role_steps(spec, seen, role)),
+        *_key_steps(spec, state.key),
+        *_bucket_steps(spec, state),
+        *_provider_steps(spec, state.provider),
+        *_boundary_steps(spec, state),
+        *(step for role in PipelineRole for step in _role_steps(spec, state, role)),
     )
 
 
-def obstacles(spec: BootstrapSpec, seen: AccountState) -> tuple[str, ...]:
-    """Why nothing may be made: what is there belongs to somebody else."""
-    return tuple(_obstacles(spec, seen))
+def obstacles(spec: BootstrapSpec, state: AccountState) -> tuple[str, ...]:
+    """Reasons against making anything: things with our names that belong to somebody else."""
+    return tuple(_obstacles(spec, state))
 
 
-def undo_plan(spec: BootstrapSpec, seen: AccountState) -> tuple[Step, ...]:
-    """The way back, in order; what is not ours stays."""
+def undo_plan(spec: BootstrapSpec, state: AccountState) -> tuple[Step, ...]:
+    """Steps that remove the bootstrap, in order; foreign things stay."""
     roles = [
-        Step(Action.DELETE_ROLE, spec.role(role), role) for role in reversed(PipelineRole) if _is_ours(spec, seen, role)
+        Step(Action.DELETE_ROLE, spec.role(role), role)
+        for role in reversed(PipelineRole)
+        if _is_ours(spec, state, role)
     ]
-    bounds = [Step(Action.DELETE_BOUNDARY, name) for name in seen.boundaries]
-    provider = seen.provider
+    bounds = [Step(Action.DELETE_BOUNDARY, name) for name in state.boundaries]
+    provider = state.provider
     trusted = [Step(Action.DELETE_PROVIDER, spec.issuer)] if provider and _has(provider.tags, spec.tags) else []
-    bucket = [Step(Action.DELETE_BUCKET, spec.bucket)] if seen.bucket else []
-    key = seen.key
+    bucket = [Step(Action.DELETE_BUCKET, spec.bucket)] if state.bucket else []
+    key = state.key
     named = [Step(Action.DELETE_ALIAS, spec.alias)] if key and key.is_named else []
     keys = [Step(Action.DELETE_KEY, spec.alias)] if key and not key.is_going else []
     return (*roles, *bounds, *trusted, *bucket, *keys, *named)
 
 
-def undo_obstacles(spec: BootstrapSpec, seen: AccountState) -> tuple[str, ...]:
+def undo_obstacles(spec: BootstrapSpec, state: AccountState) -> tuple[str, ...]:
     """Why nothing may be deleted: something is still in use."""
-    return (*_foreign(spec, seen), *_in_use(spec, seen))
+    return (*_foreign(spec, state), *_in_use(spec, state))
 
 
-def kept(spec: BootstrapSpec, seen: AccountState) -> tuple[str, ...]:
-    """What stays after an undo, and why."""
-    provider = seen.provider
+def kept(spec: BootstrapSpec, state: AccountState) -> tuple[str, ...]:
+    """Things that an undo leaves in the account, with reasons."""
+    provider = state.provider
     if provider and not _has(provider.tags, spec.tags):
         return (f"provider {spec.issuer}: it was there before",)
     return ()
 
 
-def same(one: object, other: object) -> bool:
+def same(document: object, other: object) -> bool:
     """Whether two IAM documents mean the same: AWS writes a list of one as its element, and sorts lists as it likes."""
-    return _plain(one) == _plain(other)
+    return _plain(document) == _plain(other)
 
 
 def _key_steps(spec: BootstrapSpec, key: KeyState | None) -> Iterator[Step]:
@@ -214,22 +216,23 @@ def _key_steps(spec: BootstrapSpec, key: KeyState | None) -> Iterator[Step]:
         yield Step(Action.NAME_KEY, spec.alias)
 
 
-def _bucket_steps(spec: BootstrapSpec, seen: AccountState) -> Iterator[Step]:
-    bucket = seen.bucket or BucketState("")
-    key = seen.key.arn if seen.key else UNKNOWN_KEY
-    wanted = {
-        Action.MAKE_BUCKET: seen.bucket is not None,
+def _bucket_steps(spec: BootstrapSpec, state: AccountState) -> Iterator[Step]:
+    bucket = state.bucket or BucketState("")
+    key = state.key.arn if state.key else UNKNOWN_KEY
+    is_done = {
+        Action.MAKE_BUCKET: state.bucket is not None,
         Action.TAG_BUCKET: _has(bucket.tags, spec.tags),
         Action.BLOCK_PUBLIC: bucket.blocks_public,
         Action.OWN_OBJECTS: bucket.owns_objects,
         Action.KEEP_VERSIONS: bucket.is_versioned,
         Action.ENCRYPT_BUCKET: bucket.key == key,
         Action.REQUIRE_TLS: all(
-            any(same(one, there) for there in bucket.policy) for one in documents.bucket_policy(spec)["Statement"]
+            any(same(statement, there) for there in bucket.policy)
+            for statement in documents.bucket_policy(spec)["Statement"]
         ),
         Action.EXPIRE_VERSIONS: any(_expires_as(documents.lifecycle(), there) for there in bucket.rules),
     }
-    yield from (Step(action, spec.bucket) for action, is_so in wanted.items() if not is_so)
+    yield from (Step(action, spec.bucket) for action, is_so in is_done.items() if not is_so)
 
 
 def _provider_steps(spec: BootstrapSpec, provider: ProviderState | None) -> Iterator[Step]:
@@ -239,88 +242,88 @@ def _provider_steps(spec: BootstrapSpec, provider: ProviderState | None) -> Iter
         yield Step(Action.ADD_AUDIENCE, spec.issuer)
 
 
-def _boundary_steps(spec: BootstrapSpec, seen: AccountState) -> Iterator[Step]:
+def _boundary_steps(spec: BootstrapSpec, state: AccountState) -> Iterator[Step]:
     for name, document in documents.boundaries(spec).items():
-        found = seen.boundaries.get(name)
-        if found is None:
+        boundary = state.boundaries.get(name)
+        if boundary is None:
             yield Step(Action.MAKE_BOUNDARY, name)
-        elif not same(found.document, document):
+        elif not same(boundary.document, document):
             yield Step(Action.CHANGE_BOUNDARY, name)
 
 
-def _role_steps(spec: BootstrapSpec, seen: AccountState, role: PipelineRole) -> Iterator[Step]:
-    found, name = seen.roles.get(role), spec.role(role)
-    key = seen.key.arn if seen.key else UNKNOWN_KEY
-    if found is None:
+def _role_steps(spec: BootstrapSpec, state: AccountState, role: PipelineRole) -> Iterator[Step]:
+    present, name = state.roles.get(role), spec.role(role)
+    key = state.key.arn if state.key else UNKNOWN_KEY
+    if present is None:
         yield Step(Action.MAKE_ROLE, name, role)
-    elif not same(found.trust, documents.trust(spec, role)):
+    elif not same(present.trust, documents.trust(spec, role)):
         yield Step(Action.CHANGE_TRUST, name, role)
-    if found is None or not same(found.permissions, documents.permissions(spec, role, key)):
+    if present is None or not same(present.permissions, documents.permissions(spec, role, key)):
         yield Step(Action.CHANGE_PERMISSIONS, name, role)
 
 
-def _obstacles(spec: BootstrapSpec, seen: AccountState) -> Iterator[str]:
-    yield from _foreign(spec, seen)
-    yield from _widened(spec, seen)
+def _obstacles(spec: BootstrapSpec, state: AccountState) -> Iterator[str]:
+    yield from _foreign(spec, state)
+    yield from _widened(spec, state)
 
 
-def _foreign(spec: BootstrapSpec, seen: AccountState) -> Iterator[str]:
-    bucket = seen.bucket
+def _foreign(spec: BootstrapSpec, state: AccountState) -> Iterator[str]:
+    bucket = state.bucket
     if bucket and bucket.region != spec.region:
         yield f"bucket {spec.bucket} is in {bucket.region}, not in {spec.region}"
     owner = bucket.tags.get("hermesops:environment", spec.environment) if bucket else spec.environment
     if owner != spec.environment:
         yield f"bucket {spec.bucket} is that of environment {owner}"
-    for role, found in seen.roles.items():
-        if not _has(found.tags, spec.tags):
+    for role, present in state.roles.items():
+        if not _has(present.tags, spec.tags):
             yield f"role {spec.role(role)} was not made by a bootstrap of {spec.environment}"
-    for name, boundary in seen.boundaries.items():
+    for name, boundary in state.boundaries.items():
         if not _has(boundary.tags, spec.tags):
             yield f"policy {name} was not made by a bootstrap of {spec.environment}"
 
 
-def _in_use(spec: BootstrapSpec, seen: AccountState) -> Iterator[str]:
-    if seen.bucket and seen.bucket.content:
-        yield f"bucket {spec.bucket} is not empty: it holds {seen.bucket.content}"
-    if seen.key and seen.key.aliases:
-        yield f"the key has other names, so something uses it: {', '.join(seen.key.aliases)}"
-    if seen.key and seen.key.grants:
-        yield f"{seen.key.grants} grants let something use the key"
-    if seen.provider and _has(seen.provider.tags, spec.tags) and seen.provider.users:
-        yield f"other roles trust {spec.issuer}: {', '.join(seen.provider.users)}"
-    for name, boundary in seen.boundaries.items():
+def _in_use(spec: BootstrapSpec, state: AccountState) -> Iterator[str]:
+    if state.bucket and state.bucket.content:
+        yield f"bucket {spec.bucket} is not empty: it holds {state.bucket.content}"
+    if state.key and state.key.aliases:
+        yield f"the key has other names, so something uses it: {', '.join(state.key.aliases)}"
+    if state.key and state.key.grants:
+        yield f"{state.key.grants} grants let something use the key"
+    if state.provider and _has(state.provider.tags, spec.tags) and state.provider.users:
+        yield f"other roles trust {spec.issuer}: {', '.join(state.provider.users)}"
+    for name, boundary in state.boundaries.items():
         if boundary.users:
             yield f"roles or users of the platform are bounded by {name}: {', '.join(boundary.users)}"
-    yield from _widened(spec, seen)
+    yield from _widened(spec, state)
 
 
-def _widened(spec: BootstrapSpec, seen: AccountState) -> Iterator[str]:
-    for role, found in seen.roles.items():
-        if found.policies:
-            yield f"role {spec.role(role)} has policies that are not ours: {', '.join(found.policies)}"
+def _widened(spec: BootstrapSpec, state: AccountState) -> Iterator[str]:
+    for role, present in state.roles.items():
+        if present.policies:
+            yield f"role {spec.role(role)} has policies that are not ours: {', '.join(present.policies)}"
 
 
-def _is_ours(spec: BootstrapSpec, seen: AccountState, role: PipelineRole) -> bool:
-    found = seen.roles.get(role)
-    return found is not None and _has(found.tags, spec.tags)
+def _is_ours(spec: BootstrapSpec, state: AccountState, role: PipelineRole) -> bool:
+    present = state.roles.get(role)
+    return present is not None and _has(present.tags, spec.tags)
 
 
-def _has(tags: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
-    return wanted.items() <= tags.items()
+def _has(tags: Mapping[str, str], required: Mapping[str, str]) -> bool:
+    return required.items() <= tags.items()
 
 
-def _expires_as(wanted: Mapping[str, Any], rule: Mapping[str, Any]) -> bool:
+def _expires_as(lifecycle: Mapping[str, Any], rule: Mapping[str, Any]) -> bool:
     """Whether a rule of a lifecycle does the same, in the whole bucket; S3 spells the rest of it in several ways."""
     names = ("Status", "NoncurrentVersionExpiration", "AbortIncompleteMultipartUpload")
     where = rule.get("Filter", {})
-    return all(rule.get(name) == wanted[name] for name in names) and not any(where.values())
+    return all(rule.get(name) == lifecycle[name] for name in names) and not any(where.values())
 
 
 def _plain(value: object) -> object:
-    """A document in one spelling."""
+    """Normalise an IAM document: sorted lists, and a list of one item as that item."""
     if isinstance(value, Mapping):
         return {name: _plain(inner) for name, inner in sorted(value.items())}
     if isinstance(value, list | tuple):
-        inner = sorted((_plain(one) for one in value), key=lambda one: json.dumps(one, sort_keys=True))
+        inner = sorted((_plain(item) for item in value), key=lambda item: json.dumps(item, sort_keys=True))
         return inner[0] if len(inner) == 1 else inner
     return value

@@ -1,4 +1,4 @@
-"""The IAM documents of a bootstrap: what pipelines may do, and what roles and users of the platform can have at most.
+"""IAM documents of a bootstrap: permissions of pipelines, and boundaries of the platform's roles and users.
 
 Nothing that bounds somebody may be changed by whom it bounds: ``test_escalation.py`` searches these documents for ways
 around. Pure.
@@ -134,12 +134,12 @@ def _own_buckets(spec: BootstrapSpec) -> list[str]:
 
 
 def _own_secrets(spec: BootstrapSpec) -> list[str]:
-    """Those named by us, and those that RDS makes for its databases."""
+    """ARNs of this environment's secrets: those with our names, and those that RDS creates for its databases."""
     return [spec.arn("secretsmanager", f"secret:{name}") for name in (f"hermesops/{spec.environment}/*", "rds!*")]
 
 
 def _roles_boundary(spec: BootstrapSpec) -> Policy:
-    """What roles of the platform's program can have at most, whatever policies they are given."""
+    """Permissions boundary of the roles that the platform's program creates."""
     users = f"arn:{spec.partition}:iam::{spec.account}:user/hermesops-{spec.environment}-{_ID}"
     return _document(
         [
@@ -243,7 +243,7 @@ def _roles_boundary(spec: BootstrapSpec) -> Policy:
 
 
 def _users_boundary(spec: BootstrapSpec) -> Policy:
-    """What users of backups can have at most: objects of their bucket, and the key that seals it.
+    """Permissions boundary of the backup users: objects of their bucket, and the key that encrypts it.
 
     Hosts make users and give them policies. Without a bound, a host that was taken over would make an administrator.
     """
@@ -320,13 +320,13 @@ def _writing(spec: BootstrapSpec, key_arn: str) -> list[dict[str, Any]]:
 
 
 def _making_roles(spec: BootstrapSpec) -> list[dict[str, Any]]:
-    made = f"arn:{spec.partition}:iam::{spec.account}"
+    account = f"arn:{spec.partition}:iam::{spec.account}"
     below = f"hermesops/{spec.environment}/*"
     return [
         _allow(
             "MakeBoundedRoles",
             ["iam:AttachRolePolicy", "iam:CreateRole", "iam:PutRolePermissionsBoundary", "iam:PutRolePolicy"],
-            f"{made}:role/{below}",
+            f"{account}:role/{below}",
             Condition=_is("iam:PermissionsBoundary", spec.policy_arn(spec.boundary)),
         ),
         _allow(
@@ -340,7 +340,7 @@ def _making_roles(spec: BootstrapSpec) -> list[dict[str, Any]]:
                 "iam:UpdateAssumeRolePolicy",
                 "iam:UpdateRole",
             ],
-            f"{made}:role/{below}",
+            f"{account}:role/{below}",
         ),
         _allow(
             "ChangeProfiles",
@@ -352,20 +352,20 @@ def _making_roles(spec: BootstrapSpec) -> list[dict[str, Any]]:
                 "iam:TagInstanceProfile",
                 "iam:UntagInstanceProfile",
             ],
-            f"{made}:instance-profile/{below}",
+            f"{account}:instance-profile/{below}",
         ),
         _allow(
             "GiveRolesToServices",
             ["iam:PassRole"],
-            f"{made}:role/{below}",
+            f"{account}:role/{below}",
             Condition={"StringEquals": {"iam:PassedToService": [f"{name}.amazonaws.com" for name in _PASSED_TO]}},
         ),
-        _allow("MakeServicesOwnRoles", ["iam:CreateServiceLinkedRole"], f"{made}:role/aws-service-role/*"),
+        _allow("MakeServicesOwnRoles", ["iam:CreateServiceLinkedRole"], f"{account}:role/aws-service-role/*"),
     ]
 
 
 def _keep(spec: BootstrapSpec) -> list[dict[str, Any]]:
-    """What bootstrap made, bootstrap alone changes, and nobody takes his own bounds away."""
+    """Statements that protect the bootstrap's resources, and every permissions boundary, from the pipelines."""
     bounds = [spec.policy_arn(name) for name in (spec.boundary, spec.users_boundary)]
     return [
         _deny(
@@ -389,7 +389,7 @@ def _keep(spec: BootstrapSpec) -> list[dict[str, Any]]:
 
 
 def _keep_others(spec: BootstrapSpec) -> list[dict[str, Any]]:
-    """Programs and secrets of others in the account: who changes a program acts with its role."""
+    """Protect other programs and secrets of the account: changing a program means acting with its role."""
     own = f"hermesops-{spec.environment}-*"
     tag = {"StringNotEquals": {"aws:ResourceTag/hermesops:environment": spec.environment}}
     machines = [spec.arn("ec2", f"{kind}/*") for kind in ("instance", "launch-template")]

@@ -1,4 +1,4 @@
-"""What a bootstrap of an environment makes, from its settings."""
+"""Specification of an environment's bootstrap, from its settings."""
 
 from collections.abc import Callable
 from urllib.parse import urlsplit
@@ -35,7 +35,7 @@ def bootstrap_of(
 
 
 def spec_of(env: Environment, *, account: str = "", region: str = "") -> BootstrapSpec:
-    """What a bootstrap of an environment makes.
+    """Derive the bootstrap's specification from settings and options.
 
     Raises:
         UsageError: The environment has no account or no region, or an option contradicts a setting.
@@ -60,7 +60,7 @@ def spec_of(env: Environment, *, account: str = "", region: str = "") -> Bootstr
 
 
 def account_checks(env: Environment) -> dict[str, Probe]:
-    """Whether the platform's account can be worked with: who asks, the bucket of state, and its key.
+    """Checks of the platform's account: credentials, state bucket and key.
 
     Empty where the settings name no account.
     """
@@ -73,22 +73,22 @@ def account_checks(env: Environment) -> dict[str, Probe]:
         if account != spec.account:
             raise UsageError(
                 f"the credentials are those of account {account}, not of {spec.account}",
-                hint="choose others by AWS_PROFILE, or mend platform.account",
+                hint="use others (AWS_PROFILE), or correct platform.account",
             )
         return f"{arn} in {spec.region}"
 
     async def state() -> str:
         spec = spec_of(env)
-        found = await call(Account(spec.region).bucket, spec, whom=AWS)
-        if found is None:
+        bucket = await call(Account(spec.region).bucket, spec, whom=AWS)
+        if bucket is None:
             raise UsageError(f"there is no bucket {spec.bucket}", hint=Hint(("platform", "bootstrap"), "makes it"))
-        if found.region != spec.region:
-            raise UsageError(f"bucket {spec.bucket} is in {found.region}, the platform is in {spec.region}")
-        if not found.is_versioned:
+        if bucket.region != spec.region:
+            raise UsageError(f"bucket {spec.bucket} is in {bucket.region}, the platform is in {spec.region}")
+        if not bucket.is_versioned:
             raise RefusedError(
                 f"bucket {spec.bucket} keeps no versions", hint=Hint(("platform", "bootstrap"), "mends it")
             )
-        return f"{spec.bucket} answers in {found.region}, and keeps versions"
+        return f"{spec.bucket} answers in {bucket.region}, and keeps versions"
 
     async def key() -> str:
         spec = spec_of(env)
@@ -121,4 +121,4 @@ def _bucket(backend: str, region: str) -> str:
 
 
 def _patterns(text: str) -> tuple[str, ...]:
-    return tuple(one.strip() for one in text.split(",") if one.strip())
+    return tuple(pattern.strip() for pattern in text.split(",") if pattern.strip())

@@ -1,4 +1,4 @@
-"""What a bootstrap makes in an account, by name, and which settings it refuses. Pure."""
+"""Names of everything that a bootstrap creates in an account, and its checks of settings. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ _PREFIX = re.compile(r"[^*?\[:]+:[^*?\[:]+:")
 
 
 class PipelineRole(StrEnum):
-    """What a pipeline's role may do. Both are main's: jobs of pull requests have no role."""
+    """Permissions of a pipeline's role. Both roles belong to the main branch: jobs of pull requests have no role."""
 
     PREVIEW = "preview"
     APPLY = "apply"
@@ -29,7 +29,7 @@ class PipelineRole(StrEnum):
 
 @dataclass(frozen=True)
 class BootstrapSpec:
-    """What is wanted.
+    """Specification of a bootstrap.
 
     Attributes:
         account: 12 digits.
@@ -53,17 +53,17 @@ class BootstrapSpec:
 
     @property
     def alias(self) -> str:
-        """The key's alias."""
+        """Alias under which KMS knows the key of Pulumi's state."""
         return f"alias/hermesops-{self.environment}-state"
 
     @property
     def tags(self) -> dict[str, str]:
-        """What everything is tagged with, and found again by."""
+        """Tags of all resources of the bootstrap, by which later runs recognise them."""
         return {"hermesops:environment": self.environment, "hermesops:made-by": "platform-bootstrap"}
 
     @property
     def bucket_arn(self) -> str:
-        """The bucket's ARN."""
+        """ARN of the bucket with Pulumi's state."""
         return f"arn:{self.partition}:s3:::{self.bucket}"
 
     @property
@@ -88,15 +88,15 @@ class BootstrapSpec:
 
     @property
     def backend_url(self) -> str:
-        """What ``pulumi.backend`` is set to."""
+        """Value of setting ``pulumi.backend``: URL of the state bucket."""
         return f"s3://{self.bucket}?region={self.region}"
 
     def role(self, role: PipelineRole) -> str:
-        """Name of a pipeline role."""
+        """Name of a pipeline role in IAM."""
         return f"hermesops-{self.environment}-{role.value}"
 
     def role_arn(self, role: PipelineRole) -> str:
-        """ARN of a pipeline role."""
+        """ARN of a pipeline role in the account."""
         return f"arn:{self.partition}:iam::{self.account}:role/{self.role(role)}"
 
     def policy_arn(self, name: str) -> str:
@@ -114,7 +114,7 @@ def bucket_of(environment: str, account: str) -> str:
 
 
 def check(spec: BootstrapSpec) -> None:
-    """Refuse what AWS would refuse half-way, and what would let anybody in.
+    """Refuse settings that AWS would refuse half-way, and subjects that would let any pipeline in.
 
     Raises:
         UsageError: A setting is missing, is not what it has to be, or lets other people's pipelines in.
@@ -122,18 +122,16 @@ def check(spec: BootstrapSpec) -> None:
     settings = Hint(("settings", "show"), ": oidc.issuer, oidc.audience, oidc.subjects, oidc.preview_subjects")
     parts = urlsplit(spec.issuer)
     if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment:
-        raise UsageError(
-            f"oidc.issuer {spec.issuer!r} is no https URL: who signs the pipelines' tokens?", hint=settings
-        )
+        raise UsageError(f"oidc.issuer {spec.issuer!r} is not an https URL", hint=settings)
     if not spec.audience:
-        raise UsageError("oidc.audience is not set: for whom are the pipelines' tokens made out?", hint=settings)
+        raise UsageError("missing oidc.audience: the audience of the pipelines' tokens", hint=settings)
     if not _BUCKET_NAME.fullmatch(spec.bucket) or ".." in spec.bucket:
         raise UsageError(
             f"no bucket can be called {spec.bucket!r}", hint=Hint(("settings", "show"), ": pulumi.backend")
         )
     for role, name in ((PipelineRole.APPLY, "oidc.subjects"), (PipelineRole.PREVIEW, "oidc.preview_subjects")):
         if not spec.subjects[role]:
-            raise UsageError(f"{name} is not set: which pipelines may {role.value}?", hint=settings)
+            raise UsageError(f"missing {name}: the pipelines that may {role.value}", hint=settings)
         for pattern in spec.subjects[role]:
             _check_subjects(name, pattern)
 
@@ -141,14 +139,14 @@ def check(spec: BootstrapSpec) -> None:
 def _check_subjects(name: str, pattern: str) -> None:
     if not _PREFIX.match(pattern):
         raise UsageError(
-            f"{name}: {pattern!r} lets other people's pipelines in",
-            hint="begin it with whose they are, as in repo:OWNER/NAME:environment:production",
+            f"{name}: {pattern!r} admits pipelines of other people",
+            hint="begin it with the repository's owner, as in repo:OWNER/NAME:environment:production",
         )
     if "[" in pattern:
         raise UsageError(f"{name}: IAM knows no [ ] in {pattern!r}", hint="spell the subjects out, with * and ?")
     # The role that only reads, too: it reads all of the state, and its job has the keys of everything else that reads.
     if subject := unreviewed_match(pattern):
         raise UsageError(
-            f"{name}: {pattern!r} lets code in that nobody reviewed, as {subject}",
+            f"{name}: {pattern!r} admits unreviewed code, as {subject}",
             hint="name an environment that is for main alone, as in repo:OWNER/NAME:environment:production",
         )

@@ -48,7 +48,7 @@ HANDED_OVER = (API_KEY, REGISTRY_KEY, AUTHORITY_KEY, ROUTER_KEY, PULUMI_PASSPHRA
 
 @dataclass(frozen=True)
 class ControlPart:
-    """What the role has to be told.
+    """Role ``hermes_platform_control``: hermesops as a service of the host.
 
     Args:
         bundle: Makes the archive that hermesops is installed from; blocks.
@@ -74,7 +74,7 @@ class ControlPart:
     role: str = "hermes_platform_control"
 
     async def variables(self, at: HostAddress, pairs: CertificatePairs) -> Mapping[str, object]:
-        """The role's variables."""
+        """Variables of the role; adds a certificate for each process without a good one."""
         del at
         bundle = await asyncio.to_thread(self.bundle)
         certificates = {}
@@ -112,7 +112,7 @@ _OWN = ("registry.", "local.", "pulumi.", "secrets.", "release.", "platform.")
 def host_settings(
     env: Environment, endpoint: Endpoint, outputs: PlatformOutputs[str], *, api_url: str
 ) -> dict[str, object]:
-    """Settings of hermesops on a local platform's host: what is set here and is no file or secret, and the platform's.
+    """Settings of hermesops on a local platform's host: the platform's, and those here that are no file or secret.
 
     Args:
         api_url: The vendor's API as the host finds it.
@@ -141,7 +141,7 @@ def host_settings(
 
 
 def handed_settings(env: Environment) -> dict[str, object]:
-    """Tables of settings that a host of any platform gets: what is set here and is no file or secret.
+    """Tables of settings for hosts of any platform: all settings here that are no file or secret.
 
     A platform's own addresses are added to them, and win.
     """
@@ -159,13 +159,13 @@ def _handed_on(env: Environment) -> dict[str, object]:
     }
 
 
-def _tables(found: Mapping[str, object]) -> dict[str, object]:
+def _tables(settings: Mapping[str, object]) -> dict[str, object]:
     """Settings by their names as settings.toml has them, always in the same order."""
-    top = {name: value for name, value in found.items() if "." not in name}
+    top = {name: value for name, value in settings.items() if "." not in name}
     tables: dict[str, dict[str, object]] = {}
-    for name in found.keys() - top.keys():
+    for name in settings.keys() - top.keys():
         table, _, key = name.partition(".")
-        tables.setdefault(table, {})[key] = found[name]
+        tables.setdefault(table, {})[key] = settings[name]
     return {
         **dict(sorted(top.items())),
         **{table: dict(sorted(values.items())) for table, values in sorted(tables.items())},
@@ -173,7 +173,7 @@ def _tables(found: Mapping[str, object]) -> dict[str, object]:
 
 
 def host_proof(env: Environment) -> dict[str, str]:
-    """What the role is told of who may act in an environment, and of whose signatures count; paths on this computer."""
+    """Settings that name operators, approval rules and trusted signers, for the role; paths are on this computer."""
     settings = env.settings
     files = {"allowed_signers": settings.allowed_signers, "revoked_signers": settings.revoked_signers}
     return {
@@ -184,7 +184,7 @@ def host_proof(env: Environment) -> dict[str, str]:
 
 
 def _plain(value: object) -> object | None:
-    """A value as settings.toml has it; ``None`` for secrets, files, and what has no value."""
+    """A value as settings.toml spells it; ``None`` for secrets, files and empty values."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, frozenset):

@@ -16,7 +16,7 @@ _SHOWN_S = 10.0
 
 @dataclass(frozen=True)
 class DatabasePart:
-    """What the role has to be told.
+    """Role ``hermes_platform_postgresql``: the database and its backups.
 
     The key is the environment's, not the host's alone: whoever loses the host still opens the backups. A host that made
     its own before keeps it, and the environment gets a copy.
@@ -34,14 +34,14 @@ class DatabasePart:
     role: str = "hermes_platform_postgresql"
 
     async def variables(self, at: HostAddress, pairs: CertificatePairs) -> Mapping[str, object]:
-        """The role's variables."""
+        """Variables of the role, with the key of the backups; adopts the host's key where the environment has none."""
         del at
-        held = (await pairs.channel.run(_HELD, timeout_s=_SHOWN_S)).text.strip()
-        made = held if _KEY.fullmatch(held) else secrets.token_urlsafe(_KEY_BYTES)
+        current_key = (await pairs.channel.run(_HELD, timeout_s=_SHOWN_S)).text.strip()
+        key = current_key if _KEY.fullmatch(current_key) else secrets.token_urlsafe(_KEY_BYTES)
         return {
             "environment": self.environment,
             "bucket": self.bucket,
             "clients": self.clients,
-            "cipher_key": await asyncio.to_thread(self.key, made),
+            "cipher_key": await asyncio.to_thread(self.key, key),
             "restore_to": self.restore_to,
         }

@@ -47,7 +47,7 @@ class MonitoringPart:
     role: str = "hermes_platform_monitoring"
 
     async def variables(self, at: HostAddress, pairs: CertificatePairs) -> Mapping[str, object]:
-        """What the role has to be told."""
+        """Variables of the role. Writes the ingest's program; adds a client certificate unless the host's is good."""
         del at
         self.program.parent.mkdir(parents=True, exist_ok=True)
         build.write(self.program)
@@ -147,7 +147,7 @@ class LocalMonitoring:
 
 
 def refuse_simulated(*, is_simulated: bool, again: Hint = _MONITORED) -> None:
-    """Refuse a world whose machines run no services.
+    """Refuse a simulated world: its machines run no services.
 
     Raises:
         RefusedError: They do not.

@@ -19,7 +19,7 @@ PROVIDERS = tuple(dict.fromkeys(route.provider for route in ROUTES))
 
 @dataclass(frozen=True)
 class RouterPart:
-    """What the role has to be told.
+    """Role ``hermes_platform_llm_router``: LiteLLM, and hermes-router before it.
 
     Args:
         wheels: Makes the archive that LiteLLM is installed from; blocks.
@@ -37,7 +37,7 @@ class RouterPart:
     role: str = "hermes_platform_llm_router"
 
     async def variables(self, at: HostAddress, pairs: CertificatePairs) -> Mapping[str, object]:
-        """The role's variables."""
+        """Variables of the role. Writes the router's program; adds a certificate unless the host's is good."""
         del at
         certificate, key = await pairs.client(ROUTER, _CERTIFICATE)
         self.program.parent.mkdir(parents=True, exist_ok=True)

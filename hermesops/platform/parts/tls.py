@@ -41,12 +41,12 @@ def certificate_names(host: str, *others: str) -> list[str]:
 
 
 def server_pair(authority: Authority, names: Sequence[str]) -> OwnedCertificate:
-    """What a host's services show to whoever reaches them by one of these names."""
+    """Issue the server certificate of a host's services for these names and addresses."""
     return authority.serve(names, life=CERTIFICATE_LIFE)
 
 
 def client_pair(authority: Authority, caller: CallerName) -> OwnedCertificate:
-    """With what a process of a host asks other services."""
+    """Issue the client certificate of a process of a host."""
     return authority.introduce(caller, life=CERTIFICATE_LIFE)
 
 
@@ -95,7 +95,7 @@ class HostCertificates:
     load_authority: Callable[[], Authority]
 
     def issue(self, hosts: Sequence[str], folder: Path, *, client: str, anew: bool, why: str) -> HostFiles:
-        """Write server's and client's certificates and keys, and who may have signed others'.
+        """Write the server's and the client's certificate and key, and the authorities that sign their peers.
 
         Those that are there and last for a month stay. Keys are replaced before certificates, so that whoever is
         interrupted does it again.
@@ -133,8 +133,8 @@ class HostCertificates:
         return HostFiles(folder, tuple(names), tuple(sorted(written)), ends)
 
 
-def _pair(name: str, made: OwnedCertificate) -> Mapping[str, str]:
-    return {f"{name}.key": made.key, f"{name}.crt": made.pem}
+def _pair(name: str, certificate: OwnedCertificate) -> Mapping[str, str]:
+    return {f"{name}.key": certificate.key, f"{name}.crt": certificate.pem}
 
 
 def _checked(hosts: Sequence[str]) -> Sequence[str]:

@@ -1,1 +1,1 @@
-"""Stripe's events about subscriptions, and what they ask for of a user's agent."""
+"""Stripe's events about subscriptions, and the operations that they request for users' agents."""

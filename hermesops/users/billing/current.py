@@ -1,4 +1,4 @@
-"""Asks Stripe what a subscription is now, before anything is done about it."""
+"""Reads the current subscription from Stripe's API, before anything is done about it."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -58,20 +58,22 @@ class StripeSubscriptions:
             base_addresses={"api": self.base_url} if self.base_url else {},
         )
         try:
-            told = client.v1.subscriptions.retrieve(subscription_id).to_dict()
+            answer = client.v1.subscriptions.retrieve(subscription_id).to_dict()
         except (stripe.AuthenticationError, stripe.PermissionError) as error:
             raise RefusedError("Stripe refuses billing.key", hint=Hint(("secrets", "check", "billing.key"))) from error
         except stripe.InvalidRequestError as error:
             raise RefusedError(f"Stripe knows no subscription {subscription_id}") from error
         except stripe.APIConnectionError as error:
             if proxy := NetworkVariables.of_process().proxy_for(at):
-                said = f"Stripe does not answer through the proxy {proxy.shown}, which {proxy.variable} names"
-                raise UnavailableError(said, hint=proxy_hint(proxy)) from error
+                problem = f"Stripe does not answer through the proxy {proxy.shown}, which {proxy.variable} names"
+                raise UnavailableError(problem, hint=proxy_hint(proxy)) from error
             raise UnavailableError(f"Stripe does not answer: {type(error).__name__}") from error
         except stripe.StripeError as error:
             raise UnavailableError(f"Stripe does not answer: {type(error).__name__}") from error
         try:
-            read = fact_of_subscription(told, asked_at=datetime.now(UTC), user_key=self.user_key, product=self.product)
+            read = fact_of_subscription(
+                answer, asked_at=datetime.now(UTC), user_key=self.user_key, product=self.product
+            )
         except ValidationError as error:
             raise UnavailableError(f"Stripe's answer about {subscription_id} cannot be read") from error
         if read.fact is None:

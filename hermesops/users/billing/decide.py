@@ -1,4 +1,4 @@
-"""What a user's subscriptions ask for of the user's agent now. Pure.
+"""Decision about a user's agent, from the user's subscriptions. Pure.
 
 It compares two states, what is paid for and what is there, so that it may be asked again at any time: after each event,
 after a kill, after an operation has ended or failed.
@@ -38,7 +38,7 @@ class Agent:
 
 @dataclass(frozen=True)
 class Policy:
-    """What the settings say.
+    """Settings of billing.
 
     Attributes:
         prices: Plans by the ids of their prices at Stripe.
@@ -68,7 +68,7 @@ class Bind:
 
 @dataclass(frozen=True)
 class Resize:
-    """Give the agent another plan."""
+    """Request to change the agent's plan."""
 
     plan: Plan
     subscription_id: str
@@ -88,7 +88,7 @@ class Suspend:
 
 @dataclass(frozen=True)
 class Resume:
-    """Resume the agent."""
+    """Request to resume a suspended agent, or to cancel its termination."""
 
     subscription_id: str
     cancels_termination: bool = False
@@ -96,7 +96,7 @@ class Resume:
 
 @dataclass(frozen=True)
 class Terminate:
-    """Schedule the agent's termination."""
+    """Request to schedule the agent's termination."""
 
     subscription_id: str
 
@@ -115,7 +115,7 @@ class Wait:
 
 @dataclass(frozen=True)
 class SetAside:
-    """A person has to decide."""
+    """Decision to leave the events to an operator."""
 
     why: str
 
@@ -128,7 +128,7 @@ class Settled:
 
 
 class Due(StrEnum):
-    """What a subscription entitles its user to."""
+    """Entitlements that a subscription gives its user."""
 
     NOTHING = "nothing"
     """It was never paid."""
@@ -142,7 +142,7 @@ class Due(StrEnum):
 
 
 def due(subscription: Subscription, policy: Policy, *, now: datetime) -> Due:
-    """What a subscription entitles its user to now, by its newest state alone.
+    """The entitlement of a subscription's user now, by the subscription's newest state alone.
 
     No invoice changes it: Stripe says by the status when the newest one is paid. The table with its reasons stands in
     ``runbooks/billing-events.md``.
@@ -189,7 +189,7 @@ def decide(
         return _unpaid(counts, agent)
     decision = _paid(counts, agent, policy, served, is_failing=entitled is Due.STAYS)
     if isinstance(decision, Settled) and entitled is Due.STAYS:
-        why = f"nobody pays for {counts.id} at the moment; its agent is suspended when the grace is over"
+        why = f"{counts.id} is unpaid at the moment; its agent is suspended at the end of the grace period"
         return Wait(why, _grace_ends(counts, policy))
     return decision
 
@@ -251,7 +251,7 @@ def _paid(
     plan = counts.plan(policy.prices)
     if plan is None:
         named = ", ".join(counts.prices) or "none"
-        return SetAside(f"the prices of {counts.id} are of no one plan: {named}")
+        return SetAside(f"the prices of {counts.id} do not belong to one plan: {named}")
     if agent is None:
         if counts.id in served:
             return SetAside(f"the agent of {counts.id} was terminated, and the subscription goes on")
@@ -260,7 +260,7 @@ def _paid(
 
 
 def _undone(counts: Subscription, agent: Agent) -> Decision | None:
-    """What a paid subscription does about an agent that ends; ``None`` where it stays."""
+    """Decision about an agent that is being terminated although it is paid for; ``None`` when it stays."""
     if OperationKind.TERMINATE in agent.unfinished:
         return Wait("the agent is being terminated")
     if agent.ends_at is None and OperationKind.SCHEDULE_TERMINATION not in agent.unfinished:
@@ -290,12 +290,12 @@ def _running(counts: Subscription, agent: Agent, plan: Plan, *, is_failing: bool
 
 def _suspended(counts: Subscription, agent: Agent, plan: Plan, *, is_failing: bool) -> Decision:
     if is_failing:
-        return Settled("nobody pays for it at the moment, and no agent runs")
+        return Settled("it is unpaid at the moment, and no agent runs")
     if agent.suspended_by_billing:
         return Resume(counts.id)
     if agent.plan is not plan:
         return Wait(f"an operator has suspended the agent; it gets plan {plan} once it is resumed")
-    return Settled("an operator has suspended the agent, which stays so")
+    return Settled("an operator suspended the agent; it stays suspended")
 
 
 def _busy(agent: Agent, *kinds: OperationKind) -> Wait | None:

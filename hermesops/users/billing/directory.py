@@ -39,8 +39,8 @@ class BillingEvents:
         """The other events of an event's user; empty where no event has named the user."""
         billing = self.registry.billing
         owner = billing.user_of(event.fact.subscription_id) if event.fact else None
-        return [one for one in billing.of_user(owner) if one.id != event.id] if owner else []
+        return [other for other in billing.of_user(owner) if other.id != event.id] if owner else []
 
     def count(self) -> Mapping[BillingState, int]:
-        """How many events are in each state."""
+        """Count the events by state."""
         return self.registry.billing.count()

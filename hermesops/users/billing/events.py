@@ -1,4 +1,4 @@
-"""Reads what Stripe sends: the signature first, by Stripe's own library, and then no more than is needed.
+"""Reads Stripe's events: verifies the signature with Stripe's library, then parses the needed fields only.
 
 Whoever holds the endpoint's secret is Stripe; anybody else is told nothing but that it is refused. What Stripe says is
 still read strictly: people fill in metadata, and other products use the same account.
@@ -35,7 +35,7 @@ _AHEAD_S = 300
 
 @dataclass(frozen=True)
 class Rules:
-    """What events are expected here.
+    """Rules for accepting Stripe's events.
 
     Attributes:
         secrets: Of the endpoint; two while it is rolled.
@@ -97,7 +97,7 @@ class _Items(_Part):
 
 
 class _Pause(_Part):
-    """Source: https://docs.stripe.com/billing/subscriptions/pause-payment."""
+    """Pause of payment collection. Source: https://docs.stripe.com/billing/subscriptions/pause-payment."""
 
     behavior: Annotated[str, Field(pattern=r"^[a-z_]{1,32}$")]
 
@@ -138,7 +138,7 @@ class _Parent(_Part):
 
 
 class _Invoice(_Part):
-    """Of the interface's versions before and since 2025-03-31, which moved what names subscription and product.
+    """Of API versions before and since 2025-03-31, which moved the names of subscription and product.
 
     Source: https://docs.stripe.com/changelog/basil/2025-03-31/adds-new-parent-field-to-invoicing-objects.
     """
@@ -163,7 +163,7 @@ class _Event(_Part):
 
 
 def read_event(delivery: Delivery, rules: Rules, *, now: datetime) -> ReadEvent:
-    """What an event says.
+    """Verify an event's signature and read the event.
 
     Args:
         now: By this computer's clock, with which Stripe's library compares the signature's time.
@@ -171,11 +171,11 @@ def read_event(delivery: Delivery, rules: Rules, *, now: datetime) -> ReadEvent:
     Raises:
         RefusedError: It is not Stripe's, too old when it came, of the other mode or of another account.
     """
-    told = _verified(delivery, rules, now)
-    if told is None:
+    verified = _verified(delivery, rules, now)
+    if verified is None:
         return ReadEvent("", "", problem="it is signed, but no event")
     try:
-        event = _Event.model_validate(told)
+        event = _Event.model_validate(verified)
     except ValidationError as error:
         return ReadEvent("", "", problem=_unreadable(error))
     _refuse_foreign(event, rules, now)
@@ -186,7 +186,7 @@ def read_event(delivery: Delivery, rules: Rules, *, now: datetime) -> ReadEvent:
 
 
 def _verified(delivery: Delivery, rules: Rules, now: datetime) -> Mapping[str, object] | None:
-    """The event as Stripe's library types it; ``None`` where what was signed is none.
+    """The event as Stripe's library types it; ``None`` when the signed content is no event.
 
     Raises:
         RefusedError: No secret of the endpoint has signed it.
@@ -218,8 +218,8 @@ def _verified(delivery: Delivery, rules: Rules, now: datetime) -> Mapping[str, o
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
             return None  # of JSON, which is read behind the signature
         else:
-            found: Mapping[str, object] = event.to_dict()
-            return found
+            verified: Mapping[str, object] = event.to_dict()
+            return verified
     raise RefusedError(f"the signature is refused: {refusal}", hint=_SEE)
 
 
@@ -235,17 +235,17 @@ def _refuse_foreign(event: _Event, rules: Rules, now: datetime) -> None:
 
 def _read(event: _Event, rules: Rules) -> ReadEvent:
     if event.type in SUBSCRIPTION_EVENTS:
-        told = _Subscription.model_validate(event.data.object)
+        subscription = _Subscription.model_validate(event.data.object)
         return _of_subscription(
-            (event.id, event.type, _at(event.created)), told, user_key=rules.user_key, product=rules.product
+            (event.id, event.type, _at(event.created)), subscription, user_key=rules.user_key, product=rules.product
         )
     if event.type in INVOICE_EVENTS:
         return _of_invoice(event, _Invoice.model_validate(event.data.object), rules)
     return ReadEvent(event.id, event.type, note="events of that type say nothing of a subscription's state")
 
 
-def fact_of_subscription(told: Mapping[str, object], *, asked_at: datetime, user_key: str, product: str) -> ReadEvent:
-    """What Stripe's API says of a subscription, as an event without an id that has just happened.
+def fact_of_subscription(answer: Mapping[str, object], *, asked_at: datetime, user_key: str, product: str) -> ReadEvent:
+    """Read a subscription from Stripe's API as an event without an id, dated at the time of the request.
 
     Args:
         user_key: As in ``Rules``; so is ``product``.
@@ -253,44 +253,46 @@ def fact_of_subscription(told: Mapping[str, object], *, asked_at: datetime, user
     Raises:
         ValidationError: It is no subscription.
     """
-    read = _Subscription.model_validate(told)
+    read = _Subscription.model_validate(answer)
     kind = DELETED if read.status == Status.CANCELED else "customer.subscription.updated"
     return _of_subscription(("", kind, asked_at), read, user_key=user_key, product=product)
 
 
 def _of_subscription(
-    event: tuple[str, str, datetime], told: _Subscription, *, user_key: str, product: str
+    event: tuple[str, str, datetime], subscription: _Subscription, *, user_key: str, product: str
 ) -> ReadEvent:
     event_id, kind, at = event
-    products = [_id(item.price.product) for item in told.items.data]
+    products = [_id(item.price.product) for item in subscription.items.data]
     if product and product not in products:
         return ReadEvent(event_id, kind, note="a subscription of another product")
-    if not is_status(told.status):
+    if not is_status(subscription.status):
         return ReadEvent(event_id, kind, problem="the subscription has a status that is not known here")
-    named = (told.metadata or {}).get(user_key)
+    named = (subscription.metadata or {}).get(user_key)
     user_id = _user_id(named)
     if user_id is None:
         return ReadEvent(event_id, kind, problem=_no_user(user_key, is_there=named is not None and named != ""))
-    prices = {item.price.id for item in told.items.data if not product or _id(item.price.product) == product}
-    pause = told.pause_collection.behavior if told.pause_collection else ""
+    prices = {item.price.id for item in subscription.items.data if not product or _id(item.price.product) == product}
+    pause = subscription.pause_collection.behavior if subscription.pause_collection else ""
     bought = tuple(sorted(prices))
-    fact = BillingFact(event_id, kind, told.id, at, user_id, bought, told.status, _at(told.created), pause)
+    fact = BillingFact(
+        event_id, kind, subscription.id, at, user_id, bought, subscription.status, _at(subscription.created), pause
+    )
     return ReadEvent(event_id, kind, fact)
 
 
 def _no_user(user_key: str, *, is_there: bool) -> str:
-    """Why a subscription names no user; never what stands there, which may be personal."""
+    """The reason that a subscription names no user; without the metadata's value, which may be personal."""
     if is_there:
         return f"the subscription's metadata {user_key} is no user's id: it has to be a UUID in lower case"
     return f"the subscription's metadata has no {user_key}"
 
 
-def _of_invoice(event: _Event, told: _Invoice, rules: Rules) -> ReadEvent:
-    details = told.parent.subscription_details if told.parent else None
-    subscription = _id(told.subscription) or (_id(details.subscription) if details else "")
+def _of_invoice(event: _Event, invoice: _Invoice, rules: Rules) -> ReadEvent:
+    details = invoice.parent.subscription_details if invoice.parent else None
+    subscription = _id(invoice.subscription) or (_id(details.subscription) if details else "")
     if not subscription:
         return ReadEvent(event.id, event.type, note="an invoice of no subscription")
-    if rules.product and not told.lines.has_more and rules.product not in map(_product_of, told.lines.data):
+    if rules.product and not invoice.lines.has_more and rules.product not in map(_product_of, invoice.lines.data):
         return ReadEvent(event.id, event.type, note="an invoice of another product")
     return ReadEvent(event.id, event.type, BillingFact(event.id, event.type, subscription, _at(event.created)))
 
@@ -301,14 +303,14 @@ def _product_of(line: _Line) -> str:
     return _id(line.price.product) if line.price else ""
 
 
-def _user_id(told: object) -> UserId | None:
+def _user_id(value: object) -> UserId | None:
     """As Helium writes it, and in no other spelling of a UUID."""
-    found = user_id_of(told) if isinstance(told, str) else None
-    return found if found == told else None
+    user_id = user_id_of(value) if isinstance(value, str) else None
+    return user_id if user_id == value else None
 
 
-def _id(told: str | _Object | None) -> str:
-    return told.id if isinstance(told, _Object) else told or ""
+def _id(reference: str | _Object | None) -> str:
+    return reference.id if isinstance(reference, _Object) else reference or ""
 
 
 def _at(seconds: int) -> datetime:
@@ -316,7 +318,7 @@ def _at(seconds: int) -> datetime:
 
 
 def _unreadable(error: ValidationError) -> str:
-    """Where and why an event is not as it should be; never what stands there, which may be personal."""
+    """Places and kinds of an event's errors; without their values, which may be personal."""
     faults = {f"{_place(fault['loc'])} ({_FAULTS.get(fault['type'], 'of another type')})" for fault in error.errors()}
     return f"it is not read: {', '.join(sorted(faults)[:5])}"
 

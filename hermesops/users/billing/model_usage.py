@@ -1,4 +1,4 @@
-"""What agents used of models, summed as an operator asks, and what they may use."""
+"""Model usage of agents: sums for the operator, and monthly budgets."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ PER_DOLLAR = 1_000_000
 
 
 class By(StrEnum):
-    """What sums are made for."""
+    """Keys by which usage is summed."""
 
     USER = "user"
     DAY = "day"
@@ -42,7 +42,7 @@ class UsageSum:
     micros: int = 0
 
     def plus(self, usage: Usage) -> "UsageSum":
-        """This and one more."""
+        """Add one row of usage; an outcome other than 200 counts as a failure."""
         is_answer = usage.outcome == "200"
         return UsageSum(
             self.name,
@@ -56,7 +56,7 @@ class UsageSum:
 
 @dataclass(frozen=True)
 class ModelUsage:
-    """What agents of one environment used of models."""
+    """Sums the model usage of an environment's agents."""
 
     registry: Registry
 
@@ -72,7 +72,11 @@ class ModelUsage:
         registry = self.registry
         instance_id = registry.instances.find(user).id if user else None
         rows = registry.model_usage.list(since, instance_id=instance_id)
-        titles = {one.id: one.title for one in registry.instances.list(terminated=True)} if by is By.USER else {}
+        titles = (
+            {instance.id: instance.title for instance in registry.instances.list(terminated=True)}
+            if by is By.USER
+            else {}
+        )
         names: Mapping[By, Callable[[Usage], str]] = {
             By.USER: lambda row: titles.get(row.instance_id, row.instance_id),
             By.DAY: lambda row: row.day.isoformat(),
@@ -80,9 +84,9 @@ class ModelUsage:
             By.PROVIDER: lambda row: row.provider or "router",
             By.OUTCOME: lambda row: row.outcome,
         }
-        ordered = sorted(_sums(rows, names[by]), key=lambda one: one.name)
+        ordered = sorted(_sums(rows, names[by]), key=lambda usage: usage.name)
         if by is not By.DAY:
-            ordered.sort(key=lambda one: (-one.micros, -one.answers))
+            ordered.sort(key=lambda usage: (-usage.micros, -usage.answers))
         total = UsageSum("total")
         for row in rows:
             total = total.plus(row)
@@ -98,7 +102,7 @@ def _sums(rows: Iterable[Usage], name_of: Callable[[Usage], str]) -> list[UsageS
 
 
 def budgets_of(settings: ModelSettings) -> Mapping[Plan, Budget]:
-    """What an agent of each plan may use in a month."""
+    """Monthly budget of an agent, by plan."""
     return {
         plan: Budget(
             settings.tokens_per_month.get(plan),

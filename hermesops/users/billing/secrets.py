@@ -9,7 +9,7 @@ from hermesops.users.billing.events import Rules
 
 
 def rules_of(settings: BillingSettings, secrets: Secrets, *, is_production: bool) -> Rules:
-    """What events are expected of an environment.
+    """Rules for accepting Stripe's events in an environment, from its settings and secrets.
 
     Raises:
         RefusedError: There is no signing secret, or what there is is none.

@@ -1,4 +1,4 @@
-"""Reads Stripe's events, from the queue or as they come, and has users' agents brought to what they ask for."""
+"""Service of Stripe's events: reads them, from the queue or at their receipt, and has them settled."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Billing:
     agents: PaidAgents
 
     async def apply(self, body: bytes, signature: str) -> BillingEvent:
-        """Take in one event as it was received just now, and open what it asks for.
+        """Record one event at its receipt, and open the operations that it requests.
 
         Raises:
             RefusedError: It is not Stripe's, or not meant for this environment; only the audit log says that it came.
@@ -52,7 +52,7 @@ class Billing:
         return registry.billing.get(number)
 
     def due(self) -> list[str]:
-        """What is to be read or to be looked at, a few words for each."""
+        """Names of the pending work: queued events, users to decide about and old events."""
         billing = self.registry.billing
         old = billing.count_old()
         return [
@@ -62,7 +62,7 @@ class Billing:
         ]
 
     async def run(self, *, everybody: bool = False) -> str:
-        """Read what is queued, and open what users' subscriptions ask for; what was done, in a line.
+        """Read queued events, and open the operations that users' subscriptions request; a summary in a line.
 
         Args:
             everybody: Look at users whose events are to wait longer, too.
@@ -91,7 +91,7 @@ class Billing:
         has_ended = event.state in {BillingState.REFUSED, BillingState.DISMISSED}
         is_gone = has_ended and not event.has_body and event.fact is None
         if event.state is BillingState.APPLIED or is_gone:
-            why = "what was received is deleted" if is_gone else "nothing is left to do"
+            why = "its received data are deleted" if is_gone else "nothing is left to do"
             raise RefusedError(
                 f"event {event.id} is {event.state.value.replace('_', ' ')}: {why}",
                 hint="Stripe's dashboard sends an event again, for 30 days" if is_gone else "",
@@ -107,7 +107,7 @@ class Billing:
         return self.registry.billing.get(event.id)
 
     async def retry_all(self, *, reason: str) -> list[BillingEvent]:
-        """Look again at every event that was set aside; what became of each.
+        """Settle every event that was set aside again; returns the outcomes.
 
         Raises:
             UsageError: There is no reason.
@@ -122,7 +122,7 @@ class Billing:
         return [billing.get(event.id) for event in aside]
 
     def dismiss(self, events: Sequence[BillingEvent], *, reason: str) -> list[BillingEvent]:
-        """Have nothing follow from events that were set aside; what they say of a subscription counts as before.
+        """Dismiss events that were set aside; their data still counts towards the subscription.
 
         Raises:
             UsageError: There is no reason.
@@ -133,7 +133,7 @@ class Billing:
         for event in events:
             if event.state not in {BillingState.SET_ASIDE, BillingState.DISMISSED}:
                 raise RefusedError(
-                    f"event {event.id} is {event.state}, and nobody has to look at it",
+                    f"event {event.id} is {event.state}and needs no review",
                     hint=Hint(("billing", "list", "--state", "set_aside"), "shows those that may be dismissed"),
                 )
         billing.dismiss([event.id for event in events], why=reason)
@@ -146,7 +146,7 @@ class Billing:
         return self.registry.billing.user_of(event.fact.subscription_id) != event.fact.user_id
 
     async def _look(self, number: int) -> None:
-        """Have the agent of an event's user brought to what is paid for."""
+        """Settle the subscriptions of an event's user."""
         billing = self.registry.billing
         fact = billing.get(number).fact
         if fact is not None and (user_id := billing.user_of(fact.subscription_id)):
@@ -178,7 +178,7 @@ class Billing:
         return self._record(number, read_event(delivery, rules, now=datetime.now(UTC)))
 
     def _record(self, number: int, event: ReadEvent) -> int:
-        """Record what an event says; the number of its row, which is another one's where it came before."""
+        """Record an event's data; the number of its row, an earlier row's for a repeated delivery."""
         outcome = self._outcome_of(event)
         keeps_body = outcome.state is BillingState.SET_ASIDE and event.fact is None
         return self.registry.billing.read(number, event.id, event.type, event.fact, outcome, keeps_body=keeps_body)

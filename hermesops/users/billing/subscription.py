@@ -1,4 +1,4 @@
-"""What a subscription is now, from all that events say of it: in whatever order, and however often, they came. Pure.
+"""State of a subscription, derived from its events in any order and number. Pure.
 
 Stripe delivers events at least once, for three days, and in no order
 (https://docs.stripe.com/webhooks#event-ordering). So nothing is added up: each event of a subscription has all of it,
@@ -93,8 +93,15 @@ def owned_by(user_id: UserId, facts: Iterable[BillingFact]) -> frozenset[str]:
 def subscriptions_of(user_id: UserId, facts: Iterable[BillingFact]) -> tuple[Subscription, ...]:
     """A user's subscriptions, by id; arguments are as for ``owned_by``."""
     facts = tuple(facts)
-    theirs = (subscription_of([one for one in facts if one.subscription_id == id_]) for id_ in owned_by(user_id, facts))
-    return tuple(sorted((one for one in theirs if one is not None), key=lambda one: one.id))
+    theirs = (
+        subscription_of([fact for fact in facts if fact.subscription_id == id_]) for id_ in owned_by(user_id, facts)
+    )
+    return tuple(
+        sorted(
+            (subscription for subscription in theirs if subscription is not None),
+            key=lambda subscription: subscription.id,
+        )
+    )
 
 
 def subscription_of(facts: Sequence[BillingFact]) -> Subscription | None:

@@ -566,7 +566,7 @@ async def price_unknown(world: Command) -> None:
     file.write_bytes(body)
     taken = await unknowing.run("billing", "apply", str(file), "--signature", signature)
     assert taken.exit_code == 7, str(taken)
-    assert "of no one plan" in taken.stdout
+    assert "do not belong to one plan" in taken.stdout
     came_before(world, timedelta(hours=2))
     async with watched(unknowing) as (seen, host), monitoring(seen):
         await alerts_until(seen, lambda names: "BillingEventsWaiting" in names)

@@ -29,7 +29,7 @@ Reporter = Callable[[str], None]
 
 @dataclass(frozen=True)
 class BuildRequest:
-    """What to build.
+    """An order for a release.
 
     Attributes:
         agent: The agent's version on the package index; empty where a wheel is given.
@@ -62,7 +62,7 @@ class Built:
 
 @dataclass(frozen=True)
 class WheelFetcher:
-    """Fetches wheels."""
+    """Collects the wheels of a release: those in the store first, the others from the package index."""
 
     blob_store: BlobStore
     downloads: Pip
@@ -77,25 +77,25 @@ class WheelFetcher:
             RefusedError: The index offers a file with another hash.
             UnavailableError: It does not answer, or lacks a wheel.
         """
-        found = {name: blob for name, blob in known_wheels(pins, known).items() if self.blob_store.has(blob)}
-        missing = [pin for pin in pins if pin.name not in found]
+        wheels = {name: blob for name, blob in known_wheels(pins, known).items() if self.blob_store.has(blob)}
+        missing = [pin for pin in pins if pin.name not in wheels]
         if missing:
-            found |= self._fetched(missing, python)
-        if absent := [pin.name for pin in pins if pin.name not in found]:
+            wheels |= self._fetched(missing, python)
+        if absent := [pin.name for pin in pins if pin.name not in wheels]:
             raise UnavailableError(f"no wheel for Python {python} of {', '.join(absent)}")
-        return tuple(sorted((found[pin.name] for pin in pins), key=lambda blob: blob.name))
+        return tuple(sorted((wheels[pin.name] for pin in pins), key=lambda blob: blob.name))
 
     def _fetched(self, pins: Sequence[Pin], python: str) -> Mapping[str, Blob]:
-        wanted, folder = self.scratch / f"wheels-{python}.txt", self.scratch / f"wheels-{python}"
-        wanted.write_text("".join(pin.to_line() for pin in pins), encoding="utf-8")
-        self.downloads.wheels(wanted, folder, python=python)
+        requirements_file, folder = self.scratch / f"wheels-{python}.txt", self.scratch / f"wheels-{python}"
+        requirements_file.write_text("".join(pin.to_line() for pin in pins), encoding="utf-8")
+        self.downloads.wheels(requirements_file, folder, python=python)
         blobs = [self.blob_store.keep(path.name, path.read_bytes()) for path in sorted(folder.iterdir())]
         return {pin_of(blob).name: blob for blob in blobs}
 
 
 @dataclass(frozen=True)
 class Builder:
-    """Builds releases with what it is given."""
+    """Builds releases from injected sources."""
 
     releases: Releases
     resolver: Resolver
@@ -119,7 +119,7 @@ class Builder:
         return self.put(lock, who=who, note=note, at=at)
 
     def workplace(self) -> "tempfile.TemporaryDirectory[str]":
-        """A temporary folder."""
+        """Create a temporary folder below ``scratch``; it is removed at the end of the block."""
         self.scratch.mkdir(parents=True, exist_ok=True)
         return tempfile.TemporaryDirectory(dir=self.scratch, prefix="release-")
 
@@ -128,14 +128,14 @@ class Builder:
         try:
             Lock.from_json(lock.to_json())
         except NodeError as error:
-            raise RefusedError(f"what was built is no release: {error}") from error
-        made = not self.releases.holds(lock)
-        if made:
+            raise RefusedError(f"the built release is not valid: {error}") from error
+        is_new = not self.releases.holds(lock)
+        if is_new:
             self.releases.put(lock, who=who, note=note, at=at)
-        return Built(lock, made)
+        return Built(lock, is_new)
 
     def _lock(self, order: BuildRequest, scratch: Path) -> Lock:
-        blob_store, known = BlobStore(self.releases.store), [kept.lock for kept in self.releases.list()]
+        blob_store, known = BlobStore(self.releases.store), [release.lock for release in self.releases.list()]
         fetcher = WheelFetcher(blob_store, self.downloads, scratch)
         own = self._own(order, blob_store)
         version = read_agent(own.name, blob_store.content(own)).version if own else order.agent
@@ -145,9 +145,9 @@ class Builder:
         for python in sorted(set(order.pythons)):
             text = order.pinned.get(python) or self._resolved(order, version, python)
             pins = tuple(pin_of(own) if own and pin.name == PACKAGE else pin for pin in requirements.parse(text))
-            kept = [blob for lock in known if python in lock.pythons for blob in lock.pythons[python].wheels]
+            kept_wheels = [blob for lock in known if python in lock.pythons for blob in lock.pythons[python].wheels]
             self.report(f"gathering {len(pins)} wheels for Python {python}")
-            wheels = fetcher.wheels(pins, python, known=[*any_python, *kept, *([own] if own else [])])
+            wheels = fetcher.wheels(pins, python, known=[*any_python, *kept_wheels, *([own] if own else [])])
             any_python += filter(runs_everywhere, wheels)
             listed = blob_store.keep("requirements.txt", requirements.render(python, wheels))
             pythons[python] = Wheels(listed, wheels)
@@ -168,8 +168,8 @@ class Builder:
 
     def _resolved(self, order: BuildRequest, version: str, python: str) -> str:
         self.report(f"resolving hermes-agent {version} for Python {python}")
-        wanted = f"{PACKAGE}{self.parts.extras}=={version}"
-        return self.resolver.resolve(wanted, python, wheels=order.wheel.parent if order.wheel else None)
+        requirement = f"{PACKAGE}{self.parts.extras}=={version}"
+        return self.resolver.resolve(requirement, python, wheels=order.wheel.parent if order.wheel else None)
 
     def _written(
         self,
@@ -230,12 +230,12 @@ class Builder:
         Raises:
             UnavailableError: The package index does not answer.
         """
-        wanted, folder = self.parts.source, scratch / "source"
+        requirements_file, folder = self.parts.source, scratch / "source"
         if pin is not None:
-            wanted = scratch / "source.txt"
-            wanted.write_text(pin.to_line(), encoding="utf-8")
+            requirements_file = scratch / "source.txt"
+            requirements_file.write_text(pin.to_line(), encoding="utf-8")
         self.report("fetching the bundled skills")
-        self.downloads.source(wanted, folder)
+        self.downloads.source(requirements_file, folder)
         files = list(folder.iterdir())
         if len(files) != 1:
             raise RefusedError(f"the package index has {len(files)} source archives where one was expected")
@@ -263,16 +263,16 @@ def workplace_in(scratch: Path, name: str) -> Path:
 
 @dataclass(frozen=True)
 class Rebuilder:
-    """Builds releases again from their locks: what is missing or damaged in the store is fetched or made again.
+    """Builds releases again from their locks: fetches or makes each missing or damaged part.
 
     The result is the release that the lock names, byte for byte, or nothing.
 
     Attributes:
-        given: Files that may be parts of it: the agent's wheel or source archive, where no index has them.
+        files: Files that may be parts of it: the agent's wheel or source archive, where no index has them.
     """
 
     builder: Builder
-    given: Sequence[Path] = ()
+    files: Sequence[Path] = ()
 
     def build(self, lock: Lock, *, who: str, note: str, at: datetime) -> Built:
         """Put exactly this release into the store, complete and signed.
@@ -289,15 +289,15 @@ class Rebuilder:
                 if missing.pop(blob_of(name, content).sha256, None):
                     blob_store.keep(name, content)
             for python, wheels in lock.pythons.items():
-                wanted = [pin_of(wheel) for wheel in wheels.wheels if wheel.sha256 in missing]
-                if lock.origin == "wheel" and any(pin.name == PACKAGE for pin in wanted):
+                pins = [pin_of(wheel) for wheel in wheels.wheels if wheel.sha256 in missing]
+                if lock.origin == "wheel" and any(pin.name == PACKAGE for pin in pins):
                     raise RefusedError(
                         f"the agent of release {lock.id} is on no package index",
                         hint=Hint(("release", "build", "--lock", "FILE", "--from", "WHEEL"), "names its wheel"),
                     )
-                if wanted:
-                    self.builder.report(f"gathering {len(wanted)} wheels for Python {python}")
-                    for blob in WheelFetcher(blob_store, self.builder.downloads, scratch).wheels(wanted, python):
+                if pins:
+                    self.builder.report(f"gathering {len(pins)} wheels for Python {python}")
+                    for blob in WheelFetcher(blob_store, self.builder.downloads, scratch).wheels(pins, python):
                         missing.pop(blob.sha256, None)
         if missing:
             names = ", ".join(sorted(blob.name for blob in missing.values()))
@@ -310,7 +310,7 @@ class Rebuilder:
     def _made(self, lock: Lock, missing: Mapping[str, Blob], scratch: Path) -> Iterator[tuple[str, bytes]]:
         """Candidates for its parts, made anew where one is missing; the hash says whether they match."""
         parts = self.builder.parts
-        for file in self.given:
+        for file in self.files:
             yield file.name, read_file(file)
         for python, wheels in lock.pythons.items():
             yield wheels.requirements.name, requirements.render(python, wheels.wheels)
@@ -326,9 +326,9 @@ class Rebuilder:
 
     def _source(self, lock: Lock, scratch: Path) -> Path:
         builder = self.builder
-        given = next((file for file in self.given if file.name.endswith(".tar.gz")), None)
-        if given or lock.origin == "wheel":
-            return given or builder.source(None, scratch)
+        archive = next((file for file in self.files if file.name.endswith(".tar.gz")), None)
+        if archive or lock.origin == "wheel":
+            return archive or builder.source(None, scratch)
         python = min(lock.pythons)
         text = builder.resolver.resolve(f"{PACKAGE}=={lock.agent_version}", python)
         return builder.source(next(pin for pin in requirements.parse(text) if pin.name == PACKAGE), scratch)

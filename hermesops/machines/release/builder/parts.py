@@ -1,4 +1,4 @@
-"""What a release is made of: the agent, read from its wheel and never run, and what this installation adds to it."""
+"""Parts of a release: the agent, read from its wheel without running it, and this installation's additions."""
 
 import io
 import re
@@ -42,7 +42,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Parts:
-    """What a release has beside the agent.
+    """Parts of a release beside the agent.
 
     Attributes:
         extras: Extras of the agent's package, in brackets.
@@ -86,7 +86,7 @@ class Agent:
 
 
 def read_agent(wheel: str, content: bytes) -> Agent:
-    """Read what a wheel says of the agent in it.
+    """Read version and configuration schema of the agent from its wheel.
 
     Raises:
         RefusedError: It is damaged, not the agent's, or does not say which configuration it writes.
@@ -108,14 +108,14 @@ def read_agent(wheel: str, content: bytes) -> Agent:
     schema = _SCHEMA.search(config)
     if schema is None:
         raise RefusedError(
-            f"{wheel} does not say which configuration it writes: no _config_version in {_CONFIG}",
-            hint="it is read as 0.19.0 has it; an agent that says it elsewhere needs a newer hermesops",
+            f"{wheel} does not name its configuration version: no _config_version in {_CONFIG}",
+            hint="hermesops reads it as in agent 0.19.0; another layout needs a newer hermesops",
         )
     return Agent(about["Version"], int(schema[1]), _NOTIFIES in gateway)
 
 
 def _about(wheel: str, archive: zipfile.ZipFile) -> dict[str, str]:
-    name = next((one for one in archive.namelist() if one.endswith(".dist-info/METADATA")), None)
+    name = next((name for name in archive.namelist() if name.endswith(".dist-info/METADATA")), None)
     about = HeaderParser().parsestr(archive.read(name).decode() if name else "")
     if about["Name"] != PACKAGE or not about["Version"]:
         raise RefusedError(f"{wheel} is a wheel of {about['Name'] or 'nothing'}, not of {PACKAGE}")

@@ -1,4 +1,4 @@
-"""Finds the whole set of packages that an agent needs, by uv, on whatever index this computer is set up for.
+"""Resolves the set of packages of an agent with uv, on the package index of this computer.
 
 It must not know where an index is: uv's own settings say so.
 """
@@ -25,7 +25,7 @@ class Resolver:
         self._environ = dict(environ)
         self._platform = f"x86_64-manylinux_2_{glibc}"
 
-    def resolve(self, wanted: str, python: str, *, wheels: Path | None = None) -> str:
+    def resolve(self, requirement: str, python: str, *, wheels: Path | None = None) -> str:
         """The set as ``uv pip compile --generate-hashes`` prints it: wheels only, so no machine needs a compiler.
 
         ``wheels`` is a folder of wheels that the index lacks.
@@ -43,20 +43,20 @@ class Resolver:
             done = subprocess.run(
                 [*command, "-"],
                 env=self._environ,
-                input=f"{wanted}\n",
+                input=f"{requirement}\n",
                 capture_output=True,
                 text=True,
                 timeout=_RESOLVE_S,
                 check=False,
             )
         except subprocess.TimeoutExpired as cause:
-            raise UnavailableError(f"uv did not resolve {wanted} within {_RESOLVE_S:g} s") from cause
+            raise UnavailableError(f"uv did not resolve {requirement} within {_RESOLVE_S:g} s") from cause
         if done.returncode == 0:
             return done.stdout
-        said = " ".join(done.stderr.split())
-        if any(words in said.lower() for words in _NO_ANSWER):
-            raise UnavailableError(f"uv could not ask the package index for {wanted}: {said[:300]}")
+        problem = " ".join(done.stderr.split())
+        if any(words in problem.lower() for words in _NO_ANSWER):
+            raise UnavailableError(f"uv could not ask the package index for {requirement}: {problem[:300]}")
         raise RefusedError(
-            f"there is no set of packages for {wanted} on Python {python}: {said[:300]}",
-            hint="pip index versions hermes-agent lists what the package index has",
+            f"there is no set of packages for {requirement} on Python {python}: {problem[:300]}",
+            hint="pip index versions hermes-agent lists the versions on the package index",
         )

@@ -1,1 +1,1 @@
-"""Checks of machines: what a check is, and all of them, for machine and agent."""
+"""All checks of machines, for the machine and for its agent."""

@@ -23,16 +23,16 @@ _OK = 200
 
 
 def _gateway(host: Host, _: Expected) -> str:
-    seen = observed(host)
+    observations = observed(host)
     # systemd is told "ready" a second after the API answers; a verification may run in between.
-    if unit(host, GATEWAY).get("ActiveState") == "activating" and seen.alive_status == _OK:
+    if unit(host, GATEWAY).get("ActiveState") == "activating" and observations.alive_status == _OK:
         return "answers, about to be called ready"
     return running(host, GATEWAY)
 
 
 def _release(host: Host, _: Expected) -> str:
-    seen = observed(host)
-    release, runs = seen.release, seen.version
+    observations = observed(host)
+    release, runs = observations.release, observations.version
     broken_unless(release.get("id"), "/opt/hermes/current points at no slot")
     broken_unless(release.get("hermes_agent"), f"slot {release.get('id')} has no record: it was never completed")
     broken_unless(
@@ -72,24 +72,32 @@ def _identity(host: Host, expected: Expected) -> str:
 
 
 def _api(host: Host, _: Expected) -> str:
-    seen = observed(host)
-    broken_unless(seen.alive_status == _OK, f"/health: {seen.alive_status or seen.alive_reason}")
-    return f"/health answers, {seen.version}"
+    observations = observed(host)
+    broken_unless(
+        observations.alive_status == _OK, f"/health: {observations.alive_status or observations.alive_reason}"
+    )
+    return f"/health answers, {observations.version}"
 
 
 def _key(host: Host, expected: Expected) -> str:
-    seen = observed(host)
-    broken_unless(seen.key_digest, "there is no API key in /etc/hermes/.env")
-    broken_unless(expected.key_digest in {"", seen.key_digest}, "the key on the machine is not the one in the registry")
-    broken_unless(seen.detailed_status == _OK, f"/health/detailed with the machine's key: {seen.detailed_status}")
+    observations = observed(host)
+    broken_unless(observations.key_digest, "there is no API key in /etc/hermes/.env")
+    broken_unless(
+        expected.key_digest in {"", observations.key_digest}, "the key on the machine is not the one in the registry"
+    )
+    broken_unless(
+        observations.detailed_status == _OK, f"/health/detailed with the machine's key: {observations.detailed_status}"
+    )
     return "accepted"
 
 
 def _ready(host: Host, _: Expected) -> str:
-    seen = observed(host)
+    observations = observed(host)
     broken_unless(
-        seen.verdict == "ok" and seen.gateway_state == "running",
-        quoted(" ".join((seen.verdict, seen.gateway_state, *seen.failing))) if seen.verdict else "no answer",
+        observations.verdict == "ok" and observations.gateway_state == "running",
+        quoted(" ".join((observations.verdict, observations.gateway_state, *observations.failing)))
+        if observations.verdict
+        else "no answer",
     )
     return "ready, accepting turns"
 
@@ -104,28 +112,39 @@ def _watchdog(host: Host, _: Expected) -> str:
 
 
 def _model(host: Host, _: Expected) -> str:
-    seen = observed(host)
-    broken_unless(seen.has_model_key, f"{seen.key_variable or 'no variable'} is not set: the router's token is missing")
+    observations = observed(host)
     broken_unless(
-        seen.router_status == _OK, f"the model router answers {seen.router_status or 'nothing: ' + seen.router_reason}"
+        observations.has_model_key,
+        f"{observations.key_variable or 'no variable'} is not set: the router's token is missing",
     )
-    broken_unless(seen.model in seen.offered, f"model {seen.model!r} is none of {', '.join(seen.offered)}")
-    return f"{seen.model}, token accepted"
+    broken_unless(
+        observations.router_status == _OK,
+        f"the model router answers {observations.router_status or 'nothing: ' + observations.router_reason}",
+    )
+    broken_unless(
+        observations.model in observations.offered,
+        f"model {observations.model!r} is none of {', '.join(observations.offered)}",
+    )
+    return f"{observations.model}, token accepted"
 
 
 def _skills(host: Host, _: Expected) -> str:
-    seen = observed(host)
-    broken_unless(seen.home_kept, f"{seen.home} lies on {seen.filesystem or '?'}: it is forgotten at every restart")
-    broken_unless(seen.skills >= 1, f"no skills in {seen.home}/skills")
-    return f"{seen.skills} skills, on {seen.filesystem}"
+    observations = observed(host)
+    broken_unless(
+        observations.home_kept,
+        f"{observations.home} lies on {observations.filesystem or '?'}: it is forgotten at every restart",
+    )
+    broken_unless(observations.skills >= 1, f"no skills in {observations.home}/skills")
+    return f"{observations.skills} skills, on {observations.filesystem}"
 
 
 def _user_settings(host: Host, _: Expected) -> str:
-    seen = observed(host)
+    observations = observed(host)
     broken_unless(
-        seen.user_settings > 0, f"no config.yaml in {seen.home}, or an empty one: what the user chose is gone"
+        observations.user_settings > 0,
+        f"no config.yaml in {observations.home}, or an empty one: the user's settings are lost",
     )
-    return f"{seen.user_settings} bytes"
+    return f"{observations.user_settings} bytes"
 
 
 def _chat(host: Host, expected: Expected) -> str:
@@ -152,11 +171,11 @@ AGENT_PROMISES = (
     ),
     Promise(
         "payload",
-        "what the machine was handed can be read",
+        "the instance's data on the machine are readable",
         _handed,
         Hint(("provision", "USER"), "hands it over again"),
     ),
-    Promise("identity", "the machine knows whose it is", _identity, Hint("stop;", ("instance", "show", "USER"))),
+    Promise("identity", "the machine belongs to the instance", _identity, Hint("stop;", ("instance", "show", "USER"))),
     Promise("api", "the agent's API answers", _api, Hint(("instance", "logs", "USER"))),
     Promise("key", "the agent accepts the registry's key", _key, Hint(("provision", "USER"), "hands it over again")),
     Promise("ready", "the agent is ready for turns", _ready, Hint(("instance", "logs", "USER"))),

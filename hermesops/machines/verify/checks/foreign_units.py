@@ -1,4 +1,4 @@
-"""Units on a machine that are neither ours nor the distribution's: whoever put them there, nothing else names them.
+"""Running units on a machine that belong neither to hermesops nor to the distribution.
 
 They are those of ``systemd-run``, and files in ``/etc/systemd/system`` that no role and no vendor wrote. Scopes are
 left out: they are of sessions, and of the commands that ``channel.detached`` runs.
@@ -79,11 +79,11 @@ def foreign_units(host: Host, _: Expected) -> str:
     shown, *commands = output_of(host, f"LC_ALL=C; export LC_ALL; {_LIST}").split("\ncommand ")
     command_of = dict(line.split(" ", 1) for line in commands if " " in line)
     blocks = [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in shown.split("\n\n")]
-    found = [block for block in blocks if block.get("ActiveState") in _RUNNING and block.get("Id")]
-    seen = [_told(block, command_of) for block in found[:_NAMED]]
-    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    warn_unless(not found, f"not ours: {'; '.join(seen)}{more}")
-    return "none but ours and the distribution's"
+    running = [block for block in blocks if block.get("ActiveState") in _RUNNING and block.get("Id")]
+    described = [_told(block, command_of) for block in running[:_NAMED]]
+    more = f" and {len(running) - _NAMED} more" if len(running) > _NAMED else ""
+    warn_unless(not running, f"foreign units: {'; '.join(described)}{more}")
+    return "no foreign units"
 
 
 def _told(block: dict[str, str], command_of: dict[str, str]) -> str:

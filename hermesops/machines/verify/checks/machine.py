@@ -117,8 +117,8 @@ def _programs(host: Host, _: Expected) -> str:
     # -H: the slot itself, not only the link to it.
     search = "find -H /opt/hermes/current /opt/hermes/node /opt/hermes/sandbox /opt/hermes/libexec -maxdepth 5"
     changeable = "! -type l '(' ! -user root -o -perm /022 ')'"
-    found = output_of(host, f"{search} {changeable} -print -quit").strip()
-    broken_unless(not found, f"{found} may be changed by others than root")
+    changeable_path = output_of(host, f"{search} {changeable} -print -quit").strip()
+    broken_unless(not changeable_path, f"{changeable_path} may be changed by others than root")
     return "root's alone"
 
 
@@ -172,9 +172,9 @@ def _starts(host: Host, _: Expected) -> str:
     lines = output_of(host, _STARTS).splitlines()
     # A unit of type "simple" is never said to begin, and one that is stopped in between never to be started.
     count = max(sum(line.startswith(word) for line in lines) for word in ("Starting ", "Started "))
-    seen = f"started {count} times within ten minutes"
-    warn_unless(count <= _FEW, f"{seen}; those by hand or of another unit are not among systemd's restarts")
-    return seen
+    starts = f"started {count} times within ten minutes"
+    warn_unless(count <= _FEW, f"{starts}; those by hand or of another unit are not among systemd's restarts")
+    return starts
 
 
 def _sandbox(host: Host, _: Expected) -> str:
@@ -227,10 +227,10 @@ def _backup(host: Host, _: Expected) -> str:
 
 def _machine_key(host: Host, _: Expected) -> str:
     opened = "'(' ! -user root -o -perm /077 ')'"
-    found = output_of(host, f"find /etc/hermes-node -maxdepth 1 {opened} -print -quit").strip()
-    broken_unless(not found, f"{found} may be read by others than root")
-    made = unit(host, "hermes-identity.service").get("UnitFileState")
-    broken_unless(made == "enabled", f"no key is made at the first boot: hermes-identity.service is {made}")
+    readable_path = output_of(host, f"find /etc/hermes-node -maxdepth 1 {opened} -print -quit").strip()
+    broken_unless(not readable_path, f"{readable_path} may be read by others than root")
+    unit_state = unit(host, "hermes-identity.service").get("UnitFileState")
+    broken_unless(unit_state == "enabled", f"no key is made at the first boot: hermes-identity.service is {unit_state}")
     return f"root's alone; renewal {running(host, 'hermes-certificate.timer')}"
 
 
@@ -244,18 +244,18 @@ def _watch(host: Host, _: Expected) -> str:
 
 
 def _exporter(host: Host, _: Expected) -> str:
-    asked = host.run("curl --silent --fail --max-time 10 http://127.0.0.1:9100/metrics")
+    response = host.run("curl --silent --fail --max-time 10 http://127.0.0.1:9100/metrics")
     running(host, "hermes-monitoring.target")
-    broken_unless(asked.rc == 0, f"node_exporter does not answer: curl ended with {asked.rc}")
-    broken_unless("\nnode_load1 " in asked.stdout, "node_exporter answers without the machine's load")
-    return f"{sum(not line.startswith('#') for line in asked.stdout.splitlines())} figures on loopback"
+    broken_unless(response.rc == 0, f"node_exporter does not answer: curl ended with {response.rc}")
+    broken_unless("\nnode_load1 " in response.stdout, "node_exporter answers without the machine's load")
+    return f"{sum(not line.startswith('#') for line in response.stdout.splitlines())} figures on loopback"
 
 
 def _volume(host: Host, _: Expected) -> str:
     ordered = host.run(f"grep -c '^{DATA_VARIABLE}=' {VARIABLES}").stdout.strip()
     mounted = host.run(f"findmnt --noheadings --output SOURCE --mountpoint {DATA_PATH}").stdout.strip()
-    wanted = ordered.isdecimal() and int(ordered) > 0
-    broken_unless(mounted or not wanted, f"a volume was ordered, and {DATA_PATH} is a folder of the machine's disk")
+    is_ordered = ordered.isdecimal() and int(ordered) > 0
+    broken_unless(mounted or not is_ordered, f"a volume was ordered, and {DATA_PATH} is a folder of the machine's disk")
     if not mounted:
         return "a folder of the machine's disk, as ordered"
     return "encrypted" if mounted == _ENCRYPTED else f"mounted from {mounted}, not encrypted by the machine"
@@ -266,9 +266,9 @@ def _room(host: Host, _: Expected) -> str:
     # A file system that makes inodes as it goes says "-".
     fullest = max(int(figure.rstrip("%")) for figure in shown[:2] if figure != "-")
     used, size = (int(figure) / GB for figure in shown[2:])
-    seen = f"{used:.1f} of {size:.1f} GB used ({shown[0]}), inodes {shown[1]}"
-    broken_unless(fullest < _FULL, seen)
-    return seen
+    usage = f"{used:.1f} of {size:.1f} GB used ({shown[0]}), inodes {shown[1]}"
+    broken_unless(fullest < _FULL, usage)
+    return usage
 
 
 MACHINE_PROMISES = (
@@ -280,29 +280,29 @@ MACHINE_PROMISES = (
     ),
     Promise("sandbox-socket", "the sandbox can be entered", _runs("hermes-sandbox.socket"), CONVERGE),
     Promise("firewall-service", "the firewall is loaded at every boot", _runs("hermes-firewall.service"), CONVERGE),
-    Promise("firewall", "nothing comes in but the vendor's broker", _firewall, CONVERGE),
+    Promise("firewall", "only the vendor's broker can connect", _firewall, CONVERGE),
     Promise("egress", "the agent reaches neither the vendor's daemon nor its metadata", _egress, CONVERGE),
     Promise("sshd", "sshd is masked", _sshd, CONVERGE),
     Promise(
         "ports",
-        "nothing listens beyond loopback but the vendor's daemon",
+        "only the vendor's daemon listens beyond loopback",
         _ports,
-        Hint("find who started it; close it"),
+        Hint("find the process and stop it"),
     ),
     Promise("units", "no unit has failed", _units, Hint(("instance", "exec", "USER", "systemctl status UNIT"))),
     Promise("programs", "programs belong to root", _programs, _AGAIN),
     Promise("home", "the agent's home is private", _home, CONVERGE),
     Promise("memory", "the gateway's memory has the limit of its unit", _memory, Hint("runbooks/memory-near-cap.md")),
-    Promise("drop-ins", "what roles add to units is there", _drop_ins, Hint(("fleet", "converge", "USER"))),
+    Promise("drop-ins", "the drop-ins of the roles are present", _drop_ins, Hint(("fleet", "converge", "USER"))),
     Promise(
         "starts",
-        "the gateway is not started again and again",
+        "the gateway does not restart repeatedly",
         _starts,
-        Hint(("instance", "logs", "USER", "--unit", "all", "--since", "10m"), "shows what stops it"),
+        Hint(("instance", "logs", "USER", "--unit", "all", "--since", "10m"), "shows why it stops"),
     ),
     Promise(
         "foreign-units",
-        "no unit runs but ours and the distribution's",
+        "only units of hermesops and of the distribution run",
         foreign_units,
         Hint(
             ("instance", "exec", "USER", "systemctl status UNIT"),
@@ -315,9 +315,9 @@ MACHINE_PROMISES = (
     Promise("hardening", "the gateway's unit is hardened", _hardening, CONVERGE),
     Promise("journal", "the journal has a limit", _journal, CONVERGE),
     Promise(
-        "machine-key", "what the machine proves itself with is root's alone, and kept fresh", _machine_key, CONVERGE
+        "machine-key", "only root can read the machine's key, and its certificate is renewed", _machine_key, CONVERGE
     ),
-    Promise("orders", "the platform is asked twice a minute what to do", _orders, CONVERGE),
+    Promise("orders", "the machine polls for break-glass orders twice a minute", _orders, CONVERGE),
     Promise("backup", "its state can be copied by a user that the agent cannot read", _backup, CONVERGE),
     Promise("watch", "its figures are taken, and a gateway that keeps ending is started again", _watch, CONVERGE),
     Promise("exporter", "its figures can be read on the machine, and nowhere else", _exporter, CONVERGE),

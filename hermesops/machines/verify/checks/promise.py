@@ -1,4 +1,4 @@
-"""What a promise is: a name, and a function that checks it on a machine through testinfra; helpers for these."""
+"""Promises: named functions that check one property of a machine through testinfra; and their helpers."""
 
 import hashlib
 from collections.abc import Callable
@@ -10,12 +10,12 @@ from testinfra.host import Host
 from hermesops.errors import Hint
 from hermesops.model.instance import Instance
 
-CONVERGE = Hint(("fleet", "converge", "USER"), "repairs what has drifted")
+CONVERGE = Hint(("fleet", "converge", "USER"), "repairs drift")
 
 
 @dataclass(frozen=True)
 class Expected:
-    """What the registry says about the machine.
+    """Expected values of a machine, from the registry.
 
     Attributes:
         instance_id: Empty for a machine without an instance.
@@ -30,7 +30,7 @@ class Expected:
 
     @classmethod
     def of(cls, instance: Instance, *, api_server_key: str) -> "Expected":
-        """What to expect of an instance's machine; the key itself is not kept."""
+        """Expected values of an instance's machine; stores a digest instead of the key."""
         return cls(instance.id, instance.epoch, hashlib.sha256(api_server_key.encode()).hexdigest())
 
 
@@ -78,29 +78,29 @@ def output_of(host: Host, command: str) -> str:
     """
     done = host.run(command)
     if done.rc:
-        said = done.stderr.strip().splitlines()
-        raise UnseenError(f"{' '.join(command.split()[:3])} ended with {done.rc}{': ' + said[-1] if said else ''}")
+        errors = done.stderr.strip().splitlines()
+        raise UnseenError(f"{' '.join(command.split()[:3])} ended with {done.rc}{': ' + errors[-1] if errors else ''}")
     return str(done.stdout)
 
 
-def broken_unless(holds: object, seen: str) -> None:
+def broken_unless(holds: object, problem: str) -> None:
     """Fail the check unless something holds.
 
     Raises:
         BrokenPromiseError: It does not.
     """
     if not holds:
-        raise BrokenPromiseError(seen)
+        raise BrokenPromiseError(problem)
 
 
-def warn_unless(holds: object, seen: str) -> None:
+def warn_unless(holds: object, problem: str) -> None:
     """Warn unless something holds.
 
     Raises:
         WorthALookError: It does not.
     """
     if not holds:
-        raise WorthALookError(seen)
+        raise WorthALookError(problem)
 
 
 def modes(host: Host, paths: dict[str, str]) -> str:
@@ -110,9 +110,11 @@ def modes(host: Host, paths: dict[str, str]) -> str:
         BrokenPromiseError: They have others, or are absent.
     """
     listed = host.run(f"stat --format='%n %U:%G %a' {' '.join(paths)}").stdout.splitlines()
-    seen = dict(line.split(" ", 1) for line in listed)
+    mode_of = dict(line.split(" ", 1) for line in listed)
     wrong = [
-        f"{path} is {seen.get(path, 'absent')}, not {mode}" for path, mode in paths.items() if seen.get(path) != mode
+        f"{path} is {mode_of.get(path, 'absent')}, not {mode}"
+        for path, mode in paths.items()
+        if mode_of.get(path) != mode
     ]
     broken_unless(not wrong, "; ".join(wrong))
     return f"{len(paths)} as specified"
@@ -139,7 +141,7 @@ def unit(host: Host, name: str) -> dict[str, str]:
     """Properties of a systemd unit. One command asks for all units: one alone costs a machine as much."""
     shown = output_of(host, f"systemctl show {' '.join(_UNITS)} --property={','.join(_PROPERTIES)}")
     units = (dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in shown.split("\n\n"))
-    return next(found for found in units if found.get("Id") == name)
+    return next(properties for properties in units if properties.get("Id") == name)
 
 
 def running(host: Host, name: str) -> str:

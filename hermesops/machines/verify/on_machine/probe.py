@@ -108,7 +108,7 @@ def ask(
     head, _, text = answer.partition(b"\r\n\r\n")
     words = head.split(b" ", 2)
     if len(words) < 2 or not words[1].isdigit():  # noqa: PLR2004 - protocol, status
-        return 0, {"reason": "what answered does not speak HTTP"}
+        return 0, {"reason": "the answer is not HTTP"}
     return int(words[1]), parsed(text.decode("utf-8", "replace"))
 
 
@@ -140,14 +140,14 @@ def connected(name: str, port: int, scheme: str, timeout_s: float, authorities: 
 
 
 def api(path: str) -> str:
-    """Where the agent's API is."""
+    """URL of a path of the agent's API on this machine."""
     return f"http://127.0.0.1:{parsed(read('/etc/hermes-node/gateway.json')).get('port', 8642)}{path}"
 
 
 def unit() -> "dict[str, str]":
-    """What systemd says about the gateway."""
-    asked = ["systemctl", "show", UNIT, f"--property={','.join(PROPERTIES)}"]
-    shown = subprocess.run(asked, capture_output=True, text=True, timeout=LOOK_S, check=False).stdout
+    """Read the gateway's properties from systemd."""
+    command = ["systemctl", "show", UNIT, f"--property={','.join(PROPERTIES)}"]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=LOOK_S, check=False).stdout
     return dict(line.split("=", 1) for line in shown.splitlines() if "=" in line)
 
 
@@ -156,24 +156,24 @@ def home(pid: int) -> "dict[str, object]":
     promised = str(parsed(read("/etc/hermes-node/gateway.json")).get("home", "/var/lib/hermes"))
     entries = read(f"/proc/{pid}/environ").split("\0") if pid else []
     used = dict(entry.split("=", 1) for entry in entries if "=" in entry).get("HERMES_HOME", "")
-    seen = used or promised
+    folder = used or promised
     return {
         "promised": promised,
         "used": used,
-        "filesystem": filesystem(pid, seen) if pid else "",
-        "skills": skills(f"/proc/{pid}/root{seen}/skills" if pid else f"{seen}/skills"),
+        "filesystem": filesystem(pid, folder) if pid else "",
+        "skills": skills(f"/proc/{pid}/root{folder}/skills" if pid else f"{folder}/skills"),
         "bundled": skills("/opt/hermes/current/skills"),
-        "settings": size_of(f"/proc/{pid}/root{seen}/config.yaml" if pid else f"{seen}/config.yaml"),
+        "settings": size_of(f"/proc/{pid}/root{folder}/config.yaml" if pid else f"{folder}/config.yaml"),
     }
 
 
 def size_of(path: str) -> int:
     """Bytes of a file; -1 where there is none, or something else."""
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except OSError:
         return -1
-    return found.st_size if stat.S_ISREG(found.st_mode) else -1
+    return status.st_size if stat.S_ISREG(status.st_mode) else -1
 
 
 def filesystem(pid: int, path: str) -> str:
@@ -189,7 +189,7 @@ def filesystem(pid: int, path: str) -> str:
 
 
 def skills(folder: str) -> int:
-    """How many skills are below a folder, up to the limit; -1 when there is no such folder."""
+    """Count the skills below a folder, up to the limit; -1 when the folder does not exist."""
     if os.path.islink(folder) or not os.path.isdir(folder):
         return -1
     count, until = 0, time.monotonic() + LOOK_S
@@ -203,7 +203,7 @@ def skills(folder: str) -> int:
 
 
 def model(environment: "dict[str, str]") -> "dict[str, object]":
-    """What the agent would ask the model router for, and what that says to the agent's token."""
+    """Ask the model router for its models with the agent's token; the agent's configured model and the answer."""
     config = parsed(read("/etc/hermes/config.yaml"))
     chosen = part(config, "model")
     provider = part(config, "providers", str(chosen.get("provider", "")).partition(":")[2])
@@ -233,7 +233,7 @@ def release() -> "dict[str, object]":
 
 
 def observe() -> "dict[str, object]":
-    """Everything but a turn."""
+    """Collect all observations except a chat turn."""
     environment, properties = variables(), unit()
     pid = int(properties.get("MainPID") or 0)
     key = environment.get("API_SERVER_KEY", "")
@@ -261,8 +261,8 @@ def observe() -> "dict[str, object]":
 def chat(session: str) -> "dict[str, object]":
     """One turn in a separate session, which is removed afterwards."""
     key = variables().get("API_SERVER_KEY", "")
-    asked = {"messages": [{"role": "user", "content": "Answer with the one word: pong"}], "stream": False}
-    status, body = ask("POST", api("/v1/chat/completions"), key=key, body=asked, session=session, timeout_s=CHAT_S)
+    body_sent = {"messages": [{"role": "user", "content": "Answer with the one word: pong"}], "stream": False}
+    status, body = ask("POST", api("/v1/chat/completions"), key=key, body=body_sent, session=session, timeout_s=CHAT_S)
     removed, _ = ask("DELETE", api(f"/api/sessions/{session}"), key=key)
     choice = part(next(iter(listed(body.get("choices"))), None))
     finish, error = word(choice.get("finish_reason")), body.get("error")

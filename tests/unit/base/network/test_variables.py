@@ -101,12 +101,15 @@ def test_authorities_that_cannot_be_used_are_refused_with_their_variable(tmp_pat
 
 
 def test_a_library_that_speaks_no_socks_is_not_asked_through_it() -> None:
-    with pytest.raises(UsageError, match=r"^all_proxy is 'socks5h://x:1', and Stripe is not asked"):
+    with pytest.raises(UsageError, match=r"^all_proxy is 'socks5h://x:1', and Stripe cannot be reached"):
         NetworkVariables({"all_proxy": "socks5h://x:1"}).http_proxy_for("https://api.stripe.com", whom="Stripe")
 
 
 def test_a_client_speaks_socks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("all_proxy", "socks5h://127.0.0.1:9")
     monkeypatch.delenv("no_proxy", raising=False)
-    with blocking_client(timeout=5) as http, pytest.raises(Exception, match=r"the proxy socks5h://127.0.0.1:9, which"):
+    with (
+        blocking_client(timeout=5) as http,
+        pytest.raises(Exception, match=r"the proxy socks5h://127.0.0.1:9, which"),
+    ):
         http.get("http://vendor.invalid")

@@ -13,7 +13,7 @@ from hermesops.platform.host import HostAddress, PlatformHost
 from tests.support.fakes.parts import part
 
 NAME = "hermes-local-platform"
-TASK = "hermes_platform_control : Run its processes"
+TASK = "hermes_platform_control : Start the processes of hermesops"
 ERROR = "error: cannot read settings.toml: line 19"
 LOG = [*(f"line {number}" for number in range(30)), ERROR, "hint: repair\x1b[2J it"]
 

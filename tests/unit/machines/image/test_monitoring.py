@@ -23,7 +23,7 @@ def built(tmp_path: Path) -> Path:
 def test_without_a_loki_machines_only_send_and_that_is_said(tmp_path: Path) -> None:
     found = machine_monitoring("auto", "", tmp_path / "loki")
     assert (found.profile, found.variables["hermes_monitoring_loki_sources"]) == ("lean", [])
-    assert "keep none" in found.note
+    assert "not stored" in found.note
 
 
 def test_a_loki_that_was_built_here_is_used(built: Path) -> None:

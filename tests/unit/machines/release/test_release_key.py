@@ -36,7 +36,7 @@ def test_the_local_environment_makes_its_key_later_and_others_refuse(tmp_path: P
     assert key(tmp_path, "local").find() is None
     assert key(tmp_path, "local").is_available
     assert not key(tmp_path).is_available
-    with pytest.raises(RefusedError, match="nobody signs releases in environment staging"):
+    with pytest.raises(RefusedError, match="no key that signs releases in environment staging"):
         key(tmp_path).find()
 
 

@@ -39,7 +39,7 @@ async def test_a_file_with_keys_that_is_gone_is_one_cause_with_one_command() -> 
     found = await next_commands(machine)
     assert found.pop("secrets").startswith("hermesops provision ada")
     assert {"gateway-service", "api", "key", "ready", "model", "chat", "diagnosis:api-key-mismatch"} <= set(found)
-    assert set(found.values()) == {"follows from secrets, whose command comes first"}
+    assert set(found.values()) == {"caused by secrets: run its command first"}
 
 
 async def test_what_a_gateway_that_ended_does_not_answer_follows_from_its_end() -> None:
@@ -49,7 +49,7 @@ async def test_what_a_gateway_that_ended_does_not_answer_follows_from_its_end() 
     [cause] = [name for name in found if name.startswith("diagnosis:gateway-")]
     assert "instance logs ada" in found[cause]
     for name in ("gateway-service", "api", "key", "ready", "chat"):
-        assert found[name] == f"follows from {cause}, whose command comes first"
+        assert found[name] == f"caused by {cause}: run its command first"
     assert "provision ada" in found["model"], "a token that is refused has nothing to do with it"
 
 
@@ -58,4 +58,4 @@ async def test_a_failure_of_its_own_keeps_its_command() -> None:
     machine.answers[MODES] = (0, machine.answers[MODES][1].replace("750", "755", 1))
     machine.observe["detailed"]["status"] = 401
     found = await next_commands(machine)
-    assert not [hint for hint in found.values() if "follows from" in hint]
+    assert not [hint for hint in found.values() if "caused by" in hint]

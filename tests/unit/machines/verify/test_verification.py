@@ -199,7 +199,7 @@ WARNINGS = [
             0,
             "Id=a@1.service\nActiveState=active\n\ncommand a@*.service { argv[]=/x \x1b[2J ; ignore_errors=no ; }",
         ),
-        "not ours: “a@1.service”: “/x \\x1b[2J”",
+        "foreign units: “a@1.service”: “/x \\x1b[2J”",
     ),
 ]
 
@@ -367,7 +367,7 @@ async def test_a_machine_that_is_slow_is_waited_for(monkeypatch: pytest.MonkeyPa
 def _suspicious(host: Host, _: Expected) -> str:
     # On a healthy machine the second question is never asked, so no rehearsal foresees it.
     if host.run("find /opt").stdout:
-        broken_unless(holds=False, seen=host.check_output("stat /opt"))
+        broken_unless(holds=False, problem=host.check_output("stat /opt"))
     return "fine"
 
 

@@ -96,4 +96,4 @@ def test_what_is_no_dashboard_is_told(text: str) -> None:
 
 def test_broken_json_is_told_with_its_line() -> None:
     found = dashboards.read('{\n "uid": "x",\n "title" "y"\n}', "x.json")
-    assert str(found).startswith("x.json:3: this is no JSON")
+    assert str(found).startswith("x.json:3: not JSON")

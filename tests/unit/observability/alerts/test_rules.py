@@ -37,8 +37,8 @@ def test_its_alerts_are_found() -> None:
 @each_case(
     ("before", "after", "line", "what"),
     [
-        ("groups:", "groups: [", 3, "this is no YAML"),
-        ("groups:", "group:", 2, "begins with a list “groups:”"),
+        ("groups:", "groups: [", 3, "not YAML"),
+        ("groups:", "group:", 2, "missing list “groups:”"),
         ("name: machines", "limit: 5", 3, "a group needs a name"),
         ("interval: 5s", "interval: 5", 4, "interval: “5” is no duration"),
         ("for: 1m30s", "for: soon", 10, "for: “soon” is no duration"),

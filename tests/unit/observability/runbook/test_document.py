@@ -95,7 +95,7 @@ def test_some_commands_only_read_as_they_are_written(command: str) -> None:
     ],
 )
 def test_others_like_them_do_not(command: str) -> None:
-    with pytest.raises(UsageError, match="is not among the commands that only read"):
+    with pytest.raises(UsageError, match="is not a read-only command"):
         parse("broke", GOOD.replace("fleet drift", command, 1), "broke.md")
 
 
@@ -134,8 +134,8 @@ def test_a_value_is_one_word(user: str) -> None:
         ("drift: read", "drift: look", 5, "a tag begins with “step NAME: read|change|decide”"),
         ("drift: read", "drift", 5, "a tag begins with"),
         ("step restore", "step drift", 15, "another step is named drift"),
-        ("fleet drift", "instance restart USER", 5, "instance restart is not among the commands that only read"),
-        ("undo: hermesops instance suspend USER --reason WHY\n", "\n", 15, "how to undo it"),
+        ("fleet drift", "instance restart USER", 5, "instance restart is not a read-only command"),
+        ("undo: hermesops instance suspend USER --reason WHY\n", "\n", 15, "needs “undo:”"),
         ("expect: machine", "expects: machine", 6, "“expects” is none of expect, absent, exit NUMBER, if"),
         ("expect: machine-restorable USER", "expect:", 6, "is no “key: text”"),
         ("undo: hermesops", "newer: last heartbeat\n   undo: hermesops", 20, "“newer” is none of expect"),
@@ -152,8 +152,8 @@ def test_a_value_is_one_word(user: str) -> None:
         ("$ hermesops fleet drift", "$ hermesops runbook list", 9, "runs no other runbook"),
         ("$ hermesops fleet drift", "$ hermesops fleet drift | tee x", 9, "| would be a plain word"),
         ("$ hermesops fleet drift", '$ hermesops fleet "drift', 9, "no shell would read this command"),
-        ("$ hermesops fleet drift", "$ hermesops operation show ID", 9, "ID would not be filled in"),
-        ("$ hermesops fleet drift", "$ hermesops audit log --subject instance/ID", 9, "ID would not be filled in"),
+        ("$ hermesops fleet drift", "$ hermesops operation show ID", 9, "ID is no known placeholder"),
+        ("$ hermesops fleet drift", "$ hermesops audit log --subject instance/ID", 9, "ID is no known placeholder"),
         ("$ hermesops worker\n```\n", "$ hermesops worker\n", 26, "the block is not closed"),
         ("   -->\n   ```console", "   ```console", 15, "the tag does not end"),
     ],

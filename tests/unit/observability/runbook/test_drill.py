@@ -96,21 +96,21 @@ def test_a_fault_is_brought_about_seen_and_ended() -> None:
 def test_what_shows_beforehand_is_not_broken_again() -> None:
     machine = Machine()
     machine.is_up = False
-    with pytest.raises(HaltedError, match="nothing was broken: what shows stopped shows beforehand"):
+    with pytest.raises(HaltedError, match="no fault was injected: stopped is visible already"):
         machine.drilled()
     assert "systemctl stop it" not in machine.ran
 
 
 def test_a_preparation_that_fails_breaks_nothing() -> None:
     machine = Machine(failing=["create"])
-    with pytest.raises(HaltedError, match="nothing was broken: backup create drill-stopped ended with exit code 4"):
+    with pytest.raises(HaltedError, match="no fault was injected: backup create drill-stopped ended with exit code 4"):
         machine.drilled()
     assert "systemctl stop it" not in machine.ran
 
 
 def test_a_fault_that_does_not_show_is_no_drill() -> None:
     machine = Machine(shows_after=1_000_000)
-    with pytest.raises(HaltedError, match="stopped does not show after 120 s"):
+    with pytest.raises(HaltedError, match="stopped is not visible after 120 s"):
         machine.drilled()
     assert machine.now > SHOWN_S
     assert not [line for line in machine.ran if "restart" in line]
@@ -121,7 +121,7 @@ def test_a_command_that_fails_shows_nothing_that_is_absent() -> None:
     absent = Fault(
         "stopped", "gateway-down", (), "it is stopped", FAULT.inject, Sign(("a", "show"), "x", is_absent=True)
     )
-    with pytest.raises(HaltedError, match="does not show"):
+    with pytest.raises(HaltedError, match="is not visible"):
         machine.drilled(absent)
 
 

@@ -14,12 +14,12 @@ FILLED = load(assets.folder("runbooks"), "gateway-looping").filled({"USER": "ada
 BOOK = replace(FILLED, steps=tuple(replace(step, within_s=0) for step in FILLED.steps))
 ROLLED_OUT = {"timeline": "2026-11-26T10:00:00Z  rollout_began  rollout/r1  release b"}
 HEALTHY = {
-    "units": "foreign-units  ok  none but ours and the distribution's",
+    "units": "foreign-units  ok  no foreign units",
     "releases": '{"activation": null, "before": "release-a", "current": "release-b"}',
     "roll-back": "ada is back on release-a",
     "show-after": "gateway ok\nhealth healthy\nlast heartbeat  -",
 }
-FOREIGN = "foreign-units  warning  not ours: tidy.service"
+FOREIGN = "foreign-units  warning  foreign units: tidy.service"
 
 
 def run(**printed: str) -> tuple[dict[str, Outcome], str]:

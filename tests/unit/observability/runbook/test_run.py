@@ -229,7 +229,7 @@ def test_a_time_that_cannot_be_read_halts(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_row_that_fits_is_told_before_anything_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = SilentMachine(monkeypatch, beat(80), beat(-5))
     machine.made.run()
-    told = "diagnosis: it is off: machine (runbook machine-gone); printed was “machine status stopped”"
+    told = "diagnosis: it is off: machine (runbook machine-gone); evidence: “machine status stopped”"
     assert machine.said.index(told) < machine.said.index("reboot: hermesops instance reboot USER")
     assert machine.made.transcript()["diagnosis"] == [
         {"meaning": "it is off: machine (runbook machine-gone)", "evidence": ["machine status stopped"]}
@@ -240,7 +240,7 @@ def test_where_no_row_fits_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None
     machine = SilentMachine(monkeypatch, "gateway ok", beat(-5))
     machine.made.run()
     assert [line for line in machine.said if line.startswith("diagnosis")] == [
-        "diagnosis: no row of the table fits by outputs alone; hermesops runbook show silent has those to judge"
+        "diagnosis: the outputs alone match no row; hermesops runbook show silent shows the rows to check by hand"
     ]
     assert machine.made.transcript()["diagnosis"] == []
 
@@ -250,7 +250,7 @@ def test_a_step_that_halts_the_diagnosis_leaves_its_row_told(monkeypatch: pytest
     machine = SilentMachine(monkeypatch, "gateway silent", text=text)
     with pytest.raises(HaltedError, match="did not print “status running”"):
         machine.made.run()
-    assert machine.said[-1] == "diagnosis: it hangs; printed was “gateway silent”"
+    assert machine.said[-1] == "diagnosis: it hangs; evidence: “gateway silent”"
 
 
 def test_a_run_that_read_nothing_tells_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,7 +265,7 @@ def test_of_a_long_output_the_end_is_shown(monkeypatch: pytest.MonkeyPatch) -> N
     machine = SilentMachine(monkeypatch, "".join(lines), beat(-5))
     machine.made.run()
     assert machine.shown == ["".join(lines[60:]), mock.ANY]
-    assert "show: 60 lines before these are left out; hermesops instance show USER prints all" in machine.said
+    assert "show: 60 earlier lines are omitted; hermesops instance show USER prints all" in machine.said
     assert machine.shown[1].startswith("last heartbeat"), "what was printed while it was awaited is not shown"
 
 
@@ -295,7 +295,7 @@ $ hermesops token list USER
         )
         made.run()
         assert [one.outcome for one in made.results] == [outcome, Outcome.DONE]
-    assert "revoke: left out, nobody picked it; hermesops token revoke USER" in said
+    assert "revoke: skipped, not selected; hermesops token revoke USER" in said
 
 
 @pytest.mark.parametrize("line", ["within: soon", "within: 601", "within: -1"])
@@ -370,7 +370,7 @@ def test_a_change_that_fails_stops_with_its_error_and_how_to_undo_it() -> None:
 def test_a_guard_that_cannot_be_read_stops() -> None:
     error = stopped(Fleet({}, failing="fleet status"), "retry")
     assert isinstance(error, HaltedError)
-    assert error.message.startswith("step retry: status, on which it depends: it ended with exit code 4")
+    assert error.message.startswith("step retry: status, which it depends on: it ended with exit code 4")
 
 
 def test_the_transcript_has_commands_and_what_decided() -> None:

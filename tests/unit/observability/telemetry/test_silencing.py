@@ -57,7 +57,7 @@ def test_a_wrong_label_is_refused(where: str) -> None:
 @each_case(
     ("where", "words"),
     [
-        ("", "a silence of everything"),
+        ("", "a silence without conditions"),
         ("severity=page", "the whole fleet"),
         ("severity=page,severity=ticket,owner=ops", "owner and severity alone"),
         ("scope=fleet", "the whole fleet"),
@@ -127,5 +127,5 @@ def test_a_silence_ends(length: timedelta, *, is_ack: bool, is_fine: bool) -> No
 
 
 def test_a_silence_needs_a_reason() -> None:
-    with pytest.raises(UsageError, match="needs a reason"):
+    with pytest.raises(UsageError, match="missing --reason"):
         silence_of((), now=NOW, length=HOUR, who="ada", reason="  ", is_acknowledgement=False)

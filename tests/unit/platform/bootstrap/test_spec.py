@@ -152,17 +152,17 @@ def with_subjects(role: PipelineRole, *patterns: str) -> BootstrapSpec:
 @each_case(
     ("spec", "said"),
     [
-        (spec_of(issuer=""), "oidc.issuer '' is no https URL"),
-        (spec_of(issuer="http://token.example.org"), "oidc.issuer 'http://token.example.org' is no https URL"),
-        (spec_of(issuer="https://token.example.org/?a=b"), "is no https URL"),
-        (spec_of(audience=""), "oidc.audience is not set"),
+        (spec_of(issuer=""), "oidc.issuer '' is not an https URL"),
+        (spec_of(issuer="http://token.example.org"), "oidc.issuer 'http://token.example.org' is not an https URL"),
+        (spec_of(issuer="https://token.example.org/?a=b"), "is not an https URL"),
+        (spec_of(audience=""), "missing oidc.audience"),
         (spec_of(bucket="Capital"), "no bucket can be called 'Capital'"),
         (spec_of(bucket="a..b"), "no bucket can be called 'a..b'"),
-        (with_subjects(APPLY), "oidc.subjects is not set: which pipelines may apply?"),
-        (with_subjects(PREVIEW), "oidc.preview_subjects is not set: which pipelines may preview?"),
-        (with_subjects(APPLY, "*"), "oidc.subjects: '*' lets other people's pipelines in"),
-        (with_subjects(APPLY, "repo:helium/*"), "lets other people's pipelines in"),
-        (with_subjects(APPLY, "repo:*/hermes:ref:refs/heads/main"), "lets other people's pipelines in"),
+        (with_subjects(APPLY), "missing oidc.subjects: the pipelines that may apply"),
+        (with_subjects(PREVIEW), "missing oidc.preview_subjects: the pipelines that may preview"),
+        (with_subjects(APPLY, "*"), "oidc.subjects: '*' admits pipelines of other people"),
+        (with_subjects(APPLY, "repo:helium/*"), "admits pipelines of other people"),
+        (with_subjects(APPLY, "repo:*/hermes:ref:refs/heads/main"), "admits pipelines of other people"),
         (with_subjects(PREVIEW, "repo:helium/hermes:[p]ull_request"), "IAM knows no [ ]"),
     ],
 )
@@ -180,7 +180,7 @@ def test_no_role_is_taken_by_code_that_nobody_reviewed(role: PipelineRole) -> No
         try:
             check(with_subjects(role, f"repo:helium/hermes:{rest}"))
         except UsageError as error:
-            assert "lets code in that nobody reviewed, as repo:helium/hermes:" in error.message  # noqa: PT017
+            assert "admits unreviewed code, as repo:helium/hermes:" in error.message  # noqa: PT017
         else:
             taken.append(rest)
     assert taken == []

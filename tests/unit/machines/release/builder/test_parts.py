@@ -38,5 +38,5 @@ def test_a_wheel_that_hides_its_schema_is_refused() -> None:
     with zipfile.ZipFile(io.BytesIO(agent_wheel("0.19.0"))) as old, zipfile.ZipFile(content, "w") as new:
         for name in old.namelist():
             new.writestr(name, old.read(name).replace(b"_config_version", b"_schema_version"))
-    with pytest.raises(RefusedError, match="which configuration it writes"):
+    with pytest.raises(RefusedError, match="does not name its configuration version"):
         read_agent("w", content.getvalue())
