@@ -51,7 +51,7 @@ async def call(work: Callable[[], T], *, whom: str, within_s: float) -> T:
 
 
 def wait(work: Callable[[], T], *, whom: str, within_s: float) -> T:
-    """Synchronous variant of ``call``."""
+    """Do blocking work as ``call`` does, and block the caller meanwhile."""
     thread, done = _started(work, whom, within_s)
     try:
         return done.result(within_s)

@@ -21,7 +21,7 @@ class Verdict(StrEnum):
 
     @property
     def holds(self) -> bool:
-        """Whether the checked promise holds."""
+        """Whether the checked promise holds, with or without a warning."""
         return self in {Verdict.OK, Verdict.WARNING}
 
 

@@ -272,7 +272,7 @@ async def test_what_nobody_can_apply_is_pending_until_it_is_dismissed(world: Wor
 async def test_only_what_was_set_aside_is_dismissed(world: World) -> None:
     aside = await world.apply(nobodys())
     waits = await world.apply(created())
-    with pytest.raises(RefusedError, match="is waitingand needs no review"):
+    with pytest.raises(RefusedError, match="is waiting and needs no review"):
         world.billing().dismiss([aside, waits], reason="t")
     assert world.registry.billing.get(aside.id).state is BillingState.SET_ASIDE
 

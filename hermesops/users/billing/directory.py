@@ -42,5 +42,5 @@ class BillingEvents:
         return [other for other in billing.of_user(owner) if other.id != event.id] if owner else []
 
     def count(self) -> Mapping[BillingState, int]:
-        """Count the events by state."""
+        """Count all events in the registry by state."""
         return self.registry.billing.count()

@@ -133,7 +133,7 @@ class Billing:
         for event in events:
             if event.state not in {BillingState.SET_ASIDE, BillingState.DISMISSED}:
                 raise RefusedError(
-                    f"event {event.id} is {event.state}and needs no review",
+                    f"event {event.id} is {event.state} and needs no review",
                     hint=Hint(("billing", "list", "--state", "set_aside"), "shows those that may be dismissed"),
                 )
         billing.dismiss([event.id for event in events], why=reason)

@@ -95,7 +95,7 @@ class WheelFetcher:
 
 @dataclass(frozen=True)
 class Builder:
-    """Builds releases from injected sources."""
+    """Builds releases: resolves packages, gathers wheels and signs locks."""
 
     releases: Releases
     resolver: Resolver
