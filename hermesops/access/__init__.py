@@ -1,1 +1,1 @@
-"""Identities, secrets, certificates and tokens."""
+"""Access to an environment: operators' identities, secrets, certificates, tokens, and the registry's place."""

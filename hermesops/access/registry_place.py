@@ -1,4 +1,4 @@
-"""Where an environment's registry is, with what is kept beside it: key, copies, and the audit's heads."""
+"""The place of an environment's registry, and of its key, its copies and the audit's heads."""
 
 import hashlib
 from collections.abc import Callable
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RestoredEpoch:
-    """What began with a registry whose database was restored.
+    """Epoch that began with a registry from a restored database.
 
     Attributes:
-        audit: What is in the database, verified against what was not restored.
+        audit: Check of the restored entries against the heads outside the database.
     """
 
     epoch: int
@@ -44,14 +44,14 @@ class RestoredEpoch:
 
 
 class RegistryPlace:
-    """An environment's registry."""
+    """Opens, migrates and restores an environment's registry."""
 
     def __init__(self, env: Environment, warn: Warn) -> None:
         self._env = env
         self._warn = warn
         self._url = registry_url(env)
-        given = self._url if env.settings.registry.url else ""
-        self.anchor = Anchor(env.settings.audit_anchor or env.folder / _anchor_name(given))
+        url = self._url if env.settings.registry.url else ""
+        self.anchor = Anchor(env.settings.audit_anchor or env.folder / _anchor_name(url))
         self.file = _sqlite_file(self._url)
         self._copies = Copies(self.file, env.settings.registry.copies) if self.file else None
 
@@ -64,7 +64,7 @@ class RegistryPlace:
         """
         if self._copies is None:
             raise RefusedError(
-                "this registry is in PostgreSQL, whose backups are the database's own",
+                "this registry is in PostgreSQL, which has its own backups",
                 hint=Hint("restore it there, then:", ("registry", "restore", "--already-restored", "--reason", "WHY")),
             )
         return self._copies
@@ -78,7 +78,7 @@ class RegistryPlace:
         return self._key_ring(False)
 
     def open(self) -> Registry:
-        """Open it, as ``open_registry`` does."""
+        """Open the registry, as ``open_registry`` does."""
         return self._open_at(self._url, anchor=self.anchor, copies=self._copies)
 
     def highest_epoch(self) -> int:
@@ -114,7 +114,7 @@ class RegistryPlace:
         registry = self._open_at(self._url, anchor=self.anchor, copies=None)
         if registry.audit.list(limit=1):
             registry.close()
-            raise RefusedError("there is a registry, and it is not empty", hint=Hint(("registry", "check")))
+            raise RefusedError("the registry exists and is not empty", hint=Hint(("registry", "check")))
         registry.epochs.open(why, above=above)
         registry.close()
         return self.open()
@@ -122,7 +122,7 @@ class RegistryPlace:
     def record_restored(self, why: str) -> RestoredEpoch:
         """Begin an epoch in a registry whose database was restored, so that every lease from before has ended.
 
-        Its audit is verified against the anchor, which was not restored: a broken one goes on to be told as that.
+        Its audit is verified against the anchor, which was not restored; a broken audit does not stop the epoch.
         """
         registry = self.open()
         try:
@@ -136,10 +136,10 @@ class RegistryPlace:
         return migrate_registry(self._url, anchor=self.anchor, copies=self._copies)
 
     def copy_or_newest(self, copy: Path | None) -> Path:
-        """That copy, or the newest one for ``None``.
+        """Return ``copy``, or the newest copy for ``None``.
 
         Raises:
-            RefusedError: There is none.
+            RefusedError: There is no copy.
         """
         taken = () if copy else self.copies.list()
         if copy is None and not taken:
@@ -193,8 +193,8 @@ class RegistryPlace:
 
 def registry_url(env: Environment) -> str:
     """SQLAlchemy's URL of an environment's registry."""
-    given = env.settings.registry.url
-    return given.get_secret_value() if given else f"sqlite:///{_folder_of(env) / 'registry.db'}"
+    url = env.settings.registry.url
+    return url.get_secret_value() if url else f"sqlite:///{_folder_of(env) / 'registry.db'}"
 
 
 def queue_url(env: Environment) -> str:
@@ -207,12 +207,12 @@ _WHO = ("user", "password", "sslcert", "sslkey", "sslpassword", "sslrootcert")
 """Parameters of a URL's query that identify the client, or what it trusts, not the registry."""
 
 
-def _anchor_name(given: str) -> str:
+def _anchor_name(url: str) -> str:
     """The anchor belongs to the registry: another URL, another file."""
-    if not given:
+    if not url:
         return "audit.anchor"
     try:
-        which = sa.make_url(given).set(username=None, password=None).difference_update_query(_WHO).render_as_string()
+        which = sa.make_url(url).set(username=None, password=None).difference_update_query(_WHO).render_as_string()
     except sa.exc.ArgumentError:
         which = ""  # opening it reports the problem
     return f"audit-{hashlib.sha256(which.encode()).hexdigest()[:8]}.anchor"
@@ -234,7 +234,7 @@ def _folder_of(env: Environment) -> Path:
         if is_refusal(error):
             raise not_written(env.folder, error) from error
         raise RefusedError(
-            f"nothing can be kept in {env.folder}: {error.strerror}",
+            f"the folder {env.folder} cannot be used: {error.strerror}",
             hint="set HERMESOPS_HOME to a folder this user may write to",
         ) from error
     return env.folder

@@ -142,7 +142,7 @@ async def test_a_replacement_is_refused_before_anything_changes(stack: FakeStack
 async def test_destroy_asks_for_every_machine(stack: FakeStack) -> None:
     engine = stack.engine()
     await engine.up(STACK, machines(["a", "b"]))
-    with pytest.raises(RefusedError, match=r"1 resource.* would be destroyed that nobody named: b "):
+    with pytest.raises(RefusedError, match=r"1 resource.* would be destroyed without being named: b "):
         await engine.destroy(STACK, may_destroy=lambda urn: urn.endswith("::a"))
     assert stack.machines() == ["a", "b"]
     await engine.destroy(STACK, may_destroy=lambda _urn: True)

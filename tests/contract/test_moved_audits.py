@@ -221,7 +221,7 @@ def test_a_copy_that_was_edited_is_told_when_it_is_restored(tmp_path: Path) -> N
     forge_all(place.file)
     forged = place.copies.take("forged").file
     done = place.restore(forged, over="local", why="t")
-    assert "computed anew" in done.audit.doubt
+    assert "the chain was recomputed" in done.audit.doubt
     assert done.audit.told.startswith("the audit is broken: entry ")
     reopened = place.open()
     assert reopened.audit.check().doubt, "and it stays so"

@@ -197,7 +197,7 @@ async def test_a_record_opens_with_its_key_at_its_instance_alone_and_shows_nothi
     secrets = (password.password, "ada-key", registry.instance_secrets.api_server_key(ada.id), "ada", ada.user_id)
     assert not [secret for secret in secrets if secret.encode() in content]
     served.platform.put(f"test/recovery/{bob.id}/{name}", content)
-    with pytest.raises(RefusedError, match="does not open"):
+    with pytest.raises(RefusedError, match="cannot be decrypted"):
         await stored.read(bob.id, name, KEYS)
     for other in (KeyRing("k1", {"k1": bytes(32)}), KeyRing("k2", {"k2": bytes(32)})):
         found = await stored.all(other)

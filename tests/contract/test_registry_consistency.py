@@ -58,7 +58,7 @@ def test_running_on_no_machine_and_named_as_of_another_environment(registry: Reg
     registry.instances.set_status(instance.id, InstanceStatus.RUNNING)
     edit(registry, tables.instance_details, machine_name="hermes-staging-cell1-0123456789ab")
     assert [found.what.split(",")[0] for found in registry.consistency.contradictions()] == [
-        "its machine hermes-staging-cell1-0123456789ab is not named as those of environment local are",
+        "its machine hermes-staging-cell1-0123456789ab has no name of environment local",
         "is running",
     ]
 

@@ -165,13 +165,13 @@ def test_a_damaged_registry_is_named_kept_and_brought_back(place: Place, how: st
 
 def test_a_registry_that_is_gone_is_not_begun_anew(place: Place) -> None:
     place.file.unlink()
-    with pytest.raises(BrokenInvariantError, match="is gone, and there was one") as gone:
+    with pytest.raises(BrokenInvariantError, match="is missing, although there was one") as gone:
         place.open()
     assert "hermesops registry rebuild" in str(gone.value.hint)
     assert not place.file.exists()
     for copy in place.copies.list():
         copy.file.unlink()
-    with pytest.raises(BrokenInvariantError, match="is gone"):
+    with pytest.raises(BrokenInvariantError, match="is missing"):
         place.open()
 
 
@@ -236,7 +236,7 @@ def test_the_same_copy_restored_twice_opens_two_epochs(place: Place) -> None:
 def test_a_healthy_registry_is_restored_over_only_when_named(place: Place) -> None:
     copy = place.copies.take("by-hand")
     place.write(3)
-    with pytest.raises(RefusedError, match="is whole") as refused:
+    with pytest.raises(RefusedError, match="is intact") as refused:
         place.restore(copy)
     assert "--over" in str(refused.value.hint)
     assert place.subjects() == ["instance/1", "instance/2", "instance/3"]

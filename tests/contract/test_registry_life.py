@@ -46,8 +46,8 @@ def test_who_is_had_back_has_no_end_before_them(registry: Registry, clock: Turne
 def test_what_has_ended_neither_sleeps_nor_changes_its_plan(registry: Registry) -> None:
     ada = placed(registry)
     registry.terminations.terminate(ada.id)
-    with pytest.raises(RefusedError, match="terminated; that is for good"):
+    with pytest.raises(RefusedError, match="terminated for good"):
         registry.instances.begin_grace(ada.id, registry.now())
-    with pytest.raises(RefusedError, match="terminated; that is for good"):
+    with pytest.raises(RefusedError, match="terminated for good"):
         registry.instances.change_plan(ada.id, Plan.HEAVY, "basic")
     assert registry.instances.past_grace() == ()

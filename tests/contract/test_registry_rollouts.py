@@ -44,7 +44,7 @@ def test_a_rollout_is_read_as_it_was_written(registry: Registry) -> None:
 
 
 def test_a_rollout_is_found_by_its_beginning_or_as_the_one_under_way(registry: Registry, clock: TurnedClock) -> None:
-    with pytest.raises(UsageError, match="nothing was rolled out"):
+    with pytest.raises(UsageError, match="there is no rollout yet"):
         registry.rollouts.find("")
     first = started(registry, placed(registry, "ada"), rollout_id="aa1")
     clock.turn(1)
@@ -72,7 +72,7 @@ def test_the_database_itself_lets_no_two_hold_one_instance(registry: Registry, m
     ada = placed(registry, "ada")
     started(registry, ada)
     monkeypatch.setattr("hermesops.store.registry.repositories.rollouts.rollout._refuse_held", lambda *_: None)
-    with pytest.raises(Exception, match="refused what was written"):
+    with pytest.raises(Exception, match="refused a write"):
         started(registry, ada, rollout_id="r2")
 
 

@@ -105,7 +105,7 @@ def test_one_that_was_given_up_is_never_ready_again(registry: Registry) -> None:
 def test_one_that_was_lent_is_not_ready_for_the_pool_again(registry: Registry) -> None:
     pooled = ready(registry, unassigned(registry), KEY)
     assert registry.assignments.lend(pooled.name, None, why="rollout r1")
-    with pytest.raises(RefusedError, match="is claimed: it is no longer one that could be taken"):
+    with pytest.raises(RefusedError, match="is claimed and can no longer be taken"):
         registry.unassigned.mark_ready(pooled.name, api_server_key=KEY)
     [lent] = registry.unassigned.list()
     assert (lent.status, lent.role) == (UnassignedStatus.CLAIMED, MachineRole.DRILL)
@@ -230,7 +230,7 @@ def test_another_ones_machine_is_not_cut_over_to(registry: Registry) -> None:
         unassigned(registry),
         unassigned(registry, MachineRole.REPLACEMENT, instance_id=ada.id),
     ):
-        with pytest.raises(RefusedError, match="could be put on"):
+        with pytest.raises(RefusedError, match="cannot take instance"):
             registry.assignments.cut_over(ada.id, one.name)
     assert registry.instances.get(ada.id) == ada
 
@@ -239,7 +239,7 @@ def test_a_machine_that_was_given_up_is_not_cut_over_to(registry: Registry) -> N
     ada = placed(registry)
     given_up = ready(registry, unassigned(registry, MachineRole.REPLACEMENT, instance_id=ada.id))
     assert registry.unassigned.retire(given_up.name)
-    with pytest.raises(RefusedError, match="could be put on"):
+    with pytest.raises(RefusedError, match="cannot take instance"):
         registry.assignments.cut_over(ada.id, given_up.name)
     assert registry.instances.get(ada.id) == ada
     assert registry.cells.machines_to_delete(CELL) == {given_up.name}

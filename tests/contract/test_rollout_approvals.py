@@ -105,7 +105,7 @@ async def test_rows_that_were_altered_since_are_refused(place: Place, altered: s
     }[altered]
     state = await place.check(changed)
     assert state.stages == 0
-    assert "the approval is about another stage 2 of rollout r1" in state.objection
+    assert "the approval is for another stage 2 of rollout r1" in state.objection
 
 
 async def test_a_target_of_a_later_stage_was_not_signed_for(place: Place) -> None:

@@ -122,7 +122,7 @@ def test_nobody_locks_themselves_out(tmp_path: Path) -> None:
     file, _ = identity(tmp_path)
     _, other = identity(tmp_path, "other")
     (tmp_path / "s.recipients").write_text(f"{other}\n")
-    with pytest.raises(RefusedError, match="could not read what you wrote"):
+    with pytest.raises(RefusedError, match="could not read the result"):
         AgeBackend(tmp_path / "s", file).write("api.key", CANARY)
     assert not (tmp_path / "s").exists()
 

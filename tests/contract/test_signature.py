@@ -86,7 +86,7 @@ def test_a_key_that_asks_for_a_passphrase_is_refused_where_nobody_can_type(
     locked = make_key(tmp_path, "locked", "correct horse")
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     monkeypatch.delenv("DISPLAY", raising=False)
-    with pytest.raises(RefusedError, match="did not sign") as refused:
+    with pytest.raises(RefusedError, match="failed to sign") as refused:
         Signers(locked).sign(DATA, namespace=SPACE)
     assert "ssh-add" in str(refused.value.hint)
 

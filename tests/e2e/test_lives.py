@@ -198,7 +198,7 @@ async def test_ctrl_c_says_so_gives_the_lease_back_and_the_same_command_finishes
     assert await simulated.killed_at("handing the machine", *words, by=signal.SIGINT) == 130
     said = simulated.said[-1].stderr.splitlines()
     (operation,) = (await simulated.ok("operation", "list", "--json")).json["operations"]
-    assert f"operation {operation['id']} (provision) is left open" in said
+    assert f"operation {operation['id']} (provision) stays open" in said
     assert said[-1] == "interrupted; the same command continues where it stopped"
     await simulated.ok(*words)
     refused(

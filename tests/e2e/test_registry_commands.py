@@ -77,7 +77,7 @@ async def test_a_damaged_registry_is_put_back_by_what_the_error_says(ops: Comman
     await ops.ok("instance", "list")
     await ops.ok("audit", "verify")
     again = await ops.run("registry", "restore", "--latest", "--yes")
-    assert (again.exit_code, "is whole" in again.stderr) == (3, True), str(again)
+    assert (again.exit_code, "is intact" in again.stderr) == (3, True), str(again)
 
 
 async def test_a_registry_that_is_gone_is_not_begun_anew(ops: Command) -> None:
@@ -85,7 +85,7 @@ async def test_a_registry_that_is_gone_is_not_begun_anew(ops: Command) -> None:
         left.unlink()
     gone = await ops.run("instance", "list")
     assert gone.exit_code == 70, str(gone)
-    assert "is gone, and there was one" in gone.stderr
+    assert "is missing, although there was one" in gone.stderr
     assert not _file(ops).exists()
     await ops.ok("registry", "restore", "--latest", "--yes")
     await ops.ok("instance", "list")

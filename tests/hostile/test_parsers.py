@@ -125,7 +125,7 @@ def test_an_answer_of_hermes_node_is_an_object_or_names_the_machine(text: bytes 
     done = Completed(code, data, data)
     assert last_words(done).isprintable()
     said = message_of(lambda: object_in(done, "m1", "status"))
-    assert not said or said.startswith("machine m1 answers to status what is not understood")
+    assert not said or said.startswith("machine m1 sent a malformed answer to status")
 
 
 @given(ANYTHING)

@@ -98,7 +98,7 @@ async def test_a_call_ends_with_what_was_asked_for_or_with_our_error(call: str, 
 async def test_an_id_that_leads_elsewhere_is_no_id(bad: object) -> None:
     vendor = Vendor(httpx.Response(200, json={"machines": [machine(id=bad)]}))
     async with Client(API, KEY, transport=vendor) as client:
-        with pytest.raises(HermesError, match="of a shape we do not know"):
+        with pytest.raises(HermesError, match="of an unknown form"):
             await client.list_machines()
 
 

@@ -87,7 +87,7 @@ async def test_a_command_whose_every_other_answer_is_lost_runs_once(bench: Bench
 
 
 async def test_the_limit_ends_all_that_a_command_started(bench: Bench) -> None:
-    with pytest.raises(CommandExpiredError, match="ran into its limit of 1 s"):
+    with pytest.raises(CommandExpiredError, match="reached its time limit of 1 s"):
         await bench.channel.run("setsid --fork sleep 4321; exec sleep 4321", timeout_s=1)
     assert await bench.seen("pgrep -x sleep -a | grep 4321; ls -d /run/hermesops-runs/*/expired") == ""
 
@@ -115,7 +115,7 @@ async def test_output_is_roots_alone(bench: Bench) -> None:
 
 async def test_a_start_that_never_came_there_may_be_repeated(bench: Bench) -> None:
     await bench.cloud.fault("server-error", method="POST", path=f"/machines/{bench.machine_id}/toolbox", status=500)
-    with pytest.raises(MachineUnreachableError, match="never reached it, and never will"):
+    with pytest.raises(MachineUnreachableError, match="never reached the machine"):
         await bench.channel.run("touch /run/never")
     assert await bench.seen("ls /run/never") == ""
 

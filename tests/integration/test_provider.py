@@ -271,7 +271,7 @@ def test_a_deleted_machine_is_gone_and_deleting_again_is_fine(plugin: Plugin, ve
 
 def test_a_machine_that_is_named_otherwise_is_not_deleted(plugin: Plugin, vendor: FakeJustAvps) -> None:
     machine_id = vendor.add("hermes-local-cell1-ffffffffffff")
-    with pytest.raises(grpc.RpcError, match="left alone"):
+    with pytest.raises(grpc.RpcError, match="not changed"):
         plugin.delete(machine_id)
     with pytest.raises(grpc.RpcError, match="does not say how"):
         plugin.delete(machine_id, {})
@@ -299,7 +299,7 @@ def test_an_image_is_saved_read_and_deleted(plugin: Plugin, vendor: FakeJustAvps
     old, new = values.write(inputs), values.write(inputs | {"machine_id": "another"})
     answer = plugin.stub.Diff(proto.DiffRequest(id=made.id, urn=urn, olds=old, old_inputs=old, news=new))
     assert (list(answer.replaces), answer.deleteBeforeReplace) == (["machine_id"], True)
-    with pytest.raises(grpc.RpcError, match="left alone"):
+    with pytest.raises(grpc.RpcError, match="not changed"):
         plugin.stub.Delete(proto.DeleteRequest(id=made.id, urn=urn, properties=values.write({"name": "base-2"})))
     plugin.stub.Delete(proto.DeleteRequest(id=made.id, urn=urn, properties=made.properties))
     assert vendor.images == {}

@@ -20,12 +20,12 @@ _HINT = Hint(("approval", "sign", "FILE", "--save", "APPROVAL"))
 
 @dataclass(frozen=True)
 class Asked:
-    """What an operator asks for.
+    """Request of an operator that needs an approval.
 
     Attributes:
-        what: In words, as ``preview of cell1``.
-        digest: SHA-256 of all of it.
-        by: The identity that signed it, or that a key or token proved; else the name that a computer gave.
+        what: Description, as ``preview of cell1``.
+        digest: SHA-256 of the whole request.
+        by: Identity of the signature, or one proved by a key or token; else the unproved name from the computer.
     """
 
     what: str
@@ -37,7 +37,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Approval(SignedContent):
-    """What a second operator signs."""
+    """Content that a second operator signs to approve a request."""
 
     asked: Asked
     at: datetime
@@ -47,18 +47,18 @@ FILE = SignedFile("hermesops-approval", Approval, field="approval", title="an ap
 
 
 def digest_of(content: bytes) -> str:
-    """SHA-256 of a content, hexadecimal."""
+    """Return the SHA-256 of a content, hexadecimal."""
     return hashlib.sha256(content).hexdigest()
 
 
-def is_own(asked: Asked, signer: str) -> bool:
-    """Whether a signature may be the requester's, whatever the spelling.
+def is_own(request: Asked, signer: str) -> bool:
+    """Return whether a signature may be the requester's, whatever the spelling of the names.
 
     ``signer`` names the signing key in the allowed signers; several names with commas are one person's.
     """
-    by, names = _spelled(asked.by), {_spelled(name) for name in signer.split(",")}
-    if asked.is_proved:
-        return bool(names & {_spelled(name) for name in asked.by.split(",")})
+    by, names = _spelled(request.by), {_spelled(name) for name in signer.split(",")}
+    if request.is_proved:
+        return bool(names & {_spelled(name) for name in request.by.split(",")})
     return by.partition("@")[0] in {name.partition("@")[0] for name in names}
 
 
@@ -66,7 +66,7 @@ def _spelled(name: str) -> str:
     return unicodedata.normalize("NFKC", name).strip().casefold()
 
 
-def refuse_own(asked: Asked, signer: str) -> None:
+def refuse_own(request: Asked, signer: str) -> None:
     """Refuse an approval by the requester.
 
     ``signer`` names the approving key in the allowed signers.
@@ -74,13 +74,13 @@ def refuse_own(asked: Asked, signer: str) -> None:
     Raises:
         RefusedError: It may be the requester's.
     """
-    if is_own(asked, signer):
+    if is_own(request, signer):
         raise RefusedError(
-            f"{signer} asked for the {asked.what}, and cannot approve it", hint="another operator signs the approval"
+            f"{signer} requested the {request.what} and cannot approve it", hint="another operator signs the approval"
         )
 
 
-def refuse_other(approval: Approval, asked: Asked, *, signer: str) -> None:
+def refuse_other(approval: Approval, request: Asked, *, signer: str) -> None:
     """Refuse an approval of something else, or by the requester.
 
     The approval has a valid signature, by ``signer``.
@@ -88,13 +88,13 @@ def refuse_other(approval: Approval, asked: Asked, *, signer: str) -> None:
     Raises:
         RefusedError: It is of something else, or may be the requester's own.
     """
-    if approval.asked != asked:
+    if approval.asked != request:
         raise RefusedError(
-            f"the approval is about another {approval.asked.what} of {approval.asked.environment}, asked for by "
+            f"the approval is for another {approval.asked.what} of {approval.asked.environment}, requested by "
             f"{approval.asked.by}",
             hint=_HINT,
         )
-    refuse_own(asked, signer)
+    refuse_own(request, signer)
 
 
 def refuse_old(approval: Approval, *, now: datetime, life: timedelta) -> None:

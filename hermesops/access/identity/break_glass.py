@@ -47,19 +47,19 @@ class BreakGlassOrders:
         """
         if key := self.env.settings.operator_key:
             return Signers(key)
-        found = self.own_key() if self.env.is_local else None
-        if found is None:
+        own_signers = self.own_key() if self.env.is_local else None
+        if own_signers is None:
             raise RefusedError(
                 "nothing can be signed: no operator_key is set", hint="HERMESOPS_OPERATOR_KEY=~/.ssh/id_ed25519"
             )
-        return found
+        return own_signers
 
     def key_of(self, order_id: str) -> Path:
         """The private key that logs in by an order; made for it, and for nothing else."""
         return self.env.keys / "break-glass" / order_id
 
     def forget(self, order_id: str) -> None:
-        """Remove the key of an order whose session is over; absent is success."""
+        """Remove the key of an order after its session; absent is success."""
         self.key_of(order_id).unlink(missing_ok=True)
 
     def close(self, instance: Instance, *, why: str) -> tuple[BreakGlass, ...]:
@@ -76,13 +76,13 @@ class BreakGlassOrders:
 
     def _make_key(self, order_id: str) -> None:
         """Make an order's key, and remove those that killed sessions left and that no order counts for any more."""
-        made = self.key_of(order_id)
-        make_secret(made, as_file(fresh_key()))
-        oldest_s = made.stat().st_mtime - LONGEST_S
-        for one in made.parent.iterdir():
+        key = self.key_of(order_id)
+        make_secret(key, as_file(fresh_key()))
+        oldest_s = key.stat().st_mtime - LONGEST_S
+        for file in key.parent.iterdir():
             with suppress(FileNotFoundError):  # somebody else removes it at the same time
-                if one.stat().st_mtime < oldest_s:
-                    one.unlink()
+                if file.stat().st_mtime < oldest_s:
+                    file.unlink()
 
     def make(self, instance: Instance, signers: Signers, *, source: str, seconds: float, why: str) -> BreakGlass:
         """Sign an order and let the machine of an instance find it.
@@ -127,7 +127,7 @@ class BreakGlassOrders:
         except NodeError as wrong:
             hours = LONGEST_S // 3600
             hint = f"--for {hours}h at most, and --source with an address or a small network"
-            raise UsageError(f"no machine takes such an order: {wrong}", hint=hint) from None
+            raise UsageError(f"machines refuse such an order: {wrong}", hint=hint) from None
         text = order.to_json().decode()
         return self.registry.break_glass.add(
             BreakGlass(
@@ -155,24 +155,24 @@ class BreakGlassOrders:
         try:
             return self._wait_open(order, timeout_s)
         except BaseException:
-            self.end(instance, order, why="nobody waits for it any more")
+            self.end(instance, order, why="no longer needed")
             raise
 
     def _wait_open(self, order: BreakGlass, timeout_s: float) -> BreakGlass:
         for _ in range(int(timeout_s / _POLL_S)):
-            found = self.registry.break_glass.get(order.id)
-            state = found.state(self.registry.now())
+            stored = self.registry.break_glass.get(order.id)
+            state = stored.state(self.registry.now())
             if state == "open":
-                return found
+                return stored
             if state != "ordered":
                 raise RefusedError(
-                    f"the machine opens nothing, the order is {state}: {found.outcome or 'no reason given'}",
-                    hint="runbooks/break-glass.md says what each reason means",
+                    f"the machine did not open sshd, the order is {state}: {stored.outcome or 'no reason given'}",
+                    hint="runbooks/break-glass.md explains each reason",
                 )
             pause_blocking(_POLL_S)
         raise UnavailableError(
             f"the machine did not fetch the order within {timeout_s:g} s",
-            hint="it has to be on, and to reach the service for machines; the same command again makes another order",
+            hint="it must be on and reach the service for machines; the same command makes another order",
         )
 
     def _host(self, instance: Instance) -> tuple[MachineId, SshHost]:
@@ -181,7 +181,7 @@ class BreakGlassOrders:
         host = self.registry.break_glass.ssh_host(instance.machine_id)
         if host is None:
             raise RefusedError(
-                f"the machine of {instance.title} has never reported a host key, so nobody would know that it is it",
+                f"the machine of {instance.title} has never reported a host key, so its identity cannot be verified",
                 hint="it asks the platform for orders once it has a certificate and this hermes-node",
             )
         return instance.machine_id, host

@@ -1,4 +1,4 @@
-"""The operator who acts, and whose signatures count."""
+"""The acting operator, and the keys with valid signatures."""
 
 import getpass
 import os
@@ -22,7 +22,7 @@ _TOKEN_BEARER = "ACTIONS_ID_TOKEN_REQUEST_TOKEN"  # noqa: S105 - as above
 
 
 def signers_of(env: Environment) -> Signers:
-    """The operator's signing key, and the keys whose signatures are valid here."""
+    """Return the operator's signing key, and the keys with signatures that are valid here."""
     settings = env.settings
     return Signers(settings.operator_key, settings.allowed_signers, settings.revoked_signers)
 
@@ -44,7 +44,7 @@ def who_acts(env: Environment) -> str:
         return operators.by_token(_pipelines(env), _issued(env, url), host)
     if settings.operator_key is None:
         raise RefusedError(
-            f"environment {env.name} lets only those act whom a key or a token proves",
+            f"environment {env.name} requires an identity proved by a key or a token",
             hint="set operator_key to an SSH key, or oidc.token_file in a pipeline; see runbooks/environments.md",
         )
     return operators.by_key(signers_of(env), host)

@@ -62,7 +62,7 @@ def asked_by(change: MassChange, signer: str) -> Asked:
 
 
 def is_counted(operation: Operation) -> bool:
-    """Whether an operation terminates an agent or changes its plan, without an approved list."""
+    """Return whether an operation terminates an agent or changes its plan, without an approved list."""
     if operation.status in _UNDONE or APPROVED in operation.intent:
         return False
     return operation.kind in _KINDS or bool(operation.intent.get(COUNTED))
@@ -91,8 +91,10 @@ def refuse_many(
 def unapproved_before(operations: Iterable[Operation], instance_id: InstanceId, at: datetime) -> frozenset[InstanceId]:
     """Other agents with an unapproved termination or change of plan in the window before a moment."""
     return frozenset(
-        one.instance_id
-        for one in operations
-        if one.instance_id not in {None, instance_id} and is_counted(one) and at - WINDOW < one.created_at <= at
-        if one.instance_id is not None
+        operation.instance_id
+        for operation in operations
+        if operation.instance_id not in {None, instance_id}
+        and is_counted(operation)
+        and at - WINDOW < operation.created_at <= at
+        if operation.instance_id is not None
     )

@@ -35,7 +35,7 @@ class Pipelines:
     """Pipelines that may act in an environment.
 
     Attributes:
-        audience: Claim ``aud`` that tokens must have.
+        audience: Required claim ``aud`` of tokens.
         subjects: Patterns of claim ``sub``, as ``repo:helium/hermes:ref:refs/heads/main``; * matches anything. One
             that unreviewed code matches lets nobody act.
         keys: Fetches the issuer's keys.
@@ -60,7 +60,7 @@ class Pipelines:
         for pattern in self.subjects:
             if subject := unreviewed_match(pattern):
                 raise RefusedError(
-                    f"no pipeline may act here: {pattern!r} lets in what nobody reviewed, as {subject}", hint=_HINT
+                    f"no pipeline may act here: {pattern!r} matches unreviewed code, as {subject}", hint=_HINT
                 )
         try:
             claims = jwt.decode(
@@ -74,7 +74,7 @@ class Pipelines:
             )
         except jwt.PyJWTError as error:
             # PyJWT's messages name claims, never the token.
-            raise RefusedError(f"the pipeline's token does not hold: {one_line(str(error))}", hint=_HINT) from error
+            raise RefusedError(f"the pipeline's token is not valid: {one_line(str(error))}", hint=_HINT) from error
         subject = str(claims["sub"])
         if not any(fnmatchcase(subject, pattern) for pattern in self.subjects):
             raise RefusedError(f"the pipeline {subject} may not act here", hint=_HINT)
@@ -83,12 +83,12 @@ class Pipelines:
     def _key_of(self, token: str) -> Any:  # noqa: ANN401 - as PyJWT takes it
         import jwt  # noqa: PLC0415 - as above
 
-        wanted = jwt.get_unverified_header(token).get("kid")
-        found = jwt.PyJWKSet.from_dict(dict(self.keys())).keys
-        for key in found:
-            if key.key_id == wanted or (wanted is None and len(found) == 1):
+        key_id = jwt.get_unverified_header(token).get("kid")
+        keys = jwt.PyJWKSet.from_dict(dict(self.keys())).keys
+        for key in keys:
+            if key.key_id == key_id or (key_id is None and len(keys) == 1):
                 return key
-        raise jwt.InvalidKeyError(f"its key {wanted} is none of the issuer's")
+        raise jwt.InvalidKeyError(f"the issuer has no key {key_id}")
 
 
 def keys_in(document: bytes | str) -> Mapping[str, Any]:
@@ -150,7 +150,7 @@ async def _issued(url: str, bearer: str, audience: str) -> str:
             return str(strict_json.parse_object(await _body(client, str(where)))["value"])
     except (httpx.HTTPError, strict_json.MalformedJSONError, UnreadableAnswerError, KeyError, TimeoutError) as error:
         raise UnavailableError(
-            f"the pipeline gets no token of who it is: {type(error).__name__}",
+            f"the pipeline gets no identity token: {type(error).__name__}",
             hint="the job needs `permissions: id-token: write`",
         ) from error
 
@@ -163,14 +163,16 @@ async def _published(issuer: str) -> Mapping[str, Any]:
 
     try:
         async with asyncio.timeout(_TIME_S), http_client(httpx.URL(issuer)) as client:
-            told = keys_in(await _body(client, f"{issuer.rstrip('/')}/.well-known/openid-configuration"))
-            where = str(told.get("jwks_uri"))
-            if told.get("issuer") != issuer or not where.startswith("https://"):
-                raise RefusedError(f"{issuer} does not say of itself who it is, or shows its keys to everybody")
+            configuration = keys_in(await _body(client, f"{issuer.rstrip('/')}/.well-known/openid-configuration"))
+            where = str(configuration.get("jwks_uri"))
+            if configuration.get("issuer") != issuer or not where.startswith("https://"):
+                raise RefusedError(
+                    f"{issuer} names another issuer in its configuration, or has no https URL of its keys"
+                )
             return keys_in(await _body(client, where))
     except (httpx.HTTPError, httpx.InvalidURL, UnreadableAnswerError, TimeoutError) as error:
         raise UnavailableError(
-            f"{issuer} does not say with which keys it signs: {str(error) or type(error).__name__}", hint=_HINT
+            f"{issuer} does not publish its keys: {str(error) or type(error).__name__}", hint=_HINT
         ) from error
 
 

@@ -1,7 +1,7 @@
-"""Who acts: a name that the computer gives, or an identity that a key or a pipeline's token proves.
+"""The name of the actor: given by the computer, or an identity that a key or a pipeline's token proves.
 
-A proved one reads ``ada@example.org@ssh:HOST`` or ``repo:…@oidc:HOST`` in the audit log; in a mere name all colons are
-replaced, so it cannot look like that.
+A proved identity reads ``ada@example.org@ssh:HOST`` or ``repo:…@oidc:HOST`` in the audit log; in an unproved name all
+colons are replaced, so it cannot look like that.
 """
 
 import secrets
@@ -18,7 +18,7 @@ PROOFS = ("@ssh:", "@oidc:")
 
 
 def proved_identity(who: str) -> str:
-    """The proved identity in the audit log's "who"; empty for a mere name."""
+    """Return the proved identity in an audit entry's ``who``; empty for an unproved name."""
     at = max(who.rfind(proof) for proof in PROOFS)
     return who[:at] if at > 0 else ""
 

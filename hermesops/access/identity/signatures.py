@@ -50,8 +50,8 @@ class Signers:
         done = _ssh_keygen("-Y", "sign", "-f", str(self.key), "-n", namespace, stdin=data)
         if done.returncode != 0 or not done.stdout:
             raise RefusedError(
-                f"{self.key} did not sign: {_last_line(done.stderr)}",
-                hint="ssh-add holds a key with a passphrase ready; operator_key may then be its public half",
+                f"{self.key} failed to sign: {_last_line(done.stderr)}",
+                hint="load a key with a passphrase by ssh-add; operator_key may then be its public half",
             )
         return done.stdout.decode()
 
@@ -134,9 +134,9 @@ def _verified(data: bytes, signature: str, allowed: Path, who: str, namespace: s
     with tempfile.NamedTemporaryFile("w", prefix="hermesops-signature-") as file:
         file.write(signature)
         file.flush()
-        found = _ssh_keygen("-Y", "find-principals", "-s", file.name, "-f", str(allowed))
-        names = found.stdout.decode(errors="replace").split("\n")
-        if found.returncode != 0 or not names[0]:
+        principals = _ssh_keygen("-Y", "find-principals", "-s", file.name, "-f", str(allowed))
+        names = principals.stdout.decode(errors="replace").split("\n")
+        if principals.returncode != 0 or not names[0]:
             raise RefusedError(
                 f"the signature is by nobody whom {who} allows", hint="ask one of the allowed signers to sign"
             )
@@ -146,8 +146,8 @@ def _verified(data: bytes, signature: str, allowed: Path, who: str, namespace: s
             stdin=data,
         )
     if checked.returncode != 0:
-        said = _last_line(checked.stderr) or _last_line(checked.stdout)
-        raise RefusedError(f"the signature of {names[0]} does not hold: {said}", hint="make and sign it anew")
+        message = _last_line(checked.stderr) or _last_line(checked.stdout)
+        raise RefusedError(f"the signature of {names[0]} does not hold: {message}", hint="create and sign it again")
     return names[0]
 
 

@@ -64,7 +64,7 @@ class OwnedCertificate:
 
 
 class Authority:
-    """Signs certificates for one environment."""
+    """Certificate authority of one environment: signs certificates of machines and services."""
 
     def __init__(self, key: ec.EllipticCurvePrivateKey, root: x509.Certificate) -> None:
         self._key = key
@@ -72,9 +72,9 @@ class Authority:
 
     @classmethod
     def load(cls, text: str, registry: Registry, *, environment: str, source: str) -> Self:
-        """The authority of a key whose certificate is trusted; the first key of an environment becomes trusted.
+        """Load the authority of a key with a trusted certificate; the first key of an environment becomes trusted.
 
-        ``source`` is where the key came from, for error messages.
+        ``source`` is the place of the key, for error messages.
 
         Raises:
             RefusedError: The key is damaged, or of an authority that is not trusted.
@@ -84,7 +84,7 @@ class Authority:
 
     @classmethod
     def of_trusted(cls, text: str, trusted: str, *, source: str) -> Self:
-        """The authority of a key, where the registry cannot be asked.
+        """Load the authority of a key without the registry.
 
         Args:
             trusted: Certificates of authorities that are known to be trusted, PEM of each.
@@ -96,11 +96,11 @@ class Authority:
         for root in x509.load_pem_x509_certificates(trusted.encode()):
             if root.public_key() == key.public_key():
                 return cls(key, root)
-        raise RefusedError(f"{source} holds the key of no authority that is known to be trusted")
+        raise RefusedError(f"{source} holds the key of an authority that is not trusted")
 
     @property
     def certificate(self) -> str:
-        """Its own certificate, PEM."""
+        """The root certificate of the authority, PEM."""
         return self._root.public_bytes(Encoding.PEM).decode()
 
     def issue(self, request: str, names: MachineNames | CallerName, *, now: datetime, life: timedelta) -> Issued:
@@ -114,15 +114,15 @@ class Authority:
         """
         key = _key_of(request)
         alternatives = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(uri) for uri in names.uris])
-        made = self._sign(
+        certificate = self._sign(
             key, _subject(names.subject), alternatives, ExtendedKeyUsageOID.CLIENT_AUTH, (now - SKEW, now + life)
         )
         return Issued(
-            made.public_bytes(Encoding.PEM).decode(),
-            f"{made.serial_number:x}",
+            certificate.public_bytes(Encoding.PEM).decode(),
+            f"{certificate.serial_number:x}",
             digest_of(key),
-            made.not_valid_before_utc,
-            made.not_valid_after_utc,
+            certificate.not_valid_before_utc,
+            certificate.not_valid_after_utc,
         )
 
     def serve(self, hosts: Sequence[str], *, life: timedelta) -> OwnedCertificate:
@@ -134,8 +134,10 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         alternatives = x509.SubjectAlternativeName([_host(host) for host in hosts])
         span = (now - SKEW, now + life)
-        made = self._sign(key.public_key(), _name(hosts[0]), alternatives, ExtendedKeyUsageOID.SERVER_AUTH, span)
-        return OwnedCertificate(made.public_bytes(Encoding.PEM).decode(), _pem_of(key), made.not_valid_after_utc)
+        certificate = self._sign(key.public_key(), _name(hosts[0]), alternatives, ExtendedKeyUsageOID.SERVER_AUTH, span)
+        return OwnedCertificate(
+            certificate.public_bytes(Encoding.PEM).decode(), _pem_of(key), certificate.not_valid_after_utc
+        )
 
     def introduce(self, name: CallerName, *, life: timedelta) -> OwnedCertificate:
         """Make a key and sign the certificate with which a process of hermesops authenticates; it has no row.
@@ -147,8 +149,12 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         alternatives = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(uri) for uri in name.uris])
         span = (now - SKEW, now + life)
-        made = self._sign(key.public_key(), _subject(name.subject), alternatives, ExtendedKeyUsageOID.CLIENT_AUTH, span)
-        return OwnedCertificate(made.public_bytes(Encoding.PEM).decode(), _pem_of(key), made.not_valid_after_utc)
+        certificate = self._sign(
+            key.public_key(), _subject(name.subject), alternatives, ExtendedKeyUsageOID.CLIENT_AUTH, span
+        )
+        return OwnedCertificate(
+            certificate.public_bytes(Encoding.PEM).decode(), _pem_of(key), certificate.not_valid_after_utc
+        )
 
     def _sign(
         self,
@@ -198,7 +204,7 @@ def read_key(text: str, *, source: str) -> ec.EllipticCurvePrivateKey:
 
 
 def digest_of(key: ec.EllipticCurvePublicKey) -> str:
-    """SHA-256 of a public key."""
+    """Return the SHA-256 of a public key, hexadecimal."""
     return hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
 
 
@@ -224,30 +230,30 @@ def make_root(key: ec.EllipticCurvePrivateKey, environment: str) -> str:
 
 
 def _find(key: ec.EllipticCurvePrivateKey, registry: Registry) -> x509.Certificate | None:
-    wanted = key.public_key()
+    public_key = key.public_key()
     certificates = (x509.load_pem_x509_certificate(pem.encode()) for pem in registry.certificates.list_authorities())
-    return next((one for one in certificates if one.public_key() == wanted), None)
+    return next((certificate for certificate in certificates if certificate.public_key() == public_key), None)
 
 
 def _begin(key: ec.EllipticCurvePrivateKey, registry: Registry, environment: str, source: str) -> x509.Certificate:
-    made = make_root(key, environment)
-    registry.certificates.trust_authority(made, only_first=True)
-    if (found := _find(key, registry)) is None:  # the registry trusts another key
+    root = make_root(key, environment)
+    registry.certificates.trust_authority(root, only_first=True)
+    if (trusted := _find(key, registry)) is None:  # the registry trusts another key
         raise RefusedError(
             f"{source} holds the key of an authority that environment {environment} does not trust",
             hint=f"put the key that belongs to this registry back in {source}",
         )
-    return found
+    return trusted
 
 
 def _key_of(request: str) -> ec.EllipticCurvePublicKey:
     try:
-        asked = x509.load_pem_x509_csr(request.encode())
-        is_proved, key = asked.is_signature_valid, asked.public_key()
+        parsed = x509.load_pem_x509_csr(request.encode())
+        is_proved, key = parsed.is_signature_valid, parsed.public_key()
     except Exception:  # noqa: BLE001 - whatever the library raises for foreign bytes, it is no request
         raise RefusedError("this is no request for a certificate") from None
     if not is_proved:
-        raise RefusedError("the request for a certificate does not prove that its key is there")
+        raise RefusedError("the request for a certificate is not signed by its own key")
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
         raise RefusedError("the request for a certificate is not of an EC key on P-256")
     return key
@@ -311,7 +317,7 @@ def read_peer(certificate: bytes) -> tuple[str, Sequence[str]]:
         read = x509.load_der_x509_certificate(certificate)
         named = read.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (ValueError, x509.ExtensionNotFound):
-        raise RefusedError("this certificate names nobody") from None
+        raise RefusedError("this certificate has no names") from None
     return f"{read.serial_number:x}", named.get_values_for_type(x509.UniformResourceIdentifier)
 
 

@@ -1,6 +1,6 @@
-"""Services of the platform that may call the relay: admitted by an operator, identified by certificate.
+"""Platform services that may call the relay: admitted by an operator, identified by certificate.
 
-It must not know what they ask for.
+It must not know their requests.
 """
 
 import json
@@ -16,11 +16,11 @@ from hermesops.store.registry import Registry
 
 @dataclass(frozen=True)
 class Admitted:
-    """What an admitted service gets; nothing of it is secret.
+    """Answer to an admitted service; nothing of it is secret.
 
     Attributes:
-        certificate: PEM.
-        authorities: Those that the service has to trust, PEM of each.
+        certificate: The service's certificate, PEM.
+        authorities: Authorities that the service must trust, PEM of each.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Admitted:
     not_after: datetime
 
     def to_json(self) -> bytes:
-        """As the relay answers it."""
+        """Return the JSON body of the relay's answer."""
         return json.dumps(
             {
                 "certificate": self.certificate,
@@ -69,16 +69,16 @@ class Callers:
             raise UsageError(f"{name} is a name of hermesops' own processes")
         return self._issue(name, request, why=why)
 
-    def renew(self, held: Caller, request: str) -> Admitted:
+    def renew(self, present: Caller, request: str) -> Admitted:
         """Give a service another certificate.
 
-        ``held`` is its present certificate, which must still be valid; ``request`` as in ``admit``.
+        ``present`` is its present certificate, which must still be valid; ``request`` as in ``admit``.
 
         Raises:
             RefusedError: The request is malformed, or the present certificate is not valid any more.
             UnavailableError: The service renews too often.
         """
-        return self._issue(held.name, request, why=held.why, renews=held.serial)
+        return self._issue(present.name, request, why=present.why, renews=present.serial)
 
     def caller_of(self, peer: bytes) -> Caller:
         """The service of a certificate.
@@ -92,11 +92,11 @@ class Callers:
         serial, uris = read_peer(peer)
         name = CallerName.parse(uris)
         if name is None or name.environment != self._environment:
-            raise RefusedError("this certificate is of no service of this environment")
-        held = self._registry.relay_callers.find_valid(serial)
-        if held is None or held.name != name.name:
+            raise RefusedError("this certificate belongs to no service of this environment")
+        caller = self._registry.relay_callers.find_valid(serial)
+        if caller is None or caller.name != name.name:
             raise RefusedError(f"certificate {serial} of service {name.name} counts no more")
-        return held
+        return caller
 
     def list(self) -> tuple[Caller, ...]:
         """The certificates of all services, the newest of each first."""
@@ -118,7 +118,9 @@ class Callers:
     def _issue(self, name: str, request: str, *, why: str, renews: str = "") -> Admitted:
         names = CallerName(self._environment, name)
         issued = self._authority().issue(request, names, now=self._registry.now(), life=self._life)
-        made = Caller(issued.serial, name, issued.key, issued_at=issued.not_before, not_after=issued.not_after, why=why)
-        self._registry.relay_callers.add(made, renews=renews)
+        caller = Caller(
+            issued.serial, name, issued.key, issued_at=issued.not_before, not_after=issued.not_after, why=why
+        )
+        self._registry.relay_callers.add(caller, renews=renews)
         trusted = "".join(self._registry.certificates.list_authorities())
         return Admitted(name, issued.serial, issued.pem, trusted, issued.not_after)

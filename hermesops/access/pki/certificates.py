@@ -49,27 +49,27 @@ class Certificates:
         """
         return self._issue(request, MachineNames(self._environment, machine_id, cell, instance_id))
 
-    def renew(self, request: str, held: Certificate) -> Credential:
+    def renew(self, request: str, present: Certificate) -> Credential:
         """Give a machine another certificate with the same names.
 
-        The request may have any key of the machine; ``held`` is its present certificate, which must still be valid, and
-        name whom the machine belongs to now. It ends when the machine first shows the new one.
+        The request may have any key of the machine; ``present`` must still be valid, and name the
+        machine's present owner. It ends when the machine first shows the new one.
 
         Raises:
             RefusedError: The request is malformed, the present certificate is not valid any more, or the machine
                 changed hands.
             UnavailableError: The machine renews too often.
         """
-        names = MachineNames(self._environment, held.machine_id, held.cell, held.instance_id)
-        return self._issue(request, names, renews=held.serial)
+        names = MachineNames(self._environment, present.machine_id, present.cell, present.instance_id)
+        return self._issue(request, names, renews=present.serial)
 
     def is_known(self, serial: str) -> bool:
-        """Whether a certificate is one that was issued here, revoked or not."""
+        """Return whether a certificate was issued here, revoked or not."""
         return self._registry.certificates.find(serial) is not None
 
     def _issue(self, request: str, names: MachineNames, *, renews: str = "") -> Credential:
         issued = self._authority().issue(request, names, now=self._registry.now(), life=self._life)
-        made = Certificate(
+        certificate = Certificate(
             issued.serial,
             issued.key,
             names.machine_id,
@@ -78,7 +78,7 @@ class Certificates:
             issued_at=issued.not_before,
             not_after=issued.not_after,
         )
-        self._registry.certificates.add(made, renews=renews)
+        self._registry.certificates.add(certificate, renews=renews)
         return Credential(
             issued.pem,
             "".join(self._registry.certificates.list_authorities()),

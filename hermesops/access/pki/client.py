@@ -10,9 +10,9 @@ from hermesops.wire.tls_key import present
 
 def client_context(authority: Authority, name: CallerName, *, roots: str, life: timedelta) -> ssl.SSLContext:
     """A TLS context that trusts ``roots`` (PEM of each) and no others, and authenticates as ``name``."""
-    made = authority.introduce(name, life=life)
+    owned = authority.introduce(name, life=life)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.load_verify_locations(cadata=roots)
-    present(context, made.key.encode(), made.pem.encode())
+    present(context, owned.key.encode(), owned.pem.encode())
     return context

@@ -1,6 +1,6 @@
 """Tokens for the vendor's proxy: one per machine and purpose, of at most six hours, renewed before they expire.
 
-It must not know what they are used for; callers say in ``refused`` which answers are refusals of the token.
+It must not know the services behind the proxy; callers say in ``refused`` which answers are refusals of the token.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ async def issue(issuer: Client, machine_id: MachineId, purpose: str, *, now: dat
 
 
 class ProxyTokens:
-    """Hands out proxy tokens."""
+    """Issues proxy tokens for machines, and reuses them until half an hour before their end."""
 
     def __init__(
         self, issuer: Client, registry: Registry, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)

@@ -46,7 +46,7 @@ class Due:
 
     Attributes:
         renew: Machines whose token for the platform is missing or past half its life.
-        drop: Tokens that are not used any more.
+        drop: Tokens that are no longer used.
     """
 
     renew: tuple[MachineId, ...]
@@ -54,15 +54,15 @@ class Due:
 
 
 def due_of(
-    running: Collection[MachineId], used: Collection[MachineId], kept: Iterable[KeptToken], now: datetime
+    running: Collection[MachineId], used: Collection[MachineId], stored: Iterable[KeptToken], now: datetime
 ) -> Due:
-    """What is due. Pure.
+    """Return the tokens to renew and to drop. Pure.
 
     ``running`` are machines of running agents; ``used`` are those and others that an operation uses.
     """
-    tokens = list(kept)
-    fresh = {one.machine_id for one in tokens if one.purpose == PLATFORM and one.expires_at - now > _LEAST_LEFT}
-    drop = [one for one in tokens if not _is_used(one, running, used)]
+    tokens = list(stored)
+    fresh = {token.machine_id for token in tokens if token.purpose == PLATFORM and token.expires_at - now > _LEAST_LEFT}
+    drop = [token for token in tokens if not _is_used(token, running, used)]
     return Due(tuple(machine for machine in running if machine not in fresh), tuple(drop))
 
 
@@ -73,9 +73,11 @@ def machines_in_use(
 
     A machine that an instance has left is not in use: it is only kept until it is given back.
     """
-    living = [(one.machine_id, one.status) for one in instances if one.machine_id]
+    living = [(instance.machine_id, instance.status) for instance in instances if instance.machine_id]
     running = [machine for machine, status in living if status is InstanceStatus.RUNNING]
-    beside = (one.machine_id for one in unassigned if one.wanted and one.role is not MachineRole.PREVIOUS)
+    beside = (
+        machine.machine_id for machine in unassigned if machine.wanted and machine.role is not MachineRole.PREVIOUS
+    )
     return running, frozenset(machine for machine in (*(each for each, _ in living), *beside) if machine)
 
 

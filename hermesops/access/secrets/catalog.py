@@ -1,4 +1,4 @@
-"""Which secrets hermesops needs: the one table of them. Pure."""
+"""The table of all secrets that hermesops needs. Pure."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ class SecretSpec:
 
     Attributes:
         name: In every backend; the file's name in ``keys/``.
-        purpose: What it opens, for people.
+        purpose: Its use, for people.
         setting: The setting that names a file of it, which takes precedence over the backend.
         rotation: How a person rotates it, a sentence each; empty where ``secrets rotate`` does all of it.
     """
@@ -31,8 +31,8 @@ API_KEY = SecretSpec(
         "make a second API key in JustAVPS's dashboard",
         Hint(("secrets", "set", "api.key", "--from", "FILE")),
         Hint(("secrets", "check", "api.key")),
-        Hint("restart what runs all the time, as", ("worker",)),
-        "end the old key in the dashboard",
+        Hint("restart long-running programs, as", ("worker",)),
+        "delete the old key in the dashboard",
     ),
 )
 REGISTRY_KEY = SecretSpec("registry.key", "encrypts secrets in the registry", "registry.key_file")
@@ -53,7 +53,7 @@ ROUTER_KEY = SecretSpec(
     rotation=(
         Hint(("secrets", "set", "router.key", "--from", "FILE"), ", where FILE has the new key, the old one below it"),
         Hint(("stack", "up", "platform"), "has the model router accept both"),
-        Hint(("token", "rotate", "--all"), "hands every agent a token of the new key"),
+        Hint(("token", "rotate", "--all"), "gives every agent a token of the new key"),
         Hint(("secrets", "set", "router.key", "--from", "FILE"), ", where FILE has the new key alone"),
         Hint(("stack", "up", "platform"), "ends the tokens that the old one signed"),
     ),
@@ -66,7 +66,7 @@ PROVIDERS_KEY = SecretSpec(
         "make a second key at the provider",
         Hint(("secrets", "set", "providers.key", "--from", "FILE"), ", where FILE has a line for each provider"),
         Hint(("stack", "up", "platform"), "gives it to the model router"),
-        "end the old key at the provider",
+        "delete the old key at the provider",
     ),
 )
 BACKUP_KEY = SecretSpec(
@@ -77,7 +77,7 @@ BACKUP_KEY = SecretSpec(
         "make a second access key for the platform's user: aws iam create-access-key",
         Hint(("secrets", "set", "backup.key", "--from", "FILE")),
         Hint(("secrets", "check", "backup.key")),
-        "end the old one: aws iam delete-access-key",
+        "delete the old one: aws iam delete-access-key",
     ),
 )
 DATABASE_KEY = SecretSpec(
@@ -85,7 +85,7 @@ DATABASE_KEY = SecretSpec(
     "encrypts backups of the database on a platform of one machine",
     "platform.database_key_file",
     rotation=(
-        "pgBackRest opens a repository with one key alone: keep it for as long as backups of it count",
+        "pgBackRest opens a repository with one key alone: keep it for as long as its backups are needed",
         "give the database another bucket (hermes_platform_postgresql_bucket) with a key of its own",
     ),
 )
@@ -95,7 +95,7 @@ AUTHORITY_KEY = SecretSpec(
     "authority_key_file",
     rotation=(
         Hint(("identity", "trust", "FILE"), "makes a new key in FILE, which machines trust beside the old one"),
-        Hint(("identity", "renew", "--all"), "tells every machine; so does a week of renewals"),
+        Hint(("identity", "renew", "--all"), "informs every machine now; renewals do within a week"),
         Hint(("secrets", "set", "authority.key", "--from", "FILE")),
         Hint("restart", ("identity", "serve")),
     ),
@@ -118,9 +118,9 @@ BILLING_SECRET = SecretSpec(
     "proves that events about subscriptions are Stripe's",
     "billing.secret_file",
     rotation=(
-        "roll the secret of the endpoint in Stripe's dashboard, and let the old one count for 24 hours more",
+        "roll the secret of the endpoint in Stripe's dashboard, and keep the old one valid for 24 hours more",
         Hint(("secrets", "set", "billing.secret", "--from", "FILE"), ", where FILE has the new one and the old one"),
-        Hint("a day later, the same with the new one alone; restart what runs all the time, as", ("worker",)),
+        Hint("a day later, the same with the new one alone; restart long-running programs, as", ("worker",)),
     ),
 )
 BILLING_KEY = SecretSpec(
@@ -130,7 +130,7 @@ BILLING_KEY = SecretSpec(
     rotation=(
         "make a second restricted key in Stripe's dashboard, which may read subscriptions and nothing else",
         Hint(("secrets", "set", "billing.key", "--from", "FILE")),
-        "end the old key in the dashboard",
+        "delete the old key in the dashboard",
     ),
 )
 
@@ -156,7 +156,7 @@ def needed(name: str) -> SecretSpec:
     Raises:
         UsageError: hermesops needs none of that name.
     """
-    for one in CATALOG:
-        if one.name == name:
-            return one
-    raise unknown_name("secret", name, [one.name for one in CATALOG])
+    for spec in CATALOG:
+        if spec.name == name:
+            return spec
+    raise unknown_name("secret", name, [spec.name for spec in CATALOG])

@@ -1,4 +1,4 @@
-"""Where JustAVPS's API and the model router are, and the keys that open them: from settings, or of the local world.
+"""Addresses and keys of JustAVPS's API and of the model router: from settings, or of the local world.
 
 The local world writes its addresses to ``world.json``.
 """

@@ -1,4 +1,4 @@
-"""Where an environment's vendor is."""
+"""Secrets and endpoints of an environment, from its settings."""
 
 from dataclasses import replace
 
@@ -27,21 +27,21 @@ def api_url_of(env: Environment) -> str:
 
 
 def platform_url_of(env: Environment) -> str:
-    """URL of the platform's service for machines, for those who need no key; empty where there is none.
+    """Return the URL of the platform's service for machines, without reading a key; empty if there is none.
 
     Raises:
-        UnavailableError: It is the local world's, which is not up.
+        UnavailableError: The local world is not up.
     """
-    given = env.settings.platform_url
-    return local_endpoint(env.world / "world.json").platform_url if env.is_local and not given else given
+    url = env.settings.platform_url
+    return local_endpoint(env.world / "world.json").platform_url if env.is_local and not url else url
 
 
 def endpoint_of(env: Environment) -> "Endpoint":
-    """Where an environment's vendor and model router are.
+    """Return addresses and keys of an environment's vendor and model router.
 
     Raises:
-        UnavailableError: It is the local world, which is not up.
-        UsageError: Something that it takes is not set.
+        UnavailableError: The local world is not up.
+        UsageError: A required setting or secret is missing.
         RefusedError: The API key's file cannot be read, or may be read by others.
     """
     settings = env.settings
@@ -88,13 +88,13 @@ def _no_url(env: Environment) -> UsageError:
 
 
 def secrets_of(env: Environment) -> "Secrets":
-    """An environment's secrets; nothing is read yet.
+    """Return an environment's secrets; reads none yet.
 
     Raises:
         RefusedError: The setting ``secrets.home`` names no home.
     """
     settings = env.settings
-    given = {one.name: value_of(settings, one.setting) for one in CATALOG}
+    files = {spec.name: value_of(settings, spec.setting) for spec in CATALOG}
     variables = {name: text.get_secret_value() for name, text in env.secrets.items()}
     home = home_of(
         settings.secrets.home,
@@ -102,7 +102,7 @@ def secrets_of(env: Environment) -> "Secrets":
         identity=settings.secrets.identity,
         variables=EnvironmentBackend(variables, prefix=SECRET_PREFIX),
     )
-    return Secrets({name: file for name, file in given.items() if file}, home)
+    return Secrets({name: file for name, file in files.items() if file}, home)
 
 
 def router_keys_of(env: Environment, endpoint: "Endpoint", secrets: "Secrets") -> tuple[bytes, ...]:

@@ -16,7 +16,7 @@ _SHORTEST = 32
 
 
 def read_router_keys(path: Path) -> tuple[bytes, ...]:
-    """The keys of tokens for the model router, a line each: the first signs, the others are accepted beside it.
+    """Read the keys of tokens for the model router, a line each: the first signs, the others are accepted beside it.
 
     Raises:
         RefusedError: The file is missing or open to others, or a key is shorter than 32 bytes.
@@ -25,10 +25,10 @@ def read_router_keys(path: Path) -> tuple[bytes, ...]:
 
 
 def parse_router_keys(text: str, where: str) -> tuple[bytes, ...]:
-    """The same from their text.
+    """Parse the keys of tokens for the model router from a text.
 
     Raises:
-        RefusedError: There is none, or one is shorter than 32 bytes.
+        RefusedError: There is no key, or one is shorter than 32 bytes.
     """
     keys = tuple(line.strip().encode() for line in text.splitlines() if line.strip())
     if not keys or any(len(key) < _SHORTEST for key in keys):
@@ -40,8 +40,8 @@ class InstanceKeys:
     """Makes an instance's secrets. The token is computed each time and stored nowhere.
 
     Args:
-        router_key: Reads what is shared with the model router; called once, when a token is first made.
-        life: Of a token for the model router.
+        router_key: Reads the key shared with the model router; called once, for the first token.
+        life: Lifetime of a token for the model router.
     """
 
     def __init__(self, registry: Registry, router_key: Callable[[], bytes], *, life: timedelta) -> None:
@@ -50,9 +50,9 @@ class InstanceKeys:
         self._life = life
 
     def secrets_of(self, instance_id: InstanceId) -> InstanceSecrets:
-        """What the instance's machine should have; the same until something is renewed or revoked.
+        """Return the secrets that the instance's machine should have; unchanged until one is renewed or revoked.
 
-        Without a token since the last revocation it has one that opens nothing.
+        If no token was issued since the last revocation, the token in it opens nothing.
         """
         row = self._registry.model_tokens.get(instance_id)
         expires_at = int(row.expires_at.timestamp()) if row.expires_at else 0

@@ -49,7 +49,7 @@ class SecretChanges:
         text = text.strip()
         if not text:
             raise UsageError(
-                f"{needed.name}: nothing was given", hint=Hint(("secrets", "set", needed.name, "--from", "FILE"))
+                f"{needed.name}: the text is empty", hint=Hint(("secrets", "set", needed.name, "--from", "FILE"))
             )
         if needed == REGISTRY_KEY:
             self._refuse_lost_keys(text)
@@ -80,20 +80,22 @@ class SecretChanges:
     def _refuse_lost_keys(self, text: str) -> None:
         secrets = self.secrets
         try:
-            given = Ring.parse(text)
+            ring = Ring.parse(text)
         except ValueError:
             raise UsageError(
-                "that is no ring of the registry's keys",
+                "the text is no key ring of the registry",
                 hint=Hint(("secrets", "rotate", "registry.key"), "makes new keys"),
             ) from None
-        held = secrets.find(REGISTRY_KEY) if secrets.held(REGISTRY_KEY).is_there else None
-        if held is None:
+        stored = secrets.find(REGISTRY_KEY) if secrets.held(REGISTRY_KEY).is_there else None
+        if stored is None:
             return
-        lost = parse_ring(held, secrets.where(REGISTRY_KEY)).keys.keys() - given.keys.keys()
+        lost = parse_ring(stored, secrets.where(REGISTRY_KEY)).keys.keys() - ring.keys.keys()
         if lost:
             raise RefusedError(
-                f"that ring lacks {', '.join(sorted(lost))}, which {secrets.where(REGISTRY_KEY)} has",
-                hint=Hint("move the old one aside first if nothing needs these keys;", ("registry", "check"), "tells"),
+                f"the new ring lacks {', '.join(sorted(lost))}, which {secrets.where(REGISTRY_KEY)} has",
+                hint=Hint(
+                    "if these keys are not needed, move the old ring away first;", ("registry", "check"), "tells"
+                ),
             )
 
     def _rotation(self) -> KeyRotation:
@@ -116,4 +118,4 @@ class SecretChanges:
             taken = self.place().copies.list()
         except RefusedError:  # PostgreSQL's backups are its own
             return datetime.now(UTC) - _FOREIGN_COPIES
-        return min((one.taken_at for one in taken), default=None)
+        return min((copy.taken_at for copy in taken), default=None)

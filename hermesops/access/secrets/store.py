@@ -1,6 +1,6 @@
 """The secrets of an environment: each in the file that a setting names, else in the environment's backend.
 
-It must not know what any of them opens.
+It must not know the uses of secrets.
 """
 
 from collections.abc import Mapping
@@ -17,11 +17,11 @@ from hermesops.errors import Hint, RefusedError
 
 @dataclass(frozen=True)
 class SecretState:
-    """A secret without its text.
+    """Place and time of a secret, without its text.
 
     Attributes:
-        where: Its backend, or the file that a setting names.
-        changed_at: When it was written; ``None`` when that is not known, or there is none.
+        where: The backend, or the file that a setting names.
+        changed_at: Time of the last write; ``None`` if it is not known, or if there is no secret.
     """
 
     needed: SecretSpec
@@ -42,7 +42,7 @@ class Secrets:
         self._lent = lent or TempFiles()
 
     def held(self, needed: SecretSpec) -> SecretState:
-        """Its state, without its text.
+        """Return a secret's place and time, without its text.
 
         Raises:
             RefusedError: Its backend denies access.
@@ -57,12 +57,12 @@ class Secrets:
         return SecretState(needed, str(file), file.exists(), changed_at)
 
     def where(self, needed: SecretSpec) -> str:
-        """Its backend, or the file that a setting names; for people."""
+        """Return a secret's backend, or the file that a setting names; for people."""
         file = self._files.get(needed.name) or self.home.path(needed.name)
         return str(file or self.home.title)
 
     def find(self, needed: SecretSpec) -> str | None:
-        """Its text; ``None`` when its backend has none.
+        """Return a secret's text; ``None`` if its backend has none.
 
         Raises:
             RefusedError: The file that a setting names is missing, or either may not be read.
@@ -71,7 +71,7 @@ class Secrets:
         return self.home.read(needed.name) if file is None else read_secret(file, what=needed.name)
 
     def read(self, needed: SecretSpec) -> str:
-        """Its text.
+        """Return a secret's text.
 
         Raises:
             RefusedError: There is none, or it may not be read.
@@ -85,7 +85,7 @@ class Secrets:
         return text
 
     def made(self, needed: SecretSpec, text: str) -> str:
-        """Its text, which is ``text`` when there was none; of two processes that make it at once, one wins."""
+        """Return a secret's text, after storing ``text`` if there was none; of two processes at once, one wins."""
         return self.home.make(needed.name, text) if needed.name not in self._files else self.read(needed)
 
     def write(self, needed: SecretSpec, text: str) -> None:
@@ -133,5 +133,5 @@ def home_of(setting: str, *, keys: Path, identity: Path | None, variables: Secre
 
         return AwsBackend(rest)
     raise RefusedError(
-        f"secrets.home {setting!r} is none", hint="age:FILE, aws:PREFIX, environment, or nothing for keys/"
+        f"secrets.home {setting!r} names no backend", hint="age:FILE, aws:PREFIX, environment, or nothing for keys/"
     )

@@ -53,8 +53,8 @@ def _ours() -> Path:
         folder = _MEMORY / f"hermesops-{os.getuid()}"
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)
-        held = folder.lstat()
-        if stat.S_ISDIR(held.st_mode) and held.st_uid == os.getuid() and not held.st_mode & 0o077:
+        status = folder.lstat()
+        if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077:
             return folder
     return Path(tempfile.gettempdir()) / f"hermesops-{os.getuid()}-{os.getpid()}"
 

@@ -1,6 +1,6 @@
 """Runs a Pulumi program against a stack: through the pulumi CLI, or embedded if there is no CLI.
 
-It knows nothing of machines, users or the vendor; the provider plugin knows what it manages.
+It must not know machines, users or the vendor: resources are the provider plugin's.
 """
 
 from hermesops.infra.engine.choose import make_engine

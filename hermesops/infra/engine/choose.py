@@ -1,4 +1,4 @@
-"""Which engine runs: the pulumi CLI where there is one, the embedded one where that is allowed."""
+"""Chooses the engine: the pulumi CLI if it is installed, the embedded one where that is allowed."""
 
 import shutil
 from collections.abc import Mapping
@@ -10,10 +10,10 @@ from hermesops.infra.engine.options import EngineConfig, pulumi_home
 
 
 def make_engine(kind: str, config: EngineConfig, *, production: bool) -> Engine:
-    """Make the engine that the settings ask for; starts no process and reads no secret.
+    """Make the engine that the settings name; starts no process and reads no secret.
 
-    ``kind`` is ``cli``, ``embedded``, or ``auto``: the CLI where it is installed, else the embedded one, which
-    ``production``, where what is run belongs to users, never takes by itself.
+    ``kind`` is ``cli``, ``embedded``, or ``auto``: the CLI if it is installed, else the embedded one, which ``auto``
+    never takes in ``production``.
 
     Raises:
         UsageError: There is no CLI and the embedded engine must not or shall not stand in for it.
@@ -36,9 +36,9 @@ def make_engine(kind: str, config: EngineConfig, *, production: bool) -> Engine:
 
 def find_cli(environment: Mapping[str, str]) -> Path | None:
     """Find the pulumi CLI: on the search path, in Pulumi's home, or where the SDK's installer puts it."""
-    found = shutil.which("pulumi", path=environment.get("PATH", ""))
-    if found is not None:
-        return Path(found)
+    path = shutil.which("pulumi", path=environment.get("PATH", ""))
+    if path is not None:
+        return Path(path)
     home = pulumi_home(environment)
     places = [home / "bin" / "pulumi", *sorted(home.glob("versions/*/bin/pulumi"), reverse=True)]
     return next((place for place in places if place.is_file()), None)

@@ -88,17 +88,19 @@ class CliEngine(Engine):
     async def _import(self, stack: StackRef, options: RunOptions) -> UpResult:
         """Import things; the CLI loads its Python plugin for it and sends no events."""
         had = {(r["urn"], r.get("id")) for r in (self._backend.read(stack) or {}).get("resources", [])}
-        wanted = options.imports
+        imports = options.imports
 
         def act(opened: "Stack") -> None:
             for protect in (True, False):
-                asked: Any = [{"type": w.type, "name": w.name, "id": w.id} for w in wanted if w.protect is protect]
-                if asked:
-                    opened.import_resources(resources=asked, protect=protect, generate_code=False, show_secrets=False)
+                resources: Any = [{"type": w.type, "name": w.name, "id": w.id} for w in imports if w.protect is protect]
+                if resources:
+                    opened.import_resources(
+                        resources=resources, protect=protect, generate_code=False, show_secrets=False
+                    )
 
         await self._do_locked(stack, options, act, CliEvents(options.report), "import")
         new = [r for r in self._backend.existing(stack).get("resources", []) if (r["urn"], r.get("id")) not in had]
-        names = {(w.type, w.id): w.name for w in wanted}
+        names = {(w.type, w.id): w.name for w in imports}
         changes = [
             Change(ChangeKind.IMPORT, r["urn"], r["type"], names[r["type"], r["id"]], r["id"])
             for r in new
@@ -107,7 +109,7 @@ class CliEngine(Engine):
         return UpResult(stack, tuple(changes), await self.outputs(stack))
 
     async def _prepare(self, stack: StackRef, report: Reporter | None) -> None:
-        """Clear what interrupted runs left and would stop the CLI: locks, and creates with an unknown outcome."""
+        """Clear remains of interrupted runs that would stop the CLI: locks, and creates with an unknown outcome."""
         folder, warn = self._backend.lock_folder(stack), partial(_warn, report)
         await outwait(folder, self._token_of(stack), report=warn)
         refuse_others(folder, stack=stack.stack, report=warn)
@@ -126,7 +128,7 @@ class CliEngine(Engine):
             await EmbeddedEngine(self._config).settle(stack, report=report)
         except UnsupportedByEmbeddedError as error:
             raise RefusedError(
-                f"an interrupted run began to create something, and it cannot be looked up: {error.message}",
+                f"an interrupted run began to create a resource that cannot be looked up: {error.message}",
                 hint=f"look for it at its vendor and delete what is there, then run "
                 f"`pulumi refresh --clear-pending-creates --stack {stack.stack}`",
             ) from error
@@ -159,9 +161,9 @@ class CliEngine(Engine):
             await asyncio.wait({task})
             raise
         except errors.CommandError as error:
-            said = "\n".join(map(str, (error, *raised)))
-            lost = is_lost(events, said) and not any(isinstance(one, HermesError) for one in raised)
-            ended: Exception = error_of(events, what, ref, said if lost else str(error))
+            text = "\n".join(map(str, (error, *raised)))
+            lost = is_lost(events, text) and not any(isinstance(error_raised, HermesError) for error_raised in raised)
+            ended: Exception = error_of(events, what, ref, text if lost else str(error))
             if raised and not events.has_failures and not lost and not isinstance(ended, UnknownOutcomeError):
                 ended = raised[0]
                 if isinstance(ended, HermesError):
@@ -172,7 +174,7 @@ class CliEngine(Engine):
 
 
 def _remembering(program: Program, raised: list[Exception]) -> Program:
-    """The same program, which keeps its exception: the CLI passes on only the text.
+    """Wrap a program so that its exception is added to ``raised``: the CLI passes on only the text.
 
     An exception inside an ``apply`` comes after the program has returned; only the CLI's text of it remains.
     """
@@ -198,10 +200,10 @@ def _warn(report: Reporter | None, text: str) -> None:
 
 
 def refuse_unnamed(preview: Preview, may_destroy: MayDestroy) -> None:
-    """Refuse to destroy what was not named.
+    """Refuse a run that would destroy resources that nobody named.
 
     Raises:
-        RefusedError: Lists what would be destroyed and was not named.
+        RefusedError: Lists these resources.
     """
     unnamed = [
         change

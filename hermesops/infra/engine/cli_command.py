@@ -68,8 +68,8 @@ class CleanCommand(PulumiCommand):
             ThreadPoolExecutor(2) as readers,
         ):
             out = readers.submit(_lines, process.stdout, on_output)
-            said = readers.submit(_lines, process.stderr, on_error)
-        result = CommandResult(stdout=out.result(), stderr=said.result(), code=process.returncode)
+            err = readers.submit(_lines, process.stderr, on_error)
+        result = CommandResult(stdout=out.result(), stderr=err.result(), code=process.returncode)
         if result.code:
             raise create_command_error(result)
         return result

@@ -46,9 +46,9 @@ class CliEvents:
 
     Attributes:
         begun: Steps by URN and operation; a preview tells nothing more of deletions.
-        refreshed: What a refresh found changed or gone.
-        provided: URNs of what a provider made; all else exists only in the state.
-        has_half_made: Whether something was made though its create failed: it has an id then.
+        refreshed: Resources that a refresh found changed or deleted.
+        provided: URNs of resources of a provider; all others exist only in the state.
+        has_half_made: True if a resource exists although its create failed: it has an id then.
         errors: Error lines with the URN that they are about, if any.
         at_first: Called at the first event: the CLI holds the stack's lock by then.
     """
@@ -65,7 +65,7 @@ class CliEvents:
 
     @property
     def has_failures(self) -> bool:
-        """Whether a resource failed, by a step or before it."""
+        """True if a resource failed, by a step or before it."""
         return bool(self.failed) or any(urn for urn, _ in self.errors)
 
     def take(self, event: Any) -> None:  # noqa: ANN401  the SDK's type needs the SDK
@@ -124,27 +124,27 @@ def _change(kind: ChangeKind, metadata: Any) -> Change:  # noqa: ANN401  as abov
 
 
 def changes_of(events: CliEvents) -> tuple[Change, ...]:
-    """List what changed, or would change."""
+    """List the changes, or for a preview the expected ones."""
     return tuple(change for change in events.begun if (change.urn, str(change.kind)) not in events.failed)
 
 
 def done_by(events: CliEvents, what: str) -> tuple[Change, ...]:
-    """List what had changed at a vendor, or had begun to; nothing where it was a preview or a refresh."""
+    """List the changes made or begun at a vendor; empty for a preview or a refresh."""
     if what not in CHANGING:
         return ()
     return tuple(change for change in changes_of(events) if change.urn in events.provided)
 
 
 def is_lost(events: CliEvents, output: str) -> bool:
-    """Whether the program did not reach the engine, or no more: nobody refused anything."""
+    """Return whether the program lost the engine, or never reached it: nothing was refused."""
     return any(LOST.search(text) for text in (output, *(text for _, text in events.errors)))
 
 
 def error_of(events: CliEvents, what: str, ref: StackRef, output: str) -> HermesError:
-    """Choose the error that a failed command ends with.
+    """Choose the error of a failed command.
 
-    ``what`` is what it was to do, as ``preview of destroy``; ``output`` what the Automation API says: exit code,
-    stdout, stderr.
+    ``what`` is the command, as ``preview of destroy``; ``output`` is the Automation API's text: exit code, stdout,
+    stderr.
     """
     if LOCKED in output:
         line = next(line for line in output.splitlines() if LOCKED in line)
@@ -177,17 +177,19 @@ def _failed_error(events: CliEvents, what: str, ref: StackRef, output: str) -> H
         return UnknownOutcomeError(message, hint=REPEAT)
     done = done_by(events, what)
     if done:
-        return PartlyDoneError(f"{message}; begun before: {listed(done)}", hint="mend that, then run it again")
+        return PartlyDoneError(
+            f"{message}; begun before: {listed(done)}", hint="fix that, then run the same command again"
+        )
     if what in CHANGING and events.has_half_made:
-        return PartlyDoneError(message, hint="run the same command again: it goes on with what is half made")
+        return PartlyDoneError(message, hint="run the same command again: it continues with partly made resources")
     if is_lost(events, output):
         lost = f"{what} of stack {ref.stack} stopped: its program did not reach the engine"
         return UnavailableError(lost, hint="run the same command again")
     if "Unavailable" in output:
         return UnavailableError(message, hint="run the same command again")
-    return RefusedError(message, hint="mend that, then run the same command again")
+    return RefusedError(message, hint="fix that, then run the same command again")
 
 
 def _last_line(output: str) -> str:
     lines = [line.strip() for line in LABELS.sub("", output).splitlines() if line.strip()]
-    return lines[-1].removeprefix("error: ") if lines else "the CLI said nothing"
+    return lines[-1].removeprefix("error: ") if lines else "the CLI printed no message"

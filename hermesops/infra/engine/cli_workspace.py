@@ -1,4 +1,4 @@
-"""What one command of the pulumi CLI gets: a folder of its own, an environment, the stack's salt."""
+"""Working folder, environment and salt for one command of the pulumi CLI."""
 
 import contextlib
 import hashlib
@@ -21,7 +21,7 @@ SALT = "encryptionsalt:"
 
 
 class Workspace:
-    """Opens stacks for the CLI."""
+    """Opens stacks for the CLI, each command in a folder of its own."""
 
     def __init__(self, command: Path, backend: FileBackend, config: EngineConfig) -> None:
         self._command = command
@@ -39,7 +39,7 @@ class Workspace:
                 self._selection(work, ref).unlink(missing_ok=True)
 
     def _selection(self, work: Path, ref: StackRef) -> Path:
-        """Where the CLI notes which stack is selected in a folder, for ever.
+        """Return the file in which the CLI notes the selected stack of a folder, for ever.
 
         Source: pulumi 3.259.0, pkg/workspace/workspace.go, ``settingsPath``.
         """
@@ -105,9 +105,9 @@ def refuse_other_seal(backend: str | Path, ref: StackRef, folder: Path, environm
             hint=f"remove {file.name}, and set PULUMI_FALLBACK_TO_STATE_SECRETS_MANAGER=true: "
             "then the salt is taken from the state",
         )
-    given = _passphrase_in(environment)
-    if given is not None:
-        PassphraseVault(lambda: given, salt=salt, keys={}, stack=ref.stack).unlock()
+    passphrase = _passphrase_in(environment)
+    if passphrase is not None:
+        PassphraseVault(lambda: passphrase, salt=salt, keys={}, stack=ref.stack).unlock()
 
 
 def _salt_in(file: Path) -> str:

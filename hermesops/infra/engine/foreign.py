@@ -11,11 +11,11 @@ from hermesops.infra.engine.options import pulumi_home
 
 @dataclass(frozen=True)
 class ForeignPlugin:
-    """A plugin of somebody else.
+    """A provider plugin that hermesops does not ship.
 
     Attributes:
-        package: As in types of resources, ``aws``.
-        version: Of the Python package whose resources a program registers; the plugin has the same.
+        package: First part of resource types, as ``aws``.
+        version: Version of the Python package and of its plugin.
     """
 
     package: str
@@ -23,11 +23,11 @@ class ForeignPlugin:
 
     @property
     def install(self) -> str:
-        """The command that fetches it."""
+        """Return the command that installs the plugin."""
         return f"pulumi plugin install resource {self.package} v{self.version}"
 
     def folder(self, environment: Mapping[str, str]) -> Path:
-        """Where the CLI keeps it.
+        """Return the folder in which the CLI installs the plugin.
 
         Source: pulumi 3.259.0, sdk/go/common/workspace/plugins.go, ``PluginSpec.Dir``.
         """
@@ -59,5 +59,5 @@ def require_cli(kind: str, plugin: ForeignPlugin, environment: Mapping[str, str]
     if not plugin.folder(environment).is_dir():
         raise UsageError(
             f"{command} needs plugin {name} {plugin.version}, which the pulumi CLI does not have yet",
-            hint=f"run `{plugin.install}`; hermesops lets the CLI fetch nothing by itself",
+            hint=f"run `{plugin.install}`; hermesops does not let the CLI download plugins",
         )

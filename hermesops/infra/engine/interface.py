@@ -23,7 +23,7 @@ class Engine(StoredStacks, ABC):
 
     @abstractmethod
     async def _preview(self, stack: StackRef, kind: RunKind, options: RunOptions) -> Preview:
-        """Find out what a run would change; changes nothing and takes no lock."""
+        """Predict the changes of a run; changes nothing and takes no lock."""
 
     @abstractmethod
     async def _change(self, stack: StackRef, kind: RunKind, options: RunOptions) -> UpResult:
@@ -38,11 +38,11 @@ class Engine(StoredStacks, ABC):
         config: StackConfig | None = None,
         report: Reporter | None = None,
     ) -> Preview:
-        """Find out what ``up`` would change; changes nothing, takes no lock.
+        """Predict the changes of ``up``; changes nothing, takes no lock.
 
         Raises:
             UsageError: The program uses something that this engine does not do.
-            RefusedError: The provider refuses what the program wants, or the state cannot be used.
+            RefusedError: The provider refuses an input, or the state cannot be used.
         """
         options = RunOptions(program, targets=targets, config=config or StackConfig(), report=report)
         return await self._preview(stack, "up", options)
@@ -59,8 +59,8 @@ class Engine(StoredStacks, ABC):
     ) -> UpResult:
         """Make resources match the program. Safe to repeat, also after a kill.
 
-        A create that an interrupted run began is looked up by its name first: what exists is taken over, what does
-        not is made anew, and nothing is made twice.
+        A create that an interrupted run began is looked up by its name first: an existing resource is taken over, a
+        missing one is made anew, and none is made twice.
 
         ``may_destroy`` is asked for every resource that would be deleted or replaced, before anything is changed;
         None allows everything.
@@ -93,14 +93,14 @@ class Engine(StoredStacks, ABC):
     async def preview_destroy(
         self, stack: StackRef, *, targets: Collection[str] = (), report: Reporter | None = None
     ) -> Preview:
-        """Find out what ``destroy`` would delete; changes nothing."""
+        """Predict the deletions of ``destroy``; changes nothing."""
         self._backend.existing(stack)
         return await self._preview(stack, "destroy", RunOptions(targets=targets, report=report))
 
     async def refresh(
         self, stack: StackRef, *, targets: Collection[str] = (), report: Reporter | None = None
     ) -> UpResult:
-        """Update the state to what exists; changes nothing but the state.
+        """Update the state to the existing resources; changes nothing but the state.
 
         In the result a changed resource is an ``update``, and one that is gone, and now forgotten, a ``delete``.
         A drift in outputs alone is written and is no change.
@@ -115,14 +115,14 @@ class Engine(StoredStacks, ABC):
     async def preview_refresh(
         self, stack: StackRef, *, targets: Collection[str] = (), report: Reporter | None = None
     ) -> Preview:
-        """Find out what ``refresh`` would write; changes nothing, takes no lock."""
+        """Predict the writes of ``refresh``; changes nothing, takes no lock."""
         self._backend.existing(stack)
         return await self._preview(stack, "refresh", RunOptions(targets=targets, report=report))
 
     async def import_resources(
         self,
         stack: StackRef,
-        wanted: Sequence[Import],
+        imports: Sequence[Import],
         *,
         config: StackConfig | None = None,
         report: Reporter | None = None,
@@ -136,5 +136,5 @@ class Engine(StoredStacks, ABC):
             RefusedError: One of them does not exist, or the stack has another one of that name; nothing changed.
         """
         return await self._change(
-            stack, "import", RunOptions(imports=wanted, config=config or StackConfig(), report=report)
+            stack, "import", RunOptions(imports=imports, config=config or StackConfig(), report=report)
         )

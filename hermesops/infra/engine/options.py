@@ -29,14 +29,14 @@ REPEAT = "run the same command again: it looks for what was made first"
 
 @dataclass(frozen=True)
 class EngineConfig:
-    """What an engine is made with.
+    """Parameters of an engine.
 
     Attributes:
         backend: Folder, URL or storage of Pulumi's file backend; both engines keep the same files there.
         passphrase: Asked for only when a secret of the state is read or written; by the CLI, before every command.
         environment: The whole environment of the engine's and the plugins' processes.
         plugin_folders: Searched for plugins before ``PATH``; by default beside this Python, where ours is installed.
-        parallel: How many steps at once; a step mostly waits for the vendor.
+        parallel: Largest number of steps at once; a step mostly waits for the vendor.
         token_of: The token of the lease under which a stack is changed, ``None`` where there is no lease: locks with
             an earlier token are stale.
     """
@@ -119,9 +119,9 @@ def read_passphrase(file: Path) -> str:
 
 
 class UnsupportedByEmbeddedError(UsageError):
-    """The program or its state uses something that only the pulumi CLI can do.
+    """The program or its state uses a feature that only the pulumi CLI supports.
 
-    ``what`` is the feature, as its user would call it; ``where`` the resource or file that uses it.
+    ``what`` is the feature, in its user's words; ``where`` the resource or file that uses it.
     """
 
     def __init__(self, what: str, where: str) -> None:
@@ -133,19 +133,19 @@ class UnsupportedByEmbeddedError(UsageError):
 
 
 def destroy_refusal(unnamed: Collection[str]) -> RefusedError:
-    """The error that lists what would be destroyed and was not named."""
+    """Return the error for resources that would be destroyed and that nobody named."""
     return RefusedError(
-        f"{len(unnamed)} resource(s) would be destroyed that nobody named: {', '.join(unnamed)}",
-        hint="look at the preview; name each one that really is to go, or put it back into what is wanted",
+        f"{len(unnamed)} resource(s) would be destroyed without being named: {', '.join(unnamed)}",
+        hint="check the preview; name each resource to destroy, or add it to the program again",
     )
 
 
 def stopped(error: HermesError, what: str, stack: StackRef, done: Collection[Change]) -> HermesError:
-    """Turn what a program raised into what its run ends with.
+    """Convert the exception of a program to the error of its run.
 
     An error that promises "nothing changed" must not be raised when something did.
 
-    ``done`` is what had changed outside the state before.
+    ``done`` are the changes outside the state before the exception.
     """
     if not done or not isinstance(error, RefusedError):
         return error

@@ -62,7 +62,7 @@ class Actions:
 
     @cached_property
     def vendor(self) -> "JustAvps":
-        """The vendor, opened."""
+        """The opened client of the vendor."""
         return self.open_vendor()
 
 
@@ -119,14 +119,14 @@ async def delete_and_wait(
     timeout_s: float,
     stopping: asyncio.Event,
 ) -> None:
-    """Delete it for good and wait until the vendor lists none of that id; one that is gone already is success.
+    """Delete a machine or image for good, and wait until the vendor lists none of that id; absent is success.
 
     ``what`` is ``machine`` or ``image``; ``read`` answers None when it is gone.
 
     Raises:
-        RefusedError: It has another name than the state says, or the vendor said no.
-        UnavailableError: It could not be seen to go; safe to repeat.
-        InterruptedWorkError: The engine stopped before it was seen to go; safe to repeat.
+        RefusedError: Its name differs from the state's, or the vendor refused.
+        UnavailableError: The deletion could not be confirmed; safe to repeat.
+        InterruptedWorkError: The engine stopped before the deletion was confirmed; safe to repeat.
     """
     refuse_if_stopping(stopping, f"{what} {name} was not deleted")
     observed = await read()
@@ -140,14 +140,14 @@ async def delete_and_wait(
         lost = f" (the answer was lost: {error.message})"
 
     async def is_gone() -> bool | Pending[bool]:
-        seen = await read()
-        return seen is None or Pending(seen.status)
+        current = await read()
+        return current is None or Pending(current.status)
 
     it = f"{what} {name} ({observed.id})"
     await unless_stopped(
         poll(is_gone, what=f"{it} to be gone{lost}", timeout_s=timeout_s),
         stopping,
-        f"{it} was not seen to go{lost}",
+        f"{it} was not confirmed as deleted{lost}",
     )
 
 
@@ -159,6 +159,6 @@ def refuse_other_name(what: str, observed: Observed, name: str) -> None:
     """
     if observed.name != name:
         raise RefusedError(
-            f"{what} {observed.id} is named {observed.name!r} at the vendor, and {name!r} in the state: left alone",
+            f"{what} {observed.id} is named {observed.name!r} at the vendor, and {name!r} in the state: not changed",
             hint=Hint(("stack", "export", "CELL"), "shows what the state says"),
         )

@@ -15,10 +15,10 @@ _TIMEOUT_S = 5
 
 
 class EngineLog:
-    """Diagnostics in the engine that started this process.
+    """Sends diagnostics to the engine that started this process.
 
     Args:
-        address: Host and port of the engine; empty while nobody listens (until ``connect``).
+        address: Host and port of the engine; empty without a listener (until ``connect``).
     """
 
     def __init__(self, address: str) -> None:

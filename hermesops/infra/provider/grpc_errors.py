@@ -1,4 +1,4 @@
-"""What an engine gets whatever a call raises: a status, one line for people, details for the state, no stack trace."""
+"""Converts every error of a call for the engine: a status, one line for people, details, no stack trace."""
 
 import inspect
 import traceback
@@ -35,8 +35,8 @@ async def abort(context: Context, error: HermesError) -> None:
     corrupt (recordings of CLI 3.259), so a refusal must not come as one of these.
     """
     code = next((code for kind, code in _CODES if isinstance(error, kind)), grpc.StatusCode.UNKNOWN)
-    said = " ".join(error.message.split())
-    await context.abort(code, f"{said} (next: {error.hint})" if error.hint else said)
+    message = " ".join(error.message.split())
+    await context.abort(code, f"{message} (next: {error.hint})" if error.hint else message)
 
 
 async def abort_half_made(
@@ -57,7 +57,7 @@ async def abort_half_made(
 
 
 def without_secrets(text: str) -> str:
-    """The text, line by line, without what could be a key; an unforeseen error may quote anything."""
+    """Return the text without possible keys, line by line; an unforeseen error may quote anything."""
     from hermesops.vendor.justavps.errors import scrubbed  # noqa: PLC0415  loads the client, which most runs never need
 
     indents = [line[: len(line) - len(line.lstrip())] for line in text.splitlines()]
@@ -67,10 +67,10 @@ def without_secrets(text: str) -> str:
 
 
 class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in the stubs alone
-    """Stands before every method of the protocol and answers for what it raises.
+    """gRPC interceptor of every method: converts its exceptions to statuses.
 
     Args:
-        log: Gets the stack trace of an unforeseen error, for those who ask for debug output.
+        log: Receives the stack trace of an unforeseen error, as debug output.
     """
 
     def __init__(self, log: EngineLog) -> None:
@@ -81,7 +81,7 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  #
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Any]],  # gRPC's handlers have no type
         details: grpc.HandlerCallDetails,
     ) -> Any:  # noqa: ANN401  as above
-        """Wrap one method."""
+        """Wrap one method with the conversion of its errors."""
         handler = await continuation(details)
         if handler is None or handler.unary_unary is None:
             return handler
@@ -99,8 +99,8 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  #
                 await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"the justavps provider does not do {name}")
             except Exception as error:  # noqa: BLE001  the edge of the process: an engine shows what it gets
                 await self._log.debug(getattr(request, "urn", ""), without_secrets(traceback.format_exc()))
-                said = without_secrets(str(error)).splitlines()
-                what = ": ".join([type(error).__name__, *said[:1]])
+                lines = without_secrets(str(error)).splitlines()
+                what = ": ".join([type(error).__name__, *lines[:1]])
                 bug = f"a bug in the justavps provider: {what} (traceback: debug log)"
                 await context.abort(grpc.StatusCode.INTERNAL, bug)
 

@@ -1,7 +1,7 @@
 """Saves, reads and deletes one image at the vendor, and waits until it is done.
 
 As with machines, every action reads before it acts: the vendor has no idempotency key, so an image is found again by
-its name and the machine whose disk it is.
+its name and machine.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ class Images(Actions):
     type = IMAGE
 
     async def order(self, inputs: Mapping[str, object], *, timeout_s: float, report: Reporter) -> ObservedImage:
-        """``create`` by a resource's inputs."""
+        """Create an image from a resource's inputs."""
         spec = ImageSpec(name=values.text(inputs, "name"), machine_id=values.text(inputs, "machine_id"))
         return await self.create(spec, timeout_s=timeout_s, report=report)
 
@@ -41,8 +41,8 @@ class Images(Actions):
         """Save a machine's disk, or adopt the image of that name and machine, and wait until it boots.
 
         Raises:
-            HalfMadeError: It exists and is not finished.
-            RefusedError: The vendor said no or could not save it, or an image of another machine has the name.
+            HalfMadeError: The image exists and is not finished.
+            RefusedError: The vendor refused or failed, or an image of another machine has the name.
             UnknownOutcomeError: No answer, and none of that name has appeared; the same call searches again first.
         """
         refuse_if_stopping(self.stopping, f"image {spec.name} was not begun")
@@ -128,28 +128,28 @@ class Images(Actions):
                 raise lost from None
 
     async def _settled(self, image: ObservedImage, *, timeout_s: float, report: Reporter) -> ObservedImage:
-        last, told = image, ""
+        last, reported = image, ""
         what = f"image {image.name} ({image.id})"
 
         async def observe() -> ObservedImage | Pending[ObservedImage]:
-            nonlocal last, told
+            nonlocal last, reported
             try:
-                seen = await self.read(image.id)
+                observed = await self.read(image.id)
             except UnavailableError as error:
                 return Pending(f"no answer ({error.message})")
             except HermesError as error:
-                raise HalfMadeError(last, f"{what} exists, and then: {error.message}") from error
-            if seen is None:
+                raise HalfMadeError(last, f"{what} exists, but: {error.message}") from error
+            if observed is None:
                 raise RefusedError(f"{what} is gone", hint="run the same command again")
-            last = seen
-            if seen.status == "failed":
-                return await self._failed(seen)
-            if seen.status == "ready" and seen.bootable:
-                return seen
-            if seen.status != told:
-                told = seen.status
-                await report(f"waiting for image {image.name} to be saved: {told}")
-            return Pending(seen.status)
+            last = observed
+            if observed.status == "failed":
+                return await self._failed(observed)
+            if observed.status == "ready" and observed.bootable:
+                return observed
+            if observed.status != reported:
+                reported = observed.status
+                await report(f"waiting for image {image.name} to be saved: {reported}")
+            return Pending(observed.status)
 
         try:
             return await unless_stopped(
@@ -166,5 +166,5 @@ class Images(Actions):
         try:
             await self.vendor.delete_image(image.id)
         except HermesError as error:
-            raise HalfMadeError(image, f"{why}; nor could it be removed: {error.message}") from error
-        raise RefusedError(why, hint="run the same command again; it saves the disk anew")
+            raise HalfMadeError(image, f"{why}; removing it failed: {error.message}") from error
+        raise RefusedError(why, hint="run the same command again; it saves the disk again")

@@ -25,12 +25,12 @@ from hermesops.infra.provider.resource_types import MACHINE
 
 
 class Machines(Actions):
-    """The actions on machines."""
+    """Creates, reads, resizes and deletes machines at the vendor."""
 
     type = MACHINE
 
     async def order(self, inputs: Mapping[str, object], *, timeout_s: float, report: Reporter) -> ObservedMachine:
-        """``create`` by a resource's inputs."""
+        """Create a machine from a resource's inputs."""
         names = ("name", "server_type", "region", "image_id", "data_gb")
         spec = MachineSpec(**{name: values.text(inputs, name) for name in names})
         return await self.create(spec, timeout_s=timeout_s, report=report)
@@ -42,8 +42,8 @@ class Machines(Actions):
         the id.
 
         Raises:
-            HalfMadeError: It exists and did not become ready.
-            RefusedError: The vendor said no, or another machine has the name.
+            HalfMadeError: The machine exists and did not become ready.
+            RefusedError: The vendor refused, or another machine has the name.
             InterruptedWorkError: The engine stopped before it was ordered.
         """
         refuse_if_stopping(self.stopping, f"machine {spec.name} was not ordered")
@@ -78,16 +78,16 @@ class Machines(Actions):
         return await self._settled(machine, timeout_s=timeout_s, report=report, server_type=server_type)
 
     async def read(self, machine_id: str, name: str) -> ObservedMachine | None:
-        """The machine, or ``None`` when it is gone.
+        """Read a machine; ``None`` if it is gone.
 
         A machine that the vendor does not know by id is searched in its list as well: right after an order the two
-        disagree, and believing the 404 would forget a machine that is billed. Without an id the one of that name is
-        meant: so the embedded engine looks up what an interrupted create made. In an import the name is empty.
+        disagree, and believing the 404 would forget a billed machine. Without an id the machine of that name is
+        returned: so the embedded engine finds the result of an interrupted create. In an import the name is empty.
         """
         machine = await self.vendor.get_machine(machine_id) if machine_id else None
         if machine is None and name:
-            found = await self.vendor.find_machine(name)
-            machine = found if found is not None and machine_id in {"", found.id} else None
+            listed = await self.vendor.find_machine(name)
+            machine = listed if listed is not None and machine_id in {"", listed.id} else None
         return None if machine is None or machine.status == "deleted" else machine
 
     async def delete(self, machine_id: str, name: str, *, timeout_s: float = 0) -> None:
@@ -111,8 +111,8 @@ class Machines(Actions):
         newborn: bool = False,
     ) -> ObservedMachine:
         """Wait until a machine is ready (or stopped, if that is how it was found) and of the size asked for."""
-        wanted = {"ready", "stopped"} if machine.status == "stopped" else {"ready"}
-        watch = _Watch(self, machine, wanted, server_type, report, newborn=newborn)
+        statuses = {"ready", "stopped"} if machine.status == "stopped" else {"ready"}
+        watch = _Watch(self, machine, statuses, server_type, report, newborn=newborn)
         what = f"machine {machine.name}"
         try:
             return await unless_stopped(poll(watch.observe, what=what, timeout_s=timeout_s), self.stopping, what)
@@ -132,38 +132,36 @@ class _Watch:
 
     machines: Machines
     last: ObservedMachine
-    wanted: set[str]
+    statuses: set[str]
     server_type: str
     report: Reporter
     newborn: bool
-    told: str = ""
+    reported: str = ""
     broken_since: float | None = None
     began: float = field(default_factory=time.monotonic)
 
     async def observe(self) -> ObservedMachine | Pending[ObservedMachine]:
         name, machine_id = self.last.name, self.last.id
         try:
-            seen = await self.machines.read(machine_id, name)
+            machine = await self.machines.read(machine_id, name)
         except UnavailableError as error:
             return await self._pending(f"no answer ({error.message})")
         except HermesError as error:
-            raise HalfMadeError(
-                self.last, f"machine {name} ({machine_id}) exists, and then: {error.message}"
-            ) from error
-        if seen is None:
+            raise HalfMadeError(self.last, f"machine {name} ({machine_id}) exists, but: {error.message}") from error
+        if machine is None:
             return await self._missing()
-        self.last = seen
-        if seen.status == "error":
+        self.last = machine
+        if machine.status == "error":
             return await self._broken()
         self.broken_since = None
-        if seen.status in self.wanted and self.server_type in {"", seen.server_type}:
-            return seen
-        size = f", still {seen.server_type}" if self.server_type not in {"", seen.server_type} else ""
-        return await self._pending(f"{seen.status} {seen.stage}".strip() + size)
+        if machine.status in self.statuses and self.server_type in {"", machine.server_type}:
+            return machine
+        size = f", still {machine.server_type}" if self.server_type not in {"", machine.server_type} else ""
+        return await self._pending(f"{machine.status} {machine.stage}".strip() + size)
 
     async def _missing(self) -> Pending[ObservedMachine]:
         if self.newborn and time.monotonic() - self.began < self.machines.timeouts.newborn:
-            return await self._pending("not in the vendor's books yet")
+            return await self._pending("not in the vendor's list yet")
         raise RefusedError(
             f"machine {self.last.name} ({self.last.id}) is gone: the vendor knows no such machine",
             hint="run the same command again; it orders another one",
@@ -178,22 +176,22 @@ class _Watch:
             self.last, f"machine {self.last.name} ({self.last.id}) has status error and did not recover"
         )
 
-    async def _pending(self, seen: str) -> Pending[ObservedMachine]:
-        if seen != self.told:
-            self.told = seen
-            await self.report(f"waiting for {self.last.name} to be ready: {seen}")
-        return Pending(seen)
+    async def _pending(self, status: str) -> Pending[ObservedMachine]:
+        if status != self.reported:
+            self.reported = status
+            await self.report(f"waiting for {self.last.name} to be ready: {status}")
+        return Pending(status)
 
 
 def _refuse_other_machine(spec: MachineSpec, machine: ObservedMachine) -> None:
     """Refuse a machine of that name that cannot be the one ordered: adopting it would hide the difference."""
-    for what, wanted, found in (
+    for what, ordered, actual in (
         ("region", spec.region, machine.region),
         ("image", spec.image_id, machine.image_id),
     ):
-        if found and wanted != found:
+        if actual and ordered != actual:
             raise RefusedError(
-                f"a machine named {spec.name} exists already ({machine.id}), with {what} {found}"
-                f" and not {wanted or 'the base'}",
+                f"a machine named {spec.name} exists already ({machine.id}), with {what} {actual}"
+                f" and not {ordered or 'the base'}",
                 hint="delete it or take another name",
             )

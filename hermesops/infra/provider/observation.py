@@ -1,4 +1,4 @@
-"""What is ordered of the vendor, what it describes, and the two ways in which work is left unfinished."""
+"""Orders to the vendor, its descriptions, and the two errors of unfinished work."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -28,7 +28,7 @@ class ObservedMachine:
 
     Attributes:
         status: ``provisioning``, ``ready``, ``stopped``, ``error`` or ``deleted``.
-        stage: How far its making has come, in the vendor's words.
+        stage: Stage of its provisioning, in the vendor's words.
         created_at: ISO 8601, in UTC.
     """
 
@@ -47,7 +47,7 @@ class ObservedMachine:
 
 @dataclass(frozen=True)
 class ImageSpec:
-    """An image to save: of which machine, under which name."""
+    """An image to save: its name, and the machine to save."""
 
     name: str
     machine_id: str
@@ -55,13 +55,13 @@ class ImageSpec:
 
 @dataclass(frozen=True)
 class ObservedImage:
-    """An image as the vendor described it just now; what it did not say is empty.
+    """An image as the vendor described it just now; missing fields are empty.
 
     Attributes:
         status: ``creating``, ``ready``, ``failed`` or ``deleted``.
-        bootable: Whether machines can be ordered from it; the vendor says ``ready`` a little before.
-        machine_id: Whose disk it is.
-        reason: Why it failed, where the vendor says so.
+        bootable: True if machines can be ordered from it; its status is ``ready`` a little earlier.
+        machine_id: The machine that was saved.
+        reason: Cause of a failure; empty if the vendor gives none.
         created_at: ISO 8601, in UTC.
     """
 
@@ -78,9 +78,9 @@ Observed: TypeAlias = ObservedMachine | ObservedImage
 
 
 class HalfMadeError(HermesError):
-    """It exists, is billed, and is not what was asked for (yet): keep its id.
+    """A machine or image exists and is billed, but is not as ordered (yet): keep its id.
 
-    ``reason`` is what is missing, in one line.
+    ``reason`` describes the missing part, in one line.
     """
 
     def __init__(self, observed: Observed, reason: str) -> None:

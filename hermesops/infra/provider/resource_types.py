@@ -19,9 +19,9 @@ class Property:
     """One property of a resource.
 
     Attributes:
-        required: Check refuses its absence.
-        replaces: The vendor cannot change it: a change means another one of the resource.
-        at_order: Given once, with the order; the vendor does not report it, and a change means nothing.
+        required: True if Check refuses its absence.
+        replaces: True if the vendor cannot change it: a change replaces the resource.
+        at_order: True if it is sent once, with the order: the vendor does not report it, and a change has no effect.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Failure:
 
 
 class ChangeKind(StrEnum):
-    """How one property differs."""
+    """Kind of difference of one property."""
 
     ADD = "add"
     DELETE = "delete"
@@ -49,10 +49,10 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True)
 class Difference:
-    """What differs between two sets of inputs.
+    """Differences between two sets of inputs.
 
     Attributes:
-        changes: How, by property.
+        changes: Kind of difference, by property.
         replaces: The properties that no update can change.
     """
 
@@ -61,9 +61,9 @@ class Difference:
 
     @property
     def deletes_first(self) -> bool:
-        """Whether the old one must go before the new one is ordered.
+        """True if the old resource must be deleted before the new one is ordered.
 
-        Orders are found again by their name: while one of that name is alive, an order adopts it.
+        Orders are found again by their name: while a resource of that name exists, an order adopts it.
         """
         return bool(self.replaces) and "name" not in self.changes
 
@@ -87,30 +87,30 @@ class ResourceType:
     name_form: str
 
     def fill(self, news: Mapping[str, object], resource_name: str) -> dict[str, object]:
-        """The inputs with defaults in place of what the program left out; marks of secrets are kept."""
+        """Add defaults to the inputs that the program left out; marks of secrets are kept."""
         return {"name": resource_name, **news}
 
     def check(self, inputs: Mapping[str, object]) -> list[Failure]:
-        """What is wrong with filled inputs, offline: the vendor's own lists are not asked."""
+        """Validate filled inputs offline: the vendor's own lists are not asked. Returns the problems."""
         known = {p.name for p in self.inputs}
         failures = [
             Failure(name, f"no such property; one of type {self.token} has {', '.join(sorted(known))}")
             for name in inputs
             if name not in known
         ]
-        for wanted in self.inputs:
-            value = unwrap(inputs.get(wanted.name))
+        for property_ in self.inputs:
+            value = unwrap(inputs.get(property_.name))
             if value is None:
-                if wanted.required:
-                    failures.append(Failure(wanted.name, f"is missing: {wanted.description}"))
+                if property_.required:
+                    failures.append(Failure(property_.name, f"is missing: {property_.description}"))
             elif not isinstance(value, str) or not value.strip():
-                failures.append(Failure(wanted.name, "must be a text that is not empty"))
-            elif wanted.name == "name" and value != UNKNOWN and not self.is_name(value):
+                failures.append(Failure(property_.name, "must be a text that is not empty"))
+            elif property_.name == "name" and value != UNKNOWN and not self.is_name(value):
                 failures.append(Failure("name", f"{value!r} is not of the form {self.name_form}"))
         return failures
 
     def compare(self, old: Mapping[str, object], new: Mapping[str, object]) -> Difference:
-        """What differs between the inputs in the state and those wanted; an unknown differs from everything."""
+        """Compare the inputs of the state with new ones; an unknown differs from everything."""
         changes: dict[str, ChangeKind] = {}
         for item in self.inputs:
             before, after = unwrap(old.get(item.name)), unwrap(new.get(item.name))
@@ -121,15 +121,15 @@ class ResourceType:
             )
         return Difference(changes, tuple(p.name for p in self.inputs if p.replaces and p.name in changes))
 
-    def outputs(self, inputs: Mapping[str, object], seen: Observed | None) -> dict[str, object]:
-        """Outputs of what exists, or of what a preview would order: the vendor's values, else the inputs."""
-        if seen is None:
+    def outputs(self, inputs: Mapping[str, object], observed: Observed | None) -> dict[str, object]:
+        """Return outputs of an existing resource, or of a preview's order: the vendor's values, else the inputs."""
+        if observed is None:
             return {**inputs, **{p.name: UNKNOWN for p in self.computed}}
-        return {**self.observed(inputs, seen), **{p.name: str(getattr(seen, p.name)) for p in self.computed}}
+        return {**self.observed(inputs, observed), **{p.name: str(getattr(observed, p.name)) for p in self.computed}}
 
-    def observed(self, inputs: Mapping[str, object], seen: Observed) -> dict[str, object]:
-        """Inputs as they really are; one that is unchanged keeps its mark of a secret."""
-        real = {p.name: str(getattr(seen, p.name)) for p in self.inputs if not p.at_order}
+    def observed(self, inputs: Mapping[str, object], described: Observed) -> dict[str, object]:
+        """Return inputs with the vendor's actual values; an unchanged one keeps its mark of a secret."""
+        real = {p.name: str(getattr(described, p.name)) for p in self.inputs if not p.at_order}
         changed = {name: value for name, value in real.items() if value and unwrap(inputs.get(name)) != value}
         return {**inputs, **changed}
 

@@ -2,7 +2,7 @@
 
 Every user and program that can connect to this computer's loopback can call it while an ``up`` runs, Delete included:
 Pulumi's protocol has no authentication, and engines connect by TCP and more than once, so callers cannot be told apart.
-Run workers, and whatever else runs stacks, on hosts of their own, without other users and foreign programs.
+Run workers, and all other programs that run stacks, on dedicated hosts, without other users and foreign programs.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ _UNANSWERED_CHECKS = 2
 
 
 def engine_address(arguments: list[str]) -> str:
-    """Where the engine listens, from the plugin's arguments; empty when a person started it.
+    """Parse the engine's address from the plugin's arguments; empty if a person started it.
 
     Engines put flags of their own before it (``--logtostderr -v=9 --tracing URL``).
     """

@@ -77,7 +77,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         return proto.GetMappingResponse()
 
     async def GetMappings(self, request: proto.GetMappingsRequest, context: Context) -> proto.GetMappingsResponse:
-        """As ``GetMapping``."""
+        """Answer without mappings, as ``GetMapping`` does."""
         return proto.GetMappingsResponse()
 
     async def CheckConfig(self, request: proto.CheckRequest, context: Context) -> proto.CheckResponse:
@@ -122,11 +122,11 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         if request.preview:
             return proto.CreateResponse(properties=values.write(resource.type.outputs(inputs, None)))
         try:
-            made = await resource.order(inputs, timeout_s=request.timeout, report=self._reporter(request.urn))
+            observed = await resource.order(inputs, timeout_s=request.timeout, report=self._reporter(request.urn))
         except HalfMadeError as error:
             await grpc_errors.abort_half_made(context, error, resource.type, inputs)
             raise
-        return proto.CreateResponse(id=made.id, properties=values.write(resource.type.outputs(inputs, made)))
+        return proto.CreateResponse(id=observed.id, properties=values.write(resource.type.outputs(inputs, observed)))
 
     async def Update(self, request: proto.UpdateRequest, context: Context) -> proto.UpdateResponse:
         resource = self._resource(request.urn)
@@ -135,13 +135,13 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
             return proto.UpdateResponse(properties=values.write({**olds, **news}))
         name = values.text(olds, "name") or values.text(news, "name")
         try:
-            seen = await resource.update(
+            observed = await resource.update(
                 request.id, name, news, timeout_s=request.timeout, report=self._reporter(request.urn)
             )
         except HalfMadeError as error:
             await grpc_errors.abort_half_made(context, error, resource.type, news)
             raise
-        return proto.UpdateResponse(properties=values.write(resource.type.outputs(news, seen)))
+        return proto.UpdateResponse(properties=values.write(resource.type.outputs(news, observed)))
 
     async def Read(self, request: proto.ReadRequest, context: Context) -> proto.ReadResponse:
         resource = self._resource(request.urn)
@@ -150,19 +150,19 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         timeout_s = float(getattr(request, "timeout", 0))  # older protocols have none for reads
         try:
             async with asyncio.timeout(timeout_s or None):
-                seen = await unless_stopped(
+                observed = await unless_stopped(
                     resource.read(request.id, name), self.stopping, f"{resource.type.noun} {request.id} was not read"
                 )
         except TimeoutError as error:
             raise UnavailableError(
                 f"{resource.type.noun} {request.id} was not read within {timeout_s:g} s", hint="run it again"
             ) from error
-        if seen is None:
+        if observed is None:
             return proto.ReadResponse()
         return proto.ReadResponse(
-            id=seen.id,
-            inputs=values.write(resource.type.observed(inputs, seen)),
-            properties=values.write(resource.type.outputs(inputs, seen)),
+            id=observed.id,
+            inputs=values.write(resource.type.observed(inputs, observed)),
+            properties=values.write(resource.type.outputs(inputs, observed)),
         )
 
     async def Delete(self, request: proto.DeleteRequest, context: Context) -> Empty:
@@ -172,7 +172,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         )
         if not name:
             raise UsageError(
-                f"the state does not say how {resource.type.noun} {request.id} is named, so it is left alone"
+                f"the state does not say how {resource.type.noun} {request.id} is named, so it is not changed"
             )
         await resource.delete(request.id, name, timeout_s=request.timeout)
         return Empty()

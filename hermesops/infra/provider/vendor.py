@@ -1,4 +1,4 @@
-"""What the provider needs of JustAVPS, in the provider's own types.
+"""The provider's calls to JustAVPS, in the provider's own types.
 
 Loaded when the first machine or image is needed and not before: the client's libraries take half a second.
 """
@@ -28,7 +28,7 @@ class JustAvps:
         Safe to repeat: it looks for the name before it orders and after every lost answer.
 
         Raises:
-            RefusedError: The vendor said no.
+            RefusedError: The vendor refused.
             UnavailableError: No answer, and nothing was ordered.
             UnknownOutcomeError: No answer; a machine may exist.
         """
@@ -42,12 +42,12 @@ class JustAvps:
         return _observed_machine(await self._client.create_machine(order))
 
     async def find_machine(self, name: str) -> ObservedMachine | None:
-        """The machine of that exact name in the vendor's list."""
-        found = await self._client.find_machine(name)
-        return None if found is None else _observed_machine(found)
+        """Return the machine of that exact name in the vendor's list; ``None`` if it is not listed."""
+        machine = await self._client.find_machine(name)
+        return None if machine is None else _observed_machine(machine)
 
     async def get_machine(self, machine_id: str) -> ObservedMachine | None:
-        """The machine of that id; ``None`` when the vendor knows none."""
+        """Return the machine of that id; ``None`` if the vendor knows none."""
         try:
             return _observed_machine(await self._client.get_machine(machine_id))
         except NotFoundError:
@@ -82,7 +82,7 @@ class JustAvps:
         """Begin to save a disk, without looking for an earlier one.
 
         Raises:
-            RefusedError: The vendor said no.
+            RefusedError: The vendor refused.
             UnavailableError: No answer, and nothing was begun.
             UnknownOutcomeError: No answer; an image may be on its way.
         """

@@ -1,6 +1,6 @@
-"""A baseline: what main's programs register for an environment, without a name, an id or a secret. Pure.
+"""A baseline: resources that main's programs register for an environment, without its name, ids or secrets. Pure.
 
-Main's pipeline publishes it. Jobs of pull requests, which are trusted with nothing, compare their own programs to it.
+Main's pipeline publishes it. Jobs of pull requests, which have no credentials, compare their own programs to it.
 """
 
 from collections import Counter
@@ -50,14 +50,14 @@ class MachineKind:
     count: int
 
     def __str__(self) -> str:
-        """For people."""
+        """Describe as ``3 x starter in hel1, light``."""
         plan = f", {self.plan.value}" if self.plan else ""
         return f"{self.count} x {self.server_type} in {self.region}{plan}"
 
 
 @dataclass(frozen=True)
 class CellBaseline:
-    """A cell: what it consists of, and what its program registers."""
+    """A cell's machines, and the resources that its program registers."""
 
     name: CellName
     machines: tuple[MachineKind, ...]
@@ -85,10 +85,10 @@ class CellBaseline:
 
 @dataclass(frozen=True)
 class Baseline:
-    """What programs register in an environment.
+    """Resources that programs register in an environment.
 
     Attributes:
-        made_at: UTC.
+        made_at: Time of the baseline, UTC.
         platform: Resources of the platform on AWS; ``None`` for an environment without one.
     """
 
@@ -121,7 +121,7 @@ _FORMAT: TypeAdapter[Any] = TypeAdapter(_File)
 
 
 def to_text(baseline: Baseline) -> str:
-    """The text of a file."""
+    """Return the JSON text of a baseline's file."""
     return bytes(_FORMAT.dump_json(_File(KIND, VERSION, baseline), indent=1)).decode() + "\n"
 
 
@@ -136,15 +136,15 @@ def of_text(text: bytes, file: str, *, environment: str) -> Baseline:
         UsageError: The file holds something else, or the baseline of another environment.
     """
     try:
-        found: _File = _FORMAT.validate_json(text)
+        content: _File = _FORMAT.validate_json(text)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise UsageError(f"{file} is no baseline: {where}: {first['msg']}", hint=_HINT) from None
-    if (found.kind, found.version) != (KIND, VERSION):
+    if (content.kind, content.version) != (KIND, VERSION):
         raise UsageError(f"{file} is no baseline of version {VERSION}", hint=_HINT)
-    if found.baseline.environment != environment:
+    if content.baseline.environment != environment:
         raise UsageError(
-            f"{file} is the baseline of environment {found.baseline.environment}, not of {environment}", hint=_HINT
+            f"{file} is the baseline of environment {content.baseline.environment}, not of {environment}", hint=_HINT
         )
-    return found.baseline
+    return content.baseline

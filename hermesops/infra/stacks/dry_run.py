@@ -1,4 +1,4 @@
-"""Runs a Pulumi program without an engine, state or provider: notes what it registers, and makes nothing."""
+"""Runs a Pulumi program without an engine, state or provider: records its registrations, and makes nothing."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,14 +20,14 @@ _STACK = "pulumi:pulumi:Stack"
 
 
 class Answers(mocks.Mocks):
-    """What a provider would answer: an id made of the name, and the inputs."""
+    """Predicted answers of a provider: an id made of the name, and the inputs."""
 
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
         """The id and the outputs of a resource."""
         return f"{args.name}-id", dict(args.inputs)
 
     def call(self, args: mocks.MockCallArgs) -> tuple[dict[Any, Any], None]:
-        """Refuse: what the program registers would depend on a vendor's answer."""
+        """Refuse: the program's resources would depend on a vendor's answer."""
         raise AssertionError(f"the program asked for {args.token}: a preview would need a vendor to know what follows")
 
 
@@ -36,17 +36,17 @@ class Notes(mocks.MockMonitor):
 
     def __init__(self, answers: mocks.Mocks) -> None:
         super().__init__(answers)
-        self.asked: list[resource_pb2.RegisterResourceRequest] = []
+        self.requests: list[resource_pb2.RegisterResourceRequest] = []
 
     def RegisterResource(self, request: resource_pb2.RegisterResourceRequest) -> Any:  # noqa: ANN401, N802 - as in the SDK
         """Note a resource, and answer as its provider would."""
         if request.type != _STACK:
-            self.asked.append(request)
+            self.requests.append(request)
         return super().RegisterResource(request)  # type: ignore[no-untyped-call]  # the SDK's is untyped
 
     def registered(self, *, with_secrets: bool = False) -> tuple[Registered, ...]:
         """The resources that were registered so far, by type and name; secret values are withheld unless asked for."""
-        made = [
+        resources = [
             Registered(
                 type=request.type,
                 name=request.name,
@@ -55,9 +55,9 @@ class Notes(mocks.MockMonitor):
                 protect=request.protect,
                 retain=request.retainOnDelete,
             )
-            for request in self.asked
+            for request in self.requests
         ]
-        return tuple(sorted(made, key=lambda one: (one.type, one.name)))
+        return tuple(sorted(resources, key=lambda resource: (resource.type, resource.name)))
 
 
 @contextmanager
@@ -88,7 +88,7 @@ def registered_by(program: Callable[[], Any], stack: StackRef, answers: mocks.Mo
 
 
 def _parent(urn: str) -> str:
-    """Type and name of a parent; empty for the stack, whose name is that of the first program of the process."""
+    """Return type and name of a parent; empty for the stack, which has the name of the process's first program."""
     parent = "::".join(urn.split("::")[2:])
     return "" if parent.startswith(f"{_STACK}::") else parent
 
@@ -99,9 +99,9 @@ def _plain(value: object, *, with_secrets: bool) -> Any:  # noqa: ANN401 - JSON 
     if rpc.is_rpc_secret(value):
         return plain(rpc.unwrap_rpc_secret(value)) if with_secrets else WITHHELD
     if isinstance(value, Mapping):
-        return {str(key): plain(one) for key, one in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [plain(one) for one in value]
+        return [plain(item) for item in value]
     if isinstance(value, pulumi.StringAsset):
         return {"text": value.text}
     if isinstance(value, pulumi.AssetArchive):

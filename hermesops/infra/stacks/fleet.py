@@ -18,10 +18,10 @@ CELL_TYPE = "hermesops:fleet:Cell"
 
 @dataclass(frozen=True)
 class CellArgs:
-    """What a cell consists of.
+    """Machines and limits of a cell.
 
     Attributes:
-        released: Machines whose deletion or replacement was asked for by name: protection is taken from these.
+        released: Machines to delete or replace, named by an operator; these lose their protection.
         imported: Machines that exist and that the stack takes in by their ids, in place of making them.
         data_gb: Gigabytes of the data volume of machines of each plan; one of a plan that is not here has none.
     """
@@ -43,9 +43,10 @@ class Cell(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: CellArgs, opts: ResourceOptions | None = None) -> None:
         super().__init__(CELL_TYPE, name, None, opts)
-        made = {machine.name: self._machine(machine, args) for machine in args.machines}
+        machines = {machine.name: self._machine(machine, args) for machine in args.machines}
         described: dict[str, Any] = {
-            name: {"id": machine.id, "slug": machine.slug, "status": machine.status} for name, machine in made.items()
+            name: {"id": machine.id, "slug": machine.slug, "status": machine.status}
+            for name, machine in machines.items()
         }
         self.machines = Output.from_input(described)
         self.register_outputs({"machines": self.machines})
@@ -100,7 +101,7 @@ class CellPrograms:
     data_gb: Mapping[Plan, int]
 
     def program(self, spec: CellSpec, released: frozenset[MachineName]) -> FleetProgram:
-        """The program of one cell."""
+        """Build the program of one cell."""
         return FleetProgram(spec, released, data_gb=self.data_gb)
 
     def importing(self, spec: CellSpec, ids: Mapping[MachineName, MachineId]) -> FleetProgram:

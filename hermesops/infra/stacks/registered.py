@@ -1,4 +1,4 @@
-"""Resources that a Pulumi program registers, noted without an engine, and what two such notes differ in. Pure."""
+"""Resources that a Pulumi program registers without an engine, and the differences of two lists. Pure."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -35,14 +35,14 @@ class Registered:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What an engine knows it by."""
+        """Parent, type and name, which identify the resource to an engine."""
         return self.parent, self.type, self.name
 
 
 class Effect(StrEnum):
-    """What an engine would do with a resource.
+    """Change that an engine would make to a resource.
 
-    ``LATER``: nothing now; resources of that kind that are made from then on are made otherwise.
+    ``LATER``: none now; new resources of that kind are made with the new properties.
     """
 
     CREATE = "create"
@@ -77,24 +77,24 @@ class Difference:
 
 
 EffectOf = Callable[[Registered, Registered], Effect]
-"""What an engine would do with a resource whose properties differ."""
+"""Function that returns an engine's change of a resource with different properties."""
 
 
 def differences(
     before: Iterable[Registered], after: Iterable[Registered], effect_of: EffectOf
 ) -> tuple[Difference, ...]:
-    """What a program registers otherwise than another one, by resource."""
-    olds, news = {one.key: one for one in before}, {one.key: one for one in after}
-    found = [Difference(Effect.CREATE, new) for key, new in news.items() if key not in olds]
-    found += [Difference(Effect.DELETE, old) for key, old in olds.items() if key not in news]
+    """Compare the resources of two programs."""
+    olds, news = {resource.key: resource for resource in before}, {resource.key: resource for resource in after}
+    differing = [Difference(Effect.CREATE, new) for key, new in news.items() if key not in olds]
+    differing += [Difference(Effect.DELETE, old) for key, old in olds.items() if key not in news]
     for key in olds.keys() & news.keys():
         if changes := tuple(_changes(_of(olds[key]), _of(news[key]))):
-            found.append(Difference(effect_of(olds[key], news[key]), news[key], changes))
-    return tuple(sorted(found, key=lambda one: (one.resource.key, one.effect)))
+            differing.append(Difference(effect_of(olds[key], news[key]), news[key], changes))
+    return tuple(sorted(differing, key=lambda difference: (difference.resource.key, difference.effect)))
 
 
-def _of(one: Registered) -> Mapping[str, object]:
-    return {**one.inputs, "(protected)": one.protect, "(retained)": one.retain}
+def _of(resource: Registered) -> Mapping[str, object]:
+    return {**resource.inputs, "(protected)": resource.protect, "(retained)": resource.retain}
 
 
 def _changes(before: Mapping[str, object], after: Mapping[str, object]) -> Iterator[PropertyChange]:
@@ -108,13 +108,13 @@ def _leaves(value: object, path: str) -> Iterator[tuple[str, str]]:
     """Each value that has no parts, by its path; documents in JSON are walked through as well."""
     value = _parsed(value)
     if isinstance(value, Mapping) and value:
-        for key, one in value.items():
-            yield from _leaves(one, f"{path}.{key}" if path else str(key))
+        for key, item in value.items():
+            yield from _leaves(item, f"{path}.{key}" if path else str(key))
     elif isinstance(value, list) and value:
-        for number, one in enumerate(value):
+        for number, item in enumerate(value):
             # Statements of policies are known by their names: one more does not move the others.
-            name = one.get("Sid", number) if isinstance(one, Mapping) else number
-            yield from _leaves(one, f"{path}[{name}]")
+            name = item.get("Sid", number) if isinstance(item, Mapping) else number
+            yield from _leaves(item, f"{path}[{name}]")
     else:
         yield path, json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
 

@@ -14,13 +14,13 @@ IMAGE_TYPE = "justavps:index:Image"
 
 @dataclass(frozen=True)
 class MachineArgs:
-    """What to rent.
+    """Inputs of a machine.
 
     Attributes:
-        region: Where; a change replaces the machine.
-        server_type: The size; a change resizes and reboots it.
-        image_id: What it boots from, ``None`` for the vendor's base; a change replaces the machine.
-        data_gb: Gigabytes of its data volume, ``None`` for none; told to it when it is ordered, and never again.
+        region: Region of the vendor; a change replaces the machine.
+        server_type: Size of the machine; a change resizes and reboots it.
+        image_id: Image to boot, ``None`` for the vendor's base; a change replaces the machine.
+        data_gb: Gigabytes of its data volume, ``None`` for none; sent once, with the order.
     """
 
     region: Input[str]
@@ -66,10 +66,10 @@ class Machine(pulumi.CustomResource):
 
 @dataclass(frozen=True)
 class ImageArgs:
-    """What to save.
+    """Inputs of an image.
 
     Attributes:
-        machine_id: The ready machine whose disk is saved; a change replaces the image.
+        machine_id: The ready machine to save; a change replaces the image.
     """
 
     machine_id: Input[str]
@@ -88,7 +88,7 @@ class Image(pulumi.CustomResource):
     created_at: Output[str]
 
     def __init__(self, name: str, args: ImageArgs, opts: ResourceOptions | None = None) -> None:
-        wanted = ResourceOptions(
+        defaults = ResourceOptions(
             protect=True,
             # Orders are found again by name: the old image must be gone before one of its name is saved.
             delete_before_replace=True,
@@ -103,5 +103,5 @@ class Image(pulumi.CustomResource):
                 "status": None,
                 "created_at": None,
             },
-            ResourceOptions.merge(wanted, opts),
+            ResourceOptions.merge(defaults, opts),
         )

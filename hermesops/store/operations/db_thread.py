@@ -17,9 +17,9 @@ _thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="registry")
 
 async def in_db_thread(call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
     """Make a registry call in that thread. A cancelled caller first waits until the call has ended."""
-    made = asyncio.get_running_loop().run_in_executor(_thread, partial(call, *args, **options))
+    future = asyncio.get_running_loop().run_in_executor(_thread, partial(call, *args, **options))
     try:
-        return await asyncio.shield(made)
+        return await asyncio.shield(future)
     except asyncio.CancelledError:
-        await asyncio.wait({made})
+        await asyncio.wait({future})
         raise

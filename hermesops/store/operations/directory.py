@@ -41,22 +41,22 @@ class OperationDirectory:
         return tuple(self.registry.operations.list(unfinished=not ended))
 
     def get(self, operation_id: str) -> Operation:
-        """One operation, by its id or an unambiguous beginning of it.
+        """Return the operation with this id, or with the only id that begins with it.
 
         Raises:
-            UsageError: There is none of that id, or more than one.
+            UsageError: No operation, or more than one, has such an id.
         """
         return self.registry.operations.get(operation_id)
 
     def history(self, operation_id: str) -> OperationHistory:
-        """One operation with its steps, its lease and its audit entries.
+        """Return an operation with its steps, its lease and its audit entries.
 
         Raises:
             UsageError: As ``get``.
         """
         registry, operation = self.registry, self.get(operation_id)
         subject = operation.subject
-        lease = next((one for one in registry.leases.list() if one.subject == subject), None)
+        lease = next((lease for lease in registry.leases.list() if lease.subject == subject), None)
         entries = registry.audit.list(subject=subject, limit=_ENTRIES)
         return OperationHistory(
             operation,
@@ -68,7 +68,7 @@ class OperationDirectory:
 
 
 def next_command(operation: Operation, lease: Lease | None) -> Hint:
-    """What an operator runs next about an operation; empty where it is done. Pure."""
+    """Return the next command for an operator; empty for an operation that is done. Pure."""
     if operation.status.has_ended:
         return Hint() if operation.status is OperationStatus.DONE else abandon_note(operation).next
     if lease:

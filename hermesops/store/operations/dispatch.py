@@ -1,7 +1,7 @@
-"""Decides which unfinished operations go into the queue, from their rows. Pure.
+"""Selects the unfinished operations that go into the queue, from their rows. Pure.
 
-The queue may lose everything, and a worker may die during a task. Both look the same here: a row that has not ended,
-whose lease nobody holds, and for which no task is waiting or under way.
+The queue may lose its tasks, and a worker may die during a task. Both look the same here: a row that has not ended,
+without a held lease, and without a waiting or running task.
 """
 
 from collections.abc import Collection, Iterable
@@ -17,10 +17,10 @@ FRESH = timedelta(seconds=5)
 
 @dataclass(frozen=True)
 class Task:
-    """One turn at an operation, as the queue has it.
+    """A task of the queue: one run of an operation.
 
     Attributes:
-        worker: The one that runs it; empty while it waits for one.
+        worker: Id of the worker that runs it; empty while the task waits.
     """
 
     id: str

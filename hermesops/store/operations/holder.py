@@ -11,13 +11,13 @@ _HOLDER = re.compile(r"[^:]*:(?P<pid>[0-9]{1,9}):(?P<where>[0-9a-f]{8})\.(?P<sta
 
 
 def this_process() -> str:
-    """This process as a holder: host, process id, where and since when that id is valid, and a random part."""
+    """Return the holder text of this process: host, process id with its namespace and start, and a random part."""
     pid = os.getpid()
     start = processes.started(pid) or "0"
     return f"{socket.gethostname()}:{pid}:{processes.here().fingerprint}.{start}.{secrets.token_hex(4)}"
 
 
 def is_gone(holder: str) -> bool:
-    """Whether a holder was a process that can be seen from here, and has ended."""
-    told = _HOLDER.fullmatch(holder)
-    return told is not None and processes.has_ended(told["where"], int(told["pid"]), told["start"])
+    """Return whether the holder is a process of this computer that has ended."""
+    match = _HOLDER.fullmatch(holder)
+    return match is not None and processes.has_ended(match["where"], int(match["pid"]), match["start"])

@@ -1,7 +1,7 @@
-"""The kinds of operations: what each is to do, what must not be unfinished beside it, and what abandoning leaves.
+"""The kinds of operations: parameters, conflicting kinds, and the note for an abandoned operation.
 
-One class a kind. ``hermesops.app.handlers`` says what does each; ``hermesops.agents.instances.eligibility`` judges by
-``statuses`` and ``blocked_by`` whether an instance may have one.
+One class a kind. ``hermesops.app.handlers`` maps kinds to their reconcilers; ``hermesops.agents.instances.eligibility``
+judges by ``statuses`` and ``blocked_by`` whether an instance may have one.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ _PROVISIONING, _RUNNING, _SUSPENDED = InstanceStatus.PROVISIONING, InstanceStatu
 
 
 class BlockedBy(StrEnum):
-    """Which unfinished operations of an instance refuse a new one; one of the same kind is continued instead."""
+    """Unfinished operations that refuse a new one of the instance; one of the same kind is continued instead."""
 
     NOTHING = "nothing"
     STOPPED_GATEWAY = "stopped_gateway"
@@ -35,7 +35,7 @@ class BlockedBy(StrEnum):
 
 
 class Keep(StrEnum):
-    """What becomes of the machine of a suspended agent."""
+    """Fate of a suspended agent's machine."""
 
     STOPPED = "stopped"
     REMOVED = "removed"
@@ -51,7 +51,7 @@ class ApprovedList:
 
 @dataclass(frozen=True)
 class PlanSize:
-    """A plan, and what it is at the vendor."""
+    """A plan, and its server type and data volume at the vendor."""
 
     plan: Plan
     server_type: str
@@ -59,14 +59,14 @@ class PlanSize:
 
 @dataclass(frozen=True, kw_only=True)
 class InstanceIntent(Intent):
-    """What an operation of one instance is to do.
+    """Parameters of an operation on one instance.
 
     Attributes:
-        stops_gateway: Whether the gateway is stopped meanwhile.
-        blocked_by: Kinds of which none may be unfinished.
-        continues: Kinds that this request continues, so that they do not block it.
-        statuses: Of the instances that may have one.
-        repeatable: Whether a repeated request for it changes nothing by itself, and may so find the one under way.
+        stops_gateway: True if the operation stops the gateway.
+        blocked_by: Kinds that must have no unfinished operation.
+        continues: Kinds that this request continues; they do not block it.
+        statuses: Statuses of instances that may have such an operation.
+        repeatable: True if a repeated request changes nothing by itself, and may return the unfinished operation.
     """
 
     stops_gateway: ClassVar[bool] = False
@@ -104,7 +104,7 @@ class ProvisionIntent(InstanceIntent):
     blocked_by = BlockedBy.STOPPED_GATEWAY
     statuses = frozenset({_PROVISIONING, _RUNNING})
     abandoned = AbandonNote(
-        "the instance of {user} stays provisioning; its machine may exist, and is paid for then",
+        "the instance of {user} stays provisioning; its machine may exist, and is billed then",
         Hint(
             ("provision", "USER", "--plan", "PLAN"),
             "goes on with it,",
@@ -147,7 +147,7 @@ class RestartIntent(InstanceIntent):
 
     Attributes:
         before: systemd's id of the start that the gateway was in; empty when it was not running.
-        reason: Empty where nobody gave one.
+        reason: The operator's reason; empty for none.
     """
 
     kind = OperationKind.RESTART
@@ -155,7 +155,7 @@ class RestartIntent(InstanceIntent):
     blocked_by = BlockedBy.STOPPED_GATEWAY
     statuses = frozenset({_PROVISIONING, _RUNNING})
     abandoned = AbandonNote(
-        "the gateway of {user} runs as it was, or anew", Hint(("instance", "show", "USER"), "says which")
+        "the gateway of {user} runs, restarted or not", Hint(("instance", "show", "USER"), "shows which")
     )
 
     before: str
@@ -248,13 +248,13 @@ class RelocateIntent(InstanceIntent):
     """Move an agent to another machine, with its state or with a backup instead.
 
     Attributes:
-        origin: Its machine at the time of the request.
-        cell: Of the new machine; opened, for ``only_plan`` or every plan, where it is new.
-        plan: The user's from then on.
-        image_id: What the new machine boots from; ``None`` for the vendor's own image.
-        snapshot: The backup to put on it; empty for what is on the old machine.
-        keeps_previous: Whether the old machine stays for a while.
-        changes_plan: Whether it is counted as a change of plan.
+        origin: The instance's machine at the time of the request.
+        cell: Cell of the new machine; a new cell is opened for ``only_plan``, or for every plan.
+        plan: The user's plan after the move.
+        image_id: Image of the new machine; ``None`` for the vendor's own image.
+        snapshot: Backup to restore on the new machine; empty for the state of the old machine.
+        keeps_previous: True if the old machine stays for a while.
+        changes_plan: True if the move counts as a change of plan.
     """
 
     kind = OperationKind.RELOCATE
@@ -262,7 +262,7 @@ class RelocateIntent(InstanceIntent):
     stops_gateway = True
     statuses = frozenset({_PROVISIONING, _RUNNING, _SUSPENDED})
     abandoned = AbandonNote(
-        "the gateway of {user} may be stopped and fenced, and the machine that was ordered is paid for",
+        "the gateway of {user} may be stopped and fenced, and the ordered machine is billed",
         Hint(
             ("instance", "resume", "USER", "--reason", "WHY"),
             "resumes it,",
@@ -285,19 +285,19 @@ class RelocateIntent(InstanceIntent):
     approved: ApprovedList | None = None
 
     def fits(self, row: UnassignedMachine) -> bool:
-        """Whether an ordered machine has the cell, size and image of this intent."""
+        """Return whether an ordered machine has the cell, size and image of this intent."""
         ordered = (row.cell, row.plan, row.server_type, row.image_id)
         return ordered == (self.cell, self.plan, self.server_type, self.image_id)
 
     def asks_the_same(self, other: "RelocateIntent", *fields: str) -> bool:
-        """Whether another intent equals this one in what the operator chose: region, plan, whether to restore.
+        """Return whether another intent has the same choices of the operator: region, plan, restore or not.
 
         Args:
             fields: Further choices of the operator, by name. hermesops chooses the rest.
         """
-        said = ("region", "plan", *fields)
+        chosen = ("region", "plan", *fields)
         return bool(self.snapshot) == bool(other.snapshot) and all(
-            getattr(self, name) == getattr(other, name) for name in said
+            getattr(self, name) == getattr(other, name) for name in chosen
         )
 
 
@@ -328,9 +328,7 @@ class BackupIntent(InstanceIntent):
     title = "backup"
     blocked_by = BlockedBy.NOTHING
     statuses = frozenset({_RUNNING, _SUSPENDED})
-    abandoned = AbandonNote(
-        "a backup of {user} was begun", Hint(("backup", "list", "USER"), "shows those that there are")
-    )
+    abandoned = AbandonNote("a backup of {user} was begun", Hint(("backup", "list", "USER"), "lists the finished ones"))
 
     why: str
 
@@ -375,7 +373,7 @@ class DrillIntent(Intent):
     kind = OperationKind.DRILL
     title = "restore drill"
     abandoned = AbandonNote(
-        "a machine with a copy of the state of {user} may be there, its gateway fenced, and is paid for",
+        "a machine with a copy of the state of {user} may be there, its gateway fenced, and is billed",
         Hint(("job", "run", "lifecycle"), "gives that machine back"),
     )
 
@@ -400,7 +398,7 @@ class StackUpIntent(Intent):
     kind = OperationKind.STACK_UP
     title = "stack up"
     abandoned = AbandonNote(
-        "{cell} is partly what its rows say; an engine that was killed may have left its lock",
+        "{cell} may be partly applied; a killed engine may have left its lock",
         Hint(("stack", "preview", "CELL"), "shows what is missing"),
     )
 
@@ -420,7 +418,7 @@ class PoolFillIntent(Intent):
     kind = OperationKind.POOL_FILL
     title = "pool fill"
     abandoned = AbandonNote(
-        "the warm pool of {cell} holds what it held; machines may be half made, and are paid for then",
+        "the warm pool of {cell} is unchanged; machines may be partly made, and are billed then",
         Hint(("job", "run", "pools", "CELL"), "goes on with it"),
     )
 
@@ -435,7 +433,7 @@ class RolloutIntent(Intent):
     kind = OperationKind.ROLLOUT
     title = "rollout"
     abandoned = AbandonNote(
-        "rollout {rollout} goes no further; instances that it reached stay on its release",
+        "rollout {rollout} stops; updated instances stay on its release",
         Hint(("rollout", "status", "ROLLOUT")),
     )
 
@@ -474,9 +472,9 @@ STOPS_GATEWAY = frozenset(
 
 
 def abandon_note(operation: Operation) -> AbandonNote:
-    """What a row of that kind leaves behind when it is not continued. Pure."""
-    told = KINDS[operation.kind].abandoned
+    """Return the note for an operation that is not continued. Pure."""
+    note = KINDS[operation.kind].abandoned
     # A row may say less than its kind declares: the note is for people, and must not fail.
     words = {"user": "USER", "cell": "CELL", "plan": "light", "rollout": "ID", **operation.intent}
     values = {name.upper(): str(value) for name, value in words.items()}
-    return AbandonNote(told.what.format_map(words), told.next.put(**values))
+    return AbandonNote(note.what.format_map(words), note.next.put(**values))

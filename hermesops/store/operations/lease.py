@@ -1,8 +1,8 @@
 """Holds leases while work runs: acquires them, renews those of this process together, and releases them.
 
 A lease that was not renewed in time stops the work: another process may hold it. The lease of a dead local process is
-taken over at once. Renewal is one write every few seconds, however much is
-worked on, and runs in the event loop on purpose: a process whose loop hangs shall lose its leases.
+taken over at once. Renewal is one write every few seconds, for any number of leases, and runs in the event loop on
+purpose: a process with a blocked loop must lose its leases.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class RenewedLease:
     Attributes:
         until: No other process may acquire it before, by this process's clock.
         lost: Set once another process may hold it.
-        problem: Why it could not be renewed; ``None`` where another process took it.
+        problem: Cause of the failed renewal; ``None`` if another process took the lease.
     """
 
     lease: Lease
@@ -67,15 +67,15 @@ class Renewals:
 
     def hold(self, lease: Lease) -> RenewedLease:
         """Renew a lease that was just taken, until it is let go or lost."""
-        held = RenewedLease(lease, time.monotonic() + LEASE_S)
-        self._held[id(held)] = held
+        renewed = RenewedLease(lease, time.monotonic() + LEASE_S)
+        self._held[id(renewed)] = renewed
         if self._running is None or self._running.done():
             self._running = asyncio.create_task(self._run())
-        return held
+        return renewed
 
-    async def let_go(self, held: RenewedLease) -> None:
-        """Renew it no more."""
-        self._held.pop(id(held), None)
+    async def let_go(self, renewed: RenewedLease) -> None:
+        """Stop renewing this lease; it expires unless it is released."""
+        self._held.pop(id(renewed), None)
         if not self._held and self._running:
             running, self._running = self._running, None
             running.cancel()
@@ -88,31 +88,31 @@ class Renewals:
             await waiting.pause(pause_s)
             pause_s = await self._renew(tuple(self._held.values()))
 
-    async def _renew(self, held: Sequence[RenewedLease]) -> float:
-        """Renew these; the seconds until the next time."""
-        leases, asked = self._leases(), time.monotonic()
-        if leases is None:
-            self._lose(held)
+    async def _renew(self, leases: Sequence[RenewedLease]) -> float:
+        """Renew these leases; returns the seconds until the next renewal."""
+        registry, asked_at = self._leases(), time.monotonic()
+        if registry is None:
+            self._lose(leases)
             return RENEW_S
         try:
-            gone = await in_db_thread(leases.leases.renew, [one.lease for one in held])
+            gone = await in_db_thread(registry.leases.renew, [renewed.lease for renewed in leases])
         except UnavailableError as error:
             # No answer proves nothing about a lease: it is ours until others may acquire it.
-            self._lose((one for one in held if time.monotonic() + RETRY_S >= one.until), error)
+            self._lose((renewed for renewed in leases if time.monotonic() + RETRY_S >= renewed.until), error)
             return RETRY_S
         except HermesError as error:
-            self._lose(held, error)
+            self._lose(leases, error)
             return RENEW_S
-        self._lose(one for one in held if one.lease.subject in gone)
-        for one in held:
-            one.until = asked + LEASE_S
+        self._lose(renewed for renewed in leases if renewed.lease.subject in gone)
+        for renewed in leases:
+            renewed.until = asked_at + LEASE_S
         return RENEW_S
 
-    def _lose(self, held: Iterable[RenewedLease], problem: HermesError | None = None) -> None:
-        for one in held:
-            one.problem = problem
-            self._held.pop(id(one), None)
-            one.lost.set()
+    def _lose(self, leases: Iterable[RenewedLease], problem: HermesError | None = None) -> None:
+        for renewed in leases:
+            renewed.problem = problem
+            self._held.pop(id(renewed), None)
+            renewed.lost.set()
 
 
 def renewals_in(leases: Registry) -> Renewals:
@@ -149,11 +149,11 @@ class LeaseKeeper:
                 await in_db_thread(self._leases.leases.release, self.lease)
 
     async def guard(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run ``work``, and stop it when the lease is lost.
+        """Run ``work``, and cancel it when the lease is lost.
 
         Raises:
-            UnavailableError: The lease was lost; the next run observes what was done.
-            NotWrittenError: It was, because a disk did not take the renewal.
+            UnavailableError: The lease was lost; the next run continues from observed state.
+            NotWrittenError: The lease was lost because the renewal could not be written to disk.
         """
         doing = asyncio.ensure_future(work)
         losing = asyncio.ensure_future(self._held.lost.wait())
@@ -187,7 +187,7 @@ class LeaseKeeper:
 
 
 def _lost(subject: str, problem: HermesError | None) -> HermesError:
-    stopped = "stopped before touching anything further"
+    stopped = "stopped without further changes"
     if problem is None:
         return UnavailableError(f"lost the lease of {subject}; {stopped}")
     kind = NotWrittenError if isinstance(problem, NotWrittenError) else UnavailableError

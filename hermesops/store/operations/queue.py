@@ -1,8 +1,8 @@
 """The queue of tasks, kept by DBOS: the only module that knows DBOS.
 
-It holds nothing that matters. Its tables may be lost at any moment: they are made again and filled from the rows.
+It has no state of its own. Its tables may be lost at any moment: they are made again and filled from the rows.
 
-Source: dbos 3.4.0. What DBOS leaves to its users, and what is done about it: work of a dead process stays its own
+Source: dbos 3.4.0. Gaps of DBOS, and their solutions here: work of a dead process stays its own
 (``dispatch`` gives it to another one); two processes of one executor id run the same work (ids are a worker's own, with
 a random part); work is pinned to an application version (ours is a number, raised when a task's argument changes its
 meaning); nothing is ever removed (``prune``).
@@ -121,16 +121,18 @@ class DbosQueue:
         Raises:
             UnavailableError: The database does not answer.
         """
-        found = await self._asked(
+        workflows = await self._asked(
             lambda: DBOS.list_workflows_async(
                 status=_UNFINISHED, queue_name=self._name, load_input=False, load_output=False
             )
         )
         return [
             Task(
-                one.workflow_id, _operation_of(one.workflow_id), one.executor_id or "" if one.status == _RUNNING else ""
+                workflow.workflow_id,
+                _operation_of(workflow.workflow_id),
+                workflow.executor_id or "" if workflow.status == _RUNNING else "",
             )
-            for one in found or ()
+            for workflow in workflows or ()
         ]
 
     async def enqueue(self, operation_id: OperationId) -> None:
@@ -158,10 +160,10 @@ class DbosQueue:
             )
         )
         if ended:
-            await self._asked(lambda: DBOS.delete_workflows_async([one.workflow_id for one in ended]))
+            await self._asked(lambda: DBOS.delete_workflows_async([workflow.workflow_id for workflow in ended]))
 
     def _task(self) -> Callable[[], Coroutine[Any, Any, None]]:
-        """What DBOS runs: without DBOS steps, since a turn observes and needs nothing remembered."""
+        """Task that DBOS runs. Has no DBOS steps, because a turn observes and needs no saved progress."""
 
         async def turn() -> None:
             task_id = DBOS.workflow_id or ""
@@ -208,8 +210,10 @@ def _prepare(url: str) -> None:
 
 
 def _is_table_missing(error: sa.exc.DBAPIError) -> bool:
-    said = str(error.orig).lower()
-    return "no such table" in said or ("does not exist" in said and ("relation" in said or "schema" in said))
+    message = str(error.orig).lower()
+    return "no such table" in message or (
+        "does not exist" in message and ("relation" in message or "schema" in message)
+    )
 
 
 def _as_ours(url: str, what: str, error: Exception) -> HermesError:
@@ -221,11 +225,11 @@ def _as_ours(url: str, what: str, error: Exception) -> HermesError:
     if (getattr(cause, "sqlite_errorname", "") or "").startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
         return BrokenInvariantError(
             f"the workers' queue {where} is damaged: {_first_line(error)}",
-            hint=Hint(f"mv {where} {where}.damaged, then", ("worker",), "makes a new one; the registry has all of it"),
+            hint=Hint(f"mv {where} {where}.damaged, then", ("worker",), "makes a new one from the registry"),
         )
     return UnavailableError(
         f"the workers' queue {where} {what}: {_first_line(error)}",
-        hint=Hint(("doctor",), "looks at disks and registry;", ("settings", "show"), "says which registry is meant"),
+        hint=Hint(("doctor",), "checks disks and registry;", ("settings", "show"), "shows the configured registry"),
     )
 
 
@@ -234,7 +238,7 @@ def _first_line(error: Exception) -> str:
 
 
 class _ToStructlog(logging.Handler):
-    """Passes on what DBOS says, but what it says over and over only now and then."""
+    """Forwards DBOS's log records, and repeated ones only now and then."""
 
     def __init__(self) -> None:
         super().__init__()

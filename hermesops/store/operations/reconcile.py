@@ -22,18 +22,18 @@ MOST_REPEATS = 3
 
 
 class Reconciler(Protocol[SeenT, StepT]):
-    """What the loop drives. ``decide`` is pure; ``do`` is idempotent and may be killed at any moment."""
+    """The parts of an operation that the loop calls."""
 
     async def observe(self) -> SeenT:
-        """Look at the world."""
+        """Read the present state of the machines and rows involved; changes nothing."""
 
-    def decide(self, seen: SeenT) -> StepT | Done | Refused:
-        """Say what to do next."""
+    def decide(self, observation: SeenT) -> StepT | Done | Refused:
+        """Choose the next step, or the outcome, from an observation. Pure."""
 
-    async def do(self, step: StepT, seen: SeenT) -> None:
-        """Do it."""
+    async def do(self, step: StepT, observation: SeenT) -> None:
+        """Do one step. Idempotent; may be killed anywhere."""
 
-    def describe(self, step: StepT, seen: SeenT) -> str:
+    def describe(self, step: StepT, observation: SeenT) -> str:
         """Say the step in a few words, for people and for the row."""
 
 
@@ -77,10 +77,10 @@ async def drive(
         except StoppedError:
             raise
         except asyncio.CancelledError:
-            report(f"operation {operation.id} ({operation.kind}) is left open")
+            report(f"operation {operation.id} ({operation.kind}) stays open")
             raise
         except LeaseLostError as lost:
-            words = f"{lost.message}; stopped before touching anything further"
+            words = f"{lost.message}; stopped without further changes"
             raise UnavailableError(words, hint=lost.hint) from lost
         except (RefusedError, UsageError) as error:
             await in_db_thread(
@@ -107,21 +107,21 @@ async def _steps(
     while True:
         if is_stopping():
             raise StoppedError(f"stopped between two steps of operation {operation.id}")
-        seen = await work.observe()
-        match work.decide(seen):
+        observation = await work.observe()
+        match work.decide(observation):
             case Done(outcome=outcome):
                 return outcome
             case Refused(error=error):
                 raise error
             case step:
-                words = work.describe(step, seen)
-                repeats = repeats + 1 if (step, seen) == last else 1
-                last = step, seen
+                words = work.describe(step, observation)
+                repeats = repeats + 1 if (step, observation) == last else 1
+                last = step, observation
                 if repeats > MOST_REPEATS:
                     raise UnavailableError(
-                        f"{words}: done {MOST_REPEATS} times, and nothing has changed by it",
+                        f"{words}: done {MOST_REPEATS} times without effect",
                         hint=Hint(("operation", "continue", operation.id), "once you know why"),
                     )
                 report(words)
                 await in_db_thread(registry.operations.record_step, operation.id, words, lease=lease)
-                await work.do(step, seen)
+                await work.do(step, observation)

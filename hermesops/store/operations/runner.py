@@ -22,7 +22,7 @@ Handler = Callable[[Operation, Lease], Reconciler[Any, Any]]
 
 @dataclass(frozen=True)
 class Operations:
-    """Brings operations to their end."""
+    """Runs operations until they end: acquires their leases, and drives their reconcilers."""
 
     registry: Registry
     handlers: Mapping[OperationKind, Handler]
@@ -113,7 +113,8 @@ async def abandon(operation: Operation, registry: Registry, *, reason: str) -> A
     """
     if not reason.strip():
         raise UsageError(
-            "say why nobody shall continue it", hint=Hint(("operation", "abandon", "ID", "--reason", "WHY"))
+            "Missing --reason: state why the operation is abandoned.",
+            hint=Hint(("operation", "abandon", "ID", "--reason", "WHY")),
         )
     if operation.status.has_ended:
         raise RefusedError(f"operation {operation.id} has ended ({operation.status}): {operation.outcome}")

@@ -1,4 +1,4 @@
-"""Who works on something, on what and since when, in words for whoever has to wait."""
+"""Describes the process that works on a subject, its operation and its start, for a process that waits."""
 
 import re
 from collections.abc import Iterable
@@ -12,28 +12,30 @@ from hermesops.store.registry import Registry
 _PROCESS = re.compile(r"(?P<host>[^:]+):(?P<pid>[0-9]{1,9}):.+")
 _INSTANCE = "instance/"
 
-AGAIN = Hint("the same command again, once that has ended;", ("operation", "list"), "shows it")
+AGAIN = Hint("run the same command again after that;", ("operation", "list"), "shows it")
 """What is next where another process works on the same."""
 
 
-def held_by(registry: Registry, held: LeaseHeldError, subject: str) -> LeaseHeldError:
-    """The refusal of a held lease, with the operation for which it is held; as it was where the holder is unknown."""
-    if not held.holder:
-        return held
+def held_by(registry: Registry, refusal: LeaseHeldError, subject: str) -> LeaseHeldError:
+    """Return the refusal for a held lease, with the operation it is held for; unchanged for an unknown holder."""
+    if not refusal.holder:
+        return refusal
     try:
-        operations = [one for one in registry.operations.unfinished() if one.subject == subject]
-        began = [(one, {step.holder for step in registry.operations.steps(one.id)}) for one in operations]
-        operation = _of_holder(began, held.holder)
+        operations = [operation for operation in registry.operations.unfinished() if operation.subject == subject]
+        began = [
+            (operation, {step.holder for step in registry.operations.steps(operation.id)}) for operation in operations
+        ]
+        operation = _of_holder(began, refusal.holder)
         title = _title(registry, operation, subject)
     except HermesError:  # the refusal matters more than its words
-        return held
-    return LeaseHeldError(in_words(title, operation, held.holder), hint=AGAIN, holder=held.holder)
+        return refusal
+    return LeaseHeldError(in_words(title, operation, refusal.holder), hint=AGAIN, holder=refusal.holder)
 
 
 def in_words(title: str, operation: Operation | None, holder: str) -> str:
-    """For people: ``ben is being worked on by process 25827 on vm: backup since 2026-01-02 04:46 UTC``. Pure."""
-    found = _PROCESS.fullmatch(holder)
-    who = f"process {found['pid']} on {found['host']}" if found else holder or "another process"
+    """Describe as ``ben is being worked on by process 25827 on vm: backup since 2026-01-02 04:46 UTC``. Pure."""
+    match = _PROCESS.fullmatch(holder)
+    who = f"process {match['pid']} on {match['host']}" if match else holder or "another process"
     words = f"{title} is being worked on by {who}"
     if operation is None:
         return words
@@ -41,10 +43,10 @@ def in_words(title: str, operation: Operation | None, holder: str) -> str:
 
 
 def _of_holder(began: Iterable[tuple[Operation, set[str]]], holder: str) -> Operation | None:
-    """The operation of which the holder did a step, or that was opened just now; none where it works without one."""
+    """Return the operation of which the holder did a step, or that was opened just now; ``None`` if there is none."""
     began = list(began)
-    found = (operation for operation, holders in began if holder in holders)
-    return next(found, None) or next((operation for operation, holders in began if not holders), None)
+    operations = (operation for operation, holders in began if holder in holders)
+    return next(operations, None) or next((operation for operation, holders in began if not holders), None)
 
 
 def _title(registry: Registry, operation: Operation | None, subject: str) -> str:

@@ -1,6 +1,6 @@
 """Connects to SQLite or PostgreSQL: transactions that are safe between processes, database errors as ours.
 
-It knows no table; it must not decide what to store.
+It must not know tables or rows.
 """
 
 import os
@@ -28,25 +28,25 @@ from hermesops.errors import (
 )
 
 RESTORE = Hint(
-    ("registry", "restore", "--latest"), "puts its newest good copy in its place;", ("registry", "copies"), "lists all"
+    ("registry", "restore", "--latest"), "restores the newest good copy;", ("registry", "copies"), "lists all"
 )
 """Hint for a registry that is damaged or gone. The damaged file is set aside, never overwritten."""
 
 _BUSY_MS = 20_000
 _ENDING = "hermesops_ending"
-_DOCTOR = Hint(("doctor",), "looks at it;", ("settings", "show"), "says which registry is meant")
+_DOCTOR = Hint(("doctor",), "checks it;", ("settings", "show"), "shows the configured registry")
 
 Clock = Callable[[], datetime]
 
 
 @dataclass(frozen=True)
 class TransactionEnd:
-    """What a transaction does at its end.
+    """Callbacks of a transaction, and values that are valid until it ends.
 
     Attributes:
         before_commit: Called in order, in the transaction.
         after_commit: Called once it is committed; by purpose, so that the last one counts.
-        found: Values that stay true until the end, by name.
+        found: Values that are valid until the end, by name.
     """
 
     before_commit: list[Callable[[], None]] = field(default_factory=list)
@@ -55,7 +55,7 @@ class TransactionEnd:
 
 
 def ending_of(connection: sa.Connection) -> TransactionEnd:
-    """What a transaction of ``Database.writing`` does at its end; callers add to it."""
+    """Return the callbacks of a transaction of ``Database.writing``; callers add to it."""
     ending: TransactionEnd = connection.get_execution_options()[_ENDING]
     return ending
 
@@ -65,7 +65,7 @@ _SHOWN = frozenset({"host", "port", "dbname", "user", "sslmode"})
 
 
 def _shown(url: sa.URL) -> str:
-    """A URL without secrets."""
+    """Return a URL without its secrets, for messages."""
     shown = url.difference_update_query([key for key in url.query if key not in _SHOWN])
     return shown.render_as_string(hide_password=True)
 
@@ -92,7 +92,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """One consistent view of the database.
+        """Open a read transaction: one consistent view of the database.
 
         Raises:
             UnavailableError: It does not answer, or is locked for too long.
@@ -103,9 +103,9 @@ class Database:
 
     @contextmanager
     def writing(self, *, guarded: bool = True) -> Iterator[sa.Connection]:
-        """One short transaction; committed when the block ends, undone when it raises.
+        """Open a short write transaction; committed when the block ends, rolled back when it raises.
 
-        On SQLite it takes the write lock at its start, so that what it reads stays true until the commit.
+        On SQLite it takes the write lock at its start, so that its reads stay valid until the commit.
         ``guarded=False`` skips ``before_write``, for repairs of the registry.
 
         Raises:
@@ -143,18 +143,18 @@ class Database:
         return timestamp.astimezone(UTC)
 
     def is_missing(self) -> bool:
-        """Whether there is no SQLite file yet."""
+        """True if there is no SQLite file yet."""
         return self.is_sqlite and not Path(self.title).exists()
 
     def is_empty(self) -> bool:
-        """Whether there is no SQLite file, or an empty one without a journal."""
+        """True if there is no SQLite file, or an empty one without a journal."""
         if not self.is_sqlite:
             return False
         sizes = [file.stat().st_size for file in map(Path, (self.title, f"{self.title}-wal")) if file.exists()]
         return self.is_missing() or not any(sizes)
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close every connection of the pool."""
         self._engine.dispose()
 
     @contextmanager
@@ -181,13 +181,13 @@ def _parsed(url: str) -> sa.URL:
     try:
         parsed = sa.make_url(with_verified_tls(url))
     except sa.exc.ArgumentError as error:
-        raise UsageError("the registry's URL is not one; it reads sqlite:///FILE or postgresql://…") from error
+        raise UsageError("the registry's URL is malformed; the form is sqlite:///FILE or postgresql://…") from error
     if parsed.get_backend_name() == "sqlite" and parsed.database:
         return parsed
     if parsed.get_backend_name() == "postgresql":
         return parsed.set(drivername="postgresql+psycopg")
     raise UsageError(
-        f"a registry cannot be kept in {parsed.drivername}; its URL reads sqlite:///FILE or postgresql://…"
+        f"a registry cannot be kept in {parsed.drivername}; the form of its URL is sqlite:///FILE or postgresql://…"
     )
 
 
@@ -228,12 +228,12 @@ def _make_private(file: Path) -> None:
 
 
 def _as_ours(title: str, error: sa.exc.DBAPIError) -> HermesError:
-    said = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else type(error.orig).__name__
+    message = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else type(error.orig).__name__
     code = getattr(error.orig, "sqlite_errorname", "") or ""
     if refused := disk.sqlite_not_written(title, error.orig) or _not_written_by_server(title, error):
         return refused
     if code.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
-        return BrokenInvariantError(f"the registry {title} is damaged: {said}", hint=RESTORE)
+        return BrokenInvariantError(f"the registry {title} is damaged: {message}", hint=RESTORE)
     if code.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")):
         return RefusedError(f"the registry {title} may not be written by this user", hint=_DOCTOR)
     if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
@@ -244,13 +244,13 @@ def _as_ours(title: str, error: sa.exc.DBAPIError) -> HermesError:
     if code.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN")) or isinstance(
         error, sa.exc.OperationalError
     ):
-        return UnavailableError(f"the registry {title} does not answer: {said}", hint=_DOCTOR)
+        return UnavailableError(f"the registry {title} does not answer: {message}", hint=_DOCTOR)
     # A broken constraint or a missing table is our own mistake: it keeps its traceback.
-    return BrokenInvariantError(f"the registry {title} refused what was written: {said}")
+    return BrokenInvariantError(f"the registry {title} refused a write: {message}")
 
 
 def _not_written_by_server(title: str, error: sa.exc.DBAPIError) -> NotWrittenError | None:
-    """The error for what PostgreSQL did not write; ``None`` for any other error. Source: its manual, appendix A."""
+    """Return the error for a write that PostgreSQL refused, or ``None``. Source: its manual, appendix A."""
     match getattr(error.orig, "sqlstate", ""):
         case "53100":
             return NotWrittenError(

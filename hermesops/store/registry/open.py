@@ -56,7 +56,7 @@ _PROVEN = "this key opens this registry"
 
 
 class Registry:
-    """Everything that is stored, by subject; each repository has its module.
+    """All stored data, by subject; each repository has its module.
 
     Every method of a repository is one short transaction, and may be called from several threads and processes.
     """
@@ -108,7 +108,7 @@ class Registry:
 
     @property
     def actor(self) -> str:
-        """Who acts, as the audit names them."""
+        """Name of the actor, as audit entries have it."""
         return self._context.audit_log.actor
 
     def now(self) -> datetime:
@@ -117,7 +117,7 @@ class Registry:
             return self._database.now(connection)
 
     def close(self) -> None:
-        """Close the database."""
+        """Close every connection to the database."""
         self._database.close()
 
 
@@ -132,20 +132,20 @@ def open_registry(
     warn: Warn = no_warning,
     clock: Clock | None = None,
 ) -> Registry:
-    """Open a registry; an SQLite one is created and migrated where needed.
+    """Open a registry; an SQLite file is created and migrated if needed.
 
     PostgreSQL is migrated by ``registry migrate`` only, since others read it too.
 
     Args:
         url: ``sqlite:///FILE`` or ``postgresql://…``.
         environment: Name of the environment; part of machine names.
-        actor: Who acts, for the audit; or a function that returns it before the first write, and may refuse it.
+        actor: Name of the actor for the audit; or a function that returns it before the first write, and may refuse.
         sealer: Called once with whether the registry is new, so that a key is made for a new one only: a key made
             for an old one would hide that the right key is missing.
         anchor: Stores the audit's heads outside the database; ``None`` stores none.
         copies: Copies an SQLite registry hourly and before migrations; ``None`` makes none.
-        warn: Told what went wrong with copies and anchor.
-        clock: For tests.
+        warn: Called with problems of copies and anchor.
+        clock: Replaces the database's clock in tests.
 
     Raises:
         RefusedError: The tables are older or newer than this code, or the key is another registry's.
@@ -183,9 +183,9 @@ def migrate_registry(url: str, *, anchor: Anchor | None = None, copies: Copies |
     database = Database(url)
     try:
         refuse_loss(database, anchor, copies)
-        found = schema_version.migrate(database, copies.take if copies else None)
+        revision = schema_version.migrate(database, copies.take if copies else None)
         router_grants.grant(database)
-        return found or "", schema_version.REVISIONS[-1]
+        return revision or "", schema_version.REVISIONS[-1]
     finally:
         database.close()
 

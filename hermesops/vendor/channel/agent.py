@@ -76,7 +76,7 @@ class Tokens(Protocol):
 
 
 class AgentApi:
-    """Talks to agents."""
+    """Client of agents' HTTP API, through the vendor's proxy."""
 
     def __init__(self, proxy: ProxyClient, tokens: Tokens) -> None:
         self._proxy = proxy
@@ -104,7 +104,7 @@ class AgentApi:
         return health_of(answer)
 
     async def opens(self, machine: Machine, token: str) -> bool:
-        """Whether the proxy accepts a token for a machine, whatever the gateway behind it answers.
+        """Return whether the proxy accepts a token for a machine, whatever the gateway behind it answers.
 
         Raises:
             JustAvpsError: The proxy did not answer.
@@ -147,33 +147,33 @@ class AgentApi:
 
 
 def health_of(answer: ProxyAnswer) -> GatewayHealth:
-    """What an answer of ``/health/detailed`` means. Pure."""
+    """Convert an answer of ``/health/detailed`` to a health. Pure."""
     if _is_refusal(answer):
         return GatewayHealth.REFUSED
-    said = answer.json()
-    if not answer.ok or not isinstance(said, dict):
+    body = answer.json()
+    if not answer.ok or not isinstance(body, dict):
         return GatewayHealth.SILENT
-    if said.get("gateway_state") == "draining":
+    if body.get("gateway_state") == "draining":
         return GatewayHealth.DRAINING
-    return GatewayHealth.OK if says_ok(said) else GatewayHealth.DEGRADED
+    return GatewayHealth.OK if says_ok(body) else GatewayHealth.DEGRADED
 
 
 def piece_of(kind: str, data: str) -> Piece | None:
-    """The piece in one server-sent event of a turn; ``None`` for an event without one. Pure.
+    """Parse the piece in one server-sent event of a turn; ``None`` for an event without one. Pure.
 
     Raises:
         UnavailableError: The turn failed on the agent's side.
     """
     if data.strip() == "[DONE]":
         return None
-    said = _object(data)
+    event = _object(data)
     if kind == "hermes.tool.progress":
-        if said.get("status") != "running":
+        if event.get("status") != "running":
             return None
-        return Piece(str(said.get("tool") or said.get("name") or "tool"), is_tool=True)
-    for choice in _objects(said.get("choices")):
+        return Piece(str(event.get("tool") or event.get("name") or "tool"), is_tool=True)
+    for choice in _objects(event.get("choices")):
         if choice.get("finish_reason") == "error":
-            cause = cause_of(said)
+            cause = cause_of(event)
             raise UnavailableError(
                 f"the agent could not finish its turn{f' ({cause})' if cause else ''}",
                 hint=Hint(("instance", "verify", "USER"), "tries one,", ("instance", "logs", "USER"), "has more"),
@@ -184,18 +184,18 @@ def piece_of(kind: str, data: str) -> Piece | None:
     return None
 
 
-def cause_of(said: Mapping[str, Any]) -> str:
-    """Why a turn failed, by its last event: HTTP status and classes of errors, at most some 200 characters. Pure.
+def cause_of(event: Mapping[str, Any]) -> str:
+    """Return the cause of a failed turn from its last event: HTTP status and error classes, some 200 characters. Pure.
 
     The agent's sentence itself is not repeated: in a stream it is a provider's answer as it came, which may quote the
     user or a key. Only words that are known here are taken from it.
 
     Source: hermes-agent 0.19.0, ``gateway/platforms/api_server.py``: ``error`` with ``message`` and ``type``.
     """
-    error, more = (part if isinstance(part := said.get(name), dict) else {} for name in ("error", "hermes"))
+    error, more = (part if isinstance(part := event.get(name), dict) else {} for name in ("error", "hermes"))
     text = str(error.get("message") or more.get("error") or "")[:4096]
     status = _STATUS.search(text)
-    named = [found[1] or found[2] for found in _KNOWN_CLASSES.finditer(text)]
+    named = [match[1] or match[2] for match in _KNOWN_CLASSES.finditer(text)]
     kind = str(error.get("type") or more.get("error_code") or "")
     if _CLASS.fullmatch(kind) and (kind != "agent_error" or not (named or status)):
         named.insert(0, kind)
@@ -203,14 +203,14 @@ def cause_of(said: Mapping[str, Any]) -> str:
 
 
 def refusal_of(answer: ProxyAnswer) -> RefusedError | UnavailableError | UnknownOutcomeError:
-    """The error for an answer that is not a success. Pure; it repeats no body, which may quote the user."""
-    said = answer.json()
-    error = said.get("error") if isinstance(said, dict) else None
+    """Return the error for an answer that is not a success. Pure; repeats no body, which may quote the user."""
+    body = answer.json()
+    error = body.get("error") if isinstance(body, dict) else None
     code = str(error.get("code") or error.get("type") or "") if isinstance(error, dict) else ""
     if _is_refusal(answer):
         return RefusedError(
             f"the agent refused our key ({answer.status})",
-            hint=Hint(("instance", "verify", "USER"), "tells which key is wrong"),
+            hint=Hint(("instance", "verify", "USER"), "shows which key is wrong"),
         )
     if answer.status in {502, 503}:
         return UnavailableError(
@@ -219,7 +219,7 @@ def refusal_of(answer: ProxyAnswer) -> RefusedError | UnavailableError | Unknown
         )
     if answer.status == 504:  # noqa: PLR2004 - the proxy's: passed on, and never answered
         return UnknownOutcomeError(
-            "the agent was told and never answered (504): what was asked for may have been done",
+            "the agent received the request and did not answer (504): its effect is unknown",
             hint=Hint(("instance", "logs", "USER")),
         )
     return RefusedError(f"the agent refused the turn ({answer.status} {code})".replace(" )", ")"))
@@ -235,10 +235,10 @@ def _bearer(api_key: str) -> dict[str, str]:
 
 def _object(data: str) -> dict[str, Any]:
     try:
-        said = strict_json.parse(data)
+        value = strict_json.parse(data)
     except strict_json.MalformedJSONError:
         return {}
-    return said if isinstance(said, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _objects(value: object) -> list[dict[str, Any]]:

@@ -57,13 +57,13 @@ _REPEATED = (MachineUnreachableError, AnswerLostError, CommandExpiredError)
 
 @dataclass(frozen=True)
 class Pace:
-    """How long requests may be silent, in seconds.
+    """Limits of silence of requests, in seconds.
 
     Attributes:
-        direct_s: A command with a limit up to this runs within its request.
-        answer_s: After this a request for another command answers that it still runs.
-        every_s: Between two requests.
-        silence_s: After this without any answer of the machine, the outcome is unknown.
+        direct_s: Longest time limit of a command that runs within its request.
+        answer_s: Time after which a request for a longer command answers that it still runs.
+        every_s: Time between two requests.
+        silence_s: Time without an answer of the machine after which the outcome is unknown.
     """
 
     direct_s: float = 60.0
@@ -89,7 +89,7 @@ class CommandStatus:
 
 
 def told_by(answer: str) -> CommandStatus:
-    """Parse what a script printed. Pure; anything else than its output has the state ``""``."""
+    """Parse the output of a script. Pure; other output has the state ``""``."""
     head, *lines = answer.split("\n")
     state, *words = head.split()[:3] or [""]
     try:
@@ -110,7 +110,7 @@ def _decoded(lines: list[str]) -> tuple[bytes, bytes]:
 
 
 class DetachedCommand:
-    """One command on one machine, as root; run it once."""
+    """One command on one machine, as root; ``run`` may be called once."""
 
     def __init__(self, toolbox: Toolbox, machine_id: str, pace: Pace) -> None:
         self._toolbox = toolbox
@@ -148,10 +148,10 @@ class DetachedCommand:
             first = await self._started(start, cwd, env)
             if isinstance(first, Completed):
                 return first
-            told = first if first.state in _ENDED else await self._ended()
-            if told.state == scripts.UNSTARTED:
-                return told
-            completed = Completed(told.exit_code, *(told.output or await self._fetched()))
+            status = first if first.state in _ENDED else await self._ended()
+            if status.state == scripts.UNSTARTED:
+                return status
+            completed = Completed(status.exit_code, *(status.output or await self._fetched()))
         except (MachineUnreachableError, RefusedError):
             raise  # nothing began, or nothing can be stopped
         except BaseException:
@@ -159,7 +159,7 @@ class DetachedCommand:
             raise
         # The machine itself deletes the files of a result that came at once: its answer may have to be repeated, and
         # short commands, which are many, stay one round trip.
-        if told is not first or told.output is None:
+        if status is not first or status.output is None:
             await self._stop()
         return completed
 
@@ -169,12 +169,12 @@ class DetachedCommand:
                 result = await self._toolbox.execute(self._id, self._request(start, cwd=cwd, env=env))
         except (AnswerLostError, CommandExpiredError):
             return CommandStatus("")  # it may have begun; the next request shows it
-        told = told_by(result.stdout)
-        if not told.state and result.exit_code:
+        status = told_by(result.stdout)
+        if not status.state and result.exit_code:
             return Completed(result.exit_code, result.stdout.encode(), result.stderr.encode())
         self._answered_at = time.monotonic()
-        self._is_begun = told.state in _BEGUN
-        return told
+        self._is_begun = status.state in _BEGUN
+        return status
 
     async def _ended(self) -> CommandStatus:
         async def observe() -> CommandStatus | Pending[CommandStatus]:
@@ -184,41 +184,43 @@ class DetachedCommand:
 
     async def _observe(self) -> CommandStatus:
         observe = scripts.observe(self._folder, f"{self._pace.answer_s:g}", str(_INLINE))
-        told = CommandStatus("")
+        status = CommandStatus("")
         with suppress(*_REPEATED), translated(self._id, "waiting for a command"):
-            told = told_by((await self._toolbox.execute(self._id, self._request(observe))).stdout)
-        if told.state:
+            status = told_by((await self._toolbox.execute(self._id, self._request(observe))).stdout)
+        if status.state:
             self._answered_at = time.monotonic()
         elif time.monotonic() - self._answered_at > self._pace.silence_s:
-            raise self._unknown(f"nothing was heard of a command for {self._pace.silence_s:g} s")
-        return told
+            raise self._unknown(f"no answer about a command for {self._pace.silence_s:g} s")
+        return status
 
-    def _concluded(self, told: CommandStatus) -> CommandStatus | Pending[CommandStatus]:
-        """What one answer means: the end, or that the command still runs."""
+    def _concluded(self, status: CommandStatus) -> CommandStatus | Pending[CommandStatus]:
+        """Return the status of an ended command, or ``Pending`` if it still runs."""
         ran_s = time.monotonic() - self._asked_at
-        match told.state:
+        match status.state:
             case scripts.DONE | scripts.UNSTARTED:
-                return told
+                return status
             case scripts.EXPIRED:
-                raise CommandExpiredError(f"machine {self._id}: the command ran into its limit of {self._limit_s} s")
+                raise CommandExpiredError(
+                    f"machine {self._id}: the command reached its time limit of {self._limit_s} s"
+                )
             case scripts.BROKEN:
-                raise self._unknown("the command was broken off from outside")
-            case scripts.NEVER if self._is_begun or told.age_s <= ran_s + 1:
+                raise self._unknown("the command was killed from outside")
+            case scripts.NEVER if self._is_begun or status.age_s <= ran_s + 1:
                 raise self._unknown("the machine rebooted while the command ran")
             case scripts.NEVER:
-                raise MachineUnreachableError(f"machine {self._id}: the command never reached it, and never will")
+                raise MachineUnreachableError(f"machine {self._id}: the command never reached the machine")
             case scripts.RUNNING:
                 self._is_begun = True
         if ran_s > self._limit_s + _OVERDUE_S:
-            raise CommandExpiredError(f"machine {self._id}: the command is beyond its limit of {self._limit_s} s")
+            raise CommandExpiredError(f"machine {self._id}: the command exceeded its time limit of {self._limit_s} s")
         return Pending("it runs")
 
-    def _refused(self, told: CommandStatus) -> Completed:
-        """What a command comes to that systemd did not start, however often it was asked to."""
-        words = told.output[1] if told.output else b""
+    def _refused(self, status: CommandStatus) -> Completed:
+        """Return the result of a command that systemd never started."""
+        words = status.output[1] if status.output else b""
         if words:
-            return Completed(told.exit_code, b"", words)
-        what = f"machine {self._id}: systemd dropped a command {_STARTS} times before it began, and did not say why"
+            return Completed(status.exit_code, b"", words)
+        what = f"machine {self._id}: systemd dropped a command {_STARTS} times before its start, without a reason"
         raise MachineUnreachableError(what, hint=look_at(self._id))
 
     async def _fetched(self) -> tuple[bytes, bytes]:
@@ -235,5 +237,5 @@ class DetachedCommand:
         return Execution(script, timeout_s=math.ceil(self._pace.answer_s) + _BEYOND_S, cwd=cwd, env=env or {})
 
     def _unknown(self, why: str) -> AnswerLostError:
-        what = f"machine {self._id}: {why}; it may have done some of its work"
+        what = f"machine {self._id}: {why}; the command may be partly done"
         return AnswerLostError(what, hint=look_at(self._id))

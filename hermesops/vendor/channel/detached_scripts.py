@@ -1,8 +1,8 @@
-"""Scripts that run a detached command on the machine: for dash, with what Debian and Ubuntu always have. Pure.
+"""Scripts that run a detached command on the machine: for dash, with tools of Debian and Ubuntu. Pure.
 
 A command has a folder of its own with a file ``claim`` that only the first script can make: the start, which has locked
 the folder by then; or else a look or a stop, and then the start is refused for good. The shell around the command holds
-the lock, which goes when that shell ends, however it ends.
+the lock, which is released when that shell ends.
 """
 
 import shlex

@@ -23,7 +23,7 @@ class NoSuchFileError(RefusedError):
 
 
 class CommandExpiredError(UnknownOutcomeError):
-    """The command reached its time limit and was killed; what it had done by then stays."""
+    """The command reached its time limit and was killed; its changes until then remain."""
 
 
 class AnswerLostError(UnknownOutcomeError):
@@ -40,17 +40,17 @@ Source:
 
 
 def look_at(machine_id: str) -> Hint:
-    """How an operator finds out what a machine did."""
-    whose = f"says whose machine {machine_id} is; then"
+    """Return the commands that show an operator the state of a machine."""
+    whose = f"shows the owner of machine {machine_id}; then"
     return Hint(("instance", "list", "--json"), whose, ("instance", "verify", "USER"))
 
 
 @contextmanager
 def translated(machine_id: str, doing: str, *, missing: type[RefusedError] = RefusedError) -> Iterator[None]:
-    """Turn the vendor client's errors into ours.
+    """Convert the vendor client's errors to errors of this module or of ``hermesops.errors``.
 
-    ``doing`` reads as after "while", without secrets, so it is never a command. ``missing`` is what a 404 of the
-    machine's own daemon means.
+    ``doing`` reads as after "while", without secrets, so it is never a command. ``missing`` is the error for
+    a 404 of the machine's own daemon.
 
     Raises:
         HermesError: Always one of this module or of ``hermesops.errors``.
@@ -60,7 +60,7 @@ def translated(machine_id: str, doing: str, *, missing: type[RefusedError] = Ref
     try:
         yield
     except vendor.CommandTimedOutError as cause:
-        raise CommandExpiredError(f"{where}: the command ran into its time limit", hint=hint) from cause
+        raise CommandExpiredError(f"{where}: the command reached its time limit", hint=hint) from cause
     except vendor.NotFoundError as cause:
         if cause.code:
             raise missing(f"{where}: {cause.said}") from cause

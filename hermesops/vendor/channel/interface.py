@@ -8,11 +8,11 @@ from typing import Literal, Protocol
 
 @dataclass(frozen=True)
 class Completed:
-    """A command that ended.
+    """Exit code and output of a command that ended.
 
     Attributes:
-        exact: Whether the output is byte for byte what the command wrote. Otherwise what was not UTF-8 is U+FFFD, or
-            its end is missing: ask again with ``binary``.
+        exact: True if the output is complete and unchanged. Otherwise bytes that are not UTF-8 became U+FFFD, or its
+            end is missing: run again with ``binary``.
     """
 
     exit_code: int
@@ -36,7 +36,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Exit:
-    """The command ended; nothing follows."""
+    """Exit code of a command, after its last output."""
 
     exit_code: int
 
@@ -51,7 +51,7 @@ class Channel(Protocol):
 
     @property
     def machine_id(self) -> str:
-        """Which machine."""
+        """The vendor's id of the machine."""
 
     async def run(
         self,

@@ -22,8 +22,8 @@ class Shell:
         leave = f'code=$?; printf "\\n%s%s" {_MARK} "$PWD"; exit $code'
         script = f"{enter}\n{line.strip()}\n{leave}"
         done = await self._channel.run(script, timeout_s=timeout_s, binary=True)
-        output, found, folder = done.stdout.rpartition(f"\n{_MARK}".encode())
-        if not found:
+        output, mark, folder = done.stdout.rpartition(f"\n{_MARK}".encode())
+        if not mark:
             output = done.stdout
         else:
             self.folder = folder.decode(errors="replace") or self.folder

@@ -1,4 +1,4 @@
-"""SSH to a machine whose host key is known from before, as root: one command, or a terminal. Nothing is forwarded.
+"""SSH to a machine with a known host key, as root: one command, or a terminal. Nothing is forwarded.
 
 For emergencies: everything else goes by the toolbox. paramiko takes long to import and is needed by one command only.
 """
@@ -109,11 +109,11 @@ def connected(machine: SshMachine, key: Path, public: str) -> Iterator[SshSessio
 
     Args:
         key: The private key; where it cannot be read without a passphrase, ssh-agent has it.
-        public: Its public half, as ``ssh-ed25519 AAAA…``.
+        public: Public half of the key, as ``ssh-ed25519 AAAA…``.
 
     Raises:
-        UnavailableError: The machine does not answer, or does so no more.
-        RefusedError: It has another host key than is known of it, does not take the key, or nobody has the private one.
+        UnavailableError: The machine does not answer, or the connection broke.
+        RefusedError: Its host key differs from the known one, it refuses the key, or the private key is not at hand.
     """
     import paramiko  # noqa: PLC0415 - see above
 
@@ -123,7 +123,7 @@ def connected(machine: SshMachine, key: Path, public: str) -> Iterator[SshSessio
     except OSError as error:
         raise UnavailableError(
             f"sshd at {machine.address} does not answer: {error.strerror or error}",
-            hint="the order opens it for one source address: --source says which, if addresses are translated between",
+            hint="the order opens sshd for one source address: set --source if addresses are translated in between",
         ) from error
     try:
         transport = paramiko.Transport(opened)
@@ -141,7 +141,7 @@ def connected(machine: SshMachine, key: Path, public: str) -> Iterator[SshSessio
         finally:
             transport.close()
     except paramiko.AuthenticationException as error:
-        raise RefusedError(f"{machine.address} does not take the key {key}: {error}") from error
+        raise RefusedError(f"{machine.address} refused the key {key}: {error}") from error
     except (paramiko.SSHException, EOFError, OSError) as error:
         raise UnavailableError(f"the connection to {machine.address} ended: {str(error) or 'it was closed'}") from error
 
@@ -149,11 +149,11 @@ def connected(machine: SshMachine, key: Path, public: str) -> Iterator[SshSessio
 def _refuse_another(transport: "paramiko.Transport", machine: SshMachine) -> None:
     """Refuse a machine that does not prove to have the host key that is known, before anything is sent to it."""
     shown = transport.get_remote_server_key()
-    found = f"{shown.get_name()} {base64.b64encode(shown.asbytes()).decode()}"
-    if found != machine.host_key:
+    host_key = f"{shown.get_name()} {base64.b64encode(shown.asbytes()).decode()}"
+    if host_key != machine.host_key:
         raise RefusedError(
-            f"{machine.address} has another host key than the machine has reported: {found}",
-            hint=Hint("it may be another computer; nothing was sent to it;", ("audit", "log")),
+            f"{machine.address} has another host key than the machine has reported: {host_key}",
+            hint=Hint("this may be another computer; nothing was sent;", ("audit", "log")),
         )
 
 
@@ -161,21 +161,23 @@ def _private(key: Path, public: str) -> "paramiko.PKey":
     import paramiko  # noqa: PLC0415 - see above
     from paramiko.pkey import UnknownKeyType  # noqa: PLC0415 - see above
 
-    wanted = base64.b64decode(public.split()[1])
+    public_bytes = base64.b64decode(public.split()[1])
     try:
-        found = paramiko.PKey.from_path(key)
-        if found.asbytes() == wanted:
-            return found
+        private_key = paramiko.PKey.from_path(key)
+        if private_key.asbytes() == public_bytes:
+            return private_key
     except (paramiko.SSHException, UnknownKeyType, ValueError, TypeError, OSError):
         pass  # with a passphrase, or the public half
-    held = next((one for one in paramiko.Agent().get_keys() if one.asbytes() == wanted), None)
-    if held is None:
-        raise RefusedError(f"{key} cannot be used as it is, and ssh-agent does not have it", hint=f"ssh-add {key}")
-    return held
+    agent_key = next(
+        (agent_key for agent_key in paramiko.Agent().get_keys() if agent_key.asbytes() == public_bytes), None
+    )
+    if agent_key is None:
+        raise RefusedError(f"{key} cannot be loaded, and ssh-agent does not have it", hint=f"ssh-add {key}")
+    return agent_key
 
 
 def _exit_code(channel: "paramiko.Channel") -> int:
-    """The exit code of what has ended; 255, as ssh has it, where the machine said none."""
+    """Return the exit code of an ended command; 255, as ssh does, if the machine sent none."""
     code = channel.recv_exit_status()
     return code if code >= 0 else 255
 

@@ -57,7 +57,7 @@ class ToolboxChannel:
 
     @property
     def machine_id(self) -> str:
-        """Which machine."""
+        """The vendor's id of the machine."""
         return self._id
 
     async def run(
@@ -97,7 +97,7 @@ class ToolboxChannel:
         binary: bool,
     ) -> Completed:
         file = f"{_STDIN_FOLDER}/hermesops-{uuid4().hex}.stdin"
-        with translated(self._id, "handing a command its input"):
+        with translated(self._id, "sending a command its input"):
             await self._toolbox.upload(self._id, file, stdin, mode=0o600)
         command = _TAKE_STDIN.format(file=file) + _as_user(user, command)
         try:
@@ -140,29 +140,29 @@ class ToolboxChannel:
     async def stream(
         self, command: str, *, timeout_s: float = 60, user: str = "root", env: Mapping[str, str] | None = None
     ) -> AsyncIterator[Output | Exit]:
-        """See ``Channel.stream``."""
+        """Run a command and yield its output as it comes; see ``Channel.stream``."""
         execution = Execution(command, timeout_s=ceil(timeout_s), user=user, env=env or {})
         with translated(self._id, "running a command"):
             async for event in self._toolbox.stream(self._id, execution):
                 yield Output(event.stream, event.data) if isinstance(event, OutputEvent) else Exit(event.exit_code)
 
     async def put(self, path: str, content: bytes | Path, *, mode: int = 0o600) -> None:
-        """See ``Channel.put``."""
+        """Write a file on the machine, owned by root; see ``Channel.put``."""
         with translated(self._id, f"writing {path}"):
             await self._toolbox.upload(self._id, path, content, mode=mode)
 
     async def get(self, path: str) -> bytes:
-        """See ``Channel.get``."""
+        """Read a file of the machine; see ``Channel.get``."""
         with translated(self._id, f"reading {path}", missing=NoSuchFileError):
             return await self._toolbox.download(self._id, path)
 
     async def get_to(self, path: str, target: Path) -> None:
-        """See ``Channel.get_to``."""
+        """Stream a file of the machine into a local one; see ``Channel.get_to``."""
         with translated(self._id, f"reading {path}", missing=NoSuchFileError):
             await self._toolbox.download_to(self._id, path, target)
 
     async def delete(self, path: str) -> None:
-        """See ``Channel.delete``."""
+        """Remove a file of the machine; absent is success."""
         with translated(self._id, f"removing {path}"):
             await self._toolbox.delete(self._id, path)
 

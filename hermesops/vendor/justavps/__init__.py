@@ -1,6 +1,6 @@
-"""JustAVPS's HTTP API and nothing else: one account's machines, images, tokens, and what runs on the machines.
+"""JustAVPS's HTTP API and nothing else: one account's machines, images and tokens, and the machines' toolboxes.
 
-It must not know what hermesops uses machines for.
+It must not know hermesops' use of machines.
 """
 
 from hermesops.vendor.justavps.client import Client

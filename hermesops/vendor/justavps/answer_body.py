@@ -27,7 +27,7 @@ class Deadline:
         self._at = asyncio.get_running_loop().time() + total_s
 
     def refuse_late(self) -> None:
-        """Check the clock: what has already been received in pieces gives no other its turn, and so ends no wait.
+        """Check the clock: pieces that were received already are read without a wait that would time out.
 
         Raises:
             UnreadableAnswerError: The time is over.
@@ -73,10 +73,10 @@ class AnswerBody:
         if self._response.headers.get("content-encoding", "").strip().lower() not in {"", "identity"}:
             raise UnreadableAnswerError("a compressed answer, which was not asked for")
         self._refuse_longer(_number(self._response.headers.get("content-length", "")))
-        raw, seen = self._response.aiter_bytes(), 0
+        raw, received = self._response.aiter_bytes(), 0
         while piece := await self._deadline.bound(anext(raw, b"")):
-            seen += len(piece)
-            self._refuse_longer(seen)
+            received += len(piece)
+            self._refuse_longer(received)
             self._deadline.refuse_late()
             yield piece
 

@@ -28,7 +28,7 @@ class Client(Closing):
 
     Args:
         base_url: With ``/api/v1``, as ``https://justavps.com/api/v1``.
-        transport: For tests: what carries requests instead of the network.
+        transport: Replaces the network in tests.
     """
 
     def __init__(self, base_url: str, api_key: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
@@ -38,7 +38,7 @@ class Client(Closing):
         self._list = Shared(partial(self._transport.ask_for_list, everything, "machines", wire.Machine))
 
     async def aclose(self) -> None:
-        """Close all connections."""
+        """Close all connections to the API."""
         await self._list.close()
         await self._transport.aclose()
 
@@ -61,9 +61,9 @@ class Client(Closing):
             ReadNotJsonError: The answer is of another machine.
         """
         call = _read(f"/machines/{machine_id}")
-        found = await self._transport.ask_for(call, wire.Machine)
-        _refuse_other(call, "machine", found.id == machine_id)
-        return found
+        machine = await self._transport.ask_for(call, wire.Machine)
+        _refuse_other(call, "machine", machine.id == machine_id)
+        return machine
 
     async def create_machine(self, order: wire.MachineOrder) -> wire.Machine:
         """Rent a machine, once: one of exactly that name that exists already is returned instead.
@@ -84,16 +84,16 @@ class Client(Closing):
     async def post_order(self, order: wire.MachineOrder) -> wire.Machine:
         """Send one order without a look for its name. For ``create_machine`` alone."""
         call = Call("POST", "/machines", body=order.to_wire(), read_timeout_s=_ORDER_S)
-        made = await self._transport.ask_for(call, wire.Machine)
-        _refuse_other(call, "machine", made.name == order.name)
-        return made
+        machine = await self._transport.ask_for(call, wire.Machine)
+        _refuse_other(call, "machine", machine.name == order.name)
+        return machine
 
     async def delete_machine(self, machine_id: str) -> None:
         """Destroy a machine and its disk for good and stop its billing. One that is gone already is success."""
         await self._transport.ask_gone(Call("DELETE", f"/machines/{machine_id}", read_timeout_s=_SLOW_READ_S))
 
     async def start_machine(self, machine_id: str) -> None:
-        """Boot a stopped machine."""
+        """Ask the vendor to boot a stopped machine."""
         await self._do(machine_id, "start")
 
     async def stop_machine(self, machine_id: str) -> None:
@@ -118,11 +118,11 @@ class Client(Closing):
         return await self._transport.ask_for_list(_read("/images"), "images", wire.Image)
 
     async def get_image(self, image_id: str) -> wire.Image:
-        """Read one image."""
+        """Read the image with that id."""
         call = _read(f"/images/{image_id}")
-        found = await self._transport.ask_for(call, wire.Image)
-        _refuse_other(call, "image", found.id == image_id)
-        return found
+        image = await self._transport.ask_for(call, wire.Image)
+        _refuse_other(call, "image", image.id == image_id)
+        return image
 
     async def delete_image(self, image_id: str) -> None:
         """Delete an image for good. One that is gone already is success."""
@@ -137,9 +137,9 @@ class Client(Closing):
         return await self._transport.ask_for(call, wire.Image)
 
     async def issue_proxy_token(self, machine_id: str, *, label: str, lifetime_s: int) -> wire.ProxyToken:
-        """Make a token that opens the machine's ports through the vendor's proxy.
+        """Create a token that opens the machine's ports through the vendor's proxy.
 
-        ``label`` is what it is for, as it appears in the vendor's list. The vendor caps ``lifetime_s`` at seven days,
+        ``label`` is its purpose, as it appears in the vendor's list. The vendor caps ``lifetime_s`` at seven days,
         we at six hours.
         """
         body = {"machine_id": machine_id, "label": label, "expires_in_seconds": lifetime_s}
@@ -159,7 +159,7 @@ class Client(Closing):
         return await self._transport.ask_for(_read("/account"), wire.Account)
 
     async def get_usage(self) -> wire.Usage:
-        """What the current period has cost so far, by the vendor's own estimate."""
+        """Read the usage of the current period, with the vendor's own estimate of its cost."""
         return (await self._transport.ask_for(_read("/account/usage"), wire.UsageAnswer)).current_period
 
 

@@ -35,7 +35,7 @@ class Closing(ABC):
 
     @abstractmethod
     async def aclose(self) -> None:
-        """Close all connections."""
+        """Close all connections of the pool."""
 
 
 def http_client(
@@ -45,13 +45,13 @@ def http_client(
     transport: httpx.AsyncBaseTransport | None = None,
     alone: bool = False,
 ) -> httpx.AsyncClient:
-    """A client for one origin; see ``network.http.client`` for what the operator's variables mean to it.
+    """Make a client for one origin; ``network.http.client`` has the meaning of the operator's variables.
 
     Args:
         url: The origin; only its scheme matters.
         headers: Sent with every request, beside the one that asks for answers as they are (see ``answer_body``).
-        transport: For tests: what carries requests instead of the network.
-        alone: Each request on a connection of its own, without any proxy that variables name; see ``own_connection``.
+        transport: Replaces the network in tests.
+        alone: True for one connection a request, without any proxy that variables name; see ``own_connection``.
     """
     common: dict[str, Any] = {
         "headers": {**(headers or {}), "Accept-Encoding": "identity", **({"Connection": "close"} if alone else {})},

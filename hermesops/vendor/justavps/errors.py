@@ -40,7 +40,7 @@ _API_KEY = re.compile(r"\bsk_[A-Za-z0-9_-]+")
 
 
 def scrubbed(text: str) -> str:
-    """One line of ``text`` that may be shown: no key material, no API key, no long opaque run, of bounded length."""
+    """Return one line of ``text`` that may be shown: no key material, API key or long opaque run; bounded length."""
     if _KEY_MATERIAL.search(text):
         return "(withheld: the answer carries key material)"
     return one_line(_LONG_RUN.sub("[…]", _API_KEY.sub("sk_[…]", text[:_LONGEST])))
@@ -50,31 +50,31 @@ class JustAvpsError(HermesError):
     """A call to JustAVPS that did not succeed.
 
     Args:
-        call: What was asked, as ``GET /machines``: method and path without query.
-        said: What went wrong, in words that may be shown.
-        request_id: The id this call carried; it is in our log and, where kept, in the vendor's.
+        call: The request, as ``GET /machines``: method and path without query.
+        problem: Description of the failure, safe to show.
+        request_id: Id in the request's header, in our log and perhaps in the vendor's.
     """
 
-    def __init__(self, call: str, said: str, *, request_id: str = "", hint: Hint | str = "") -> None:
-        super().__init__(f"JustAVPS, {call}: {said}", hint=hint or self._again)
+    def __init__(self, call: str, problem: str, *, request_id: str = "", hint: Hint | str = "") -> None:
+        super().__init__(f"JustAVPS, {call}: {problem}", hint=hint or self._again)
         self.call = call
-        self.said = said
+        self.said = problem
         self.request_id = request_id
 
     @property
     def _again(self) -> str:
-        """What to do about a missing or wrong answer; empty for a refusal."""
+        """Hint for a missing or wrong answer; empty for a refusal."""
         if isinstance(self, UnknownOutcomeError):
             return "run the same command again: it looks for what was done first"
         return "run the same command again" if isinstance(self, UnavailableError) else ""
 
 
 class UnreachableError(JustAvpsError, UnavailableError):
-    """Nothing was sent: no name, no route, nobody listening, no TLS."""
+    """Nothing was sent: no name, no route, no listener, or no TLS."""
 
 
 class LostAnswerError(JustAvpsError):
-    """Sent, and the connection broke or the deadline passed before an answer."""
+    """The request was sent, and the connection broke or the deadline passed before an answer."""
 
 
 class LostReadError(LostAnswerError, UnavailableError):
@@ -92,8 +92,8 @@ class OrderUnknownError(JustAvpsError, UnknownOutcomeError):
         name: The exact name to look for before ordering again.
     """
 
-    def __init__(self, call: str, said: str, *, name: str, request_id: str = "", hint: Hint | str = "") -> None:
-        super().__init__(call, said, request_id=request_id, hint=hint)
+    def __init__(self, call: str, problem: str, *, name: str, request_id: str = "", hint: Hint | str = "") -> None:
+        super().__init__(call, problem, request_id=request_id, hint=hint)
         self.name = name
 
 
@@ -105,15 +105,15 @@ class AnswerError(JustAvpsError):
     """
 
     def __init__(
-        self, call: str, said: str, *, status: int, code: str = "", request_id: str = "", hint: Hint | str = ""
+        self, call: str, problem: str, *, status: int, code: str = "", request_id: str = "", hint: Hint | str = ""
     ) -> None:
-        super().__init__(call, f"{status}, {said}" if said else str(status), request_id=request_id, hint=hint)
+        super().__init__(call, f"{status}, {problem}" if problem else str(status), request_id=request_id, hint=hint)
         self.status = status
         self.code = code
 
 
 class ServerError(AnswerError):
-    """5xx."""
+    """Status 5xx: the vendor's server failed."""
 
 
 class ReadServerError(ServerError, UnavailableError):
@@ -137,7 +137,7 @@ class ChangeNotJsonError(NotJsonError, UnknownOutcomeError):
 
 
 class CommandTimedOutError(AnswerError, UnknownOutcomeError):
-    """408: the machine stopped the command at its time limit; what it had done by then stays."""
+    """Status 408: the machine stopped the command at its time limit; its changes until then remain."""
 
 
 class RateLimitedError(AnswerError, UnavailableError):
@@ -201,7 +201,9 @@ NOT_ALLOWED: dict[int, type[NotAllowedError]] = {
 
 HINTS: dict[type[AnswerError], Hint | str] = {
     UnauthorisedError: Hint("check the API key:", ("settings", "show")),
-    NotFoundError: Hint("run the same command again, what is new may be unknown for a while; else", ("fleet", "drift")),
-    ConflictError: "once what is being done to it has ended, run the same command again",
+    NotFoundError: Hint(
+        "run the same command again, a new machine or image may be unknown for a minute; else", ("fleet", "drift")
+    ),
+    ConflictError: "run the same command again after the running action on it has ended",
 }
 """What to do about those that the API itself answers and that do not say it by their type."""

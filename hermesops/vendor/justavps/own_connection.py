@@ -20,7 +20,7 @@ _BYTE_S = 0.3e-6
 
 
 class Head:
-    """Counts what may still come before an answer's body."""
+    """Counts the bytes before an answer's body, up to a limit."""
 
     def __init__(self) -> None:
         self._left: int | None = _HEAD_BYTES
@@ -38,7 +38,7 @@ class Head:
             raise httpcore.RemoteProtocolError(f"more than {_HEAD_BYTES} bytes before an answer")
 
     def end(self) -> None:
-        """The answer has begun."""
+        """Stop counting: the answer has begun."""
         self._left = None
 
 
@@ -46,7 +46,7 @@ _heads: ContextVar[Head | None] = ContextVar("_heads", default=None)
 
 
 def begin_head() -> Head:
-    """Count what this task's next request is answered with, until its answer begins."""
+    """Count the bytes that answer this task's next request, until the body begins."""
     head = Head()
     _heads.set(head)
     return head

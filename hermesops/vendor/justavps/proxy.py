@@ -45,10 +45,10 @@ class Port:
 
     @classmethod
     def of(cls, machine: Machine, port: int, token: str) -> Self:
-        """The port ``port`` of a machine.
+        """Build the address of a machine's port ``port``.
 
         Raises:
-            ReadNotJsonError: The vendor has not said how the machine's proxy addresses are built.
+            ReadNotJsonError: The vendor's answer has no template of the machine's proxy addresses.
         """
         url = machine.url_of_port(port)
         if url is None:
@@ -60,11 +60,11 @@ class Port:
 
 @dataclass(frozen=True)
 class ProxyAnswer:
-    """What a service behind the proxy, or the proxy itself, answered.
+    """Answer of a service behind the proxy, or of the proxy itself.
 
     Attributes:
-        status: 401 and 403 may be the proxy's, about the token, or the service's own; 502, 503 and 504 the proxy's.
-        headers: By lower-case name.
+        status: 401 and 403 may be the proxy's, about the token, or the service's; 502, 503 and 504 are the proxy's.
+        headers: Values by lower-case name.
     """
 
     status: int
@@ -73,7 +73,7 @@ class ProxyAnswer:
 
     @property
     def ok(self) -> bool:
-        """Whether it is a success."""
+        """True for a status of success."""
         return httpx.codes.is_success(self.status)
 
     def json(self) -> Any:  # noqa: ANN401 - JSON has no narrower type
@@ -85,7 +85,7 @@ class ProxyAnswer:
 
 
 class ProxyStream:
-    """An answer whose body is still coming."""
+    """Answer with a body that is still being received."""
 
     def __init__(self, response: httpx.Response, body: AnswerBody) -> None:
         self.headers = response.headers
@@ -93,12 +93,12 @@ class ProxyStream:
         self.status = response.status_code
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """The body as it arrives."""
+        """Yield the body in pieces, as they arrive."""
         async for piece in self._body.pieces():
             yield piece
 
     async def events(self) -> AsyncIterator[ServerSentEvent]:
-        """Server-sent events as they arrive."""
+        """Yield server-sent events, as they arrive."""
         async for event in events_of(self._body.lines()):
             yield event
 
@@ -113,10 +113,10 @@ class ProxyClient(Closing):
     Args:
         base_url: Of the API. Names under ``localhost`` are reached at its address, because not every resolver knows
             them (Debian's does not); the proxy tells machines apart by the name in ``Host``.
-        domain: Below which ports of machines are served; empty means below the API's own host. The vendor says where a
+        domain: Parent domain of machines' ports; empty means below the API's own host. The vendor says where a
             port is, and tokens and agents' keys are sent there: it must not be anywhere.
-        transport: For tests: what carries requests instead of the network.
-        alone: Each request on a connection of its own, see ``http_client``.
+        transport: Replaces the network in tests.
+        alone: True for one connection a request, see ``http_client``.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class ProxyClient(Closing):
         self._http = http_client(self._api, transport=transport, alone=alone)
 
     async def aclose(self) -> None:
-        """Close all connections."""
+        """Close all connections to the proxy."""
         await self._http.aclose()
 
     async def request(
@@ -140,10 +140,10 @@ class ProxyClient(Closing):
         body: object = None,
         timeout_s: float = 30,
     ) -> ProxyAnswer:
-        """Ask what listens on a port, once, and read its whole answer.
+        """Send one request to a port and read the whole answer.
 
         ``path`` has its leading slash, and the query; ``body`` is sent as JSON. ``timeout_s`` is for the whole
-        exchange: what answers may send a byte now and then for ever.
+        exchange: a service may send single bytes for ever.
 
         Raises:
             UnreachableError: Nothing was sent; also when the vendor names a port that is not served where it should be.

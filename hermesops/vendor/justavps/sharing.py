@@ -1,4 +1,4 @@
-"""One request for all concurrent callers of the same read. Nothing is cached, so no answer is stale."""
+"""One request for all concurrent callers of one read. Nothing is cached, so no answer is stale."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -27,11 +27,11 @@ class Shared(Generic[T]):
         return await asyncio.shield(self._next)
 
     async def close(self) -> None:
-        """Cancel all requests."""
-        asked = [task for task in (self._out, self._next) if task]
-        for task in asked:
+        """Cancel all requests in flight, and wait for their end."""
+        tasks = [task for task in (self._out, self._next) if task]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*asked, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _after(self, before: asyncio.Task[T] | None) -> T:
         if before:
@@ -40,7 +40,7 @@ class Shared(Generic[T]):
         return await self._ask()
 
     def _done(self, task: asyncio.Task[T]) -> None:
-        """Drop the answer, and retrieve an error that nobody waits for: asyncio would complain."""
+        """Drop the answer, and retrieve an error without a waiting caller: asyncio would complain."""
         if self._out is task:
             self._out = None
         if not task.cancelled():

@@ -9,11 +9,11 @@ _LARGEST = 1 << 20
 
 @dataclass(frozen=True)
 class ServerSentEvent:
-    """One event.
+    """One server-sent event.
 
     Attributes:
-        event: Its name; ``message`` when the server gave none.
-        data: Its data lines, joined by newlines.
+        event: Name of the event; ``message`` if the server sent none.
+        data: Data lines, joined by newlines.
     """
 
     event: str

@@ -53,7 +53,7 @@ class Execution:
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def to_wire(self) -> dict[str, object]:
-        """The body of ``process/execute``."""
+        """Return the JSON body of ``process/execute``."""
         body: dict[str, object] = {"command": self.command, "timeout": self.timeout_s, "user": self.user}
         if self.cwd:
             body["cwd"] = self.cwd
@@ -91,7 +91,7 @@ class OutputEvent:
 
 @dataclass(frozen=True)
 class ExitEvent:
-    """The command ended; nothing follows."""
+    """Exit code of a command, after its last output."""
 
     exit_code: int
 
@@ -121,10 +121,10 @@ class Toolbox:
         call = replace(_post(machine_id, "process/execute/stream", execution), largest=_LARGEST_FILE)
         async with self._transport.opened(call) as answer:
             async for event in events_of(answer.lines()):
-                told = told_in(call, event)
-                if told is not None:
-                    yield told
-                if isinstance(told, ExitEvent):
+                parsed = told_in(call, event)
+                if parsed is not None:
+                    yield parsed
+                if isinstance(parsed, ExitEvent):
                     return
         raise errors.LostChangeError(call.shown, "the stream ended without an exit code")
 
@@ -209,28 +209,30 @@ async def _chunks(path: Path) -> AsyncIterator[bytes]:
 def told_in(call: Call, event: ServerSentEvent) -> OutputEvent | ExitEvent | None:
     """Parse one event. Only "the last one carries the exit code" is documented, so several spellings are read."""
     try:
-        told = strict_json.parse(event.data) if event.data else {}
+        content = strict_json.parse(event.data) if event.data else {}
     except strict_json.MalformedJSONError:
-        told = event.data
-    if not isinstance(told, dict):
-        told = {"data": told}
-    kind = event.event if event.event != "message" else str(told.get("type") or told.get("stream") or "")
-    exit_code = told.get("exit_code", told.get("code"))
+        content = event.data
+    if not isinstance(content, dict):
+        content = {"data": content}
+    kind = event.event if event.event != "message" else str(content.get("type") or content.get("stream") or "")
+    exit_code = content.get("exit_code", content.get("code"))
     if isinstance(exit_code, int) and kind not in {"stdout", "stderr"}:
         return ExitEvent(exit_code)
-    text = told.get("data", told.get("text", told.get("output")))
+    text = content.get("data", content.get("text", content.get("output")))
     if kind in {"stdout", "stderr"} and isinstance(text, str):
         return OutputEvent("stderr" if kind == "stderr" else "stdout", _decoded(text))
-    if kind == "timeout" or (kind == "error" and told.get("code") == "timeout"):
-        raise errors.CommandTimedOutError(call.shown, "the command ran into its time limit", status=408)
+    if kind == "timeout" or (kind == "error" and content.get("code") == "timeout"):
+        raise errors.CommandTimedOutError(call.shown, "the command reached its time limit", status=408)
     if kind == "error":
-        said = told.get("error") or told.get("message") or text
-        raise errors.NotAllowedError(call.shown, errors.scrubbed(str(said)), status=400, code=str(told.get("code", "")))
+        message = content.get("error") or content.get("message") or text
+        raise errors.NotAllowedError(
+            call.shown, errors.scrubbed(str(message)), status=400, code=str(content.get("code", ""))
+        )
     return None
 
 
 def _decoded(text: str) -> bytes:
-    """Output as bytes. The daemon sends base64, which JSON can carry unharmed; anything else is text as it stands."""
+    """Decode output to bytes: from base64, as the daemon sends it; anything else is taken as text."""
     try:
         return base64.b64decode(text, validate=True)
     except ValueError:

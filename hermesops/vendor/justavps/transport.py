@@ -1,6 +1,6 @@
 """One HTTP exchange with JustAVPS: timeouts, request id, retries of reads, and every failure as a type.
 
-It knows nothing of machines or images. Bodies are never logged, and neither are queries: both may hold secrets.
+It must not know machines or images. Bodies are never logged, and neither are queries: both may hold secrets.
 """
 
 import json
@@ -39,14 +39,14 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class Call:
-    """One request.
+    """One HTTP request, and its limits.
 
     Attributes:
-        query: What follows the path; never logged.
-        body: Sent as JSON; ``content`` is sent as it is.
+        query: Parameters of the URL; never logged.
+        body: Body to send as JSON; ``content`` is sent unchanged.
         read_timeout_s: Seconds without a byte of the answer until it counts as lost.
-        total_s: Seconds until a call whose bytes go on coming counts as lost; by default as many.
-        changes: Whether it may change something, so that a lost answer is an unknown outcome.
+        total_s: Seconds until a call counts as lost although bytes still arrive; by default as many.
+        changes: True if the request may change something, so that a lost answer is an unknown outcome.
     """
 
     method: str
@@ -61,12 +61,12 @@ class Call:
 
     @property
     def deadline_s(self) -> float:
-        """Seconds for the whole exchange."""
+        """Time limit of the whole exchange in seconds."""
         return self.read_timeout_s if self.total_s is None else self.total_s
 
     @property
     def shown(self) -> str:
-        """Method and path, without query."""
+        """Method and path for messages, without the query."""
         return f"{self.method} {self.path}"
 
 
@@ -76,7 +76,7 @@ class Transport(Closing):
     Args:
         base_url: With ``/api/v1``.
         api_key: Sent as bearer; kept out of every text.
-        transport: For tests: what carries requests instead of the network.
+        transport: Replaces the network in tests.
     """
 
     def __init__(self, base_url: str, api_key: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
@@ -85,14 +85,14 @@ class Transport(Closing):
         self._http = http_client(httpx.URL(self.base_url), headers=headers, transport=transport)
 
     async def aclose(self) -> None:
-        """Close all connections."""
+        """Close all connections to the API."""
         await self._http.aclose()
 
     async def ask(self, call: Call) -> bytes:
-        """Make one call and return the body of a success; reads are tried up to three times.
+        """Send one request and return the body of a success; a read is tried up to three times.
 
         Raises:
-            JustAvpsError: The subclass says what happened.
+            JustAvpsError: The exchange failed; the subclass is the kind of failure.
         """
         if call.changes:
             return await self._once(call)
@@ -157,8 +157,8 @@ class Transport(Closing):
             outcome = response.status_code
             try:
                 if response.status_code not in _SUCCESS:
-                    said = await AnswerBody(response, deadline=deadline, largest=_SENTENCE).whole()
-                    raise refusal(call, response, said, request_id)
+                    sentence = await AnswerBody(response, deadline=deadline, largest=_SENTENCE).whole()
+                    raise refusal(call, response, sentence, request_id)
                 yield AnswerBody(response, deadline=deadline, largest=call.largest)
             finally:
                 await response.aclose()
@@ -194,7 +194,7 @@ NOT_ANSWERED = (httpx.HTTPError, UnreadableAnswerError)
 
 
 def lost(call: Call, cause: Exception, request_id: str) -> errors.JustAvpsError:
-    """The error that a failed exchange means: not sent, or sent and not answered."""
+    """Return the error for a failed exchange: not sent, or sent and not answered."""
     why = errors.scrubbed(str(cause)) or type(cause).__name__
     if isinstance(cause, ProxyFailedError):
         return errors.UnreachableError(call.shown, f"not sent: {why}", request_id=request_id, hint=cause.hint)
@@ -208,8 +208,8 @@ def lost(call: Call, cause: Exception, request_id: str) -> errors.JustAvpsError:
 
 
 def refusal(call: Call, response: httpx.Response, body: bytes, request_id: str) -> errors.AnswerError:
-    """The error that a status and body mean."""
-    said, code, checkout = _sentence(body)
+    """Return the error for a status and body."""
+    problem, code, checkout = _sentence(body)
     status = response.status_code
     kind: type[errors.AnswerError]
     if status >= httpx.codes.INTERNAL_SERVER_ERROR:
@@ -224,7 +224,7 @@ def refusal(call: Call, response: httpx.Response, body: bytes, request_id: str) 
         kind = errors.NOT_ALLOWED.get(status, errors.NotAllowedError)
     # A code is the machine's daemon's, which speaks of files and commands, not of machines.
     hint = "" if code else errors.HINTS.get(kind, "")
-    error = kind(call.shown, said, status=status, code=code, request_id=request_id, hint=hint)
+    error = kind(call.shown, problem, status=status, code=code, request_id=request_id, hint=hint)
     if isinstance(error, errors.RateLimitedError):
         error.retry_after_s = _seconds(response.headers.get("retry-after", ""))
     if isinstance(error, errors.PaymentRequiredError):
@@ -234,19 +234,19 @@ def refusal(call: Call, response: httpx.Response, body: bytes, request_id: str) 
 
 
 def _seconds(retry_after: str) -> float:
-    """RFC 9110 allows a date too; here anything but a number counts as none."""
+    """Parse ``Retry-After`` in seconds. RFC 9110 allows a date too; anything but a number counts as none."""
     return float(retry_after) if retry_after.isdecimal() else 0.0
 
 
 def _retry_wait_s(state: RetryCallState) -> float:
-    """Seconds until the next attempt: a backoff, or what the vendor asks for, up to a limit."""
+    """Return the seconds until the next attempt: a backoff, or the vendor's ``Retry-After`` up to a limit."""
     failure = state.outcome.exception() if state.outcome else None
-    asked = failure.retry_after_s if isinstance(failure, errors.RateLimitedError) else 0.0
-    return max(_BACK_OFF(state), min(asked, _LONGEST_RETRY_AFTER_S))
+    requested_s = failure.retry_after_s if isinstance(failure, errors.RateLimitedError) else 0.0
+    return max(_BACK_OFF(state), min(requested_s, _LONGEST_RETRY_AFTER_S))
 
 
 def _sentence(body: bytes) -> tuple[str, str, str]:
-    """The vendor's own sentence, code and checkout address; of a body that is not JSON nothing may be repeated."""
+    """Return the vendor's sentence, code and checkout address; never anything of a body that is not JSON."""
     try:
         answer = strict_json.parse(body)
     except strict_json.MalformedJSONError:
@@ -254,48 +254,48 @@ def _sentence(body: bytes) -> tuple[str, str, str]:
     if not isinstance(answer, dict):
         return "", "", ""
     # The API says {error: true, message}, the machine's daemon {error: text, code}.
-    said = answer.get("message") or answer.get("error")
+    message = answer.get("message") or answer.get("error")
     code, checkout = answer.get("code"), answer.get("checkout_url")
     return (
-        errors.scrubbed(said) if isinstance(said, str) else "",
+        errors.scrubbed(message) if isinstance(message, str) else "",
         errors.scrubbed(code) if isinstance(code, str) else "",
         checkout if isinstance(checkout, str) and checkout.startswith(("https://", "http://")) else "",
     )
 
 
 def loaded(call: Call, body: bytes) -> Any:  # noqa: ANN401 - JSON has no narrower type
-    """Parse JSON.
+    """Parse the body of an answer as JSON.
 
     Raises:
-        NotJsonError: It is something else. The body itself is neither repeated nor kept in the error's context.
+        NotJsonError: The body is no JSON. It is neither repeated nor kept in the error's context.
     """
     try:
         return strict_json.parse(body, largest=call.largest)
     except strict_json.MalformedJSONError as wrong:
-        said = f"an answer that is not JSON ({wrong})"
-    raise _not_json(call)(call.shown, said, status=200)
+        problem = f"an answer that is not JSON ({wrong})"
+    raise _not_json(call)(call.shown, problem, status=200)
 
 
 def parsed(call: Call, body: bytes, model: type[ModelT]) -> ModelT:
-    """Parse an object."""
+    """Parse the body of an answer to a wire type."""
     return validated(call, loaded(call, body), model)
 
 
 def validated(call: Call, answer: object, model: type[ModelT]) -> ModelT:
-    """Turn parsed JSON into a wire type.
+    """Convert parsed JSON to a wire type.
 
     Raises:
-        NotJsonError: It lacks what we cannot do without.
+        NotJsonError: A required field is missing or of another type.
     """
     try:
         return model.model_validate(answer)
     except ValidationError as wrong:
         where = ", ".join(
-            sorted({".".join(str(part) for part in one["loc"]) for one in wrong.errors(include_input=False)})
+            sorted({".".join(str(part) for part in error["loc"]) for error in wrong.errors(include_input=False)})
         )
     # Outside the handler: a ValidationError keeps its input, which may hold a key, and would stay as context.
-    said = f"a {model.__name__} of a shape we do not know (at {where or 'its top'})"
-    raise _not_json(call)(call.shown, said, status=200)
+    problem = f"a {model.__name__} of an unknown form (at {where or 'its top'})"
+    raise _not_json(call)(call.shown, problem, status=200)
 
 
 def _not_json(call: Call) -> type[errors.NotJsonError]:

@@ -60,10 +60,10 @@ Price = Annotated[float | None, BeforeValidator(_known_price)]
 
 
 class MachineUrls(Wire):
-    """Where a machine is reached.
+    """URLs of a machine.
 
     Attributes:
-        port_template: URL of a port with ``{port}`` (and perhaps ``{slug}``) in it; newer answers only.
+        port_template: URL of a port with the placeholder ``{port}`` (and perhaps ``{slug}``); newer answers only.
     """
 
     port_template: Annotated[str, BeforeValidator(lambda value: value if isinstance(value, str) else "")] = ""
@@ -99,12 +99,12 @@ class Machine(Wire):
 
     @property
     def address_of_ports(self) -> str:
-        """The proxy URL of a port, with ``{port}`` in its place; empty while the vendor has not said how."""
+        """Proxy URL of a port, with ``{port}`` in its place; empty if the vendor's answer has none."""
         template = self.urls.port_template
         return template.replace("{slug}", self.slug).rstrip("/") if "{port}" in template else ""
 
     def url_of_port(self, port: int) -> str | None:
-        """The proxy URL of a port, or ``None`` while the vendor has not said how it is built."""
+        """Return the proxy URL of a port, or ``None`` if the vendor's answer has no template."""
         return self.address_of_ports.replace("{port}", str(port)) or None
 
 
@@ -127,7 +127,7 @@ class Image(Wire):
 
     @property
     def bootable(self) -> bool:
-        """Whether a machine can be ordered from it now."""
+        """True if a machine can be ordered from the image now."""
         return self.status is ImageStatus.READY and bool(self.provider_image_id)
 
 
@@ -148,31 +148,31 @@ class ServerType(Wire):
 
 
 class Usage(Wire):
-    """What an account uses in the current period. The estimated cost is in US dollars."""
+    """Usage of an account in the current period. The estimated cost is in US dollars."""
 
     total_machines: int = 0
     estimated_cost: float | None = None
 
 
 class UsageAnswer(Wire):
-    """How usage is wrapped."""
+    """Envelope of usage in the API's answer."""
 
     current_period: Usage = Usage()
 
 
 class Account(Wire):
-    """Whose key this is."""
+    """The account that an API key belongs to."""
 
     id: Id
     machines_count: int = 0
 
 
 class MachineOrder(Wire):
-    """What to rent.
+    """Parameters of a new machine.
 
     Attributes:
-        name: Unique for the attempt: a lost order is found again by it and by nothing else.
-        image_id: ``None`` is the vendor's own base.
+        name: Unique for the attempt: a lost order is found again by its name alone.
+        image_id: Image to boot; ``None`` for the vendor's own base.
     """
 
     name: str = Field(min_length=1)
@@ -182,7 +182,7 @@ class MachineOrder(Wire):
     env_vars: Mapping[str, str] = Field(default_factory=dict, repr=False)
 
     def to_wire(self) -> dict[str, Any]:
-        """The body of ``POST /machines``, without what was left at its default."""
+        """Return the JSON body of ``POST /machines``, without fields at their defaults."""
         body: dict[str, Any] = {"name": self.name, "server_type": self.server_type, "region": self.region}
         if self.image_id:
             body["image_id"] = self.image_id

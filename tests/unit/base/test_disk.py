@@ -105,7 +105,7 @@ def test_the_queue_names_its_file_and_who_may_read_it(tmp_path: Path) -> None:
     with pytest.raises(BrokenInvariantError, match=str(file)) as damaged:
         asyncio.run(queue_at(file).open())
     assert damaged.value.hint.text() == (
-        f"mv {file} {file}.damaged, then hermesops worker makes a new one; the registry has all of it"
+        f"mv {file} {file}.damaged, then hermesops worker makes a new one from the registry"
     )
     file.unlink()
     queue._prepare(f"sqlite:///{file}")

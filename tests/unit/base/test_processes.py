@@ -87,7 +87,7 @@ def test_a_process_that_ended_here_holds_nothing(tmp_path: Path, monkeypatch: py
     write_lock(backend, HERE)
     with held(backend.lock_folder(REF), stack="cell1", report=told.append):
         assert len(backend.lock_folder(REF).files(".json")) == 1
-    assert told == [f"removed the lock of process {NOBODY}, which has ended without giving it back"]
+    assert told == [f"removed the lock of process {NOBODY}, which has ended without releasing it"]
     assert is_gone(holder_at(HERE))
 
 

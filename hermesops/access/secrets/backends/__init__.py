@@ -1,1 +1,1 @@
-"""Where secrets can be kept: files in a folder, an age-encrypted file, AWS Secrets Manager."""
+"""Backends for secrets: files in a folder, an age-encrypted file, AWS Secrets Manager."""

@@ -1,6 +1,6 @@
 """An age-encrypted file as a backend of secrets: one file for several readers, which may be committed.
 
-``<file>.recipients`` lists who can read it, a line each, as ``age -R`` takes them: ``age1…`` or an SSH public key.
+``<file>.recipients`` lists its readers, a line each, as ``age -R`` takes them: ``age1…`` or an SSH public key.
 The file holds JSON, encrypted as a whole and armored; ``age -d -i IDENTITY FILE`` shows it.
 
 Source: https://age-encryption.org/v1 (format), age(1) (recipients files), pyrage 1.4 (the library).
@@ -28,7 +28,7 @@ _SECRET_KEY = "AGE-SECRET-KEY-"  # noqa: S105 - how every age identity begins
 
 @dataclass(frozen=True)
 class _Kept:
-    """One secret of the file."""
+    """Text and time of one secret in the file."""
 
     text: str
     changed_at: str
@@ -49,17 +49,17 @@ class AgeBackend:
 
     @property
     def title(self) -> str:
-        """The file."""
+        """Name of the backend for people: ``age:`` and the file."""
         return f"age:{self._file}"
 
     def names(self) -> frozenset[str]:
-        """Those that are in the file."""
+        """Return the names of the secrets in the file."""
         return frozenset(self._open())
 
     def read(self, name: str) -> str | None:
-        """One of them."""
-        held = self._open().get(name)
-        return held.text.strip() if held else None
+        """Return the text of one secret; ``None`` if the file lacks it."""
+        secret = self._open().get(name)
+        return secret.text.strip() if secret else None
 
     def write(self, name: str, text: str) -> None:
         """Write the file with this secret in it, for all recipients.
@@ -73,19 +73,19 @@ class AgeBackend:
     def make(self, name: str, text: str) -> str:
         """Write it unless there is one; processes of this computer take turns."""
         with self._alone():
-            held = self._open()
-            if name not in held:
-                self._save({**held, name: _Kept(text, _now())})
+            secrets = self._open()
+            if name not in secrets:
+                self._save({**secrets, name: _Kept(text, _now())})
                 return text
-            return held[name].text
+            return secrets[name].text
 
     def changed_at(self, name: str) -> datetime | None:
-        """As the file says."""
-        held = self._open().get(name)
-        return datetime.fromisoformat(held.changed_at) if held else None
+        """Return the time of a secret's last write, from the file."""
+        secret = self._open().get(name)
+        return datetime.fromisoformat(secret.changed_at) if secret else None
 
     def path(self, name: str) -> Path | None:  # noqa: ARG002 - the Protocol's signature
-        """No file holds one of them alone."""
+        """Return ``None``: no file contains only one secret."""
         return None
 
     def _open(self) -> dict[str, _Kept]:
@@ -100,25 +100,28 @@ class AgeBackend:
         except pyrage.DecryptError as error:
             raise RefusedError(
                 f"{self._identity} does not open {self._file}: {error}",
-                hint=f"have somebody who can read it add you to {self._recipients} and set any secret anew",
+                hint=f"ask one of its readers to add you to {self._recipients} and to set a secret again",
             ) from error
         try:
             content = json.loads(plain)
-            return {name: _Kept(kept["text"], kept["changed_at"]) for name, kept in content["secrets"].items()}
+            return {name: _Kept(entry["text"], entry["changed_at"]) for name, entry in content["secrets"].items()}
         except (ValueError, KeyError, TypeError, AttributeError):
             # The cause would carry the file's text, which is secret.
             raise RefusedError(
-                f"what is in {self._file} is not secrets of hermesops", hint=f"git log -- {self._file}"
+                f"{self._file} does not contain secrets of hermesops", hint=f"git log -- {self._file}"
             ) from None
 
-    def _save(self, held: dict[str, _Kept]) -> None:
-        content: dict[str, Any] = {"version": _VERSION, "secrets": {name: vars(held[name]) for name in sorted(held)}}
+    def _save(self, secrets: dict[str, _Kept]) -> None:
+        content: dict[str, Any] = {
+            "version": _VERSION,
+            "secrets": {name: vars(secrets[name]) for name in sorted(secrets)},
+        }
         sealed = pyrage.encrypt(json.dumps(content, indent=1).encode(), self._readers(), armored=True)
         try:
             pyrage.decrypt(sealed, self._identities())
         except pyrage.DecryptError:
             raise RefusedError(
-                f"{self._identity} is none of the recipients in {self._recipients}: you could not read what you wrote",
+                f"{self._identity} is none of the recipients in {self._recipients}: you could not read the result",
                 hint=f"add its public half there: age-keygen -y {self._identity}, or the line of the SSH key's .pub",
             ) from None
         replace_secret(self._file, sealed.decode())
@@ -128,16 +131,16 @@ class AgeBackend:
             lines = [line.strip() for line in self._recipients.read_text().splitlines()]
         except (OSError, UnicodeDecodeError):
             lines = []
-        wanted = [line for line in lines if line and not line.startswith("#")]
-        if not wanted:
+        recipients = [line for line in lines if line and not line.startswith("#")]
+        if not recipients:
             raise RefusedError(
-                f"nobody could read the secrets: no recipients in {self._recipients}",
+                f"the secrets would be unreadable: no recipients in {self._recipients}",
                 hint=f"age-keygen -y IDENTITY >> {self._recipients}; one line each, SSH public keys count too",
             )
         try:
             return [
                 pyrage.ssh.Recipient.from_str(line) if line.startswith(_SSH) else pyrage.x25519.Recipient.from_str(line)
-                for line in wanted
+                for line in recipients
             ]
         except pyrage.RecipientError as error:
             raise RefusedError(f"a line of {self._recipients} is no recipient of age: {error}") from error
@@ -145,7 +148,8 @@ class AgeBackend:
     def _identities(self) -> list[Any]:
         if self._identity is None:
             raise RefusedError(
-                f"nothing opens {self._file}: no secrets.identity is set", hint="age-keygen -o FILE, or an SSH key"
+                f"{self._file} cannot be decrypted: no secrets.identity is set",
+                hint="age-keygen -o FILE, or an SSH key",
             )
         text = read_secret(self._identity, what="identity of age")
         try:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
 
 _AGAIN = frozenset({"InternalServiceError", "ThrottlingException", "RequestTimeout", "ServiceUnavailable"})
-_HINT = "aws sts get-caller-identity says who asks; it needs secretsmanager:GetSecretValue, ListSecrets and others"
+_HINT = "aws sts get-caller-identity shows the identity; it needs secretsmanager:GetSecretValue, ListSecrets and others"
 
 
 class AwsBackend:
@@ -37,15 +37,15 @@ class AwsBackend:
 
     @property
     def title(self) -> str:
-        """The prefix."""
+        """Name of the backend for people: ``aws:`` and the prefix."""
         return f"aws:{self._prefix}"
 
     def names(self) -> frozenset[str]:
-        """Those below the prefix."""
+        """Return the names of the secrets below the prefix."""
         return frozenset(self._listed())
 
     def read(self, name: str) -> str | None:
-        """The current version's text."""
+        """Return the text of a secret's current version."""
         with _asking(self.title):
             try:
                 return self._client.get_secret_value(SecretId=self._id(name)).get("SecretString", "").strip()
@@ -65,11 +65,11 @@ class AwsBackend:
         return text if self._created(name, text) else (self.read(name) or "")
 
     def changed_at(self, name: str) -> datetime | None:
-        """When its current version was made."""
+        """Return the time of a secret's current version."""
         return self._listed().get(name)
 
     def path(self, name: str) -> Path | None:  # noqa: ARG002 - the Protocol's signature
-        """It is no file."""
+        """Return ``None``: no file contains a secret of AWS."""
         return None
 
     def _created(self, name: str, text: str) -> bool:
@@ -88,12 +88,12 @@ class AwsBackend:
             pages = self._client.get_paginator("list_secrets").paginate(
                 Filters=[{"Key": "name", "Values": [beginning]}]
             )
-            found = [secret for page in pages for secret in page["SecretList"]]
+            listed = [secret for page in pages for secret in page["SecretList"]]
         # The filter is by words and takes more than what begins so.
         return {
-            one["Name"].removeprefix(beginning): one["LastChangedDate"].astimezone(UTC)
-            for one in found
-            if one["Name"].startswith(beginning)
+            secret["Name"].removeprefix(beginning): secret["LastChangedDate"].astimezone(UTC)
+            for secret in listed
+            if secret["Name"].startswith(beginning)
         }
 
     def _id(self, name: str) -> str:
@@ -109,7 +109,7 @@ class AwsBackend:
 
 @contextmanager
 def _asking(title: str) -> Iterator[None]:
-    """Turn AWS's errors into ours."""
+    """Convert AWS's errors in the block to errors of hermesops."""
     try:
         yield
     except ProxyConnectionError as error:

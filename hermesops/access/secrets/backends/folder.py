@@ -14,34 +14,34 @@ class SecretBackend(Protocol):
 
     @property
     def title(self) -> str:
-        """What a person calls it."""
+        """Name of the backend for people."""
 
     def names(self) -> frozenset[str]:
-        """Which secrets it holds.
+        """Return the names of the stored secrets.
 
         Raises:
-            RefusedError: It denies access.
-            UnavailableError: It does not answer.
+            RefusedError: The backend denies access.
+            UnavailableError: The backend does not answer.
         """
 
     def read(self, name: str) -> str | None:
-        """A secret's text without white space around it; ``None`` when there is none of that name."""
+        """Return a secret's text without white space around it; ``None`` for an unknown name."""
 
     def write(self, name: str, text: str) -> None:
         """Replace a secret, whole or not at all.
 
         Raises:
-            RefusedError: It is read-only.
+            RefusedError: The backend is read-only.
         """
 
     def make(self, name: str, text: str) -> str:
-        """Keep a secret unless there is one; the one that is kept, also when two processes do it at once."""
+        """Store a secret unless it exists; returns the stored text, also when two processes do it at once."""
 
     def changed_at(self, name: str) -> datetime | None:
-        """When it was written; ``None`` when that is not known."""
+        """Return the time of the last write; ``None`` if it is not known."""
 
     def path(self, name: str) -> Path | None:
-        """The file that holds this secret and nothing else; ``None`` where there is no such file."""
+        """Return the file that contains only this secret; ``None`` if there is no such file."""
 
 
 class FolderBackend:
@@ -52,35 +52,35 @@ class FolderBackend:
 
     @property
     def title(self) -> str:
-        """The folder."""
+        """Name of the backend for people: its folder."""
         return str(self._folder)
 
     def names(self) -> frozenset[str]:
-        """The files."""
+        """Return the names of the folder's files, hidden ones left out."""
         files = self._folder.iterdir() if self._folder.is_dir() else ()
         return frozenset(file.name for file in files if file.is_file() and not file.name.startswith("."))
 
     def read(self, name: str) -> str | None:
-        """The text of a file that others may not read."""
+        """Return the text of a secret's file; refused if others may read it."""
         file = self._folder / name
         return read_secret(file, what=f"secret {name}") if file.exists() else None
 
     def write(self, name: str, text: str) -> None:
-        """Replace the file."""
+        """Replace the file of a secret, whole or not at all."""
         replace_secret(self._folder / name, text)
 
     def make(self, name: str, text: str) -> str:
-        """Make the file; of two at once, one wins."""
+        """Create the file unless it exists; of two processes at once, one wins."""
         make_secret(self._folder / name, text)
         return read_secret(self._folder / name, what=f"secret {name}")
 
     def changed_at(self, name: str) -> datetime | None:
-        """When the file was written."""
+        """Return the time of the file's last write."""
         file = self._folder / name
         return datetime.fromtimestamp(file.stat().st_mtime, UTC) if file.exists() else None
 
     def path(self, name: str) -> Path | None:
-        """The file, whether it is there or not."""
+        """Return the file of a secret, whether it exists or not."""
         return self._folder / name
 
 
@@ -98,11 +98,11 @@ class EnvironmentBackend:
         self._prefix = prefix
 
     def names(self) -> frozenset[str]:
-        """Those that are set."""
+        """Return the names of the variables that are set."""
         return frozenset(name.lower().replace("_", ".") for name in self._variables)
 
     def read(self, name: str) -> str | None:
-        """The variable's text."""
+        """Return the text of a secret's variable."""
         return self._variables.get(_spelled(name), "").strip() or None
 
     def write(self, name: str, text: str) -> None:  # noqa: ARG002 - the Protocol's signature
@@ -117,18 +117,18 @@ class EnvironmentBackend:
         )
 
     def make(self, name: str, text: str) -> str:
-        """The variable's text; refused as in ``write`` when it is not set."""
-        held = self.read(name)
-        if held is None:
+        """Return the variable's text; refused as in ``write`` if it is not set."""
+        stored = self.read(name)
+        if stored is None:
             self.write(name, text)
-        return held or ""
+        return stored or ""
 
     def changed_at(self, name: str) -> datetime | None:  # noqa: ARG002 - the Protocol's signature
-        """Not known."""
+        """Return ``None``: a variable has no known time."""
         return None
 
     def path(self, name: str) -> Path | None:  # noqa: ARG002 - the Protocol's signature
-        """It is no file."""
+        """Return ``None``: no file contains a variable."""
         return None
 
 

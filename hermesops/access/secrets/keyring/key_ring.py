@@ -21,7 +21,7 @@ _WHAT = "registry's key"
 
 
 class KeyRing:
-    """Several keys, one of which encrypts; the others still open what they sealed.
+    """Several keys: one encrypts, all decrypt.
 
     A sealed value reads ``hs1.<key id>.<nonce and ciphertext>``; the form, the key's id and the place that the value
     belongs to are authenticated with it. The ring is read again when a value names a key that it lacks.
@@ -29,7 +29,7 @@ class KeyRing:
     Args:
         current: Id of the key that encrypts by default.
         keys: Every key by its id, 32 bytes each.
-        source: Where they came from, for error messages.
+        source: Place of the ring, for error messages.
         read: Reads the ring's text again; ``None`` where it cannot change.
     """
 
@@ -72,7 +72,7 @@ class KeyRing:
 
     @property
     def key_ids(self) -> frozenset[str]:
-        """The loaded keys."""
+        """Ids of all keys in the ring."""
         return frozenset(self._ciphers)
 
     @property
@@ -82,11 +82,11 @@ class KeyRing:
 
     @property
     def source(self) -> str:
-        """The keys' source, for messages."""
+        """Place of the ring, for messages."""
         return self._source
 
     def reload(self) -> None:
-        """Read the keys again.
+        """Read the ring again, for keys that another process added.
 
         Raises:
             RefusedError: They are damaged, or cannot be read.
@@ -105,7 +105,7 @@ class KeyRing:
         return f"{_FORM}.{key}.{urlsafe_b64encode(nonce + sealed).decode()}"
 
     def unseal(self, sealed: str, *, place: str) -> str:
-        """Decrypt what was sealed for ``place``.
+        """Decrypt a value that was sealed for ``place``.
 
         Raises:
             RefusedError: Its key is not in the ring, or it does not open with it at this place.
@@ -126,7 +126,7 @@ class KeyRing:
             plain = self._ciphers[key_id].decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], _bound(key_id, place))
         except (InvalidTag, ValueError):
             raise RefusedError(
-                f"{place} does not open with key {key_id} from {self._source}: another key, or a changed value",
+                f"{place} cannot be decrypted with key {key_id} from {self._source}: another key, or a changed value",
                 hint=f"put the key file that belongs to this registry back at {self._source}",
             ) from None
         return plain.decode()

@@ -13,7 +13,7 @@ _KEY_BYTES = 32
 
 @dataclass(frozen=True)
 class Ring:
-    """Keys by their ids.
+    """Keys by their ids, with the current one and the retired ones.
 
     Attributes:
         current: Id of the key that seals in a registry whose key was never changed.
@@ -51,7 +51,7 @@ class Ring:
         return cls(current, keys, retired)
 
     def to_text(self) -> str:
-        """As it is kept."""
+        """Return the ring as the JSON that ``parse`` reads."""
         content: dict[str, object] = {
             "current": self.current,
             "keys": {key_id: urlsafe_b64encode(key).decode() for key_id, key in self.keys.items()},
@@ -67,22 +67,22 @@ class Ring:
         return next(others, "")
 
     def with_new(self) -> Self:
-        """The same with one more key."""
+        """Return the ring with one more key."""
         return replace(self, keys={**self.keys, secrets.token_hex(4): secrets.token_bytes(_KEY_BYTES)})
 
     def settled_on(self, key_id: str, now: datetime) -> Self:
-        """The same once nothing is sealed with any other key than this one."""
+        """Return the ring with this key as the current one and all others retired."""
         retired = {other: self.retired.get(other, now) for other in self.keys if other != key_id}
         return replace(self, current=key_id, retired=retired)
 
     def without_retired(self, needed_since: datetime | None) -> Self:
-        """The same without retired keys that no copy needs.
+        """Return the ring without retired keys that no copy needs.
 
-        ``needed_since`` is when the oldest copy was made that may still be restored; ``None`` for no copy.
+        ``needed_since`` is the time of the oldest copy that may still be restored; ``None`` for no copy.
         """
-        gone = {one for one, at in self.retired.items() if needed_since is None or at < needed_since}
+        gone = {key_id for key_id, at in self.retired.items() if needed_since is None or at < needed_since}
         return replace(
             self,
-            keys={one: key for one, key in self.keys.items() if one not in gone},
-            retired={one: at for one, at in self.retired.items() if one not in gone},
+            keys={key_id: key for key_id, key in self.keys.items() if key_id not in gone},
+            retired={key_id: at for key_id, at in self.retired.items() if key_id not in gone},
         )

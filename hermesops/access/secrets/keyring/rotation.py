@@ -1,4 +1,4 @@
-"""Rotates the registry's key while work goes on; each step follows from what is there, so it may be killed anywhere.
+"""Rotates the registry's key without downtime; every step is derived from observed state, so it may be killed anywhere.
 
 The registry says which key seals; the ring has the keys. A key is added to the ring, then the registry changes to it,
 then values of older keys are sealed again, and last these keys are retired.
@@ -42,7 +42,7 @@ Step = Add | Change | Reseal | Settle
 
 
 def next_step(ring: Ring, sealing: str, left: int, *, source: str = "the ring") -> Step:
-    """What a rotation does next. Pure.
+    """Choose the next step of a rotation. Pure.
 
     ``sealing`` is the key that the registry seals with, ``left`` how many values another key sealed.
 
@@ -64,12 +64,12 @@ def next_step(ring: Ring, sealing: str, left: int, *, source: str = "the ring") 
 
 
 class KeyRotation:
-    """One rotation.
+    """One rotation of the registry's key.
 
     Args:
-        write: Keeps another one, whole or not at all.
-        source: Where it is kept, for people.
-        needed_since: When the oldest copy of the registry was made that may still be restored; ``None`` for no copy.
+        write: Replaces the ring's text, whole or not at all.
+        source: Place of the ring, for people.
+        needed_since: Returns the time of the oldest copy that may still be restored; ``None`` for no copy.
     """
 
     def __init__(
@@ -126,19 +126,21 @@ class KeyRotation:
                 self._report("adding a key")
                 self._write(self._ring().with_new().to_text())
             case Change(key):
-                self._report(f"everything is sealed with key {key} from now on")
+                self._report(f"new values are sealed with key {key} from now on")
                 self._registry.sealing.use(key, why=why)
             case Reseal():
                 done = 0
                 while count := self._registry.sealing.reseal():
                     done += count
-                    self._report(f"sealed {done} values anew")
+                    self._report(f"resealed {done} values")
             case Settle(key):
                 self._registry.sealing.record_resealed(why=why)
                 ring = self._ring().settled_on(key, self._now()).without_retired(self._needed_since())
                 self._write(ring.to_text())
-                kept = ", ".join(sorted(ring.retired))
-                self._report(f"kept for older copies of the registry: {kept}" if kept else "older keys are forgotten")
+                retired = ", ".join(sorted(ring.retired))
+                self._report(
+                    f"keys kept for older copies of the registry: {retired}" if retired else "older keys are deleted"
+                )
 
     def _ring(self) -> Ring:
         return parse_ring(self._read(), self._source)

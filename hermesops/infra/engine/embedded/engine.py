@@ -26,7 +26,7 @@ class EmbeddedEngine(Engine):
     """Runs Pulumi programs without the pulumi CLI.
 
     Attributes:
-        adopting: Packages whose plugins, asked to Read without an id, find a thing by the name in its inputs. An
+        adopting: Packages of plugins that, in a Read without an id, find a resource by the name in its inputs. An
             interrupted create of any other package stops every run until a person has settled it.
     """
 
@@ -57,7 +57,7 @@ class EmbeddedEngine(Engine):
             return self._ended(await run(events, lock=lock), kind)
 
     async def settle(self, stack: StackRef, *, report: Reporter | None = None) -> None:
-        """Look up unfinished creates of an interrupted run: adopt what exists, forget the rest.
+        """Look up unfinished creates of an interrupted run: adopt existing resources, forget the others.
 
         Every other call does this first; this one is for the CLI, which would create it again.
 

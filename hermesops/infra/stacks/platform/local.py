@@ -17,13 +17,13 @@ LOCAL_PLATFORM_TYPE = f"hermesops:{PROJECT}:LocalPlatform"
 
 @dataclass(frozen=True)
 class LocalPlatformArgs:
-    """The machine of a platform, and where its services are found.
+    """Machine of a local platform, and addresses of its services.
 
     Attributes:
-        machine: Its name at the vendor, by which one that is there already is taken in.
-        image_id: What a new one boots from; of one that is there, what it was booted from: another replaces it, and
-            its data with it.
-        outputs: Addresses under which the services are reached, the machine's own left out.
+        machine: Name of the machine at the vendor; an existing machine of that name is adopted.
+        image_id: Image of a new machine, or the image that an existing one was booted from: another image replaces the
+            machine with its data.
+        outputs: Addresses of the services, without the machine's own.
     """
 
     machine: str

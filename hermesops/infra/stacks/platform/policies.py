@@ -1,7 +1,7 @@
-"""Policies of the platform on AWS: what has to hold of the resources that its program registers.
+"""Policies of the platform on AWS: rules for the resources that its program registers.
 
-Pure: a test, or a pipeline, runs the program against an engine that only notes what is asked of it, and hands the notes
-to ``violations``. Property names are those of the provider's schema (``kmsKeyId``).
+Pure: a test or a pipeline runs the program against an engine that only records registrations, and passes them to
+``violations``. Property names are those of the provider's schema (``kmsKeyId``).
 """
 
 import json
@@ -15,12 +15,12 @@ from hermesops.infra.stacks.registered import Registered
 
 @dataclass(frozen=True)
 class Violation:
-    """A policy that does not hold.
+    """A resource that violates a policy.
 
     Attributes:
-        policy: Its name.
+        policy: Name of the policy.
         resource: Kind and logical name.
-        what: What is wrong.
+        what: Description of the violation.
     """
 
     policy: str
@@ -30,38 +30,38 @@ class Violation:
 
 @dataclass(frozen=True)
 class Program:
-    """What a program registered, and where."""
+    """Registered resources of a program, and its place."""
 
     place: Place
     resources: Sequence[Registered]
 
     @property
     def is_production(self) -> bool:
-        """Whether users' data is at stake."""
+        """True for an environment with users' data."""
         return self.place.environment == "production"
 
     def of(self, *kinds: str) -> Iterator[Registered]:
-        """Resources of some kinds."""
-        return (one for one in self.resources if one.kind in kinds)
+        """Return the resources of some kinds."""
+        return (resource for resource in self.resources if resource.kind in kinds)
 
     def of_aws(self) -> Iterator[Registered]:
-        """All that is something at AWS."""
-        return (one for one in self.resources if one.type.startswith("aws:"))
+        """Return the resources with AWS's types."""
+        return (resource for resource in self.resources if resource.type.startswith("aws:"))
 
-    def beside(self, one: Registered, kind: str) -> Registered | None:
-        """The resource of a kind that belongs to the same component."""
-        return next((other for other in self.of(kind) if other.parent == one.parent), None)
+    def beside(self, resource: Registered, kind: str) -> Registered | None:
+        """Return the resource of a kind in the same component; ``None`` if there is none."""
+        return next((other for other in self.of(kind) if other.parent == resource.parent), None)
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that has to hold of resources of some kinds.
+    """One rule of a policy, for resources of some kinds.
 
     Attributes:
-        policy: Which policy it is a part of.
-        kinds: Of which resources; none stands for all of AWS.
-        what: What is wrong where it does not hold.
-        wrong: Finds it: false or an empty text where it holds, a text for what is told beside ``what``.
+        policy: Name of its policy.
+        kinds: Kinds of resources to check; empty for all of AWS.
+        what: Description of a violation.
+        wrong: Checks a resource: false or an empty text for success, another text for details of the violation.
     """
 
     policy: str
@@ -188,158 +188,160 @@ _ALL = ()
 
 
 def violations(program: Program) -> list[Violation]:
-    """All that does not hold, in the order of ``CHECKS``."""
-    found = []
+    """Return all violations, in the order of ``CHECKS``."""
+    violations_found = []
     for check in CHECKS:
-        for one in program.of(*check.kinds) if check.kinds else program.of_aws():
-            wrong = check.wrong(program, one)
+        for resource in program.of(*check.kinds) if check.kinds else program.of_aws():
+            wrong = check.wrong(program, resource)
             if wrong:
-                told = f"{check.what}: {wrong}" if isinstance(wrong, str) else check.what
-                found.append(Violation(check.policy, f"{one.kind} {one.name}", told))
-    return found
+                message = f"{check.what}: {wrong}" if isinstance(wrong, str) else check.what
+                violations_found.append(Violation(check.policy, f"{resource.kind} {resource.name}", message))
+    return violations_found
 
 
 def _lacks(*keys: str) -> Callable[[Program, Registered], bool]:
-    """Whether one of these properties is missing, empty or false."""
-    return lambda _, one: not all(one.inputs.get(key) for key in keys)
+    """Make a check that one of these properties is missing, empty or false."""
+    return lambda _, resource: not all(resource.inputs.get(key) for key in keys)
 
 
 def _has(*keys: str) -> Callable[[Program, Registered], bool]:
-    """Whether one of these properties is there, and neither empty nor false."""
-    return lambda _, one: any(one.inputs.get(key) for key in keys)
+    """Make a check that one of these properties is present, and neither empty nor false."""
+    return lambda _, resource: any(resource.inputs.get(key) for key in keys)
 
 
 def _is_not(key: str, value: object) -> Callable[[Program, Registered], bool]:
-    return lambda _, one: one.inputs.get(key) != value
+    return lambda _, resource: resource.inputs.get(key) != value
 
 
 def _less(key: str, least: int) -> Callable[[Program, Registered], bool]:
-    return lambda _, one: one.inputs.get(key, 0) < least
+    return lambda _, resource: resource.inputs.get(key, 0) < least
 
 
 def _in_production(wrong: Callable[[Program, Registered], bool]) -> Callable[[Program, Registered], bool]:
-    return lambda program, one: program.is_production and wrong(program, one)
+    return lambda program, resource: program.is_production and wrong(program, resource)
 
 
 def _alone(kind: str) -> Callable[[Program, Registered], bool]:
-    """Whether there is no resource of a kind in the same component."""
-    return lambda program, one: program.beside(one, kind) is None
+    """Make a check that the component has no resource of that kind."""
+    return lambda program, resource: program.beside(resource, kind) is None
 
 
-def _bucket_in_clear(program: Program, one: Registered) -> bool:
-    sealing = program.beside(one, "s3.BucketServerSideEncryptionConfiguration")
+def _bucket_in_clear(program: Program, resource: Registered) -> bool:
+    sealing = program.beside(resource, "s3.BucketServerSideEncryptionConfiguration")
     rule = sealing.inputs["rules"][0]["applyServerSideEncryptionByDefault"] if sealing else {}
     return rule.get("sseAlgorithm") != "aws:kms" or not rule.get("kmsMasterKeyId")
 
 
-def _disk_in_clear(_: Program, one: Registered) -> bool:
-    disks = [disk["ebs"] for disk in one.inputs.get("blockDeviceMappings", [])]
+def _disk_in_clear(_: Program, resource: Registered) -> bool:
+    disks = [disk["ebs"] for disk in resource.inputs.get("blockDeviceMappings", [])]
     return not disks or not all(disk.get("encrypted") == "true" and disk.get("kmsKeyId") for disk in disks)
 
 
-def _lets_internet_in(_: Program, one: Registered) -> str:
-    source = f"{one.inputs.get('cidrIpv4', '')}{one.inputs.get('cidrIpv6', '')}"
-    first, last = one.inputs.get("fromPort", 0), one.inputs.get("toPort", 65535)
+def _lets_internet_in(_: Program, resource: Registered) -> str:
+    source = f"{resource.inputs.get('cidrIpv4', '')}{resource.inputs.get('cidrIpv6', '')}"
+    first, last = resource.inputs.get("fromPort", 0), resource.inputs.get("toPort", 65535)
     ports = range(int(first), int(last) + 1)
     return f"ports {first} to {last}" if source.endswith("/0") and not OPEN_TO_ALL.issuperset(ports) else ""
 
 
-def _bucket_open(program: Program, one: Registered) -> bool:
-    block = program.beside(one, "s3.BucketPublicAccessBlock")
+def _bucket_open(program: Program, resource: Registered) -> bool:
+    block = program.beside(resource, "s3.BucketPublicAccessBlock")
     return block is None or not all(block.inputs.get(kind) for kind in _PUBLIC_ACCESS)
 
 
-def _lets_anybody(_: Program, one: Registered) -> str:
+def _lets_anybody(_: Program, resource: Registered) -> str:
     return ", ".join(
         statement["Sid"]
-        for statement in _allowed(one)
+        for statement in _allowed(resource)
         if _anybody(statement.get("Principal")) and not _own_account(statement)
     )
 
 
-def _untagged(program: Program, one: Registered) -> bool:
-    return one.kind not in UNTAGGED and not _has_tags(program, one.inputs.get("tags"))
+def _untagged(program: Program, resource: Registered) -> bool:
+    return resource.kind not in UNTAGGED and not _has_tags(program, resource.inputs.get("tags"))
 
 
-def _group_untagged(program: Program, one: Registered) -> bool:
-    return not _has_tags(program, {tag["key"]: tag["value"] for tag in one.inputs.get("tags", [])})
+def _group_untagged(program: Program, resource: Registered) -> bool:
+    return not _has_tags(program, {tag["key"]: tag["value"] for tag in resource.inputs.get("tags", [])})
 
 
-def _machines_untagged(program: Program, one: Registered) -> bool:
-    made = {tags["resourceType"]: tags["tags"] for tags in one.inputs.get("tagSpecifications", [])}
-    return not all(_has_tags(program, made.get(kind)) for kind in _TAGGED_WITH_MACHINES)
+def _machines_untagged(program: Program, resource: Registered) -> bool:
+    tagged = {tags["resourceType"]: tags["tags"] for tags in resource.inputs.get("tagSpecifications", [])}
+    return not all(_has_tags(program, tagged.get(kind)) for kind in _TAGGED_WITH_MACHINES)
 
 
 def _has_tags(program: Program, tags: Mapping[str, str] | None) -> bool:
     return program.place.tags.items() <= dict(tags or {}).items()
 
 
-def _few_backups(program: Program, one: Registered) -> str:
+def _few_backups(program: Program, resource: Registered) -> str:
     least = _LEAST_BACKUP_DAYS_PRODUCTION if program.is_production else _LEAST_BACKUP_DAYS
-    return f"{least} days" if one.inputs.get("backupRetentionPeriod", 0) < least else ""
+    return f"{least} days" if resource.inputs.get("backupRetentionPeriod", 0) < least else ""
 
 
-def _without_versions(program: Program, one: Registered) -> bool:
-    versions = program.beside(one, "s3.BucketVersioning")
+def _without_versions(program: Program, resource: Registered) -> bool:
+    versions = program.beside(resource, "s3.BucketVersioning")
     return versions is None or versions.inputs["versioningConfiguration"].get("status") != "Enabled"
 
 
-def _without_lock(program: Program, one: Registered) -> bool:
-    locked = one.inputs.get("objectLockEnabled") and program.beside(one, "s3.BucketObjectLockConfiguration")
-    return one.name == "backups" and not locked
+def _without_lock(program: Program, resource: Registered) -> bool:
+    locked = resource.inputs.get("objectLockEnabled") and program.beside(resource, "s3.BucketObjectLockConfiguration")
+    return resource.name == "backups" and not locked
 
 
-def _unbounded(program: Program, one: Registered) -> bool:
+def _unbounded(program: Program, resource: Registered) -> bool:
     place = program.place
-    return (one.inputs.get("path"), one.inputs.get("permissionsBoundary")) != (place.path, place.boundary)
+    return (resource.inputs.get("path"), resource.inputs.get("permissionsBoundary")) != (place.path, place.boundary)
 
 
-def _says_everything(_: Program, one: Registered) -> str:
-    told = []
-    for statement in _allowed(one):
-        if (one.kind, statement["Sid"]) in WILDCARDS:
+def _says_everything(_: Program, resource: Registered) -> str:
+    statements = []
+    for statement in _allowed(resource):
+        if (resource.kind, statement["Sid"]) in WILDCARDS:
             continue
         wide = [word for word in _list(statement.get("Action")) if "*" in word]
         wide += [arn for arn in _list(statement.get("Resource")) if _is_wide(arn)]
         wide += [key for key in ("NotAction", "NotResource", "NotPrincipal") if key in statement]
         if wide:
-            told.append(f"{statement['Sid']} says {', '.join(wide)}")
-    return "; ".join(told)
+            statements.append(f"{statement['Sid']} says {', '.join(wide)}")
+    return "; ".join(statements)
 
 
-def _clear_database(program: Program, one: Registered) -> bool:
-    parameters = program.beside(one, "rds.ParameterGroup")
+def _clear_database(program: Program, resource: Registered) -> bool:
+    parameters = program.beside(resource, "rds.ParameterGroup")
     forced = {"name": "rds.force_ssl", "value": "1"}
     known = parameters is not None and forced in parameters.inputs.get("parameters", [])
-    return not known or not one.inputs.get("parameterGroupName")
+    return not known or not resource.inputs.get("parameterGroupName")
 
 
 def _clear_policy(kind: str) -> Callable[[Program, Registered], bool]:
-    """Whether the resource of a kind and the same name does not refuse requests in the clear."""
-    return lambda program, one: not any(_refuses_clear(other) for other in program.of(kind) if other.name == one.name)
+    """Make a check that no policy of that kind and name refuses requests in the clear."""
+    return lambda program, resource: (
+        not any(_refuses_clear(other) for other in program.of(kind) if other.name == resource.name)
+    )
 
 
-def _open_user(_: Program, one: Registered) -> bool:
-    kind = (one.inputs.get("authenticationMode") or {}).get("type")
-    return kind == "no-password-required" and not str(one.inputs.get("accessString")).startswith("off ")
+def _open_user(_: Program, resource: Registered) -> bool:
+    kind = (resource.inputs.get("authenticationMode") or {}).get("type")
+    return kind == "no-password-required" and not str(resource.inputs.get("accessString")).startswith("off ")
 
 
-def _old_metadata(_: Program, one: Registered) -> bool:
-    options = one.inputs.get("metadataOptions") or {}
+def _old_metadata(_: Program, resource: Registered) -> bool:
+    options = resource.inputs.get("metadataOptions") or {}
     return options.get("httpTokens") != "required" or options.get("httpPutResponseHopLimit") != 1
 
 
-def _refreshed_twice(_: Program, one: Registered) -> bool:
-    rotates = (one.inputs.get("refreshTokenRotation") or {}).get("feature") == "ENABLED"
-    return not rotates or not one.inputs.get("enableTokenRevocation")
+def _refreshed_twice(_: Program, resource: Registered) -> bool:
+    rotates = (resource.inputs.get("refreshTokenRotation") or {}).get("feature") == "ENABLED"
+    return not rotates or not resource.inputs.get("enableTokenRevocation")
 
 
-def _never_changed(program: Program, one: Registered) -> bool:
-    return one.name not in CHANGED_BY_PEOPLE and program.beside(one, "secretsmanager.SecretRotation") is None
+def _never_changed(program: Program, resource: Registered) -> bool:
+    return resource.name not in CHANGED_BY_PEOPLE and program.beside(resource, "secretsmanager.SecretRotation") is None
 
 
-def _more_than_a_services(_: Program, one: Registered) -> str:
-    arn = str(one.inputs.get("policyArn"))
+def _more_than_a_services(_: Program, resource: Registered) -> str:
+    arn = str(resource.inputs.get("policyArn"))
     return "" if arn.startswith("arn:aws:iam::aws:policy/service-role/") else arn
 
 
@@ -353,7 +355,9 @@ _DATABASE, _NODES, _BUCKET, _TEMPLATE = (
 CHECKS = (
     *(Check("sealed", (kind,), f"has no key of ours ({key})", _lacks(key)) for kind, key in SEALED_BY.items()),
     Check("sealed", (_DATABASE,), "is stored in the clear", _lacks("storageEncrypted")),
-    Check("sealed", (_DATABASE,), "keeps figures without a key of ours", _lacks("performanceInsightsKmsKeyId")),
+    Check(
+        "sealed", (_DATABASE,), "stores performance data without a key of ours", _lacks("performanceInsightsKmsKeyId")
+    ),
     Check("sealed", (_DATABASE,), "has a password without a key of ours", _lacks("masterUserSecretKmsKeyId")),
     Check("sealed", (_NODES,), "is stored in the clear", _lacks("atRestEncryptionEnabled")),
     Check("sealed", (_BUCKET,), "is not sealed by a key of ours", _bucket_in_clear),
@@ -376,7 +380,7 @@ CHECKS = (
     Check("backed up", (_DATABASE,), "cannot be restored far enough back", _few_backups),
     Check("backed up", (_DATABASE,), "leaves no snapshot when it is deleted", _has("skipFinalSnapshot")),
     Check("backed up", (_DATABASE,), "leaves no named snapshot when it is deleted", _lacks("finalSnapshotIdentifier")),
-    Check("backed up", (_DATABASE,), "takes its backups along", _is_not("deleteAutomatedBackups", value=False)),
+    Check("backed up", (_DATABASE,), "deletes its backups with itself", _is_not("deleteAutomatedBackups", value=False)),
     Check("backed up", (_DATABASE,), "has no standby in another zone", _in_production(_lacks("multiAz"))),
     Check("backed up", (_NODES,), "keeps no snapshot", _less("snapshotRetentionLimit", 1)),
     Check("backed up", (_NODES,), "has no replica in another zone", _in_production(_lacks("multiAzEnabled"))),
@@ -386,7 +390,7 @@ CHECKS = (
         "protected",
         tuple(sorted(HOLDS_DATA)),
         "is not protected and retained",
-        lambda _, one: not (one.protect and one.retain),
+        lambda _, resource: not (resource.protect and resource.retain),
     ),
     Check("protected", (_DATABASE,), "can be deleted at AWS", _lacks("deletionProtection")),
     Check("protected", ("cognito.UserPool",), "can be deleted at AWS", _is_not("deletionProtection", "ACTIVE")),
@@ -394,13 +398,13 @@ CHECKS = (
     Check(
         "protected",
         ("secretsmanager.Secret",),
-        "is gone within a month of its deletion",
+        "is purged within a month of its deletion",
         _less("recoveryWindowInDays", _LEAST_RECOVERY_DAYS),
     ),
     Check(
         "protected",
         ("kms.Key",),
-        "is gone within a month of its deletion",
+        "is purged within a month of its deletion",
         _less("deletionWindowInDays", _LEAST_RECOVERY_DAYS),
     ),
     Check("least rights", ("iam.Role",), "is not below the environment's path and within its boundary", _unbounded),
@@ -411,43 +415,50 @@ CHECKS = (
         _has("inlinePolicies", "managedPolicyArns"),
     ),
     Check("least rights", ("iam.RolePolicyAttachment",), "has more than a service's own policy", _more_than_a_services),
-    Check("least rights", _ALL, "says everything without a listed reason", _says_everything),
+    Check("least rights", _ALL, "has a wildcard without a listed reason", _says_everything),
     Check("TLS only", (_DATABASE,), "takes connections in the clear", _clear_database),
     Check("TLS only", (_NODES,), "takes connections in the clear", _is_not("transitEncryptionMode", "required")),
     Check("TLS only", (_NODES,), "has no TLS", _lacks("transitEncryptionEnabled")),
     Check("TLS only", (_BUCKET,), "takes requests in the clear", _clear_policy("s3.BucketPolicy")),
     Check("TLS only", ("sns.Topic",), "takes requests in the clear", _clear_policy("sns.TopicPolicy")),
     Check("TLS only", ("sqs.Queue",), "takes requests in the clear", _clear_policy("sqs.QueuePolicy")),
-    Check("known users", (_NODES,), "lets in whoever reaches it", _lacks("userGroupIds")),
+    Check("known users", (_NODES,), "accepts clients without a user", _lacks("userGroupIds")),
     Check("known users", ("elasticache.User",), "needs no password", _open_user),
-    Check("known users", (_TEMPLATE,), "gives its role to whoever makes it fetch an address", _old_metadata),
+    Check("known users", (_TEMPLATE,), "exposes its role to server-side request forgery", _old_metadata),
     Check("known users", (_TEMPLATE,), "takes an SSH key that nobody rotates", _has("keyName")),
     Check("known users", ("cognito.UserPoolClient",), "has refresh tokens that work twice", _refreshed_twice),
     Check(
         "known users",
         ("cognito.UserPoolClient",),
-        "hands tokens out in addresses",
+        "returns tokens in URLs",
         _is_not("allowedOauthFlows", ["code"]),
     ),
     Check("rotated", ("secretsmanager.Secret",), "is never changed", _never_changed),
-    Check("rotated", (_DATABASE,), "has a password that somebody made", _lacks("manageMasterUserPassword")),
+    Check("rotated", (_DATABASE,), "has a password that RDS does not manage", _lacks("manageMasterUserPassword")),
     Check("rotated", (_DATABASE,), "has a password that is never changed", _alone("secretsmanager.SecretRotation")),
     Check("judged", ("cloudwatch.LogGroup",), "is kept for ever", _lacks("retentionInDays")),
-    Check("judged", _ALL, "is of a kind that no check knows: add it to KINDS", lambda _, one: one.kind not in KINDS),
+    Check(
+        "judged",
+        _ALL,
+        "is of a kind that no check knows: add it to KINDS",
+        lambda _, resource: resource.kind not in KINDS,
+    ),
 )
 """Everything that has to hold."""
 
 
-def documents_of(one: Registered) -> list[Mapping[str, Any]]:
-    """Its IAM documents: its policy, and who takes it."""
-    texts = [one.inputs.get(key) for key in ("policy", "assumeRolePolicy")]
+def documents_of(resource: Registered) -> list[Mapping[str, Any]]:
+    """Parse a resource's IAM documents: its policy, and its trust policy."""
+    texts = [resource.inputs.get(key) for key in ("policy", "assumeRolePolicy")]
     return [json.loads(text) for text in texts if isinstance(text, str)]
 
 
-def _allowed(one: Registered) -> list[Mapping[str, Any]]:
-    """Statements of its documents that allow something."""
-    found = documents_of(one)
-    return [statement for document in found for statement in document["Statement"] if statement["Effect"] == "Allow"]
+def _allowed(resource: Registered) -> list[Mapping[str, Any]]:
+    """Return the statements of a resource's documents that allow something."""
+    documents = documents_of(resource)
+    return [
+        statement for document in documents for statement in document["Statement"] if statement["Effect"] == "Allow"
+    ]
 
 
 def _list(value: object) -> list[str]:
@@ -455,7 +466,7 @@ def _list(value: object) -> list[str]:
 
 
 def _is_wide(arn: str) -> bool:
-    """Whether a resource is everything of its service or kind, as ``*`` or ``…:instance/*``."""
+    """Return whether an ARN stands for all of its service or kind, as ``*`` or ``…:instance/*``."""
     name = arn.split(":", 5)[-1]
     return (
         arn == "*"
@@ -469,7 +480,7 @@ def _anybody(principal: object) -> bool:
 
 
 def _own_account(statement: Mapping[str, Any]) -> bool:
-    """Whether a condition keeps other accounts out, or the resource is a public one of AWS's."""
+    """Return whether a condition excludes other accounts, or the resource is a public one of AWS."""
     equals = statement.get("Condition", {}).get("StringEquals", {})
     if {"kms:CallerAccount", "aws:PrincipalAccount"} & set(equals):
         return True

@@ -1,4 +1,4 @@
-"""What the platform of one environment is on AWS: where, and in which sizes. Read from ``Pulumi.<stack>.yaml``."""
+"""Settings of one environment's platform on AWS: place and sizes. Read from ``Pulumi.<stack>.yaml``."""
 
 import ipaddress
 import re
@@ -57,7 +57,7 @@ class _Part(BaseModel):
 
 
 class NetworkSpec(_Part):
-    """The network."""
+    """Addresses and zones of the VPC."""
 
     cidr: Annotated[str, AfterValidator(_private_network)] = Field(description="Its addresses, a private /16")
     zones: tuple[str, str, str] = Field(description="Letters of the region's zones, as a, b, c", strict=False)
@@ -73,7 +73,7 @@ class NetworkSpec(_Part):
 
 
 class DatabaseSpec(_Part):
-    """PostgreSQL."""
+    """Size, backups and rotation of PostgreSQL."""
 
     size: str = Field(pattern=r"^db\.[a-z0-9]+\.[a-z0-9]+$", description="Instance class")
     storage_gib: int = Field(ge=20, le=16384, description="GiB at first")
@@ -90,7 +90,7 @@ class DatabaseSpec(_Part):
 
 
 class RedisSpec(_Part):
-    """Redis."""
+    """Size, snapshots and rotation of Redis."""
 
     size: str = Field(pattern=r"^cache\.[a-z0-9]+\.[a-z0-9]+$", description="Node type")
     replicas: int = Field(ge=0, le=5, description="Further nodes, in other zones, of which one takes over")
@@ -115,7 +115,7 @@ class HostSpec(_Part):
 
 
 class BackupSpec(_Part):
-    """Users' backups."""
+    """Retention of the bucket of users' backups."""
 
     lock_days: int = Field(ge=1, le=365, description="Days for which nothing that was written can be deleted")
     kept_days: int = Field(ge=2, le=3650, description="Days for which what was deleted or overwritten is kept")
@@ -128,7 +128,7 @@ class BackupSpec(_Part):
 
 
 class AuthSpec(_Part):
-    """Sign-in of users and operators."""
+    """Pages for the sign-in of users and operators."""
 
     callback_pages: tuple[Page, ...] = Field(
         min_length=1, description="Pages of the app that users come back to", strict=False
@@ -137,7 +137,7 @@ class AuthSpec(_Part):
 
 
 class AlarmSpec(_Part):
-    """Money and alarms."""
+    """Budget, and receivers of e-mails from alarms."""
 
     monthly_usd: int = Field(ge=1, description="What a month may cost")
     emails: tuple[Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$")], ...] = Field(
@@ -161,7 +161,7 @@ class Sizes(_Part):
 
 @dataclass(frozen=True)
 class Place:
-    """Where a platform is, as the environment's settings have it.
+    """AWS account and region of a platform, from the environment's settings.
 
     Attributes:
         environment: Lower-case letters and digits; begins every name that AWS sees.
@@ -177,7 +177,7 @@ class Place:
 
     @property
     def prefix(self) -> str:
-        """What names of ours begin with, as ``hermesops-staging``."""
+        """Prefix of all names at AWS, as ``hermesops-staging``."""
         return f"hermesops-{self.environment}"
 
     @property
@@ -197,7 +197,7 @@ class Place:
 
     @property
     def tags(self) -> dict[str, str]:
-        """Tags of everything."""
+        """Tags of every resource of the platform."""
         return {"hermesops:environment": self.environment, "hermesops:made-by": "pulumi-platform"}
 
     def arn(self, service: str, name: str) -> str:
@@ -240,7 +240,7 @@ def read_sizes(text: str, file: str) -> Sizes:
     try:
         sizes = Sizes.model_validate({key.removeprefix(prefix): value for key, value in named.items()})
     except ValidationError as error:
-        wrong += [_told(one) for one in error.errors()]
+        wrong += [_told(problem) for problem in error.errors()]
     else:
         if not wrong:
             return sizes

@@ -1,7 +1,7 @@
 """Heads of the audit's chain, kept outside the database in a file that is only appended to.
 
-Each line has time, epoch, id and hash. Where those who can write the database cannot write the file, it reveals a
-removed tail or a recomputed chain. Lines torn by a power cut are skipped.
+Each line has time, epoch, id and hash. If the file's permissions exclude writers of the database, it
+reveals a removed tail or a recomputed chain. Lines torn by a power cut are skipped.
 """
 
 import fcntl
@@ -20,7 +20,7 @@ _LINE_BYTES = 200
 
 
 class Anchor:
-    """One file of heads, made with the first head; several processes may append to it."""
+    """One file of heads, created with the first head; several processes may append to it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -56,9 +56,9 @@ class Anchor:
         """
         if other.path.exists() and self.path.exists() and other.path.samefile(self.path):
             return 0
-        held, count = set(self.heads()), 0
+        known, count = set(self.heads()), 0
         for head in other.heads():
-            if head not in held:
+            if head not in known:
                 self.append(head)
                 count += 1
         return count
@@ -82,12 +82,12 @@ class Anchor:
         try:
             with self.path.open("rb") as file:
                 file.seek(max(0, file.seek(0, os.SEEK_END) - 3 * _LINE_BYTES))
-                found = [head for head in map(_parsed, file) if head]
+                heads = [head for head in map(_parsed, file) if head]
         except FileNotFoundError:
             return None
         except OSError as error:
             raise RefusedError(f"the audit's anchor {self.path} cannot be read: {error.strerror}") from error
-        return found[-1] if found else None
+        return heads[-1] if heads else None
 
     def highest_epoch(self) -> int:
         """The newest epoch of any head; 0 when there is none."""

@@ -35,7 +35,7 @@ _TRIGGERS = {
 
 
 class AuditRepository(Repository):
-    """Who changed what, and why."""
+    """Rows of ``audit``: each change with its actor and reason."""
 
     def append(
         self,
@@ -57,7 +57,7 @@ class AuditRepository(Repository):
     def list(
         self, *, subject: str = "", who: str = "", since: datetime | None = None, limit: int = 1000
     ) -> tuple[AuditEntry, ...]:
-        """Entries, newest first. Of ``who``, an operator, pipeline or program, the part before ``@`` is enough."""
+        """Return entries, newest first; as ``who``, the part of an identity before ``@`` is enough."""
         query = sa.select(audit).order_by(audit.c.id.desc()).limit(limit)
         if subject:
             query = query.where(audit.c.subject == subject)
@@ -83,10 +83,10 @@ def check_chain(database: Database, anchor: Anchor | None) -> ChainReport:
     # First the heads: an entry that is appended meanwhile must not count as missing.
     heads = list(anchor.heads()) if anchor else []
     with database.reading() as connection:
-        found = connection.execution_options(yield_per=_BATCH).execute(sa.select(audit).order_by(audit.c.id))
-        report = examine(map(_entry, found), heads)
-        query, wanted = _TRIGGERS[connection.dialect.name]
-        is_guarded = connection.execute(sa.text(query)).scalar_one() == wanted
+        rows = connection.execution_options(yield_per=_BATCH).execute(sa.select(audit).order_by(audit.c.id))
+        report = examine(map(_entry, rows), heads)
+        query, expected = _TRIGGERS[connection.dialect.name]
+        is_guarded = connection.execute(sa.text(query)).scalar_one() == expected
     if is_guarded:
         return report
     gone = ChainFinding(0, "the triggers that refuse changes are gone from the database")

@@ -16,7 +16,7 @@ _FORM = "hermesops-audit-1"
 
 
 def link(entry: AuditEntry, previous: str) -> AuditEntry:
-    """The entry as it follows the one whose hash is ``previous`` (empty for the first)."""
+    """Return the entry with its hash, which includes ``previous``, the hash of the entry before (empty for none)."""
     return dataclasses.replace(entry, previous=previous, hash=_hash(entry, previous))
 
 
@@ -34,7 +34,7 @@ def examine(entries: Iterable[AuditEntry], anchors: Iterable[AuditHead]) -> Chai
         if entry.previous != last:
             findings.append(ChainFinding(entry.id, "does not follow the entry before it: one was removed or moved"))
         if entry.hash != _hash(entry, entry.previous):
-            findings.append(ChainFinding(entry.id, "is not what was written: its hash is another"))
+            findings.append(ChainFinding(entry.id, "was changed: its hash does not match"))
         if entry.epoch < epoch:
             findings.append(ChainFinding(entry.id, f"is of epoch {entry.epoch}, the one before it of {epoch}"))
         last, epoch = entry.hash, max(epoch, entry.epoch)
@@ -43,31 +43,33 @@ def examine(entries: Iterable[AuditEntry], anchors: Iterable[AuditHead]) -> Chai
     count = lost = anchored_to = 0
     for anchor in anchors:
         count += 1
-        held = hashes.get(anchor.id)
-        if held == anchor:
+        entry_head = hashes.get(anchor.id)
+        if entry_head == anchor:
             anchored_to = max(anchored_to, anchor.id)
-        elif _is_lost(anchor, held, begins):
+        elif _is_lost(anchor, entry_head, begins):
             lost += 1
         else:
-            findings.append(_contradiction(anchor, held))
+            findings.append(_contradiction(anchor, entry_head))
     head = hashes[max(hashes)] if hashes else None
     ordered = tuple(sorted(dict.fromkeys(findings), key=lambda finding: finding.id))
     return ChainReport(len(hashes), head, count, anchored_to, lost, ordered)
 
 
-def _is_lost(anchor: AuditHead, held: AuditHead | None, begins: Mapping[int, int]) -> bool:
-    """Whether a later epoch began from a copy that was taken before the anchored entry was written."""
+def _is_lost(anchor: AuditHead, entry_head: AuditHead | None, begins: Mapping[int, int]) -> bool:
+    """Return whether a later epoch began from a copy that was taken before the anchored entry was written."""
     if anchor.epoch not in begins:
         return any(epoch > anchor.epoch for epoch in begins)  # all of its epoch: the copy is from before that began
-    if held is not None and held.epoch <= anchor.epoch:
+    if entry_head is not None and entry_head.epoch <= anchor.epoch:
         return False
     return any(epoch > anchor.epoch and first <= anchor.id for epoch, first in begins.items())
 
 
-def _contradiction(anchor: AuditHead, held: AuditHead | None) -> ChainFinding:
-    if held is None:
+def _contradiction(anchor: AuditHead, entry_head: AuditHead | None) -> ChainFinding:
+    if entry_head is None:
         return ChainFinding(anchor.id, "is missing, and its hash is anchored outside the database")
-    return ChainFinding(anchor.id, "has another hash than the one anchored outside the database: computed anew")
+    return ChainFinding(
+        anchor.id, "has another hash than the one anchored outside the database: the chain was recomputed"
+    )
 
 
 def _hash(entry: AuditEntry, previous: str) -> str:

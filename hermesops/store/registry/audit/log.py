@@ -32,9 +32,9 @@ class AuditLog:
     """Appends audit entries.
 
     Args:
-        actor: Returns who acts; called once, before the first write. May refuse.
+        actor: Returns the actor's name; called once, before the first write. May refuse.
         anchor: Stores the heads; ``None`` stores them nowhere else.
-        warn: Told why a head was not anchored.
+        warn: Called with the reason when a head was not anchored.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class AuditLog:
 
     @cached_property
     def actor(self) -> str:
-        """Who acts."""
+        """Name of the actor, as entries have it; resolved once."""
         return self._actor()
 
     def note(

@@ -28,7 +28,7 @@ class AuditLogReader:
     def list(
         self, *, subject: str = "", who: str = "", since: datetime | None = None, limit: int = 1000
     ) -> Sequence[AuditEntry]:
-        """Entries, newest first. Of ``who``, an operator, pipeline or program, the part before ``@`` is enough."""
+        """Return entries, newest first; as ``who``, the part of an identity before ``@`` is enough."""
         return self.entries.list(subject=subject, who=who, since=since, limit=limit)
 
     def verify(self, anchor: Path | None = None) -> tuple[ChainReport, Path]:
@@ -41,27 +41,27 @@ class AuditLogReader:
             The report, and the file of the anchored heads.
 
         Raises:
-            BrokenInvariantError: An entry is not what was written.
+            BrokenInvariantError: An entry was changed or removed.
             RefusedError: The file may not be read, or no head of it is of these entries.
         """
-        held = Anchor(anchor) if anchor else self.anchor
-        report = self.entries.check(held)
+        heads = Anchor(anchor) if anchor else self.anchor
+        report = self.entries.check(heads)
         if report.findings:
             raise _broken(report.findings)
         if report.entries and not report.anchors:
             raise RefusedError(
-                f"the {report.entries} entries are chained, but {held.path} anchors none of them: "
-                "a log that was computed anew would look the same",
-                hint="--anchor FILE takes that of another computer; any change anchors them from now on",
+                f"the {report.entries} entries are chained, but {heads.path} anchors none of them: "
+                "a recomputed chain would look the same",
+                hint="--anchor FILE checks against another computer's anchor; the next change anchors new entries",
             )
-        return report, held.path
+        return report, heads.path
 
 
 def _broken(findings: Sequence[ChainFinding]) -> BrokenInvariantError:
     first, *others = findings
     place = f"audit entry {first.id}" if first.id else "the audit:"
-    more = f"; and {len(others)} more: {', '.join(str(one.id) for one in others[:_NAMED])}" if others else ""
+    more = f"; and {len(others)} more: {', '.join(str(finding.id) for finding in others[:_NAMED])}" if others else ""
     return BrokenInvariantError(
         f"{place} {first.what}{more}",
-        hint=Hint(("registry", "copies"), ": an older copy shows what stood there; keep the database as it is"),
+        hint=Hint(("registry", "copies"), ": an older copy shows the original entry; do not change the database"),
     )

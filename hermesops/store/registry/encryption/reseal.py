@@ -76,7 +76,7 @@ class SealingRepository(Repository):
             self._note(connection, "registry_key_rotated", _SUBJECT, after={"key": key}, why=why)
 
     def count_otherwise(self) -> int:
-        """How many values other keys than the present one sealed, the proof of the key included."""
+        """Return the number of values that other keys than the present one sealed, the proof of the key included."""
         with self._database.reading() as connection:
             key = read_key(connection) or self._context.sealer.current
             proof = connection.execute(sa.select(meta.c.value).where(meta.c.name == PROOF)).scalar_one()
@@ -86,10 +86,10 @@ class SealingRepository(Repository):
     def _prove_anew(self, connection: sa.Connection, key: str) -> int:
         """Seal the proof with the present key, so that opening the registry with another one fails."""
         query = sa.select(meta.c.value).where(meta.c.name == PROOF)
-        held = connection.execute(query).scalar_one()
-        if held.startswith(f"hs1.{key}."):
+        proof = connection.execute(query).scalar_one()
+        if proof.startswith(f"hs1.{key}."):
             return 0
         where = place("meta", "value", PROOF)
-        fresh = self._seal_in(connection, self._context.sealer.unseal(held, place=where), where)
+        fresh = self._seal_in(connection, self._context.sealer.unseal(proof, place=where), where)
         connection.execute(meta.update().where(meta.c.name == PROOF).values(value=fresh))
         return 1

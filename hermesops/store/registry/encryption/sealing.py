@@ -1,4 +1,4 @@
-"""Secrets in rows: the interface of what seals them, the present key, and every sealed field.
+"""Secrets in rows: the interface of the sealer, the present key, and every sealed field.
 
 The registry has no key. After a rotation it names the key that seals, so that all computers change at one moment: a
 transaction that seals reads the name first, and a rotation waits for those that have read it.
@@ -38,7 +38,7 @@ class Sealer(Protocol):
 
     @property
     def source(self) -> str:
-        """Where the keys are stored, for messages."""
+        """Path or title of the store of the keys, for messages."""
 
     def reload(self) -> None:
         """Read keys that were added since."""
@@ -58,34 +58,34 @@ class Sealer(Protocol):
 
 
 def place(table: str, column: str, row: str) -> str:
-    """The name of one field of one row."""
+    """Return the name of one field of one row."""
     return f"{table}/{column}/{row}"
 
 
 def key_in(database: Database, connection: sa.Connection, sealer: Sealer) -> str:
-    """The key that seals until the end of this transaction.
+    """Return the key that seals until the end of this transaction.
 
     Raises:
         RefusedError: The registry's key was rotated, and this computer has only the old one.
     """
-    found = ending_of(connection).found
-    if SEALING_KEY not in found:
+    values = ending_of(connection).found
+    if SEALING_KEY not in values:
         if not database.is_sqlite:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock_shared(_LOCK)))
-        found[SEALING_KEY] = read_key(connection) or sealer.current
-    key = found[SEALING_KEY]
+        values[SEALING_KEY] = read_key(connection) or sealer.current
+    key = values[SEALING_KEY]
     if key not in sealer.key_ids:
         sealer.reload()
     if key not in sealer.key_ids:
         raise RefusedError(
-            f"the registry {database.title} is sealed with key {key} by now, which is not in {sealer.source}",
+            f"the registry {database.title} is sealed with the new key {key}, which is not in {sealer.source}",
             hint=f"copy {sealer.source} from the computer that rotated it",
         )
     return key
 
 
 def read_key(connection: sa.Connection) -> str:
-    """The key that the registry names; empty where it names none."""
+    """Return the key id that the registry names; empty for none."""
     return read_meta(connection, SEALING_KEY) or ""
 
 
@@ -100,7 +100,7 @@ class SealedCell:
     """One field of one row.
 
     Attributes:
-        place: What its value is bound to.
+        place: Name of the field, to which the sealed value is bound.
     """
 
     column: sa.Column[str]
@@ -124,10 +124,10 @@ def sealed_cells(
     for column in sealed_columns():
         table = column.table
         key = list(table.primary_key)
-        wanted = sa.and_(column.is_not(None), column != "")
+        condition = sa.and_(column.is_not(None), column != "")
         if but_with:
-            wanted = sa.and_(wanted, sa.not_(column.startswith(f"hs1.{but_with}.", autoescape=True)))
-        query = sa.select(*key, column.label("sealed_value")).where(wanted).order_by(*key).limit(limit)
+            condition = sa.and_(condition, sa.not_(column.startswith(f"hs1.{but_with}.", autoescape=True)))
+        query = sa.select(*key, column.label("sealed_value")).where(condition).order_by(*key).limit(limit)
         for *parts, sealed in connection.execute(query.with_for_update() if lock else query).all():
             is_row = sa.and_(*(part == value for part, value in zip(key, parts, strict=True)))
             yield SealedCell(column, is_row, place(table.name, column.name, "/".join(map(str, parts))), sealed)

@@ -1,1 +1,1 @@
-"""What keeps the registry itself safe: copies, restoring, recovery, checks, epochs."""
+"""Maintenance of the registry: copies, restore, recovery, checks, epochs."""

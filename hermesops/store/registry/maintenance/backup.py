@@ -30,10 +30,10 @@ _BUSY_S = 20.0
 
 @dataclass(frozen=True)
 class Copy:
-    """A copy that was intact when it was taken.
+    """A copy of the registry that was intact when it was taken.
 
     Attributes:
-        reason: ``hourly``, ``by-hand``, or before what it was taken: ``before-0002`` is a migration to that revision.
+        reason: ``hourly``, ``by-hand``, or ``before-0002`` for a copy before the migration to that revision.
     """
 
     file: Path
@@ -44,11 +44,11 @@ class Copy:
 
 @dataclass(frozen=True)
 class CopyContent:
-    """What a copy holds.
+    """Counts and ids in a copy.
 
     Attributes:
-        instances: How many that are not terminated.
-        machines: Ids of all machines that it knows.
+        instances: Number of instances that are not terminated.
+        machines: Ids of all machines in its rows.
     """
 
     instances: int
@@ -63,11 +63,11 @@ def surplus(copies: Sequence[Copy], keep: int) -> list[Copy]:
     Args:
         copies: Newest first.
     """
-    hourly = [one for one in copies if one.reason == HOURLY]
-    of_days = list({one.taken_at.date(): one for one in reversed(hourly)}.values())[-keep:]
-    others = [one for one in copies if one.reason != HOURLY]
-    kept = {one.file for one in (*hourly[:keep], *of_days, *others[:keep])}
-    return [one for one in copies if one.file not in kept]
+    hourly = [copy for copy in copies if copy.reason == HOURLY]
+    of_days = list({copy.taken_at.date(): copy for copy in reversed(hourly)}.values())[-keep:]
+    others = [copy for copy in copies if copy.reason != HOURLY]
+    files = {copy.file for copy in (*hourly[:keep], *of_days, *others[:keep])}
+    return [copy for copy in copies if copy.file not in files]
 
 
 class Copies:
@@ -79,7 +79,7 @@ class Copies:
         self._keep = keep
 
     def list(self) -> tuple[Copy, ...]:
-        """The copies, newest first."""
+        """Return the copies of this folder, newest first."""
         named = ((file, _NAME.fullmatch(file.name)) for file in sorted(self.folder.glob("registry-*.db"), reverse=True))
         return tuple(
             Copy(file, datetime.strptime(name[1], _MOMENT).replace(tzinfo=UTC), name[2], file.stat().st_size)
@@ -104,7 +104,7 @@ class Copies:
             BrokenInvariantError, UnavailableError: As ``take``.
         """
         with self._locked(wait=False) as locked:
-            if not locked or any(one.reason == HOURLY and hour_of(one.taken_at) == hour_of() for one in self.list()):
+            if not locked or any(copy.reason == HOURLY and hour_of(copy.taken_at) == hour_of() for copy in self.list()):
                 return None
             return self._take(HOURLY)
 
@@ -143,7 +143,7 @@ def hour_of(at: datetime | None = None) -> datetime:
 
 
 def content_of(file: Path) -> CopyContent:
-    """What a copy holds, of whatever revision; nothing where it has no such tables yet.
+    """Read the counts and ids in a copy of any revision; empty for a copy without such tables.
 
     Raises:
         BrokenInvariantError: It is damaged, or no database.
@@ -219,9 +219,9 @@ def _opened(file: Path) -> sqlite3.Connection:
 
 
 def _check(connection: sqlite3.Connection) -> None:
-    found = [str(row[0]) for row in connection.execute("PRAGMA quick_check(1)")]
-    if found != ["ok"]:
-        raise sqlite3.DatabaseError(found[0].splitlines()[0])
+    lines = [str(row[0]) for row in connection.execute("PRAGMA quick_check(1)")]
+    if lines != ["ok"]:
+        raise sqlite3.DatabaseError(lines[0].splitlines()[0])
 
 
 @contextmanager

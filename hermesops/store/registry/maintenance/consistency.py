@@ -46,7 +46,7 @@ class ConsistencyRepository(Repository):
             self._left_secrets,
         )
         with self._database.reading() as connection:
-            return tuple(found for check in checks for found in check(connection))
+            return tuple(contradiction for check in checks for contradiction in check(connection))
 
     def _instances(self, connection: sa.Connection) -> Iterator[Contradiction]:
         bare = sa.select(hermes_instances.c.id).where(
@@ -63,8 +63,10 @@ class ConsistencyRepository(Repository):
             if row.cell not in known:
                 yield Contradiction(subject, f"is in cell {row.cell}, which has no row", _RESTORE)
             if not is_machine_name(name, self._context.environment):
-                what = f"its machine {name} is not named as those of environment {self._context.environment} are"
-                yield Contradiction(subject, what, Hint(("settings", "show"), ": is this the registry that was meant?"))
+                what = f"its machine {name} has no name of environment {self._context.environment}"
+                yield Contradiction(
+                    subject, what, Hint(("settings", "show"), ": check that this is the right registry")
+                )
             if row.status == InstanceStatus.RUNNING and row.vm_id is None:
                 what = f"is running, and no machine {name} is recorded"
                 yield Contradiction(subject, what, Hint(("fleet", "drift"), "names the command that records it"))
@@ -75,12 +77,14 @@ class ConsistencyRepository(Repository):
             .join_from(instance_details, hermes_instances)
             .where(LIVING)
         ).all()
-        for field, said in (("machine_name", "machine's name"), ("vm_id", "machine")):
+        for field, title in (("machine_name", "machine's name"), ("vm_id", "machine")):
             counts = Counter(value for row in rows if (value := getattr(row, field)))
             for value in sorted(value for value, count in counts.items() if count > 1):
                 claimed = ", ".join(sorted(row.instance_id for row in rows if getattr(row, field) == value))
-                what = f"is the {said} of {counts[value]} instances: {claimed}"
-                yield Contradiction(f"machine/{value}", what, Hint(("fleet", "drift", "--deep"), "asks it whose it is"))
+                what = f"is the {title} of {counts[value]} instances: {claimed}"
+                yield Contradiction(
+                    f"machine/{value}", what, Hint(("fleet", "drift", "--deep"), "asks the machine for its owner")
+                )
 
     def _unassigned(self, connection: sa.Connection) -> Iterator[Contradiction]:
         known = set(connection.scalars(sa.select(cells.c.name)))
@@ -102,12 +106,12 @@ class ConsistencyRepository(Repository):
             if (row.role == MachineRole.WARM) != (row.instance_id is None):
                 yield Contradiction(subject, f"is a {row.role} machine of {row.instance_id or 'nobody'}", _RESTORE)
             elif row.wanted and row.instance_id and row.instance_id not in living:
-                what = f"is still wanted for instance {row.instance_id}, which does not live"
+                what = f"is still wanted for instance {row.instance_id}, which is not alive"
                 yield Contradiction(subject, what, Hint(("job", "run", "pools", row.cell)))
 
     def _operations(self, connection: sa.Connection) -> Iterator[Contradiction]:
-        found = connection.execute(sa.select(hermes_instances.c.id, hermes_instances.c.status))
-        status = {row.id: row.status for row in found}
+        rows = connection.execute(sa.select(hermes_instances.c.id, hermes_instances.c.status))
+        status = {row.id: row.status for row in rows}
         for row in connection.execute(sa.select(operations).where(UNFINISHED)):
             hint = Hint(("operation", "abandon", row.id))
             if row.instance_id is None and row.kind in _OF_INSTANCES:
@@ -146,7 +150,7 @@ class ConsistencyRepository(Repository):
         ended = sa.select(hermes_instances.c.id).where(sa.not_(LIVING))
         left = sa.select(hermes_connections.c.instance_id).where(hermes_connections.c.instance_id.in_(ended)).distinct()
         for id_ in connection.scalars(left):
-            what = "is terminated, and tokens of its services are still kept"
+            what = "is terminated, and tokens of its services are still stored"
             yield Contradiction(instance_subject(id_), what, _RESTORE)
 
 

@@ -28,11 +28,11 @@ _JOURNALS = ("-wal", "-shm", "-journal")
 
 @dataclass(frozen=True)
 class Restored:
-    """What a restore did.
+    """Result of a restore.
 
     Attributes:
-        epoch: The new one; every lease from before has ended.
-        set_aside: Where the damaged file is now; ``None`` when there was none.
+        epoch: The new epoch; every lease of older epochs has ended.
+        set_aside: New path of the damaged file; ``None`` if there was none.
         audit: The copy's entries, verified against the heads that this environment stored outside the database.
     """
 
@@ -43,10 +43,10 @@ class Restored:
 
 
 def is_healthy(file: Path) -> bool:
-    """Whether the file is an intact registry.
+    """Return whether the file is an intact registry.
 
     Raises:
-        UnavailableError: It is locked.
+        UnavailableError: Another process locks the file.
     """
     if not file.exists() or not file.stat().st_size:
         return False
@@ -82,8 +82,8 @@ def restore(
     healthy = is_healthy(copies.file)
     if healthy and not over_healthy:
         raise RefusedError(
-            f"the registry {copies.file} is whole; restoring {copy.name} would take back what was done since",
-            hint="if that is meant, name the environment: --over NAME",
+            f"the registry {copies.file} is intact; restoring {copy.name} would lose all later changes",
+            hint="to restore it anyway, name the environment: --over NAME",
         )
     draft = copies.file.with_name(_DRAFT)
     _discard(draft)

@@ -1,4 +1,4 @@
-"""Moves a registry from SQLite to PostgreSQL: every row, counted, in one transaction, while nobody writes either.
+"""Moves a registry from SQLite to PostgreSQL: every row, counted, in one transaction, without concurrent writes.
 
 Nothing of the SQLite file is changed but a mark that it has been moved: it refuses writes from then on.
 """
@@ -26,11 +26,11 @@ _BATCH = 1000
 
 @dataclass(frozen=True)
 class Transferred:
-    """What was copied.
+    """Counts of a transfer.
 
     Attributes:
-        rows: How many of each table.
-        epoch: The source's.
+        rows: Number of rows, by table.
+        epoch: Epoch of the source.
     """
 
     rows: Mapping[str, int]
@@ -38,12 +38,12 @@ class Transferred:
 
     @property
     def total(self) -> int:
-        """How many rows in all."""
+        """Number of rows of all tables."""
         return sum(self.rows.values())
 
 
 def moved_to(source: Database) -> str:
-    """Where an SQLite registry was moved to; empty when it was not, or is not there."""
+    """Read the mark of ``transfer`` in an SQLite file: its new place; empty if not moved, or for a missing file."""
     if source.is_missing() or schema_version.current(source) is None:
         return ""
     with source.reading() as connection:
@@ -53,8 +53,8 @@ def moved_to(source: Database) -> str:
 def transfer(source: Database, target: Database) -> Transferred:
     """Copy every row of ``source``, which is SQLite, into ``target``, which is PostgreSQL at this code's revision.
 
-    Neither is written by anybody else meanwhile, and the source by nobody afterwards: it is marked as moved. Killed
-    anywhere before that, the same once more begins anew.
+    Both are locked against other writers meanwhile, and the source is marked as moved, so that it refuses later
+    writes. Killed anywhere before that, the transfer starts from the beginning when it is repeated.
 
     Raises:
         RefusedError: An operation is open, or the target has rows of its own.
@@ -92,23 +92,23 @@ def refuse_open(database: Database) -> None:
 
 
 def epoch_of(database: Database) -> int:
-    """A registry's present epoch."""
+    """Read the present epoch of a registry."""
     with database.reading() as connection:
         return read_epoch(connection)
 
 
 def unmark_moved(source: Database) -> None:
-    """Have it take writes again."""
+    """Remove the mark of ``transfer``, so that the SQLite registry accepts writes again."""
     with source.writing(guarded=False) as connection:
         connection.execute(meta.delete().where(meta.c.name == MOVED_TO))
 
 
 def _refuse_open(connection: sa.Connection) -> None:
     query = sa.select(operations.c.id, operations.c.kind).where(operations.c.status.not_in(_ENDED))
-    if found := connection.execute(query.order_by(operations.c.id)).all():
-        listed = ", ".join(f"{row.kind} {row.id}" for row in found[:3])
+    if rows := connection.execute(query.order_by(operations.c.id)).all():
+        listed = ", ".join(f"{row.kind} {row.id}" for row in rows[:3])
         raise RefusedError(
-            f"{len(found)} operations are open: {listed}; a registry is moved when none is",
+            f"{len(rows)} operations are open: {listed}; a registry can be moved only without open operations",
             hint=Hint(("operation", "continue", "OPERATION"), ", or", ("operation", "abandon", "OPERATION")),
         )
 
@@ -123,10 +123,10 @@ def _refuse_used(connection: sa.Connection, target: Database) -> None:
 
 
 def _copy(table: sa.Table, read: sa.Connection, write: sa.Connection) -> int:
-    """Copy one table; how many rows."""
-    found = read.execute(sa.select(table)).mappings()
+    """Copy one table; returns the number of rows."""
+    rows = read.execute(sa.select(table)).mappings()
     count = 0
-    while batch := found.fetchmany(_BATCH):
+    while batch := rows.fetchmany(_BATCH):
         write.execute(table.insert(), [dict(row) for row in batch])
         count += len(batch)
     copied = write.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()

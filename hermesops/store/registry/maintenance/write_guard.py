@@ -29,20 +29,20 @@ def refuse_moved(connection: sa.Connection) -> None:
     """
     if to := read_meta(connection, MOVED_TO):
         raise RefusedError(
-            f"this registry was moved to {to}, and its file takes no writes any more",
+            f"this registry was moved to {to}; its file refuses writes now",
             hint=Hint(
-                "run the same command again, which then asks the other one; or", ("platform", "connect", "--undo")
+                "run the same command again, which then uses the other one; or", ("platform", "connect", "--undo")
             ),
         )
 
 
 class WriteGuard:
-    """Called before each write; after the first one of an hour it costs nothing.
+    """Check before each write; after the first write of an hour it costs nothing.
 
     Args:
-        anchor: Has the newest entry of the audit.
+        anchor: Contains the newest entry of the audit.
         copies: ``None`` for PostgreSQL.
-        actor: Returns who writes; may refuse.
+        actor: Returns the name of the writer; may refuse.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class WriteGuard:
         """Allow the write, or refuse it.
 
         Raises:
-            BrokenInvariantError: The registry is damaged, or older than what was written to it.
+            BrokenInvariantError: The registry is damaged, or older than its last known write.
         """
         with self._lock:
             self._actor()
@@ -97,13 +97,13 @@ def refuse_older(database: Database, anchor: Anchor | None) -> None:
         if _has(connection, head):
             return
     raise BrokenInvariantError(
-        f"the registry {database.title} is not the one that was written to last: it lacks audit entry {head.id} "
+        f"the registry {database.title} is older than the last write: it lacks audit entry {head.id} "
         f"of epoch {head.epoch}",
         hint=Hint(
             ("audit", "verify"),
-            "tells more;",
+            "shows details;",
             ("registry", "restore", "--already-restored", "--reason", "WHY"),
-            "if it is meant",
+            "accepts it",
         ),
     )
 
@@ -117,14 +117,14 @@ def refuse_loss(database: Database, anchor: Anchor | None, copies: Copies | None
     if not database.is_empty() or not ((copies and copies.list()) or (anchor and anchor.last())):
         return
     raise BrokenInvariantError(
-        f"the registry {database.title} is gone, and there was one",
+        f"the registry {database.title} is missing, although there was one",
         hint=Hint(RESTORE, "; or", ("registry", "rebuild")),
     )
 
 
 def _has(connection: sa.Connection, head: AuditHead) -> bool:
-    held = connection.execute(sa.select(audit.c.epoch, audit.c.hash).where(audit.c.id == head.id)).one_or_none()
-    if held and (held.epoch, held.hash) == (head.epoch, head.hash):
+    entry = connection.execute(sa.select(audit.c.epoch, audit.c.hash).where(audit.c.id == head.id)).one_or_none()
+    if entry and (entry.epoch, entry.hash) == (head.epoch, head.hash):
         return True
     # Known to be lost: a later epoch began from a copy that was taken before this entry.
     later = sa.select(sa.func.min(audit.c.id)).where(audit.c.epoch > head.epoch)

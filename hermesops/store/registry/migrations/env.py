@@ -1,4 +1,4 @@
-"""What Alembic runs: every script on the one connection, inside its caller's transaction."""
+"""Alembic's environment: runs every script on the one connection, inside its caller's transaction."""
 
 from alembic import context
 

@@ -1,1 +1,1 @@
-"""What is read from and written to the tables, one module for each thing that the registry knows."""
+"""Reads and writes of the tables, one module a subject."""

@@ -1,4 +1,4 @@
-"""Rows of ``backups`` and ``backup_repositories``: what was copied of each instance, and what opens it."""
+"""Rows of ``backups`` and ``backup_repositories``: backups of each instance, and the keys of its repository."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
@@ -34,7 +34,7 @@ class BackupRepository(Repository):
     """Backups and the keys to them. They outlive the instance until they are deleted by name."""
 
     def repository_keys(self, instance_id: InstanceId) -> RepositoryKeys | None:
-        """What opens an instance's repository; ``None`` while it has none."""
+        """Return the keys of an instance's repository; ``None`` if it has none."""
         row = self._row(_repository(instance_id))
         if row is None:
             return None
@@ -52,8 +52,8 @@ class BackupRepository(Repository):
             if insert_if_absent(connection, backup_repositories, values):
                 self._note(connection, "backup_repository_made", instance_subject(instance_id))
                 return password
-            kept = connection.execute(_repository(instance_id)).one()
-        return self._unseal_key(kept.password, "password", instance_id)
+            row = connection.execute(_repository(instance_id)).one()
+        return self._unseal_key(row.password, "password", instance_id)
 
     def keep_credential(self, instance_id: InstanceId, credential: Credential, *, why: str) -> None:
         """Store a credential in place of the one before."""
@@ -78,7 +78,7 @@ class BackupRepository(Repository):
                 self._note(connection, "backed_up", subject, after=after, why=backup.why)
 
     def record_check(self, backup_id: str, problem: str, *, where: str = "") -> None:
-        """Record a test restore: ``problem`` is what was wrong, empty for nothing; ``where`` the machine."""
+        """Record a test restore on machine ``where``: ``problem`` is empty for success."""
         with self._database.writing() as connection:
             checked = {"checked_at": self._database.now(connection), "checked": problem}
             recording = backups.update().where(backups.c.id == backup_id).values(checked)
@@ -118,11 +118,11 @@ class BackupRepository(Repository):
         return tuple(map(_backup, self._rows(query)))
 
     def get(self, instance_id: InstanceId, text: str) -> Backup:
-        """An instance's backup whose id begins with the text; the newest for an empty text.
+        """Return an instance's backup by an unambiguous beginning of its id; the newest for an empty text.
 
         Raises:
-            UsageError: None begins so, or several do.
-            RefusedError: There is none at all.
+            UsageError: No id, or more than one, begins with the text.
+            RefusedError: The instance has no backup.
         """
         by_id = {backup.id: backup for backup in self.list(instance_id)}
         if text:
@@ -132,7 +132,7 @@ class BackupRepository(Repository):
         return next(iter(by_id.values()))
 
     def is_backed_up(self, instance_id: InstanceId) -> bool:
-        """Whether there is a backup of an instance."""
+        """Return whether an instance has a backup."""
         row = self._row(sa.select(sa.exists().where(backups.c.instance_id == instance_id)))
         return bool(row and row[0])
 
@@ -156,19 +156,21 @@ class BackupRepository(Repository):
         return {InstanceId(id_): at for id_, at in self._rows(query)}
 
     def loss(self, objective: timedelta) -> Loss:
-        """How long ago the running agents were backed up, compared with how long ago it may be."""
-        of, made = hermes_instances.c.id, hermes_instances.c.created_at
+        """Compare the age of running agents' newest backups with the objective."""
+        of, created_at = hermes_instances.c.id, hermes_instances.c.created_at
         newest = sa.select(sa.func.max(backups.c.at, type_=backups.c.at.type)).where(backups.c.instance_id == of)
-        query = sa.select(made, newest.scalar_subquery()).where(hermes_instances.c.status == InstanceStatus.RUNNING)
+        query = sa.select(created_at, newest.scalar_subquery()).where(
+            hermes_instances.c.status == InstanceStatus.RUNNING
+        )
         with self._database.reading() as connection:
             now = self._database.now(connection)
-            found = [(now - (at or born), at is None) for born, at in connection.execute(query)]
-        ages = [age for age, _ in found]
+            backed_up = [(now - (at or born), at is None) for born, at in connection.execute(query)]
+        ages = [age for age, _ in backed_up]
         return Loss(
-            agents=len(found),
+            agents=len(backed_up),
             oldest_s=int(max(ages, default=timedelta()).total_seconds()),
             late=sum(age > objective for age in ages),
-            never=sum(never for _, never in found),
+            never=sum(never for _, never in backed_up),
             objective_s=int(objective.total_seconds()),
         )
 
@@ -223,13 +225,13 @@ class BackupRepository(Repository):
             if connection.execute(status.with_for_update()).scalar_one() != InstanceStatus.TERMINATED:
                 raise RefusedError(f"instance {instance_id} has not ended: its backups stay")
             gone = connection.execute(backups.delete().where(backups.c.instance_id == instance_id)).rowcount
-            held = backup_repositories.delete().where(backup_repositories.c.instance_id == instance_id)
-            if connection.execute(held.returning(backup_repositories.c.instance_id)).first():
+            deletion = backup_repositories.delete().where(backup_repositories.c.instance_id == instance_id)
+            if connection.execute(deletion.returning(backup_repositories.c.instance_id)).first():
                 before = {"backups": gone}
                 self._note(connection, "repository_erased", instance_subject(instance_id), before=before, why=why)
 
     def list_low_on_disk(self, sizes: Mapping[Plan, int], *, share: float = SHARE) -> tuple[LowOnDisk, ...]:
-        """Agents whose newest backup has more than that share of their plan's bytes, the fullest first."""
+        """Return agents whose newest backup exceeds that share of their plan's bytes, the fullest first."""
         columns, newer = backups.c, backups.alias()
         large = sa.or_(
             sa.false(),
@@ -245,7 +247,7 @@ class BackupRepository(Repository):
             LowOnDisk(row.alias or row.user_id, Plan(row.plan), row.bytes, sizes[Plan(row.plan)])
             for row in self._rows(query)
         ]
-        return tuple(sorted(crowded, key=lambda one: (-one.bytes / one.size, one.user)))
+        return tuple(sorted(crowded, key=lambda agent: (-agent.bytes / agent.size, agent.user)))
 
     def _seal_key(self, connection: sa.Connection, plain: str, column: str, instance_id: InstanceId) -> str:
         return self._seal_in(connection, plain, place(_TABLE, column, instance_id))

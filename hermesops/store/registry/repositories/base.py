@@ -1,4 +1,4 @@
-"""What every repository shares: reading, sealing, audit entries, and writing rows that may exist."""
+"""Base of every repository: reading, sealing, audit entries, and writing rows that may exist."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WriteContext:
-    """Where rows are written.
+    """Parts that repositories share: database, audit log, sealer.
 
     Attributes:
         environment: Name of the environment; part of machine names.
@@ -66,7 +66,7 @@ class Repository:
 
 
 def new_id() -> str:
-    """A fresh UUID."""
+    """Return a fresh UUID as text."""
     return str(uuid4())
 
 

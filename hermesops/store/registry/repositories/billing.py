@@ -1,4 +1,4 @@
-"""Rows of ``billing_events``: what Stripe has sent, as received until it was read, and what it says from then on."""
+"""Rows of ``billing_events``: Stripe's events as received, and the facts parsed from them."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -43,10 +43,10 @@ _EVENTS = sa.select(*_READ, _COLUMNS.body.is_not(None).label("has_body"))
 
 @dataclass(frozen=True)
 class Outcome:
-    """What becomes of an event.
+    """New state of an event.
 
     Attributes:
-        due_at: When to look again; where it does not wait, when what is left of it is deleted.
+        due_at: Time of the next try; for an event that has ended, the time of its deletion.
     """
 
     state: BillingState
@@ -56,7 +56,7 @@ class Outcome:
 
 
 class BillingRepository(Repository):
-    """Stripe's events."""
+    """Stripe's events, from receipt to their end."""
 
     # As received
 
@@ -69,7 +69,7 @@ class BillingRepository(Repository):
         return number
 
     def queued(self, *, limit: int = 100) -> tuple[int, ...]:
-        """Numbers of events that nobody has read, the oldest first."""
+        """Return the numbers of events that are not parsed yet, the oldest first."""
         is_it = _COLUMNS.state == BillingState.QUEUED.value
         query = sa.select(_COLUMNS.id).where(is_it).order_by(_COLUMNS.id).limit(limit)
         return tuple(row.id for row in self._rows(query))
@@ -89,10 +89,10 @@ class BillingRepository(Repository):
     def read(
         self, number: int, event_id: str, kind: str, fact: BillingFact | None, outcome: Outcome, *, keeps_body: bool
     ) -> int:
-        """Record what a queued event says. One that was read before is counted there, and its row goes.
+        """Record the parsed content of a queued event; a repetition of a known event is counted, and its row deleted.
 
         Args:
-            event_id: Empty where it cannot be read.
+            event_id: Stripe's id; empty if the event cannot be parsed.
 
         Returns:
             The number of the event's row.
@@ -154,7 +154,7 @@ class BillingRepository(Repository):
         return self._one_event(_COLUMNS.id == number, str(number))
 
     def find(self, text: str) -> BillingEvent:
-        """One event, by the number of its row or by Stripe's id.
+        """Return an event by the number of its row or by Stripe's id.
 
         Raises:
             UsageError: There is none.
@@ -171,7 +171,7 @@ class BillingRepository(Repository):
     def list(
         self, *, states: Collection[BillingState] = (), user_id: UserId | None = None, limit: int = 1000
     ) -> tuple[BillingEvent, ...]:
-        """Events, newest first; those of a user include what is said of the user's subscriptions."""
+        """Return events, newest first; those of a user include events of the user's subscriptions."""
         query = _EVENTS.order_by(_COLUMNS.id.desc()).limit(limit)
         if states:
             query = query.where(_COLUMNS.state.in_([state.value for state in states]))
@@ -180,14 +180,15 @@ class BillingRepository(Repository):
         return tuple(map(_event, self._rows(query)))
 
     def count(self) -> dict[BillingState, int]:
-        """How many events there are in each state."""
+        """Return the number of events by state."""
         query = sa.select(_COLUMNS.state, sa.func.count().label("number")).group_by(_COLUMNS.state)
         return {BillingState(row.state): row.number for row in self._rows(query)}
 
     def oldest_pending(self) -> dict[BillingState, datetime]:
-        """Since when the oldest event of a state waits for a worker or a person; nothing of a state with none.
+        """Return since when the oldest event of each state waits for a worker or a person; other states are absent.
 
-        One that waits for days of grace to end is not pending. One whose operation was opened is so since then.
+        An event that waits for days of grace to end is not pending. An event whose operation was opened is pending
+        since then.
         """
         with self._database.reading() as connection:
             now = self._database.now(connection)
@@ -211,7 +212,7 @@ class BillingRepository(Repository):
         return tuple(map(_event, self._rows(query.order_by(_COLUMNS.id))))
 
     def user_of(self, subscription_id: str) -> UserId | None:
-        """Whom the first event that came of a subscription names; ``None`` where none does yet."""
+        """Return the user that the first received event of a subscription names; ``None`` if no event names one."""
         query = (
             sa.select(_COLUMNS.user_id)
             .where(_COLUMNS.subscription_id == subscription_id, _COLUMNS.user_id.is_not(None))
@@ -242,12 +243,12 @@ class BillingRepository(Repository):
     # Decided
 
     def decide(self, numbers: Collection[int], outcome: Outcome, *, subject: str) -> int:
-        """Record what becomes of events, where that differs from what was recorded; how many changed.
+        """Record new states of events that differ from the recorded ones; returns the number of changes.
 
-        Those that have ended stay as they are.
+        Events that have ended are not changed.
 
         Args:
-            subject: What the audit entry is about, where an operation was opened or they are set aside.
+            subject: Subject of the audit entry if an operation was opened or the events are set aside.
         """
         with self._database.writing() as connection:
             rows = connection.execute(
@@ -267,7 +268,7 @@ class BillingRepository(Repository):
         return len(changed)
 
     def retry(self, number: int, *, why: str) -> None:
-        """Have an event looked at again that was not applied: read anew, where what was received is there."""
+        """Retry an event that was not applied; parses it again if its received body is still stored."""
         with self._database.writing() as connection:
             row = connection.execute(_EVENTS.where(_COLUMNS.id == number).with_for_update()).one()
             is_gone = row.state in _HAS_ENDED and not row.has_body and row.created_at is None
@@ -309,16 +310,16 @@ class BillingRepository(Repository):
             return tuple(connection.scalars(sa.select(_COLUMNS.id).where(which).order_by(_COLUMNS.id).limit(1000)))
 
     def count_old(self) -> int:
-        """How many events ``forget`` would shorten or delete."""
+        """Return the number of events that ``forget`` would shorten or delete."""
         with self._database.reading() as connection:
             counting = sa.select(sa.func.count()).select_from(billing_events).where(self._is_old(connection))
             return int(connection.execute(counting).scalar_one())
 
     def forget(self, keep: timedelta) -> None:
-        """Delete what was received of old events that were not understood, and old rows from which nothing followed.
+        """Delete received bodies of old events that could not be parsed, and old rows that led to nothing.
 
         Args:
-            keep: For how long the row of a refused or dismissed one stays.
+            keep: Time for which rows of refused and dismissed events stay.
         """
         with self._database.writing() as connection:
             is_old, has_body = self._is_old(connection), _COLUMNS.body.is_not(None)
@@ -392,12 +393,12 @@ def _is_of(user_id: UserId) -> sa.ColumnElement[bool]:
 
 
 def _read_values(event_id: str, kind: str, fact: BillingFact | None) -> dict[str, Any]:
-    said = {} if fact is None else vars(fact)
+    values_of_fact = {} if fact is None else vars(fact)
     names = ("subscription_id", "user_id", "status", "created_at", "started_at", "pause")
     values: dict[str, Any] = {
         "event_id": event_id or None,
         "type": kind or None,
-        **{name: said.get(name) for name in names},
+        **{name: values_of_fact.get(name) for name in names},
     }
     values["prices"] = list(fact.prices) if fact else None
     return values

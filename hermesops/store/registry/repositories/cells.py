@@ -1,4 +1,4 @@
-"""Rows of ``cells``, and what machines each cell should have."""
+"""Rows of ``cells``, and the desired machines of each cell."""
 
 from typing import Any
 
@@ -25,24 +25,24 @@ _WITH_INSTANCE = instance_details.join(hermes_instances)
 
 
 class CellRepository(Repository):
-    """Cells and their desired machines."""
+    """Rows of ``cells``, and the machines that each cell's program builds."""
 
     def list(self) -> tuple[Cell, ...]:
-        """Every cell, by name."""
+        """Return all cells, sorted by name."""
         with self._database.reading() as connection:
             return cells_in(connection)
 
     def get(self, name: CellName) -> Cell:
-        """One cell.
+        """Return the cell of that name.
 
         Raises:
-            UsageError: No such cell was ever opened.
+            UsageError: No cell of that name was ever opened.
         """
         with self._database.reading() as connection:
-            found = cells_in(connection, cells.c.name == name)
-            if not found:
+            rows = cells_in(connection, cells.c.name == name)
+            if not rows:
                 raise _no_cell(connection, name)
-        return found[0]
+        return rows[0]
 
     def open(self, place: Placement) -> None:
         """Make the cell's row unless it exists, as for a warm pool before its first user."""

@@ -1,4 +1,4 @@
-"""Rows of ``images``: what was built, and from what."""
+"""Rows of ``images``: built images and their sources."""
 
 from collections.abc import Mapping
 
@@ -46,11 +46,11 @@ class ImageRepository(Repository):
         return tuple(Image(**row._asdict()) for row in self._rows(query))
 
     def latest(self, name: str) -> Image | None:
-        """The image of that name that was recorded last; the newest one where that is not known."""
-        found = self.list(name)
+        """Return the image of that name that was recorded last; the newest one if that is not known."""
+        recorded = self.list(name)
         with self._database.reading() as connection:
             chosen = read_meta(connection, _choice_of(name))
-        return next((image for image in found if image.id == chosen), found[0] if found else None)
+        return next((image for image in recorded if image.id == chosen), recorded[0] if recorded else None)
 
 
 def _choice_of(name: str) -> str:

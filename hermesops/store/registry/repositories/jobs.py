@@ -12,10 +12,10 @@ from hermesops.store.registry.schema.tables import meta
 
 
 class JobRepository(Repository):
-    """Runs of jobs."""
+    """Last run of each job: begin, end, result."""
 
     def get(self, name: str) -> JobRun | None:
-        """The last run of a job; ``None`` when it never ran."""
+        """Return the last run of a job; ``None`` if it never ran."""
         with self._database.reading() as connection:
             text = read_meta(connection, job_subject(name))
         return _run(json.loads(text)) if text else None
@@ -29,7 +29,7 @@ class JobRepository(Repository):
         self._store_run(name, lease, ended=False, done="", problem="")
 
     def end(self, name: str, *, done: str, problem: str, lease: Lease) -> None:
-        """Record how a run ended.
+        """Record the end of a run, with its result or problem.
 
         Raises:
             LeaseLostError: As above.
@@ -40,8 +40,8 @@ class JobRepository(Repository):
         with self._database.writing() as connection:
             require_lease(connection, lease)
             now = self._database.now(connection)
-            kept = read_meta(connection, job_subject(name))
-            began = json.loads(kept)["began_at"] if ended and kept else now.isoformat()
+            stored = read_meta(connection, job_subject(name))
+            began = json.loads(stored)["began_at"] if ended and stored else now.isoformat()
             values = {
                 "began_at": began,
                 "ended_at": now.isoformat() if ended else None,

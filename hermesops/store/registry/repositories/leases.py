@@ -1,4 +1,4 @@
-"""Rows of ``leases``, and the registry's epoch: who may work on what, and the fencing tokens of each holder.
+"""Rows of ``leases``, and the registry's epoch: the holder of each subject, with its fencing token.
 
 A fencing token is ``(epoch, counter)``. A restore begins a new epoch, which outranks the tokens of lost leases.
 """
@@ -30,7 +30,7 @@ class LeaseRepository(Repository):
         be dead: its lease is taken before it expires.
 
         Raises:
-            LeaseHeldError: Somebody holds it; the message says who and until when.
+            LeaseHeldError: Another process holds the lease; the message names it and the time of expiry.
         """
         with self._database.writing() as connection:
             now = self._database.now(connection)
@@ -51,7 +51,7 @@ class LeaseRepository(Repository):
             _write(connection, lease)
             return lease
 
-    def renew(self, held: Sequence[Lease]) -> frozenset[str]:
+    def renew(self, own_leases: Sequence[Lease]) -> frozenset[str]:
         """Renew leases, all in one write. An expired lease that nobody took is renewed too.
 
         Returns:
@@ -59,11 +59,11 @@ class LeaseRepository(Repository):
         """
         columns = leases.c
         which = sa.tuple_(columns.subject, columns.holder, columns.epoch, columns.counter)
-        ours = [(one.subject, one.holder, one.epoch, one.counter) for one in held]
+        ours = [(lease.subject, lease.holder, lease.epoch, lease.counter) for lease in own_leases]
         with self._database.writing() as connection:
             renewing = leases.update().values(expires_at=self._database.now(connection) + LEASE_LIFE)
             renewed = connection.execute(renewing.where(which.in_(ours)).returning(columns.subject)).scalars()
-            return frozenset(one.subject for one in held).difference(renewed)
+            return frozenset(lease.subject for lease in own_leases).difference(renewed)
 
     def release(self, lease: Lease) -> None:
         """Release a lease; does nothing when it is no longer held."""
@@ -85,10 +85,10 @@ class LeaseRepository(Repository):
 
 
 class EpochRepository(Repository):
-    """The present epoch."""
+    """The registry's epoch, which a restore increments."""
 
     def now(self) -> int:
-        """Its number."""
+        """Read the number of the present epoch."""
         with self._database.reading() as connection:
             return read_epoch(connection)
 
@@ -122,10 +122,10 @@ class EpochRepository(Repository):
 
 
 def require_lease(connection: sa.Connection, lease: Lease | None) -> None:
-    """Refuse the transaction when its lease was taken over; ``None`` needs no lease.
+    """Refuse the transaction if another process took its lease; ``None`` needs no lease.
 
     Raises:
-        LeaseLostError: It was; the message says who holds it.
+        LeaseLostError: Another process took the lease; the message names it.
     """
     if lease is None:
         return

@@ -30,7 +30,7 @@ _STEP_LENGTH = 255
 
 
 class OperationRepository(Repository):
-    """Operations, unfinished and past."""
+    """Operations, unfinished and past, with their steps."""
 
     def open(
         self,
@@ -119,7 +119,7 @@ class OperationRepository(Repository):
             self.move_in(connection, operation_id, status=status, outcome=outcome)
 
     def get(self, operation_id: str) -> Operation:
-        """One operation, by its id or an unambiguous beginning of it.
+        """Return the operation with this id, or with the only id that begins with it.
 
         Raises:
             UsageError: There is none, or more than one.
@@ -137,7 +137,7 @@ class OperationRepository(Repository):
         kind: OperationKind | None = None,
         limit: int = 1000,
     ) -> tuple[Operation, ...]:
-        """Operations, newest first."""
+        """Return operations, newest first, with optional filters."""
         query = sa.select(operations).order_by(operations.c.created_at.desc(), operations.c.id).limit(limit)
         if unfinished:
             query = query.where(UNFINISHED)
@@ -158,15 +158,15 @@ class OperationRepository(Repository):
         return tuple(map(_operation, self._rows(query)))
 
     def background(self) -> BackgroundWork:
-        """Whether operations wait that no process works on, and whether a monitor acts; one indexed query."""
-        held, columns = leases.c, operations.c
+        """Return whether operations wait that no process works on, and whether a monitor acts; one indexed query."""
+        lease, columns = leases.c, operations.c
         of_operations = (
-            sa.select(columns.created_at, columns.subject, held.holder, held.expires_at)
-            .select_from(operations.outerjoin(leases, held.subject == columns.subject))
+            sa.select(columns.created_at, columns.subject, lease.holder, lease.expires_at)
+            .select_from(operations.outerjoin(leases, lease.subject == columns.subject))
             .where(UNFINISHED)
         )
-        of_others = sa.select(sa.cast(sa.null(), UtcTimestamp), held.subject, held.holder, held.expires_at).where(
-            held.subject.in_((MONITOR_SUBJECT, BACKUPS_SUBJECT))
+        of_others = sa.select(sa.cast(sa.null(), UtcTimestamp), lease.subject, lease.holder, lease.expires_at).where(
+            lease.subject.in_((MONITOR_SUBJECT, BACKUPS_SUBJECT))
         )
         with self._database.reading() as connection:
             now = self._database.now(connection)
@@ -184,7 +184,7 @@ class OperationRepository(Repository):
         intent: Mapping[str, object] | None = None,
         instance_id: InstanceId | None = None,
     ) -> Operation:
-        """``open`` within a transaction."""
+        """Do ``open`` within the caller's transaction."""
         now = self._database.now(connection)
         values = {
             "id": new_id(),

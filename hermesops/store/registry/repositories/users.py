@@ -20,26 +20,30 @@ class UserRepository(Repository):
         Raises:
             UsageError: It is neither, or there is no such user.
         """
-        wanted = parse_user(text)
+        requested = parse_user(text)
         with self._database.reading() as connection:
-            found = _find(connection, wanted)
-        if found:
-            return found
+            user = _find(connection, requested)
+        if user:
+            return user
         if not create:
             raise unknown_name("user", text)
         with self._database.writing() as connection:
-            values = {"id": wanted.id, "alias": wanted.alias or None, "created_at": self._database.now(connection)}
+            values = {
+                "id": requested.id,
+                "alias": requested.alias or None,
+                "created_at": self._database.now(connection),
+            }
             if insert_if_absent(connection, users, values):
-                self._note(connection, "user_created", f"user/{wanted.id}", after={"alias": wanted.alias})
-            return _find(connection, wanted) or wanted
+                self._note(connection, "user_created", f"user/{requested.id}", after={"alias": requested.alias})
+            return _find(connection, requested) or requested
 
     def list(self) -> tuple[User, ...]:
         """Every user, by alias and id."""
         return tuple(map(_user, self._rows(sa.select(users).order_by(users.c.alias, users.c.id))))
 
 
-def _find(connection: sa.Connection, wanted: User) -> User | None:
-    is_it = users.c.alias == wanted.alias if wanted.alias else users.c.id == wanted.id
+def _find(connection: sa.Connection, requested: User) -> User | None:
+    is_it = users.c.alias == requested.alias if requested.alias else users.c.id == requested.id
     row = connection.execute(sa.select(users).where(is_it)).one_or_none()
     return _user(row) if row else None
 

@@ -18,7 +18,7 @@ class UtcTimestamp(sa.TypeDecorator[datetime]):
         if value is None:
             return None
         if value.tzinfo is None:
-            raise ValueError(f"a moment without a time zone: {value}")
+            raise ValueError(f"a time without a time zone: {value}")
         return value.astimezone(UTC)
 
     def process_result_value(self, value: datetime | None, dialect: sa.Dialect) -> datetime | None:  # noqa: ARG002 - SQLAlchemy's signature
@@ -49,7 +49,7 @@ class IpAddress(sa.TypeDecorator[str]):
 
 
 def uuid() -> sa.Uuid[str]:
-    """UUID, as text to us."""
+    """Return the column type of a UUID, which is text in Python."""
     return sa.Uuid(as_uuid=False)
 
 

@@ -1,4 +1,4 @@
-"""What the platform's model router may do with the tables: its role in PostgreSQL has these rights and no others."""
+"""Rights of the model router on the tables: its PostgreSQL role has these and no others."""
 
 from dataclasses import dataclass
 
@@ -12,10 +12,10 @@ ROLE = "router"
 
 @dataclass(frozen=True)
 class _Right:
-    """One on a table of the schema ``public``.
+    """One right on a table of the schema ``public``.
 
     Attributes:
-        columns: All of the table when empty.
+        columns: Columns of the right; empty for the whole table.
     """
 
     verb: str
@@ -31,7 +31,7 @@ class _Right:
     def is_held(self) -> "sa.ColumnElement[bool]":
         if not self.columns:
             return sa.func.has_table_privilege(ROLE, self.table, self.verb)
-        return sa.and_(*(sa.func.has_column_privilege(ROLE, self.table, one, self.verb) for one in self.columns))
+        return sa.and_(*(sa.func.has_column_privilege(ROLE, self.table, column, self.verb) for column in self.columns))
 
 
 _RIGHTS = (

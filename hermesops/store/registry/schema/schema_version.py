@@ -49,12 +49,12 @@ def require(database: Database) -> None:
     Raises:
         RefusedError: They are older (``registry migrate`` helps) or newer (only a newer hermesops does).
     """
-    found = current(database)
-    if found == REVISIONS[-1]:
+    revision = current(database)
+    if revision == REVISIONS[-1]:
         return
-    _refuse_newer(database, found)
+    _refuse_newer(database, revision)
     raise RefusedError(
-        f"the registry {database.title} is at revision {found or 'none'}, this hermesops needs {REVISIONS[-1]}",
+        f"the registry {database.title} is at revision {revision or 'none'}, this hermesops needs {REVISIONS[-1]}",
         hint=Hint(("registry", "migrate")),
     )
 
@@ -70,21 +70,21 @@ def migrate(database: Database, copy: Callable[[str], object] | None = None) -> 
     Raises:
         RefusedError: The tables are of a newer hermesops.
     """
-    found = current(database)
-    if found == REVISIONS[-1]:
-        return found
-    _refuse_newer(database, found)
+    revision = current(database)
+    if revision == REVISIONS[-1]:
+        return revision
+    _refuse_newer(database, revision)
     with database.writing() as connection:
         lock(database, connection)
-        found = _current(connection)
-        _refuse_newer(database, found)
-        if copy and found not in {None, REVISIONS[-1]}:
+        revision = _current(connection)
+        _refuse_newer(database, revision)
+        if copy and revision not in {None, REVISIONS[-1]}:
             copy(f"before-{REVISIONS[-1]}")
-        if found is None:
+        if revision is None:
             _make(connection)
-        elif found != REVISIONS[-1]:
+        elif revision != REVISIONS[-1]:
             _upgrade(connection)
-    return found
+    return revision
 
 
 def lock(database: Database, connection: sa.Connection) -> None:
@@ -99,14 +99,14 @@ def _current(connection: sa.Connection) -> str | None:
     version: object = connection.execute(sa.select(_VERSION)).scalar()
     if not isinstance(version, str) or not _REVISION.fullmatch(version):
         # The table and its row are made in one transaction; a damaged page may hold anything.
-        raise BrokenInvariantError("the registry is damaged: it says no revision", hint=RESTORE)
+        raise BrokenInvariantError("the registry is damaged: it has no revision", hint=RESTORE)
     return version
 
 
-def _refuse_newer(database: Database, found: str | None) -> None:
-    if found is not None and found not in REVISIONS:
+def _refuse_newer(database: Database, revision: str | None) -> None:
+    if revision is not None and revision not in REVISIONS:
         raise RefusedError(
-            f"an older hermesops: it knows revision {REVISIONS[-1]}, the registry {database.title} is at {found}",
+            f"an older hermesops: it knows revision {REVISIONS[-1]}, the registry {database.title} is at {revision}",
             hint="install the hermesops that the registry was last migrated with",
         )
 

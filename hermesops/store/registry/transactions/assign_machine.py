@@ -43,10 +43,10 @@ class AssignmentTransactions(Repository):
         lease: Lease | None = None,
         why: str = "",
     ) -> Instance | None:
-        """Turn a machine of the warm pool into a user's instance: the machine's row is replaced by the instance's.
+        """Turn a machine of the warm pool into a user's instance: the instance's row replaces the machine's.
 
-        The instance has the machine's name, cell and API key, so that nothing of the cell changes. What the machine
-        proved itself with while it was nobody's counts no more. Concurrent claims and retirements wait for one another.
+        The instance has the machine's name, cell and API key, so that nothing of the cell changes. The machine's
+        credentials from before are revoked. Concurrent claims and retirements wait for one another.
         ``lease`` is of ``machine_subject(name)``.
 
         Returns:
@@ -75,9 +75,9 @@ class AssignmentTransactions(Repository):
             return instance
 
     def lend(self, name: MachineName, instance_id: InstanceId | None, *, lease: Lease | None = None, why: str) -> bool:
-        """Lend a machine of the warm pool to a drill, after which no instance gets it; whether it was available.
+        """Lend a machine of the warm pool to a drill, so that no instance gets it; returns whether it was available.
 
-        ``instance_id`` is whose backup is restored on it, ``None`` for a drill of a release. ``lease`` is of
+        ``instance_id`` is the instance of the backup to restore, ``None`` for a drill of a release. ``lease`` is of
         ``machine_subject(name)``.
 
         Raises:
@@ -138,12 +138,12 @@ class AssignmentTransactions(Repository):
         with self._database.writing() as connection:
             require_lease(connection, lease)
             details = details_in(connection, instance_id, lock=True)
-            held = connection.execute(ALL.where(columns.id == instance_id)).one()
+            instance_row = connection.execute(ALL.where(columns.id == instance_id)).one()
             if details.machine_name == name:
-                return instance_of(held)
+                return instance_of(instance_row)
             row = locked_in(connection, name)
             if row is None or not row.wanted or row.machine_id is None or not _may_take(row, instance_id):
-                raise RefusedError(f"machine {name} is not one that instance {instance_id} could be put on")
+                raise RefusedError(f"machine {name} cannot take instance {instance_id}")
             connection.execute(unassigned_machines.delete().where(unassigned_machines.c.name == name))
             is_kept = keep_previous and details.machine_wanted
             previous = {
@@ -151,18 +151,18 @@ class AssignmentTransactions(Repository):
                 "role": MachineRole.PREVIOUS,
                 "instance_id": instance_id,
                 "cell": details.cell,
-                "plan": held.plan,
+                "plan": instance_row.plan,
                 "server_type": details.server_type,
                 "region": details.region,
                 "image_id": details.image_id,
-                "machine_id": held.vm_id,
+                "machine_id": instance_row.vm_id,
                 "wanted": is_kept,
                 "status": UnassignedStatus.CLAIMED if is_kept else UnassignedStatus.DRAINING,
                 "epoch": details.epoch,
                 "created_at": self._database.now(connection),
             }
             connection.execute(unassigned_machines.insert().values(previous))
-            revoke_machine(connection, held.vm_id, previous["created_at"], f"its instance is on {name} now")
+            revoke_machine(connection, instance_row.vm_id, previous["created_at"], f"its instance is on {name} now")
             revoke_of_others(
                 connection, row.machine_id, instance_id, previous["created_at"], f"{instance_id} is on it now"
             )
@@ -176,7 +176,7 @@ class AssignmentTransactions(Repository):
                 connection,
                 "cut_over",
                 instance_subject(instance_id),
-                before={"machine": details.machine_name, "cell": details.cell, "plan": held.plan},
+                before={"machine": details.machine_name, "cell": details.cell, "plan": instance_row.plan},
                 after={"machine": name, "cell": row.cell, "plan": row.plan},
                 why=why,
             )

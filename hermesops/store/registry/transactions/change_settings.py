@@ -14,7 +14,7 @@ _KIND = OperationKind.CONFIGURE
 
 
 class SettingsTransactions(Repository):
-    """Changes of instances' settings."""
+    """Changes of instances' settings, with the operation that applies them."""
 
     def __init__(self, context: WriteContext) -> None:
         super().__init__(context)
@@ -33,17 +33,17 @@ class SettingsTransactions(Repository):
         """Replace the settings and open the operation that applies them, or return the unfinished one.
 
         The caller holds the lease of ``subject``. An unfinished change to other settings is abandoned. The settings
-        before are the last ones whose operation was done, never those that the machine rejected.
+        before are the last ones with a successful operation, never those that the machine rejected.
         """
         with self._database.writing() as connection:
-            held = self._secrets.settings_in(connection, instance_id, lock=True)
-            fields = changed(held, settings)
+            before = self._secrets.settings_in(connection, instance_id, lock=True)
+            fields = changed(before, settings)
             if fields:
                 last = last_in(connection, _KIND, subject)
                 values = {"settings": self._secrets.seal_settings_in(connection, settings, "settings", instance_id)}
                 if last is None or last.status is OperationStatus.DONE:
                     values["settings_before"] = self._secrets.seal_settings_in(
-                        connection, held, "settings_before", instance_id
+                        connection, before, "settings_before", instance_id
                     )
                 elif not last.status.has_ended:
                     self._operations.move_in(
@@ -55,7 +55,7 @@ class SettingsTransactions(Repository):
                     connection,
                     "settings_changed",
                     subject,
-                    before=outline(held),
+                    before=outline(before),
                     after={**outline(settings), "changed": fields},
                     why=why,
                 )

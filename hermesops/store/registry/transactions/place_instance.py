@@ -34,13 +34,13 @@ Choose = Callable[[Sequence[Cell]], Placement]
 
 @dataclass(frozen=True)
 class NewMachine:
-    """The machine that an instance begins on.
+    """First machine of an instance.
 
     Attributes:
-        name: ``None`` for a machine to be made: it is named after the instance.
-        machine_id: ``None`` for a machine to be made.
+        name: ``None`` for a new machine, which is named after the instance.
+        machine_id: The vendor's id; ``None`` for a new machine.
         api_server_key: The key made on the machine; empty for a new one.
-        subscription: Stripe's id of what pays for it; empty for none.
+        subscription: Id of the Stripe subscription that pays for the instance; empty for none.
     """
 
     cell: CellName
@@ -54,7 +54,7 @@ class NewMachine:
 
 
 class PlacementTransactions(Repository):
-    """Placements of instances in cells."""
+    """Placement of new instances in cells."""
 
     def __init__(self, context: WriteContext) -> None:
         super().__init__(context)
@@ -73,9 +73,9 @@ class PlacementTransactions(Repository):
     ) -> Instance:
         """Write the row of a user's instance in the cell that ``choose`` names, or return the living instance.
 
-        Concurrent calls make one row; the second returns the first one's, whatever it asked for. A new row has its
+        Concurrent calls write one row; the second call returns that row, whatever its arguments. A new row has its
         machine's name and an API key. The cell is opened where it is new. Its row is locked to the commit, and the
-        choice repeated on what it then holds, so that the limit that ``choose`` checks is kept.
+        choice repeated on its content by then, so that the limit that ``choose`` checks is kept.
 
         ``user`` has a row (``users.resolve(…, create=True)``); ``image_id`` ``None`` is the vendor's base. ``choose``
         is pure: it is called with all cells, and again with the chosen one alone.
@@ -92,7 +92,7 @@ class PlacementTransactions(Repository):
         raise UnavailableError(f"found no room for {user.alias or user.id}: others took it {ATTEMPTS} times")
 
     def has_room_in(self, connection: sa.Connection, choose: Choose, place: Placement) -> bool:
-        """Open the cell where it is new, lock it to the commit, and repeat the choice on what it then holds."""
+        """Open the cell if it is new, lock it to the commit, and repeat the choice on its content by then."""
         self._cells.open_in(connection, place)
         is_it = cells.c.name == place.cell
         connection.execute(sa.select(cells.c.name).where(is_it).with_for_update())
@@ -127,13 +127,13 @@ class PlacementTransactions(Repository):
                 "model_token_generation": 1,
             }
             connection.execute(instance_details.insert().values(details))
-            made = {"user": user.id, "plan": plan.value, "cell": machine.cell, "server_type": machine.server_type}
+            after = {"user": user.id, "plan": plan.value, "cell": machine.cell, "server_type": machine.server_type}
             if machine.name:
-                made["machine"] = machine.name
+                after["machine"] = machine.name
             if machine.subscription:
-                made["subscription"] = machine.subscription
-            self._note(connection, "instance_created", instance_subject(instance_id), after=made)
-        found = connection.execute(ALL.where(hermes_instances.c.user_id == user.id, LIVING)).one_or_none()
-        if found is None:
+                after["subscription"] = machine.subscription
+            self._note(connection, "instance_created", instance_subject(instance_id), after=after)
+        instance_row = connection.execute(ALL.where(hermes_instances.c.user_id == user.id, LIVING)).one_or_none()
+        if instance_row is None:
             raise BrokenInvariantError(f"the instance of user {user.id} has no details beside its row")
-        return instance_of(found)
+        return instance_of(instance_row)

@@ -50,12 +50,12 @@ _UNFINISHED_ROLLOUTS = rollouts.c.state.in_([state.value for state in RolloutSta
 
 @dataclass(frozen=True)
 class Fleet:
-    """How many rows there are about a world's machines and backups.
+    """Row counts of a world's machines and backups.
 
     Attributes:
-        instances: Not terminated.
-        unassigned: Machines without a user.
-        backups: Of instances that are terminated, too.
+        instances: Instances that are not terminated.
+        unassigned: Unassigned machines.
+        backups: Backups, including those of terminated instances.
     """
 
     instances: int
@@ -66,7 +66,7 @@ class Fleet:
     rollouts: int
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
+        """Return whether any row is counted."""
         return any(vars(self).values())
 
 
@@ -79,7 +79,7 @@ class PurgeTransactions(Repository):
         self._terminations = TerminationTransactions(context)
 
     def count(self) -> Fleet:
-        """Count what ``purge`` would remove."""
+        """Count the rows that ``purge`` would remove."""
         with self._database.reading() as connection:
             return _count(connection)
 

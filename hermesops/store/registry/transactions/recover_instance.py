@@ -1,4 +1,4 @@
-"""Writes rows from what machines say of themselves, after the registry was lost or is out of date."""
+"""Writes rows from machines' own reports, after the registry was lost or is out of date."""
 
 import sqlalchemy as sa
 
@@ -15,55 +15,61 @@ from hermesops.store.registry.schema.tables import LIVING, cells, hermes_instanc
 
 
 class RecoveryTransactions(Repository):
-    """Recovery of rows from machines."""
+    """Writes of lost rows from machines' reports."""
 
     def __init__(self, context: WriteContext) -> None:
         super().__init__(context)
         self._secrets = InstanceSecretRepository(context)
 
-    def recover_instance(self, one: Recovered, *, why: str) -> bool:
-        """Write the rows of an instance, its user and its cell; whether the instance was missing.
+    def recover_instance(self, recovered: Recovered, *, why: str) -> bool:
+        """Write the rows of an instance, its user and its cell; returns whether the instance was missing.
 
         Nothing is changed where the instance has a row, or its user another living instance.
         """
         with self._database.writing() as connection:
             now = self._database.now(connection)
-            insert_if_absent(connection, cells, {"name": one.cell, "region": one.region, "created_at": now})
-            insert_if_absent(connection, users, {"id": one.user_id, "alias": None, "created_at": now})
-            if one.user_alias:
-                give_alias(connection, one.user_id, one.user_alias)
+            insert_if_absent(connection, cells, {"name": recovered.cell, "region": recovered.region, "created_at": now})
+            insert_if_absent(connection, users, {"id": recovered.user_id, "alias": None, "created_at": now})
+            if recovered.user_alias:
+                give_alias(connection, recovered.user_id, recovered.user_alias)
             row = {
-                "id": one.id,
-                "user_id": one.user_id,
-                "plan": one.plan,
-                "vm_id": one.machine_id or None,
-                "status": one.status,
-                "created_at": one.created_at,
+                "id": recovered.id,
+                "user_id": recovered.user_id,
+                "plan": recovered.plan,
+                "vm_id": recovered.machine_id or None,
+                "status": recovered.status,
+                "created_at": recovered.created_at,
             }
             if not insert_if_absent(connection, hermes_instances, row):
                 return False
             details = {
-                "instance_id": one.id,
-                "cell": one.cell,
-                "machine_name": one.machine_name,
-                "machine_wanted": one.status is not InstanceStatus.TERMINATED,
-                "server_type": one.server_type,
-                "region": one.region,
-                "image_id": one.image_id,
-                "epoch": one.epoch,
-                "settings": self._secrets.seal_settings_in(connection, one.settings, "settings", one.id),
-                "api_server_key": self._secrets.seal_in(connection, one.api_server_key, "api_server_key", one.id),
-                "model_token_generation": one.model_token_generation,
-                "model_token_expires_at": one.model_token_expires_at,
-                "model_token_handed_at": now if one.model_token_expires_at else None,
+                "instance_id": recovered.id,
+                "cell": recovered.cell,
+                "machine_name": recovered.machine_name,
+                "machine_wanted": recovered.status is not InstanceStatus.TERMINATED,
+                "server_type": recovered.server_type,
+                "region": recovered.region,
+                "image_id": recovered.image_id,
+                "epoch": recovered.epoch,
+                "settings": self._secrets.seal_settings_in(connection, recovered.settings, "settings", recovered.id),
+                "api_server_key": self._secrets.seal_in(
+                    connection, recovered.api_server_key, "api_server_key", recovered.id
+                ),
+                "model_token_generation": recovered.model_token_generation,
+                "model_token_expires_at": recovered.model_token_expires_at,
+                "model_token_handed_at": now if recovered.model_token_expires_at else None,
             }
             connection.execute(instance_details.insert().values(details))
-            after: dict[str, object] = {"machine": one.machine_name, "cell": one.cell, "plan": one.plan.value}
-            self._note(connection, "instance_recovered", instance_subject(one.id), after=after, why=why)
+            after: dict[str, object] = {
+                "machine": recovered.machine_name,
+                "cell": recovered.cell,
+                "plan": recovered.plan.value,
+            }
+            self._note(connection, "instance_recovered", instance_subject(recovered.id), after=after, why=why)
         return True
 
     def call_user(self, user_id: UserId, alias: str, *, why: str) -> bool:
-        """Give a user without an alias this one, unless it is empty or another's; whether it was given."""
+        """Give a user without an alias this one, unless it is empty or another user's; returns whether it was given."""
         with self._database.writing() as connection:
             if not alias or not give_alias(connection, user_id, alias):
                 return False
@@ -102,7 +108,7 @@ class RecoveryTransactions(Repository):
 
 
 def give_alias(connection: sa.Connection, user_id: UserId, alias: str) -> bool:
-    """Give a user without an alias this one, unless it is another's; whether it was given."""
+    """Give a user without an alias this one, unless it is another user's; returns whether it was given."""
     is_taken = sa.exists().where(users.alias("other").c.alias == alias)
     giving = users.update().where(users.c.id == user_id, users.c.alias.is_(None), ~is_taken)
     return connection.execute(giving.values(alias=alias).returning(users.c.id)).first() is not None

@@ -1,4 +1,4 @@
-"""Recovery records: seals what of an instance has to outlive the registry, and takes it back; see decision 0070."""
+"""Recovery records: seals facts of an instance that must survive the registry, and restores them; decision 0070."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -45,7 +45,7 @@ class SealedRecord:
 
 @dataclass(frozen=True)
 class TakenBack:
-    """What the registry lacked and a record had."""
+    """Facts of a record that the registry lacked."""
 
     password: bool = False
     volumes: int = 0
@@ -57,7 +57,7 @@ class TakenBack:
 
 
 class RecoveryRecordTransactions(Repository):
-    """What recovery records hold, from rows and into rows."""
+    """Conversion of recovery records from rows and into rows."""
 
     def __init__(self, context: WriteContext) -> None:
         super().__init__(context)
@@ -69,8 +69,8 @@ class RecoveryRecordTransactions(Repository):
         has_repository = sa.exists().where(backup_repositories.c.instance_id == hermes_instances.c.id)
         has_volume = sa.exists().where(_VOLUME_OF)
         query = ALL.add_columns(sa.or_(has_repository, has_volume).label("has_keys")).order_by(hermes_instances.c.id)
-        found = [(instance_of(row), row.has_keys) for row in self._rows(query)]
-        return {one.id: one.title for one, has_keys in found if has_keys or one.id in recorded}
+        instances = [(instance_of(row), row.has_keys) for row in self._rows(query)]
+        return {instance.id: instance.title for instance, has_keys in instances if has_keys or instance.id in recorded}
 
     def sealed(self, instance_id: InstanceId) -> SealedRecord | None:
         """The record of an instance, sealed with the registry's present key; ``None`` for one that left nothing.
@@ -94,21 +94,21 @@ class RecoveryRecordTransactions(Repository):
         return SealedRecord(f"{key}-{sealer.mark(text, place=where, key=key)}", sealer.seal(text, place=where, key=key))
 
     def take_back(self, record: RecoveryRecord) -> TakenBack:
-        """Write what the registry lacks of a record into its rows; repeating it changes nothing.
+        """Write facts of a record that the registry lacks into its rows; repeating it changes nothing.
 
         The key of a volume wins over another one of the registry's: a volume is made once, with the first key.
 
         Raises:
             RefusedError: The registry has another password of the repository.
         """
-        one = record.instance
-        instance_id = one.id
+        instance = record.instance
+        instance_id = instance.id
         with self._database.writing() as connection:
             taken = TakenBack(
                 password=self._take_password(connection, instance_id, record.password),
                 volumes=sum(self._take_volume(connection, instance_id, volume) for volume in record.volumes),
                 backups=_take_backups(connection, instance_id, record.backups),
-                alias=bool(one.user_alias) and give_alias(connection, one.user_id, one.user_alias),
+                alias=bool(instance.user_alias) and give_alias(connection, instance.user_id, instance.user_alias),
             )
             if taken:
                 after = {name: value for name, value in vars(taken).items() if value}
@@ -126,30 +126,30 @@ class RecoveryRecordTransactions(Repository):
             self._described(row),
             keys.password if keys else "",
             tuple(
-                VolumeKey(one.volume_id, MachineId(one.machine_id), unseal(one.key, place=_volume(one.volume_id)))
-                for one in self._rows(query.order_by(data_keys.c.volume_id))
+                VolumeKey(row.volume_id, MachineId(row.machine_id), unseal(row.key, place=_volume(row.volume_id)))
+                for row in self._rows(query.order_by(data_keys.c.volume_id))
             ),
             self._backups.list(instance_id),
         )
 
     def _described(self, row: sa.Row[Any]) -> Recovered:
-        one = instance_of(row)
+        instance = instance_of(row)
         return Recovered(
-            id=one.id,
-            user_id=UserId(one.user_id),
-            user_alias=one.user_alias,
-            plan=one.plan,
-            status=one.status,
+            id=instance.id,
+            user_id=UserId(instance.user_id),
+            user_alias=instance.user_alias,
+            plan=instance.plan,
+            status=instance.status,
             cell=CellName(row.cell),
-            epoch=one.epoch,
-            machine_id=MachineId(one.machine_id or ""),
-            machine_name=MachineName(one.machine_name),
+            epoch=instance.epoch,
+            machine_id=MachineId(instance.machine_id or ""),
+            machine_name=MachineName(instance.machine_name),
             server_type=row.server_type,
             region=row.region,
             image_id=ImageId(row.image_id) if row.image_id else None,
-            created_at=one.created_at,
-            settings=self._secrets.settings(one.id),
-            api_server_key=self._secrets.api_server_key(one.id),
+            created_at=instance.created_at,
+            settings=self._secrets.settings(instance.id),
+            api_server_key=self._secrets.api_server_key(instance.id),
             model_token_generation=row.model_token_generation,
         )
 
@@ -181,24 +181,24 @@ class RecoveryRecordTransactions(Repository):
         if insert_if_absent(connection, data_keys, values):
             return True
         is_it = data_keys.c.volume_id == volume.volume_id
-        held = connection.execute(sa.select(data_keys.c.key).where(is_it)).scalar_one()
-        if held is None or self._context.sealer.unseal(held, place=where) == volume.key:
+        stored_key = connection.execute(sa.select(data_keys.c.key).where(is_it)).scalar_one()
+        if stored_key is None or self._context.sealer.unseal(stored_key, place=where) == volume.key:
             return False
         connection.execute(data_keys.update().where(is_it).values(key=sealed))
         return True
 
 
-def _take_backups(connection: sa.Connection, instance_id: InstanceId, kept: tuple[Backup, ...]) -> int:
+def _take_backups(connection: sa.Connection, instance_id: InstanceId, recorded: tuple[Backup, ...]) -> int:
     """Insert rows of backups that are newer than the registry knows; older ones were forgotten on purpose."""
     query = sa.select(sa.func.max(backups.c.at, type_=backups.c.at.type)).where(backups.c.instance_id == instance_id)
     newest = connection.execute(query).scalar()
-    missing = [backup for backup in kept if newest is None or backup.at > newest]
+    missing = [backup for backup in recorded if newest is None or backup.at > newest]
     rows = [vars(backup) | {"state": backup.state.to_json()} for backup in missing]
     return sum(insert_if_absent(connection, backups, row) for row in rows)
 
 
 def opened_record(unsealed: str, instance_id: InstanceId) -> RecoveryRecord:
-    """A record that was unsealed for an instance.
+    """Parse a record that was unsealed for an instance.
 
     Raises:
         RefusedError: It is of another form, or of another instance.
@@ -206,14 +206,14 @@ def opened_record(unsealed: str, instance_id: InstanceId) -> RecoveryRecord:
     try:
         record = RecoveryRecord.from_text(unsealed)
     except ValueError as error:
-        raise RefusedError(f"the recovery record of instance {instance_id} is not understood: {error}") from None
+        raise RefusedError(f"the recovery record of instance {instance_id} is malformed: {error}") from None
     if record.instance.id != instance_id:
         raise RefusedError(f"the recovery record of instance {instance_id} is another's")
     return record
 
 
 def place_of_record(instance_id: InstanceId) -> str:
-    """What a record is bound to: one that was copied to another instance's name does not open."""
+    """Return the field name that a record is sealed for: a record copied to another instance's name does not open."""
     return place("recovery_records", "text", instance_id)
 
 

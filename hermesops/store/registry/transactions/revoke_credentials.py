@@ -1,4 +1,4 @@
-"""Takes credentials away in the transaction that takes a machine or an agent away."""
+"""Revokes credentials in the transaction that takes a machine or an agent away."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ def revoke_machine(connection: "sa.Connection", machine_id: str | None, now: dat
 def revoke_of_others(
     connection: "sa.Connection", machine_id: str | None, instance_id: InstanceId | None, now: datetime, why: str
 ) -> None:
-    """Revoke what a machine that changes hands proves to be somebody else's, or nobody's, and forget its host key."""
+    """Revoke a machine's certificates of other owners than ``instance_id``, and delete its host key."""
     if machine_id:
         connection.execute(ssh_hosts.delete().where(ssh_hosts.c.machine_id == machine_id))
         revoke_former_roles(connection, machine_id, instance_id, now, why)

@@ -29,7 +29,7 @@ from hermesops.store.registry.transactions.revoke_credentials import (
 
 
 class TerminationTransactions(Repository):
-    """Terminations of instances."""
+    """Terminations of instances: row, credentials and data keys in one transaction."""
 
     def __init__(self, context: WriteContext) -> None:
         super().__init__(context)
@@ -46,7 +46,7 @@ class TerminationTransactions(Repository):
             self.terminate_in(connection, instance_id, why)
 
     def terminate_in(self, connection: sa.Connection, instance_id: InstanceId, why: str) -> None:
-        """``terminate`` within a transaction."""
+        """Do ``terminate`` within the caller's transaction."""
         columns = hermes_instances.c
         details_in(connection, instance_id, lock=True)
         row = connection.execute(sa.select(hermes_instances).where(columns.id == instance_id)).one()

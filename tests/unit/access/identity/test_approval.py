@@ -45,7 +45,7 @@ def test_what_another_operator_approved_may_happen(at: datetime) -> None:
     ],
 )
 def test_an_approval_counts_for_nothing_else(other: Asked) -> None:
-    with pytest.raises(RefusedError, match="about another"):
+    with pytest.raises(RefusedError, match="for another"):
         judged(other)
 
 

@@ -68,7 +68,7 @@ def test_a_change_is_kept_and_audited_and_one_that_changes_nothing_is_not(tmp_pa
     assert kept == registry.policies.get(ada.id) == InstancePolicy(protected=True)
     assert policies.change(ada, PolicyChange(), why="only looks") == kept
     assert policies.change(ada, PolicyChange(protect=True), why="again") == kept
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match="now"):
         policies.change(ada, PolicyChange(opt_in=True, quiet_hours="now"))
     written = [one.why for one in registry.audit.list(subject=f"instance/{ada.id}") if "policy" in one.action]
     assert written == ["a demo"]

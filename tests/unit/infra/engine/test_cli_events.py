@@ -53,7 +53,7 @@ def test_what_failed_with_an_id_is_half_made(op: str) -> None:
     heard = told(step("resourcePreEvent", op), step("resOpFailedEvent", op), line("did not become ready"))
     error = error_of(heard, "up", REF, "error: update failed")
     assert isinstance(error, PartlyDoneError)
-    assert "half made" in str(error.hint)
+    assert "partly made" in str(error.hint)
     heard = told(step("resourcePreEvent", "update"), step("resOpFailedEvent", "update"), line("no capacity"))
     assert isinstance(error_of(heard, "up", REF, ""), RefusedError)
 
@@ -98,7 +98,7 @@ def test_a_signal_in_what_a_command_printed_is_none_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("output", "said"),
     [
-        ("\n code: 255\n stdout: \n stderr: ", "the CLI said nothing"),
+        ("\n code: 255\n stdout: \n stderr: ", "the CLI printed no message"),
         ("\n code: 255\n stdout: Updating\n stderr: error: no such file\n", "no such file"),
     ],
 )

@@ -117,7 +117,7 @@ async def test_a_machine_that_recovers_from_error_is_fine() -> None:
     [
         ([replace(NEW, status="error")], {"broken": 0.05}, "did not recover"),
         ([NEW], {}, "did not become ready in time: provisioning server_creating"),
-        ([NEW, RefusedError("the key was revoked")], {}, "exists, and then: the key was revoked"),
+        ([NEW, RefusedError("the key was revoked")], {}, "exists, but: the key was revoked"),
         ([UnavailableError("no route")], {}, "no answer (no route)"),
     ],
 )
@@ -216,7 +216,7 @@ async def test_deleting_what_is_gone_is_done() -> None:
 
 async def test_a_machine_of_another_name_is_never_deleted() -> None:
     vendor = ScriptedVendor([replace(READY, name="hermes-local-cell1-ffffffffffff")])
-    with pytest.raises(RefusedError, match="left alone"):
+    with pytest.raises(RefusedError, match="in the state: not changed"):
         await machines(vendor).delete("id-1", NAME)
     assert vendor.did == []
 

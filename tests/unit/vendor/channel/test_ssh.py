@@ -76,7 +76,7 @@ def test_another_host_key_is_refused_before_anything_is_sent(served: Served) -> 
 
 def test_another_key_is_not_taken(served: Served, tmp_path: Path) -> None:
     served.key, served.public = key_in(tmp_path, "eve.key")
-    with pytest.raises(RefusedError, match="does not take the key"):
+    with pytest.raises(RefusedError, match="refused the key"):
         served.run()
 
 

@@ -74,7 +74,7 @@ async def test_a_stream_without_an_exit_is_a_lost_answer() -> None:
 
 
 async def test_a_stream_tells_of_the_time_limit() -> None:
-    with pytest.raises(errors.CommandTimedOutError, match="ran into its time limit"):
+    with pytest.raises(errors.CommandTimedOutError, match="reached its time limit"):
         await _streamed(_sse(("error", {"error": "killed", "code": "timeout"})))
 
 

@@ -40,11 +40,11 @@ def find_plugin(package: str, folders: Sequence[Path], *, search: str) -> Path:
     """
     name = f"pulumi-resource-{package}"
     for path in (*map(str, folders), search):
-        found = shutil.which(name, path=path) if path else None
-        if found is not None:
-            return Path(found)
+        program = shutil.which(name, path=path) if path else None
+        if program is not None:
+            return Path(program)
     if package != OUR_PACKAGE:
-        raise UnsupportedByEmbeddedError(f"resources of {package}", f"the provider plugin {name} is nowhere here")
+        raise UnsupportedByEmbeddedError(f"resources of {package}", f"the provider plugin {name} is not installed")
     raise RefusedError(
         f"the provider plugin {name} was found neither in {', '.join(map(str, folders))} nor on PATH",
         hint="install hermesops completely (its wheel brings the plugin), then run the same command again",
@@ -52,7 +52,7 @@ def find_plugin(package: str, folders: Sequence[Path], *, search: str) -> Path:
 
 
 class PluginProcess:
-    """One plugin process and the channel to it."""
+    """A running plugin, with the gRPC channel to it."""
 
     def __init__(self, process: asyncio.subprocess.Process, port: int, name: str) -> None:
         from pulumi.runtime.proto import provider_pb2_grpc  # noqa: PLC0415  loads the SDK
@@ -133,9 +133,9 @@ def half_made(error: Message) -> HalfMade | None:
             continue
         status = status_pb2.Status.FromString(value)
         for detail in status.details:
-            found = provider_pb2.ErrorResourceInitFailed()
-            if detail.Unpack(found):
-                return HalfMade(found.id, from_wire(found.properties), tuple(found.reasons))
+            failure = provider_pb2.ErrorResourceInitFailed()
+            if detail.Unpack(failure):
+                return HalfMade(failure.id, from_wire(failure.properties), tuple(failure.reasons))
     return None
 
 
@@ -193,9 +193,7 @@ class ProcessHost:
                 start_new_session=True,  # Ctrl-C is for us; plugins are asked to stop by Cancel
             )
         except OSError as error:
-            raise UnavailableError(
-                f"{path} cannot be started: {error.strerror}", hint="install hermesops anew"
-            ) from error
+            raise UnavailableError(f"{path} cannot be started: {error.strerror}", hint="reinstall hermesops") from error
         return process, await _port(process, path)
 
 
@@ -210,11 +208,11 @@ async def _port(process: asyncio.subprocess.Process, path: Path) -> int:
         return int(line)
     with contextlib.suppress(ProcessLookupError):
         process.kill()
-    said = (await process.stderr.read()).decode(errors="replace").strip().splitlines()
+    lines = (await process.stderr.read()).decode(errors="replace").strip().splitlines()
     await process.wait()
     raise UnavailableError(
-        f"{path} did not start: {said[-1] if said else 'it printed no port'}",
-        hint=f"run {path} by hand to see what it says",
+        f"{path} did not start: {lines[-1] if lines else 'it printed no port'}",
+        hint=f"run {path} by hand to see its error",
     )
 
 
@@ -243,5 +241,5 @@ class LogServer:
         return b""
 
     def close(self) -> None:
-        """Stop serving at once."""
+        """Stop serving at once, without waiting for calls."""
         self._server.stop(None)

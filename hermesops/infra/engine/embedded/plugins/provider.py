@@ -54,11 +54,11 @@ class Provider:
 
     @property
     def reference(self) -> str:
-        """How the state's resources name it."""
+        """Name of this provider in resources' state: URN and id."""
         return urns.reference(self.urn, self.id or UNKNOWN)
 
     def reference_for(self, urn: str) -> str:
-        """How the state names the provider of that resource; its own resource has none."""
+        """Return the provider's name in a resource's state; empty for the provider's own resource."""
         return "" if urn == self.urn else self.reference
 
     def _request(self, kind: str, urn: str, **fields: Message) -> Message:
@@ -152,7 +152,7 @@ class Provider:
     async def check(
         self, urn: str, olds: Mapping[str, Any], news: Mapping[str, Any]
     ) -> tuple[dict[str, Any], list[Problem]]:
-        """Ask what a resource's inputs mean; the answer is what will be stored."""
+        """Validate a resource's inputs and fill in defaults; returns the inputs to store."""
         request = self._request(
             "Check", urn, olds=self._struct(olds), news=self._struct(news), randomSeed=secrets.token_bytes(32)
         )
@@ -161,12 +161,12 @@ class Provider:
         return inputs, [Problem(f.property, f.reason) for f in answer.failures]
 
     async def diff(self, old: Resource, news: Mapping[str, Any]) -> Difference:
-        """Ask what changing a resource's inputs would take."""
+        """Compare a resource's stored inputs with new ones."""
         request = self._request_to_change(old, "Diff", olds=self._struct(old.outputs), news=self._struct(news))
         return difference_of(await self.connection.call("Diff", request))
 
     async def create(self, urn: str, inputs: Mapping[str, Any], *, preview: bool) -> tuple[str, dict[str, Any]]:
-        """Make a resource; in a preview only say what would come out. Answers id and outputs.
+        """Make a resource, or in a preview predict its outputs. Returns id and outputs.
 
         The provider's own resource needs no call: it gets an id, and its outputs are its inputs.
         """
@@ -208,7 +208,7 @@ class Provider:
         return await self._found(self._request("Read", urn, id=resource_id), {})
 
     async def find_by_name(self, urn: str, inputs: Mapping[str, Any]) -> Found | None:
-        """Find what an interrupted Create with these inputs has made; None when it made nothing.
+        """Find the resource that an interrupted Create with these inputs has made; ``None`` if it made none.
 
         Asked as a Read without an id, which only plugins understand that find things by a name in their inputs.
         """
@@ -228,12 +228,12 @@ class Provider:
         return Found(answer.id, inputs, self._marked(from_wire(answer.properties), inputs))
 
     async def delete(self, old: Resource) -> None:
-        """Destroy a resource."""
+        """Destroy a resource at its provider."""
         request = self._request_to_change(old, "Delete", properties=self._struct(old.outputs))
         await self.connection.call("Delete", request)
 
     async def cancel(self) -> None:
-        """Ask the plugin to end what it is doing."""
+        """Ask the plugin to stop the calls in flight."""
         from google.protobuf.empty_pb2 import Empty  # noqa: PLC0415  loads protobuf
 
         await self.connection.call("Cancel", Empty())

@@ -103,7 +103,7 @@ class Providers:
     async def _load(self, urn: str, resource_id: str, *, or_default: bool) -> Provider:
         stored = [r.inputs for r in self._journal.resources if r.urn == urn and r.id == resource_id]
         if not stored and not (or_default and urns.is_default_provider(urn)):
-            raise ProviderFaultError("FAILED_PRECONDITION", f"the state names a provider that it does not hold: {urn}")
+            raise ProviderFaultError("FAILED_PRECONDITION", f"the state names a provider that it lacks: {urn}")
         provider = await self.launch(urn, resource_id)
         await provider.configure(stored[0] if stored else {})
         return provider
@@ -114,11 +114,11 @@ class Providers:
         await self._end(provider)
 
     async def cancel(self) -> None:
-        """Ask every plugin to end what it is doing."""
+        """Ask every plugin to stop the calls in flight."""
         await asyncio.gather(*(self._cancel(provider) for provider in self._running))
 
     async def close(self) -> None:
-        """End all plugins."""
+        """Stop all plugin processes of the pool."""
         for task in [*self._configuring, *self._stored.values()]:
             task.cancel()
         await asyncio.gather(*(self._end(provider) for provider in self._running))
@@ -136,12 +136,12 @@ class Providers:
 
 @dataclass
 class Plugins:
-    """How plugins are started.
+    """Parameters of plugin processes.
 
     Attributes:
         folders: Searched before ``PATH``.
-        about: The program's folder, for plugins.
-        host: Replaces plugin processes; for tests.
+        about: Folder of the program, for plugins.
+        host: Replaces plugin processes in tests.
     """
 
     folders: Sequence[Path]

@@ -35,12 +35,12 @@ HOOKS = (*(f"{when}_{what}" for what in ("create", "update", "delete") for when 
 
 @dataclass(frozen=True)
 class Goal:
-    """One registration.
+    """Desired resource, as registered by the program.
 
     Attributes:
-        properties: Exactly what the program passed.
-        delete_first: What the program says about delete-before-replace; None leaves it to the provider.
-        import_id: The id of an existing thing that this resource takes over; empty for none.
+        properties: Properties exactly as the program passed them.
+        delete_first: The program's delete-before-replace; None leaves it to the provider.
+        import_id: Id of an existing resource to take over; empty for none.
     """
 
     urn: str

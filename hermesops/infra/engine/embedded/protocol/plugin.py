@@ -1,4 +1,4 @@
-"""What provider plugins answer, and how they refuse. No process and no socket here."""
+"""Answers and errors of provider plugins. No process and no socket here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ DIED = "error reading from server: EOF"
 
 @dataclass(frozen=True)
 class HalfMade:
-    """What a plugin reports when the thing exists but did not become what it should (``ErrorResourceInitFailed``)."""
+    """Detail of a failed call (``ErrorResourceInitFailed``): the resource exists, but is not as it should be."""
 
     id: str
     properties: Mapping[str, Any]
@@ -26,7 +26,7 @@ class ProviderFaultError(Exception):
 
     Attributes:
         code: The gRPC status name, as ``UNKNOWN`` or ``UNAVAILABLE``.
-        half_made: Set when something was made all the same.
+        half_made: The resource, if one was made nevertheless.
     """
 
     code: str
@@ -48,7 +48,7 @@ def describe(fault: ProviderFaultError) -> str:
 
 
 class Differs(Enum):
-    """What a provider says when asked whether two versions differ."""
+    """Answer of a provider on whether two versions differ."""
 
     UNKNOWN = 0
     NO = 1
@@ -76,10 +76,10 @@ class Problem:
 
 @dataclass(frozen=True)
 class Found:
-    """What a provider read of a thing that exists.
+    """Resource as read by a provider.
 
     Attributes:
-        reasons: Why it is not what it should be; empty when it is well.
+        reasons: Problems of the resource; empty for none.
     """
 
     id: str
@@ -92,7 +92,7 @@ DETAIL_KINDS = ("add", "add-replace", "delete", "delete-replace", "update", "upd
 
 
 def difference_of(answer: Message) -> Difference:
-    """Read a DiffResponse."""
+    """Convert a plugin's DiffResponse to a ``Difference``."""
     detailed = None
     if answer.hasDetailedDiff:
         detailed = {

@@ -1,4 +1,4 @@
-"""URNs: how Pulumi names what is in a stack. Pure.
+"""URNs: Pulumi's names of a stack's resources. Pure.
 
 Source: recordings of the CLI 3.259, semantics §1.
 """
@@ -55,12 +55,12 @@ def name_of(urn: str) -> str:
 
 
 def is_provider(resource_type: str) -> bool:
-    """Whether it is a provider resource, explicit or default."""
+    """Return whether the URN is of a provider resource, explicit or default."""
     return resource_type.startswith(PROVIDER_PREFIX)
 
 
 def is_default_provider(urn: str) -> bool:
-    """Whether it is a default provider, which an engine makes; counts leave it out."""
+    """Return whether the URN is of a default provider, which an engine makes; counts leave it out."""
     return is_provider(type_of(urn)) and DEFAULT_NAME.fullmatch(name_of(urn)) is not None
 
 

@@ -59,7 +59,7 @@ class Secret:
         return self.value
 
     def seal(self, vault: PassphraseVault) -> str:
-        """Answer the ciphertext; encrypts once."""
+        """Return the ciphertext; encrypts only at the first call."""
         if not self.ciphertext:
             self.ciphertext = vault.encrypt(dumps(to_state(self.value, vault)))
         return self.ciphertext
@@ -83,24 +83,24 @@ def dumps(value: Property) -> str:
 
 
 def is_unknown(value: Property) -> bool:
-    """Whether a value is known only after the change; only previews have such values."""
+    """Return whether a value is known only after the change; only previews have such values."""
     return isinstance(value, str) and value in UNKNOWNS
 
 
 def has_unknown(value: Property) -> bool:
-    """Whether an unknown hides anywhere inside."""
+    """Return whether a value contains an unknown, at any depth."""
     if isinstance(value, Secret):
         return value.known and has_unknown(value.value)
     return is_unknown(value) or any(map(has_unknown, _items(value)))
 
 
 def has_secret(value: Property) -> bool:
-    """Whether a secret hides anywhere inside."""
+    """Return whether a value contains a secret, at any depth."""
     return isinstance(value, Secret) or any(map(has_secret, _items(value)))
 
 
 def has_asset(value: Property) -> bool:
-    """Whether a file or archive hides anywhere inside; this engine does not carry those."""
+    """Return whether a value contains a file or archive, at any depth; this engine does not support those."""
     if isinstance(value, Secret):
         return value.known and has_asset(value.value)
     is_asset = isinstance(value, dict) and value.get(SIGNATURE) in ASSETS
@@ -118,7 +118,7 @@ def _items(value: Property) -> Iterable[Property]:
 
 
 def _mapped(value: Property, change: Callable[[Property], Property]) -> Property:
-    """The same dict or list with every item changed; other values as they are."""
+    """Return a dict or list with every item changed; other values as they are."""
     match value:
         case dict():
             return {key: change(item) for key, item in value.items()}
@@ -145,21 +145,21 @@ def to_state(value: Property, vault: PassphraseVault) -> Property:
 
 
 def masked(value: Property) -> Property:
-    """The same value with secrets and unknowns replaced by words, for people and logs."""
+    """Replace secrets and unknowns in a value by words, for people and logs."""
     if isinstance(value, Secret):
         return "[secret]"
     return "[unknown]" if is_unknown(value) else _mapped(value, masked)
 
 
 def revealed(value: Property, vault: PassphraseVault) -> Property:
-    """The same value with secrets in the clear and no mark left."""
+    """Replace secrets in a value by their plain values, without marks."""
     if isinstance(value, Secret):
         return revealed(value.reveal(vault), vault)
     return _mapped(value, lambda item: revealed(item, vault))
 
 
 def from_wire(struct: "Struct") -> dict[str, Any]:
-    """Parse a value from gRPC."""
+    """Parse a property value from gRPC."""
     return {key: _from_value(item) for key, item in struct.fields.items()}
 
 
@@ -243,10 +243,10 @@ def with_secret_outputs(
     return {key: _marked_secret(value, inputs.get(key), by_name=key in named) for key, value in outputs.items()}
 
 
-def _marked_secret(value: Property, given: Property, *, by_name: bool) -> Property:
+def _marked_secret(value: Property, source: Property, *, by_name: bool) -> Property:
     if has_secret(value) and not (by_name and not isinstance(value, Secret)):
         return value
-    if by_name or has_secret(given):
+    if by_name or has_secret(source):
         return Secret(value)
     return value
 

@@ -1,1 +1,1 @@
-"""One run over one stack: the program's registrations, events, the result."""
+"""A single run over one stack: the program's registrations, events, the result."""

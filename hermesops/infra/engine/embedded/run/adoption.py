@@ -22,24 +22,24 @@ from hermesops.infra.engine.embedded.run.replace import Replacement
 from hermesops.infra.engine.embedded.state.deployment import Deployment, Resource, differs, now
 from hermesops.model.stack import StackRef
 
-UNSEEN = "an interrupted run made it; it was not seen to become ready"
+UNSEEN = "made by an interrupted run; not observed as ready"
 """An init error makes the next step an update even where nothing differs, and the update waits until it is ready."""
 
 
 def is_import(goal: Goal, old: Resource | None) -> bool:
-    """Whether the program names something by its id that the stack does not have yet."""
+    """Return whether the program gives an id for a resource that the stack does not have yet."""
     return bool(goal.import_id) and (old is None or goal.import_id not in {old.id, old.import_id})
 
 
 class Importer:
-    """The imports of one run."""
+    """Imports existing resources during one run."""
 
     def __init__(self, applier: Applier, replacement: Replacement) -> None:
         self._applier = applier
         self._replacement = replacement
 
     async def register(self, goal: Goal, old: Resource | None, provider: Provider) -> Resource:
-        """Take in what a registration names, and bring it to what the program says it is."""
+        """Import the resource of a registration, and update it to the program's inputs."""
         if old is not None:
             self._replacement.allow(old)
         taken = await self.take(goal, old, provider)
@@ -49,17 +49,17 @@ class Importer:
             return await self._applier.update(taken, goal, inputs, provider, decision)
         if decision.way is not Way.SAME:
             return self._applier.fail(goal.urn, no_replacement(decision, taken.inputs, inputs))
-        kept = replace(taken, inputs=inputs)
-        self._applier.journal.swap(taken, kept)
-        if differs(taken, kept):
+        imported = replace(taken, inputs=inputs)
+        self._applier.journal.swap(taken, imported)
+        if differs(taken, imported):
             self._applier.journal.save()
-        return kept
+        return imported
 
     async def take(self, goal: Goal, old: Resource | None, provider: Provider) -> Resource:
-        """Read a thing and write it down as this resource; ``old`` is what had the name before and goes later.
+        """Read an existing resource into the state; ``old`` had the name before and is deleted later.
 
         Raises:
-            StopRunError: It does not exist, or was not readable.
+            StopRunError: The resource does not exist, or was not readable.
         """
         step = Step(Op.IMPORT if old is None else Op.IMPORT_REPLACEMENT, goal.urn)
         at = now()
@@ -79,11 +79,11 @@ class Importer:
         applier, journal = self._applier, self._applier.journal
         operation = journal.begin("importing", bare)
         try:
-            found = await provider.read_id(bare.urn, resource_id)
+            observed = await provider.read_id(bare.urn, resource_id)
         except ProviderFaultError as fault:
             journal.end(operation)
             applier.fail_with(fault, step.urn, step)
-        if found is None:
+        if observed is None:
             journal.end(operation)
             message = f"resource '{resource_id}' does not exist"
             if not applier.dry:
@@ -91,7 +91,7 @@ class Importer:
             applier.fail(step.urn, f"Preview failed: {message}")  # for which the CLI reports no failed step
         if old is not None:
             journal.swap(old, replace(old, delete=True))
-        taken = with_outputs(replace(bare, inputs=found.inputs), found.id, found.outputs)
+        taken = with_outputs(replace(bare, inputs=observed.inputs), observed.id, observed.outputs)
         journal.end(operation, new=taken)
         return taken
 
@@ -134,35 +134,37 @@ async def settle_creates(applier: Applier) -> None:
     """
     journal = applier.journal
     for operation in [op for op in journal.pending if op.kind == "creating"]:
-        wanted = operation.resource
-        if not wanted.is_external:
+        resource = operation.resource
+        if not resource.is_external:
             journal.pending.remove(operation)  # what no provider made does not exist anywhere
             continue
         try:
-            provider = await applier.providers.of_state(wanted.provider, or_default=True)
-            found = await provider.find_by_name(wanted.urn, wanted.inputs)
+            provider = await applier.providers.of_state(resource.provider, or_default=True)
+            observed = await provider.find_by_name(resource.urn, resource.inputs)
         except ProviderFaultError as fault:
-            applier.fail_with(fault, wanted.urn)
+            applier.fail_with(fault, resource.urn)
         journal.pending.remove(operation)
-        name = urns.name_of(wanted.urn)
-        if found is None or any(found.id == old.id for old in journal.resources):
-            applier.events.warning(f"an interrupted run began to create {name}; nothing new bears its name", wanted.urn)
-        else:
-            _take_over(applier, wanted, found)
+        name = urns.name_of(resource.urn)
+        if observed is None or any(observed.id == old.id for old in journal.resources):
             applier.events.warning(
-                f"an interrupted run made {name}; found by its name as {found.id} and taken over", wanted.urn
+                f"an interrupted run began to create {name}; no new resource has its name", resource.urn
+            )
+        else:
+            _take_over(applier, resource, observed)
+            applier.events.warning(
+                f"an interrupted run made {name}; found by its name as {observed.id} and taken over", resource.urn
             )
         journal.save()
 
 
-def _take_over(applier: Applier, wanted: Resource, found: Found) -> None:
+def _take_over(applier: Applier, resource: Resource, observed: Found) -> None:
     journal = applier.journal
-    for old in [r for r in journal.resources if r.urn == wanted.urn and not r.delete]:
+    for old in [r for r in journal.resources if r.urn == resource.urn and not r.delete]:
         if old.pending_replacement:
             journal.move(old, None)
         else:
             journal.swap(old, replace(old, delete=True))
     # Unprotected until the program that wants it runs. Otherwise an unwanted one could never be removed: it was in no
     # state when its protection should have been dropped.
-    bare = replace(wanted, inputs=found.inputs, init_errors=found.reasons or (UNSEEN,), protect=False)
-    journal.left.append(with_outputs(bare, found.id, found.outputs))
+    bare = replace(resource, inputs=observed.inputs, init_errors=observed.reasons or (UNSEEN,), protect=False)
+    journal.left.append(with_outputs(bare, observed.id, observed.outputs))

@@ -1,4 +1,4 @@
-"""Does single steps: calls the provider, keeps the journal, reports events.
+"""Does single steps: calls the provider, saves the journal, reports events.
 
 Every effect is recorded before its call and after its end.
 Source: recordings, semantics §2, §7.
@@ -31,10 +31,10 @@ class Known:
     """The resources of one run, by URN.
 
     Attributes:
-        olds: What the state has, without old halves of replacements.
-        news: What the program has registered and what came of it.
-        steps: What was done for components, whose end is told by their outputs.
-        skipped: What the program registered, the state does not have and no target names: it was not made.
+        olds: Resources of the state, without old halves of replacements.
+        news: Resources that the program has registered, as they are now.
+        steps: Steps of components, which end with their outputs.
+        skipped: Registered resources that the state lacks and no target names: they were not made.
     """
 
     olds: dict[str, Resource] = field(default_factory=dict)
@@ -48,11 +48,11 @@ class Applier:
     """Does the steps of one run.
 
     Attributes:
-        parallel: At most so many steps at once.
-        dry: A preview: nothing is changed.
-        finished: Every step that ended well, with the id it ended with.
-        stopped: Something failed, or the caller wants an end: nothing new is begun.
-        failures: What the engine itself reports; a program may log errors as it likes, as with the CLI.
+        parallel: Largest number of steps at once.
+        dry: True for a preview, which changes nothing.
+        finished: Every successful step, with the id of its resource.
+        stopped: True after a failure, or if the caller wants an end: no new step begins.
+        failures: Errors of the engine itself; a program may log errors as it likes, as with the CLI.
     """
 
     journal: Journal
@@ -71,14 +71,14 @@ class Applier:
         self.slots = asyncio.Semaphore(self.parallel)
 
     def is_target(self, urn: str) -> bool:
-        """Whether the run may touch a resource."""
+        """Return whether the run may touch a resource."""
         return not self.options.targets or urn in self.options.targets
 
     def refuse_unnamed(self, victims: Iterable[Resource]) -> None:
-        """Refuse to destroy what was not named.
+        """Refuse to destroy resources that nobody named.
 
         Raises:
-            RefusedError: Lists what would be destroyed and was not named.
+            RefusedError: Lists these resources.
         """
         may_destroy = self.options.may_destroy
         if may_destroy is None:
@@ -112,7 +112,7 @@ class Applier:
         self.fail(urn, describe(fault), step)
 
     def report_failure(self, urn: str, message: str, step: Step | None = None) -> None:
-        """Report why a resource failed."""
+        """Report the reason of a resource's failure as an error event."""
         prefix = "Preview failed: " if self.dry and step else ""
         self.report(f"{prefix}{message}\n", urn)
         if step is not None:
@@ -125,7 +125,7 @@ class Applier:
         self.events.report(failure)
 
     def finish(self, step: Step, resource: Resource, *, outputs: bool = True) -> None:
-        """Report a successful step."""
+        """Report a successful step, and count it."""
         self.finished.append((step, resource.id))
         if outputs:
             self.events.step("outputs", step, resource.id)
@@ -146,10 +146,10 @@ class Applier:
     def refuse(self, goal: Goal, problems: list[Problem]) -> None:
         """Stop the run if there are problems; each is reported."""
         for problem in problems:
-            told = f"{goal.type} resource '{goal.name}'"
+            message = f"{goal.type} resource '{goal.name}'"
             if problem.property:
-                told += f": property {problem.property} value {{{masked(goal.properties.get(problem.property))}}}"
-            self.report_failure(goal.urn, f"{told} has a problem: {problem.reason}")
+                message += f": property {problem.property} value {{{masked(goal.properties.get(problem.property))}}}"
+            self.report_failure(goal.urn, f"{message} has a problem: {problem.reason}")
         if problems:
             self.stop()
 
@@ -164,7 +164,7 @@ class Applier:
         return decide(old, inputs, difference, delete_first=goal.delete_first)
 
     async def _needs_new_provider(self, old: Resource, provider: Provider) -> bool:
-        """Whether what the old provider made cannot be taken over by the new one; the new one is asked."""
+        """Return whether the new provider cannot take over a resource of the old one; asks the new one."""
         if old.provider == provider.reference or not old.provider:
             return False
         reference = urns.split_reference(old.provider)
@@ -190,12 +190,14 @@ class Applier:
         """Keep an unchanged resource; written at once only if something stored differs."""
         step = Step(Op.SAME, new.urn)
         self.events.step("pre", step, old.id)
-        kept = replace(new, id=old.id, outputs=old.outputs, created=old.created, modified=old.modified, other=old.other)
-        self.journal.move(old, kept)
-        if differs(old, kept):
+        unchanged = replace(
+            new, id=old.id, outputs=old.outputs, created=old.created, modified=old.modified, other=old.other
+        )
+        self.journal.move(old, unchanged)
+        if differs(old, unchanged):
             self.journal.save()
-        self.finish(step, kept, outputs=kept.custom or self.dry)
-        return kept
+        self.finish(step, unchanged, outputs=unchanged.custom or self.dry)
+        return unchanged
 
     def component(self, step: Step, goal: Goal, old: Resource | None) -> Resource:
         """Record a component, which has no provider: it exists only in the state."""
@@ -218,7 +220,7 @@ class Applier:
         step: Step | None = None,
         recorded: Callable[[], None] = lambda: None,
     ) -> Resource:
-        """Make a resource.
+        """Create a resource at its provider and record it in the state.
 
         ``recorded`` changes the list in the same write that records the new resource.
         """
@@ -230,15 +232,15 @@ class Applier:
             self.events.step("pre", step)
             operation = self.journal.begin("creating", new)
             try:
-                made = await provider.create(goal.urn, inputs, preview=self.dry)
+                created = await provider.create(goal.urn, inputs, preview=self.dry)
             except ProviderFaultError as fault:
-                half, kept = fault.half_made, None
+                half, half_made = fault.half_made, None
                 if half and not self.dry:
-                    kept = replace(with_outputs(new, half.id, half.properties), init_errors=half.reasons)
+                    half_made = replace(with_outputs(new, half.id, half.properties), init_errors=half.reasons)
                     recorded()
-                self.journal.end(operation, new=kept)
+                self.journal.end(operation, new=half_made)
                 self.fail_with(fault, goal.urn, step)
-            new = with_outputs(new, *made)
+            new = with_outputs(new, *created)
             recorded()
             self.journal.end(operation, new=new)
             self.finish(step, new)
@@ -247,7 +249,7 @@ class Applier:
     async def update(
         self, old: Resource, goal: Goal, inputs: Mapping[str, Any], provider: Provider, decision: Decision
     ) -> Resource:
-        """Change a resource in place."""
+        """Change a resource in place, at its provider and in the state."""
         step = decision.step(Op.UPDATE, goal.urn)
         reference = provider.reference_for(goal.urn)
         new = goal.resource(inputs=inputs, provider=reference, created=old.created, modified=now(), other=old.other)
@@ -261,8 +263,8 @@ class Applier:
                 half = fault.half_made
                 if half and not self.dry:
                     # Old inputs with new outputs: the next Diff then still sees what is missing.
-                    kept = with_outputs(replace(new, inputs=old.inputs), half.id or old.id, half.properties)
-                    self.journal.end(operation, old=old, new=replace(kept, init_errors=half.reasons))
+                    half_changed = with_outputs(replace(new, inputs=old.inputs), half.id or old.id, half.properties)
+                    self.journal.end(operation, old=old, new=replace(half_changed, init_errors=half.reasons))
                 else:
                     self.journal.end(operation)
                 self.fail_with(fault, goal.urn, step)
@@ -273,6 +275,6 @@ class Applier:
 
 
 def with_outputs(new: Resource, resource_id: str, outputs: Mapping[str, Any]) -> Resource:
-    """The resource as its provider answered; what has to be secret is marked."""
+    """Return the resource with the provider's outputs; those that must be secret are marked."""
     marked = with_secret_outputs(outputs, new.inputs, new.additional_secret_outputs)
     return replace(new, id=resource_id, outputs=marked)

@@ -22,7 +22,7 @@ class Way(Enum):
 
 @dataclass(frozen=True)
 class Decision:
-    """How one existing resource is changed, and why."""
+    """Way to change one existing resource, with the properties that decided it."""
 
     way: Way
     keys: tuple[str, ...] = ()
@@ -35,10 +35,10 @@ class Decision:
 
 
 def decide(old: Resource, inputs: Mapping[str, Any], difference: Difference, *, delete_first: bool | None) -> Decision:
-    """Choose the step that gives an existing resource its wanted inputs.
+    """Choose the step that gives an existing resource its desired inputs.
 
-    ``inputs`` is what Check answered and ``difference`` what Diff did; an "unknown" there makes this function compare
-    the inputs itself. ``delete_first`` comes from the program and overrules the provider either way.
+    ``inputs`` is the answer of Check and ``difference`` that of Diff; if it is "unknown", this function compares the
+    inputs itself. ``delete_first`` comes from the program and overrules the provider either way.
     """
     if difference.differs is Differs.UNKNOWN:
         detailed = compare(old.inputs, inputs)
@@ -68,17 +68,17 @@ def compare(old: Property, new: Property, path: str = "") -> dict[str, Any]:
     """Name every place where two values differ, as a provider's detailed diff would."""
     match old, new:
         case dict() | Mapping(), dict() | Mapping():
-            found: dict[str, Any] = {}
+            differing: dict[str, Any] = {}
             for key in sorted({*old, *new}):
                 inner = f"{path}.{key}" if path else key
-                found.update(_compare_at(inner, old, new, key))
-            return found
+                differing.update(_compare_at(inner, old, new, key))
+            return differing
         case list(), list():
-            found = {}
+            differing = {}
             for index in range(max(len(old), len(new))):
                 pair = dict(enumerate(old)), dict(enumerate(new))
-                found.update(_compare_at(f"{path}[{index}]", *pair, index))
-            return found
+                differing.update(_compare_at(f"{path}[{index}]", *pair, index))
+            return differing
         case Secret(), Secret():
             return {} if old == new else {path: _detail("update")}
         case _:

@@ -12,7 +12,7 @@ from hermesops.infra.engine.options import Progress, Reporter
 
 
 class Op(StrEnum):
-    """What is done to a resource, in the CLI's words."""
+    """Kind of a step on a resource, in the CLI's words."""
 
     SAME = "same"
     CREATE = "create"
@@ -33,11 +33,11 @@ PHASES = {"pre": "begun", "outputs": "done", "failed": "failed"}
 
 @dataclass(frozen=True)
 class Step:
-    """Something happens to one resource.
+    """One step on one resource.
 
     Attributes:
         keys: Properties that force a replacement.
-        detailed: Per property what differs: ``{"diffKind": "update", "inputDiff": True}``.
+        detailed: Differences by property: ``{"diffKind": "update", "inputDiff": True}``.
     """
 
     op: Op
@@ -103,5 +103,5 @@ class EventLog:
         self.report(StepEvent(phase, step, resource_id))
 
     def warning(self, message: str, urn: str = "") -> None:
-        """Record a warning."""
+        """Record a warning, about a resource or the run."""
         self.report(Diagnostic("warning", message, urn))

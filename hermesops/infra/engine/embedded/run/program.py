@@ -61,7 +61,7 @@ class StoppedError(grpc.RpcError):
         return grpc.StatusCode.UNAVAILABLE
 
     def details(self) -> str:
-        """Say so in words."""
+        """Return the text of the error."""
         return "the engine has stopped"
 
 
@@ -70,9 +70,9 @@ class Registrations:
     """Handlers of the program's registrations; the first two run on the engine's loop.
 
     Attributes:
-        register: Makes one resource so; returns what the program may read of it.
+        register: Applies one resource; returns the values that the program may read.
         register_outputs: Stores the outputs of a component or of the stack.
-        refuse: Notes what the program asked for that this engine does not do, and where.
+        refuse: Records an unsupported request of the program: feature and place.
     """
 
     register: Callable[[Message], Coroutine[Any, Any, Message]]
@@ -104,11 +104,11 @@ class Monitor:
         return resource_pb2.DeploymentInfo(**self._about, supportedFeatures=FEATURES)
 
     def RegisterResource(self, request: Message) -> Message:  # noqa: N802  the protocol's name
-        """Bring about one resource."""
+        """Apply one resource, and answer with its outputs."""
         return self._on_loop(self._taker.register(request))
 
     def RegisterResourceOutputs(self, request: Message) -> Message:  # noqa: N802  the protocol's name
-        """Store outputs."""
+        """Store the outputs of a component or of the stack."""
         self._on_loop(self._taker.register_outputs(request))
         return Empty()
 
@@ -137,27 +137,27 @@ class EngineLog:
         self._root = ""
 
     def Log(self, request: Message) -> Message:  # noqa: N802  the protocol's name
-        """Pass a line on."""
+        """Report a log line of the program."""
         self._events.report_line(request, self._loop)
         return Empty()
 
     def GetRootResource(self, _request: Message) -> Message:  # noqa: N802  the protocol's name
-        """Return the value of SetRootResource."""
+        """Answer with the URN that ``SetRootResource`` received."""
         return engine_pb2.GetRootResourceResponse(urn=self._root)
 
     def SetRootResource(self, request: Message) -> Message:  # noqa: N802  the protocol's name
-        """Remember the stack's URN."""
+        """Remember the URN of the stack's root."""
         self._root = request.urn
         return engine_pb2.SetRootResourceResponse()
 
     def RequirePulumiVersion(self, _request: Message) -> Message:  # noqa: N802  the protocol's name
-        """Accept: the program is ours and knows what it runs on."""
+        """Accept every version: the program is ours and made for this engine."""
         return engine_pb2.RequirePulumiVersionResponse()
 
 
 @dataclass(frozen=True)
 class ProgramHost:
-    """Runs one program."""
+    """Runs a Pulumi program in a thread, and serves the SDK's calls."""
 
     ref: StackRef
     taker: Registrations
@@ -167,7 +167,7 @@ class ProgramHost:
     config: StackConfig
 
     def start(self, program: Program) -> "asyncio.Future[None]":
-        """Start a program; the future ends with it, and with what it raised."""
+        """Start a program; the future ends with the program, and raises its exception."""
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[None] = loop.create_future()
         ended.add_done_callback(asyncio.Future.exception)  # a cancelled run does not ask what the program raised

@@ -1,4 +1,4 @@
-"""Brings the state to what really exists; changes nothing else.
+"""Updates the state to the resources that exist; changes nothing else.
 
 Source: recordings, semantics §2 (refresh: the roles of Diff are turned), §4, ``refresh_drift``.
 """
@@ -36,30 +36,32 @@ async def _refresh_one(applier: Applier, old: Resource) -> None:
         turned = None
         try:
             provider = await applier.providers.of_state(old.provider)
-            found = await provider.read(old)
-            if found:
-                turned = await provider.diff(replace(old, inputs=found.inputs, outputs=found.outputs), old.inputs)
+            observed = await provider.read(old)
+            if observed:
+                turned = await provider.diff(replace(old, inputs=observed.inputs, outputs=observed.outputs), old.inputs)
         except ProviderFaultError as fault:
             applier.faults.append(fault)
             applier.report_failure(old.urn, describe(fault), begun)
             return
-        _note(applier, old, found, turned)
+        _note(applier, old, observed, turned)
 
 
-def _note(applier: Applier, old: Resource, found: Found | None, turned: Difference | None) -> None:
-    if found is None or turned is None:
+def _note(applier: Applier, old: Resource, observed: Found | None, turned: Difference | None) -> None:
+    if observed is None or turned is None:
         applier.journal.move(old, None)
         applier.finish(Step(Op.DELETE, old.urn), old)
         return
-    new = with_outputs(replace(old, inputs=found.inputs, init_errors=found.reasons), found.id, found.outputs)
+    new = with_outputs(
+        replace(old, inputs=observed.inputs, init_errors=observed.reasons), observed.id, observed.outputs
+    )
     if dict(new.inputs) != dict(old.inputs) or dict(new.outputs) != dict(old.outputs):
         new = replace(new, modified=now())
     applier.journal.swap(old, new)
-    applier.finish(drift(old, found.inputs, turned), new)
+    applier.finish(drift(old, observed.inputs, turned), new)
 
 
 def drift(old: Resource, inputs: Mapping[str, Any], turned: Difference) -> Step:
-    """What has changed outside, from a Diff that was asked the other way round. Pure."""
+    """Return the change outside since the last run, from a Diff in the opposite direction. Pure."""
     if turned.differs is Differs.UNKNOWN:
         detailed = compare(old.inputs, inputs)
         op = Op.UPDATE if detailed else Op.SAME
@@ -85,8 +87,8 @@ def forget_missing(resources: list[Resource]) -> None:
             parent=parent,
             dependencies=tuple(urn for urn in resource.dependencies if urn in there),
             property_dependencies={
-                key: kept
+                key: existing
                 for key, needed in resource.property_dependencies.items()
-                if (kept := tuple(urn for urn in needed if urn in there))
+                if (existing := tuple(urn for urn in needed if urn in there))
             },
         )

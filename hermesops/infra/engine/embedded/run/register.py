@@ -83,7 +83,7 @@ class Registrar:
         return self._applier.component(step, goal, old)
 
     def _not_targeted(self, goal: Goal) -> Resource:
-        """What is no target stays as it was; what does not exist is not made."""
+        """Leave a resource that is no target unchanged; one that does not exist is not made."""
         old = self._known.olds.get(goal.urn)
         if old is not None:
             return self._applier.untouched(old)
@@ -133,7 +133,7 @@ class Registrar:
             self._applier.fail(goal.urn, message)
         self._applier.events.warning(message + "\n", goal.urn)
 
-    async def import_by_hand(self, wanted: Sequence[Import]) -> None:
+    async def import_by_hand(self, imports: Sequence[Import]) -> None:
         """Import existing things into the stack, one after the other; those it has already stay unchanged.
 
         Raises:
@@ -146,7 +146,7 @@ class Registrar:
             stack = Goal(urn=root, type=urns.STACK_TYPE, name=urns.name_of(root), custom=False)
             self._known.news[root] = self._component(stack)
             self._applier.events.step("outputs", self._known.steps[root])
-        for thing in wanted:
+        for thing in imports:
             goal = Goal(
                 urn=urns.urn_of(self._ref, thing.type, thing.name, root),
                 type=thing.type,

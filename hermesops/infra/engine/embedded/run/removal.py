@@ -15,7 +15,7 @@ from hermesops.infra.engine.embedded.state.deployment import Resource
 
 def must_go_first(victims: list[Resource]) -> dict[int, list[int]]:
     """For each resource to delete, the indexes of those to delete before it. Pure."""
-    wanted: dict[int, list[int]] = {index: [] for index in range(len(victims))}
+    before: dict[int, list[int]] = {index: [] for index in range(len(victims))}
     by_urn: dict[str, list[int]] = {}
     for index, victim in enumerate(victims):
         by_urn.setdefault(victim.urn, []).append(index)
@@ -23,12 +23,12 @@ def must_go_first(victims: list[Resource]) -> dict[int, list[int]]:
         for urn in victim.needs():
             for needed in by_urn.get(urn, ()):
                 if needed != index and victims[needed].urn != victim.urn:
-                    wanted[needed].append(index)
-    return wanted
+                    before[needed].append(index)
+    return before
 
 
 async def remove_unwanted(applier: Applier) -> None:
-    """Delete what a program that has ended did not register; old halves of replacements need no permission.
+    """Delete resources that an ended program did not register; old halves of replacements need no permission.
 
     Raises:
         RefusedError: It would destroy something that was not named; nothing was deleted.
@@ -69,7 +69,7 @@ async def _delete_allowed(applier: Applier, victims: list[Resource], guarded: li
     first = must_go_first(victims)
     gone: list[asyncio.Future[bool]] = [asyncio.get_running_loop().create_future() for _ in victims]
 
-    async def one(index: int) -> None:
+    async def delete_at(index: int) -> None:
         try:
             before = [await asyncio.shield(gone[other]) for other in first[index]]
             gone[index].set_result(all(before) and await _delete(applier, victims[index]))
@@ -77,7 +77,7 @@ async def _delete_allowed(applier: Applier, victims: list[Resource], guarded: li
             if not gone[index].done():
                 gone[index].set_result(False)
 
-    await asyncio.gather(*(one(index) for index in reversed(range(len(victims)))))
+    await asyncio.gather(*(delete_at(index) for index in reversed(range(len(victims)))))
 
 
 async def _delete(applier: Applier, old: Resource) -> bool:
@@ -127,9 +127,9 @@ async def _remove(applier: Applier, old: Resource) -> None:
 
 
 async def delete_for_replacement(applier: Applier, victims: Iterable[Resource]) -> list[Resource]:
-    """Delete resources whose replacements come afterwards; they stay in the list, marked, until those exist.
+    """Delete resources before their replacements are made; they stay in the list, marked, until then.
 
-    They go in the given order; the marked entries are returned.
+    They are deleted in the given order; returns the marked entries.
 
     Raises:
         StopRunError: One could not be deleted; the rest was left alone.
@@ -158,14 +158,14 @@ async def delete_for_replacement(applier: Applier, victims: Iterable[Resource]) 
 
 
 def left_behind(resources: Iterable[Resource], victims: Collection[Resource]) -> list[Resource]:
-    """What needs one of the victims and is none itself, also by way of others."""
+    """Return the resources that depend on a victim, also indirectly, and are none themselves."""
     going = {victim.urn for victim in victims}
-    found: list[Resource] = []
+    dependents: list[Resource] = []
     for resource in resources:  # a state's list has dependencies before dependents
         if resource.urn not in going and resource.needs() & going:
             going.add(resource.urn)
-            found.append(resource)
-    return found
+            dependents.append(resource)
+    return dependents
 
 
 def not_named(urn: str) -> str:

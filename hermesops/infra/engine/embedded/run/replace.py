@@ -1,4 +1,4 @@
-"""Replaces resources: the new one first, or the old one first with what cannot live without it.
+"""Replaces resources: the new one first, or the old one and its dependents first.
 
 Source: recordings, semantics §3.
 """
@@ -19,7 +19,7 @@ from hermesops.infra.engine.embedded.state.deployment import Resource
 
 
 class Replacement:
-    """The replacements of one run."""
+    """Replaces resources during one run of the engine."""
 
     def __init__(self, applier: Applier) -> None:
         self._applier = applier
@@ -61,7 +61,7 @@ class Replacement:
     async def old_first(
         self, goal: Goal, old: Resource, inputs: Mapping[str, Any], provider: Provider, decision: Decision
     ) -> Resource:
-        """Delete the old one and what cannot live without it, then make the new one."""
+        """Delete the old resource and its dependents, then make the new one."""
         applier = self._applier
         dependents = await self._dependents(old)
         applier.refuse_unnamed(dependents)
@@ -77,7 +77,7 @@ class Replacement:
         return await self._made_after(goal, gone, inputs, provider, decision)
 
     async def again(self, goal: Goal, gone: Resource, provider: Provider) -> Resource:
-        """Make what was deleted for a replacement, in this run or an interrupted one."""
+        """Make a resource that was deleted for a replacement, in this run or an interrupted one."""
         decision = self._wanted_gone.get(goal.urn)
         if decision is None:
             checked = await self._applier.check(provider, goal, gone.inputs)
@@ -102,9 +102,9 @@ class Replacement:
         self._applier.finish(step, new)
 
     async def _dependents(self, root: Resource) -> list[Resource]:
-        """Find what must be replaced with ``root``: what says so when the properties it has from it are unknown."""
+        """Find the resources to replace with ``root``: those that need it when its outputs are unknown."""
         going = {root.urn}
-        found: list[Resource] = []
+        dependents: list[Resource] = []
         for resource in list(self._applier.journal.left):
             named = [k for k, needed in resource.property_dependencies.items() if going & set(needed)]
             if not named or resource.delete or not resource.is_external:
@@ -117,6 +117,6 @@ class Replacement:
                 self._applier.fail_with(fault, resource.urn)
             if answer.replaces:
                 going.add(resource.urn)
-                found.append(resource)
+                dependents.append(resource)
                 self._wanted_gone[resource.urn] = Decision(Way.REPLACE_OLD_FIRST, keys=answer.replaces)
-        return found
+        return dependents

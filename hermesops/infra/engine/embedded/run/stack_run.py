@@ -35,11 +35,11 @@ END_LIMIT_S = 60.0
 
 @dataclass
 class Run:
-    """One run.
+    """A single run of the embedded engine over one stack.
 
     Attributes:
-        verdict: The error that the run ends with, when it is ours and not a provider's.
-        started: Unix time.
+        verdict: The error of the run, if it is ours and not a provider's.
+        started: Unix time of the begin.
     """
 
     journal: Journal
@@ -78,7 +78,7 @@ class Run:
                 await self._registrar.import_by_hand(self.options.imports)
 
     async def _run_program(self) -> None:
-        """Run the program; after its success, delete what it did not register."""
+        """Run the program; after its success, delete resources that it did not register."""
         taker = Registrations(
             register=lambda request: self._answer(self._register(request)),
             register_outputs=lambda request: self._answer(self._register_outputs(request)),
@@ -130,7 +130,7 @@ class Run:
         return await asyncio.shield(task)
 
     async def _wind_down(self) -> None:
-        """Begin nothing new, ask the providers to stop, and wait until what they do has ended."""
+        """Begin nothing new, ask the providers to stop, and wait for the calls in flight."""
         self.applier.stopped = True
         await self.providers.cancel()
         await self._settle()
@@ -170,7 +170,7 @@ class Run:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many resources each kind of step ended well for, as the CLI counts them."""
+        """Return the number of successful steps by kind, as the CLI counts them."""
         counted = Counter(
             str(step.op)
             for step, _ in self.applier.finished
@@ -180,7 +180,7 @@ class Run:
 
     @property
     def changed_nothing(self) -> bool:
-        """Whether every step so far left its resource as it was, the stack's outputs included."""
+        """Return whether every step so far left its resource unchanged, the stack's outputs included."""
         if stuck_in(self.before):
             return False
         ops = {step.op for step, _ in self.applier.finished}
@@ -189,12 +189,12 @@ class Run:
         return ops <= {Op.SAME} and before == after
 
     def stack_outputs(self) -> Mapping[str, Any]:
-        """What the program exported."""
+        """Return the outputs that the program exported."""
         root = self.applier.known.news.get(urns.stack_urn(self.journal.ref))
         return root.outputs if root else {}
 
     def changes(self) -> tuple[Change, ...]:
-        """List what changed, or would change, without default providers, which are invisible."""
+        """List the changes, or expected ones, without default providers, which are invisible."""
         return tuple(
             Change(
                 kind=ChangeKind(step.op),
@@ -224,13 +224,13 @@ class Run:
             return UnknownOutcomeError(message, hint=REPEAT)
         if changed:
             return PartlyDoneError(
-                f"{message}; done before: {listed(changed)}", hint="mend that, then run the same command again"
+                f"{message}; done before: {listed(changed)}", hint="fix that, then run the same command again"
             )
         if not self.dry and any(fault.half_made for fault in faults):
-            return PartlyDoneError(message, hint="run the same command again: it goes on with what is half made")
+            return PartlyDoneError(message, hint="run the same command again: it continues with partly made resources")
         if any(fault.code == "UNAVAILABLE" for fault in faults):
             return UnavailableError(message, hint="run the same command again")
-        return RefusedError(message, hint="mend that, then run the same command again")
+        return RefusedError(message, hint="fix that, then run the same command again")
 
     def _failures(self) -> str:
         errors = self.applier.failures

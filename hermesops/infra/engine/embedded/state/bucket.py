@@ -46,11 +46,11 @@ _WHOLE_S = 600.0
 
 @dataclass(frozen=True)
 class Bucket:
-    """What a backend URL says.
+    """Parsed backend URL of a bucket.
 
     Attributes:
-        prefix: Before every name; empty or with a slash at its end.
-        flags: Those that were set to true.
+        prefix: Prefix of every name; empty, or with a slash at its end.
+        flags: Names of the flags that are true.
     """
 
     name: str
@@ -60,15 +60,15 @@ class Bucket:
 
     @property
     def endpoint(self) -> str | None:
-        """Where the bucket is served, with its scheme; None for Amazon's own."""
-        given = self.texts.get("endpoint")
-        if not given or "://" in given:
-            return given or None
-        return f"{'http' if 'disable_https' in self.flags else 'https'}://{given}"
+        """URL of the bucket's server; None for Amazon's own."""
+        address = self.texts.get("endpoint")
+        if not address or "://" in address:
+            return address or None
+        return f"{'http' if 'disable_https' in self.flags else 'https'}://{address}"
 
     @property
     def in_path(self) -> bool:
-        """Whether the bucket's name is in the path and not before the host's."""
+        """True if the bucket's name is in the path and not before the host's."""
         return bool(self.flags & {"use_path_style", "hostname_immutable"})
 
 
@@ -83,8 +83,8 @@ def parse_bucket(url: str, setting: str = "pulumi.backend") -> Bucket:
         raise UsageError(f"{url}: names no bucket", hint="spell it s3://BUCKET/FOLDER?region=REGION")
     texts: dict[str, str] = {}
     flags: set[str] = set()
-    for given, value in parse_qsl(parts.query, keep_blank_values=True):
-        name = _OLD_NAMES.get(given, given)
+    for parameter, value in parse_qsl(parts.query, keep_blank_values=True):
+        name = _OLD_NAMES.get(parameter, parameter)
         if name in _FLAGS and value.lower() in _TRUE | _FALSE:
             if value.lower() in _TRUE:
                 flags.add(name)
@@ -92,7 +92,7 @@ def parse_bucket(url: str, setting: str = "pulumi.backend") -> Bucket:
             texts[name] = value
         elif name not in _WITHOUT_MEANING_HERE:
             known = ", ".join(sorted(_FLAGS | _TEXTS))
-            what = f"{given}={value} is neither true nor false" if name in _FLAGS else f"no parameter {given!r}"
+            what = f"{parameter}={value} is neither true nor false" if name in _FLAGS else f"no parameter {parameter!r}"
             raise UsageError(f"{setting} {url}: {what}", hint=f"an s3:// URL has: {known}")
     folder = parts.path.strip("/")
     return Bucket(parts.netloc, texts.get("prefix", "") + (f"{folder}/" if folder else ""), texts, frozenset(flags))
@@ -100,18 +100,18 @@ def parse_bucket(url: str, setting: str = "pulumi.backend") -> Bucket:
 
 @dataclass(frozen=True)
 class BucketAccess:
-    """Where the credentials of buckets are, and who may have signed their servers' certificates.
+    """Files with the credentials of buckets, and with the authorities of their servers.
 
     Attributes:
-        key_file: In the form of ~/.aws/credentials, the URL says which profile; ``None``: as AWS programs find one.
-        ca_file: PEM; ``None`` for the distribution's.
+        key_file: A file like ~/.aws/credentials, with the profile in the URL; ``None`` for the default of AWS programs.
+        ca_file: Authorities in PEM; ``None`` for the distribution's.
     """
 
     key_file: Path | None = None
     ca_file: Path | None = None
 
     def environment(self) -> dict[str, str]:
-        """The same as variables of AWS programs."""
+        """Return the files as environment variables of AWS programs."""
         named = {"AWS_SHARED_CREDENTIALS_FILE": self.key_file, "AWS_CA_BUNDLE": self.ca_file}
         return {name: str(file) for name, file in named.items() if file}
 
@@ -167,14 +167,14 @@ class BucketStorage:
         return self._request("", connect)
 
     def at(self, name: str) -> str:
-        """The object's URL without parameters."""
+        """Return the object's URL, without parameters."""
         return f"s3://{self._bucket.name}/{self._key(name)}"
 
     def make(self) -> None:
-        """Do nothing; see Storage."""
+        """Do nothing: the owner of a bucket makes it."""
 
     def read(self, name: str, *, at_most: int | None = None) -> bytes | None:
-        """See Storage."""
+        """Read an object, up to ``at_most`` bytes; None if it does not exist."""
 
         def get() -> bytes:
             body = self._client.get_object(Bucket=self._bucket.name, Key=self._key(name))["Body"]
@@ -187,7 +187,7 @@ class BucketStorage:
             return None
 
     def write(self, name: str, content: bytes) -> None:
-        """See Storage."""
+        """Replace an object whole; durable when this returns."""
         self._request(
             name,
             lambda: self._client.put_object(
@@ -207,7 +207,7 @@ class BucketStorage:
             )
 
     def list(self, folder: str) -> list[str]:
-        """See Storage."""
+        """Return the names of the objects directly in a folder, sorted."""
 
         def get() -> list[str]:
             pages = self._client.get_paginator("list_objects_v2").paginate(
@@ -218,11 +218,11 @@ class BucketStorage:
         return sorted(key.removeprefix(self._bucket.prefix) for key in self._request(folder, get))
 
     def delete(self, name: str) -> None:
-        """See Storage."""
+        """Delete an object; one that is gone already is success."""
         self._request(name, lambda: self._client.delete_object(Bucket=self._bucket.name, Key=self._key(name)))
 
     def link(self, name: str, *, life_s: int) -> str:
-        """See Storage."""
+        """Return a presigned URL to download an object, good for ``life_s`` seconds."""
         what = {"Bucket": self._bucket.name, "Key": self._key(name)}
         return self._request(
             name, lambda: self._client.generate_presigned_url("get_object", Params=what, ExpiresIn=life_s)
@@ -233,8 +233,8 @@ class BucketStorage:
 
     def _encryption(self) -> dict[str, Any]:
         texts = self._bucket.texts
-        wanted = {"ServerSideEncryption": texts.get("ssetype"), "SSEKMSKeyId": texts.get("kmskeyid")}
-        return {key: value for key, value in wanted.items() if value}
+        options = {"ServerSideEncryption": texts.get("ssetype"), "SSEKMSKeyId": texts.get("kmskeyid")}
+        return {key: value for key, value in options.items() if value}
 
     def _request(self, name: str, send: Callable[[], T]) -> T:
         from botocore.exceptions import (  # noqa: PLC0415  only where a bucket is asked
@@ -253,12 +253,12 @@ class BucketStorage:
             raise _refusal(where, error, self._setting) from error
         except (NoCredentialsError, PartialCredentialsError, ProfileNotFound) as error:
             raise UsageError(
-                f"{where}: nobody to ask as: {error}",
+                f"{where}: no AWS credentials: {error}",
                 hint="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
             ) from error
         except ValueError as error:  # of an endpoint or a region that is none
             raise UsageError(
-                f"{where}: {error}", hint=Hint(("settings", "show"), f": look at {self._setting}")
+                f"{where}: {error}", hint=Hint(("settings", "show"), f": check {self._setting}")
             ) from error
         except ProxyConnectionError as error:
             raise unasked(where, error) from error
@@ -267,18 +267,18 @@ class BucketStorage:
 
 
 class _NoSuchObjectError(HermesError):
-    """There is no such object."""
+    """The bucket has no object of that name."""
 
 
 def _refusal(where: str, error: "ClientError", setting: str) -> HermesError:
-    said = error.response.get("Error", {})
-    code, message = str(said.get("Code", "")), str(said.get("Message", ""))
+    problem = error.response.get("Error", {})
+    code, message = str(problem.get("Code", "")), str(problem.get("Message", ""))
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
     what = f"{where}: {code} {message}".strip()
     if code in _MISSING:
         return _NoSuchObjectError(what)
     if code == "NoSuchBucket":
-        return UsageError(what, hint=f"make the bucket, or mend {setting}")
+        return UsageError(what, hint=f"create the bucket, or correct {setting}")
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in {0, HTTPStatus.TOO_MANY_REQUESTS}:
         return UnavailableError(what, hint="run the same command again")
-    return RefusedError(what, hint=Hint(("settings", "show"), f": look at {setting}, and at who is asking"))
+    return RefusedError(what, hint=Hint(("settings", "show"), f": check {setting} and the AWS identity"))

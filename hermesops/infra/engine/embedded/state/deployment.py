@@ -1,4 +1,4 @@
-"""What a stack's state says: resources and operations begun, in Pulumi's deployment format, version 3; its checks.
+"""The state of a stack: resources and pending operations, in Pulumi's deployment format, version 3; its checks.
 
 Source: recordings, semantics §4; fields that only describe source code (positions, stack traces) are not kept.
 """
@@ -40,7 +40,7 @@ class Resource:
     """One resource as the state has it; never changed, only replaced by another.
 
     Attributes:
-        import_id: The id that the program says it was imported by, as long as it says so.
+        import_id: Id of the import, as long as the program names it.
     """
 
     urn: str
@@ -65,7 +65,7 @@ class Resource:
 
     @property
     def is_external(self) -> bool:
-        """Whether it stands for something outside the state: components and providers do not."""
+        """True if the resource exists outside the state: not for components and providers."""
         return self.custom and not urns.is_provider(self.type)
 
     def needs(self) -> set[str]:
@@ -75,7 +75,7 @@ class Resource:
 
 
 def differs(old: Resource, new: Resource) -> bool:
-    """Whether anything that the state stores differs, apart from times and the order of lists that are sets."""
+    """Return whether stored fields differ, apart from times and the order of lists that are sets."""
     return _stored(old) != _stored(new)
 
 
@@ -100,7 +100,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Deployment:
-    """A stack's whole state."""
+    """The whole state of one stack."""
 
     resources: tuple[Resource, ...] = ()
     pending: tuple[Operation, ...] = ()
@@ -202,26 +202,26 @@ def latest_doc(
 
 
 def forgeries(ref: StackRef, latest: Mapping[str, Any]) -> list[str]:
-    """What shows that a state is not this stack's own: another stack's, or edited without its checksum.
+    """Return signs that a state is not this stack's own: another stack's, or edited without its checksum.
 
     Source: the checks of the CLI's ``stack import`` and of its snapshots, recordings ``export_import:8-15``.
 
     Raises:
-        KeyError, TypeError, ValueError, AttributeError: It has not even the form of a state.
+        KeyError, TypeError, ValueError, AttributeError: The document has not even the form of a state.
     """
     manifest = latest.get("manifest") or {}
-    found = []
+    problems = []
     if manifest and manifest["magic"] != hashlib.sha256(manifest["version"].encode()).hexdigest():
-        found.append("its magic is not that of its version")
+        problems.append("its magic is not that of its version")
     prefix = f"urn:pulumi:{ref.stack}::{ref.project}::"
     pending = [operation["resource"] for operation in _listed(latest, "pending_operations")]
     both = [*_listed(latest, "resources"), *pending]
-    found += [f"{r['urn']} does not name a {r['type']}" for r in both if urns.type_of(r["urn"]) != r["type"]]
+    problems += [f"{r['urn']} does not name a {r['type']}" for r in both if urns.type_of(r["urn"]) != r["type"]]
     strangers = [r["urn"] for r in both if not r["urn"].startswith(prefix)]
     if strangers:
         more = f" and {len(strangers) - 1} more" if len(strangers) > 1 else ""
-        found.append(f"{strangers[0]}{more} belong to another stack than {ref.project}/{ref.stack}")
-    return found
+        problems.append(f"{strangers[0]}{more} belong to another stack than {ref.project}/{ref.stack}")
+    return problems
 
 
 def _listed(latest: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
@@ -232,7 +232,7 @@ def _listed(latest: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
 
 
 def flaws(ref: StackRef, latest: Mapping[str, Any]) -> list[str]:
-    """Everything for which a state must not take the place of another one; see ``forgeries``."""
+    """Return all reasons for which a state must not replace another one; see ``forgeries``."""
     return [*forgeries(ref, latest), *_dangling(latest.get("resources") or ())]
 
 

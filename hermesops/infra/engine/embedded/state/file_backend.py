@@ -1,6 +1,6 @@
 """Pulumi's file backend: a stack's state, its history and copies from before, in a folder or a bucket.
 
-It knows names and what a file must look like. ``Storage`` keeps the files; what a resource is does not matter here.
+It defines names and formats of files. ``Storage`` stores the files; the content of resources does not matter here.
 Source: recordings, semantics §4-§6.
 """
 
@@ -25,7 +25,7 @@ _COMPRESSED = (".gz", ".zst")
 
 
 class FileBackend:
-    """Where both engines keep their stacks."""
+    """The files of stacks that both engines read and write."""
 
     def __init__(self, where: str | Path | Storage) -> None:
         self.storage = open_storage(where) if isinstance(where, str | Path) else where
@@ -115,7 +115,7 @@ class FileBackend:
         )
 
     def write(self, ref: StackRef, latest: Mapping[str, Any]) -> None:
-        """Replace a stack's state; what it was before stays beside it as ``.bak``.
+        """Replace a stack's state; the replaced state stays beside it as ``.bak``.
 
         When this returns the new content cannot be lost any more.
         """
@@ -152,11 +152,11 @@ class FileBackend:
 
     def history(self, ref: StackRef) -> list[dict[str, Any]]:
         """Read the records of a stack's finished operations, newest first; damaged ones are left out."""
-        found = []
+        records = []
         for file in reversed(self.history_folder(ref).files(".history.json")):
             with contextlib.suppress(ValueError, RecursionError):
-                found.append(json.loads(self.storage.read(file) or b""))
-        return found
+                records.append(json.loads(self.storage.read(file) or b""))
+        return records
 
     def _backup(self, ref: StackRef, stamp: int) -> str:
         return f"{self.backups(ref).name}/{ref.stack}.{stamp}.json"
@@ -168,7 +168,7 @@ class FileBackend:
         )
 
     def _refuse_compressed(self, ref: StackRef) -> None:
-        """Refuse a stack whose state the CLI has compressed: a second state beside it would make two stacks of one."""
+        """Refuse a stack with a compressed state of the CLI: a second state beside it would make two stacks of one."""
         file = self.state_file(ref)
         for name in (file + ending for ending in _COMPRESSED):
             if self.storage.read(name) is not None:

@@ -110,8 +110,8 @@ class Journal:
         self.backend.write(self.ref, latest)
 
     def _doc(self, resource: Resource) -> dict[str, Any]:
-        kept = self._docs.get(id(resource))
-        if kept is None or kept[0] is not resource:
-            kept = (resource, resource_to_doc(resource, self.vault))
-            self._docs[id(resource)] = kept
-        return kept[1]
+        entry = self._docs.get(id(resource))
+        if entry is None or entry[0] is not resource:
+            entry = (resource, resource_to_doc(resource, self.vault))
+            self._docs[id(resource)] = entry
+        return entry[1]

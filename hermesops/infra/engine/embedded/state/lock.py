@@ -34,7 +34,7 @@ GRACE_S = 10.0
 
 @dataclass(frozen=True)
 class Lock:
-    """A lock that we wrote."""
+    """A lock file of this engine."""
 
     storage: Storage
     name: str
@@ -48,8 +48,8 @@ class Lock:
         """
         if self.storage.read(self.name) is None:
             raise UnavailableError(
-                f"somebody else has taken stack {self.stack} over; its state was left as they have it",
-                hint="run the same command again: it looks at what there is",
+                f"another process took over stack {self.stack}; its state was not changed",
+                hint="run the same command again: it continues from the present state",
             )
 
 
@@ -75,7 +75,7 @@ async def outwait(folder: Folder, token: Token | None, *, report: Callable[[str]
 
 
 def _outranked(folder: Folder, token: Token | None) -> list[str]:
-    """Locks with an earlier token whose processes cannot be seen from here."""
+    """Return locks with an earlier token, of processes that cannot be seen from here."""
     return [file for file in folder.files(".json") if _is_outranked(folder.storage.read(file), token)]
 
 
@@ -89,12 +89,12 @@ def _is_outranked(content: bytes | None, token: Token | None) -> bool:
 
 @contextlib.contextmanager
 def held(folder: Folder, *, stack: str, report: Callable[[str], None], token: Token | None = None) -> Iterator[Lock]:
-    """Hold the stack's lock: list, write, list again, and step back when another one has appeared.
+    """Hold the stack's lock: list, write, list again, and step back if another lock has appeared.
 
-    Safe where a list shows what was written before it, as folders and S3 do. Of two processes that try at once, both
+    Safe if a list shows every earlier write, as folders and S3 do. Of two processes that try at once, both
     may step back.
 
-    ``token`` is of our lease of the stack; without it other computers cannot detect a stale lock. ``report`` gets a
+    ``token`` is of our lease of the stack; without one other computers cannot detect a stale lock. ``report`` gets a
     line for each lock of a dead process that was removed.
 
     Raises:
@@ -128,7 +128,7 @@ def _is_child(pid: int) -> bool:
 
 
 def refuse_others(folder: Folder, mine: str = "", *, stack: str, report: Callable[[str], None]) -> None:
-    """Return if nobody else holds the stack's lock; locks of processes that have provably ended are removed.
+    """Raise if another process holds the stack's lock; removes locks of processes that have provably ended.
 
     ``mine`` is the name of our own lock, if any; ``report`` gets a line for each lock that was removed.
 
@@ -158,7 +158,7 @@ def _removed(storage: Storage, file: str, report: Callable[[str], None]) -> bool
     if not _is_dead(doc):
         return False
     storage.delete(file)
-    report(f"removed the lock of process {doc.get('pid')}, which has ended without giving it back")
+    report(f"removed the lock of process {doc.get('pid')}, which has ended without releasing it")
     return True
 
 

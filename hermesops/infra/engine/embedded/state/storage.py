@@ -1,4 +1,4 @@
-"""Where whole files are kept by name, as Pulumi's file backend does: a folder or a bucket, same names in both."""
+"""Storage of whole files by name, as Pulumi's file backend does: a folder or a bucket, same names in both."""
 
 import contextlib
 import errno
@@ -26,15 +26,15 @@ class Storage(Protocol):
         """The storage as the CLI's ``PULUMI_BACKEND_URL`` spells it."""
 
     def at(self, name: str) -> str:
-        """Where a file is, for people."""
+        """Return the place of a file, for people."""
 
     def make(self) -> None:
         """Make the folder; a bucket is made by whoever answers for its permissions and its price."""
 
     def read(self, name: str, *, at_most: int | None = None) -> bytes | None:
-        """The content; None when there is no such file.
+        """Return the content; None if there is no such file.
 
-        ``at_most`` is how many bytes of it are read.
+        ``at_most`` is the number of bytes to read.
 
         Raises:
             UnavailableError: It cannot be read now.
@@ -57,7 +57,7 @@ class Storage(Protocol):
         """Remove a file; one that is gone already is success."""
 
     def link(self, name: str, *, life_s: int) -> str:
-        """A URL from which anybody who knows it can download a file; empty for a folder, which is not served.
+        """Return a URL with which anybody can download a file; empty for a folder, which is not served.
 
         The file need not exist. The URL is good for ``life_s`` seconds.
         """
@@ -65,7 +65,7 @@ class Storage(Protocol):
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder of a storage."""
+    """A folder of a storage, by its name."""
 
     storage: Storage
     name: str
@@ -108,7 +108,7 @@ class FolderStorage:
     """A folder of this computer, written so that a power cut leaves the old file or the new one.
 
     Args:
-        folder: What the CLI would be given as ``file://folder``; made when missing.
+        folder: The folder, ``file://folder`` for the CLI; made if missing.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -116,20 +116,20 @@ class FolderStorage:
 
     @property
     def url(self) -> str:
-        """See Storage."""
+        """URL of the folder, as ``file:///home/ada/state``."""
         return f"file://{self._folder}"
 
     def at(self, name: str) -> str:
-        """The file's path."""
+        """Return the path of a file."""
         return str(self._folder / name)
 
     def make(self) -> None:
-        """See Storage."""
+        """Create the folder if it is missing."""
         with _writing(self._folder):
             _make(self._folder)
 
     def read(self, name: str, *, at_most: int | None = None) -> bytes | None:
-        """See Storage."""
+        """Read a file, up to ``at_most`` bytes; None if it does not exist."""
         file = self._folder / name
         try:
             with file.open("rb") as opened:
@@ -138,7 +138,9 @@ class FolderStorage:
             return None
         except OSError as error:
             kind = RefusedError if isinstance(error, PermissionError | IsADirectoryError) else UnavailableError
-            raise kind(f"{file}: cannot be read: {error.strerror}", hint="mend that, then run it again") from error
+            raise kind(
+                f"{file}: cannot be read: {error.strerror}", hint="fix that, then run the same command again"
+            ) from error
 
     def write(self, name: str, content: bytes) -> None:
         """Write beside, bring to the disk, rename, and bring the rename to the disk."""
@@ -174,7 +176,7 @@ class FolderStorage:
         self.write(also, self.read(name) or b"")
 
     def list(self, folder: str) -> list[str]:
-        """See Storage."""
+        """Return the names of the files directly in a folder, sorted."""
         try:
             return sorted(f"{folder}/{file.name}" for file in (self._folder / folder).iterdir() if not file.is_dir())
         except (FileNotFoundError, NotADirectoryError):
@@ -183,13 +185,13 @@ class FolderStorage:
             raise UnavailableError(f"{self._folder / folder}: cannot be listed: {error.strerror}") from error
 
     def delete(self, name: str) -> None:
-        """See Storage."""
+        """Remove a file; one that is gone already is success."""
         file = self._folder / name
         with _writing(file):
             file.unlink(missing_ok=True)
 
     def link(self, name: str, *, life_s: int) -> str:  # noqa: ARG002 - as in every storage
-        """See Storage."""
+        """Return an empty text: a folder is not served."""
         return ""
 
 

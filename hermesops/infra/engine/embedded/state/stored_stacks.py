@@ -1,4 +1,4 @@
-"""What both engines read of, and write into, the stacks' files without running anything."""
+"""Reads and writes of stacks' files that both engines share, and that run nothing."""
 
 import asyncio
 import contextlib
@@ -61,8 +61,8 @@ class StoredStacks:
         """
         before, vault = self._opened(stack, self._backend.existing(stack))
         root = urns.stack_urn(stack)
-        found = next((dict(r.outputs) for r in before.resources if r.urn == root), {})
-        return dict(await asyncio.to_thread(revealed, found, vault) if show_secrets else masked(found))
+        exported = next((dict(r.outputs) for r in before.resources if r.urn == root), {})
+        return dict(await asyncio.to_thread(revealed, exported, vault) if show_secrets else masked(exported))
 
     async def unfinished(self, stack: StackRef) -> Sequence[Unfinished]:
         """List begun operations of an interrupted run with an unknown outcome; empty for a stack in order.
@@ -107,7 +107,7 @@ class StoredStacks:
             )
         latest = dict(document["deployment"])
         try:
-            given, wrong = deployment_from_doc(latest), flaws(stack, latest)
+            deployment, wrong = deployment_from_doc(latest), flaws(stack, latest)
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise UsageError(f"this is no exported state: {error!r}") from error
         if wrong:
@@ -116,7 +116,7 @@ class StoredStacks:
                 f"this cannot be the state of stack {stack.stack}: {wrong[0]}{more}; nothing was changed",
                 hint=Hint(("stack", "export", stack.stack), "makes one that can; take all of it"),
             )
-        return latest, given
+        return latest, deployment
 
     async def import_state(self, stack: StackRef, document: Mapping[str, Any]) -> None:
         """Replace a stack's state by an exported one; the replaced state is kept as a copy.
@@ -128,14 +128,14 @@ class StoredStacks:
             UsageError: It is no exported state of version 3.
             RefusedError: It is of another stack or contradicts itself, or somebody else holds the stack.
         """
-        latest, given = self.checked(stack, document)
+        latest, deployment = self.checked(stack, document)
         async with self._locked(stack) as lock:
             _, vault = self._opened(stack, latest)
-            if any(has_secret(dict(r.inputs)) or has_secret(dict(r.outputs)) for r in given.resources):
+            if any(has_secret(dict(r.inputs)) or has_secret(dict(r.outputs)) for r in deployment.resources):
                 # A state with unreadable secrets must not replace one with readable secrets.
                 await asyncio.to_thread(vault.unlock)
             journal = Journal(stack, self._backend, vault, lock=lock)
-            journal.load(given)
+            journal.load(deployment)
             await asyncio.to_thread(journal.save)
 
     async def state_versions(self, stack: StackRef, *, limit: int) -> Sequence[StateVersion]:
@@ -146,9 +146,9 @@ class StoredStacks:
         return await asyncio.to_thread(Versions(self._backend, stack).newest, limit)
 
     async def rollback_state(self, stack: StackRef, version: str = "") -> StateVersion:
-        """Restore a copy of a stack's state; the state as it is becomes a copy first.
+        """Restore a copy of a stack's state; the replaced state becomes a copy first.
 
-        The world stays as it is: a preview or a refresh shows what has changed since.
+        Machines are not changed: a preview or a refresh shows the differences.
 
         An empty ``version`` takes the newest sound copy that differs from the state.
 

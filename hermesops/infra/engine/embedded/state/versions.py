@@ -1,6 +1,6 @@
 """The copies of a stack's state: lists them, and restores one.
 
-Nothing here reads machines: after a state was restored, a refresh or a preview shows what has changed since.
+Nothing here reads machines: after a restore, a refresh or a preview shows the differences.
 """
 
 import json
@@ -116,16 +116,16 @@ class Versions:
     def _ended(self, copies: list[str]) -> dict[str, str]:
         """By copy, the note of the operation that left it: the newest one since the copy before."""
         notes = {int(_stamp(file)): file for file in self.backend.history_folder(self.ref).files(".history.json")}
-        found: dict[str, str] = {}
+        notes_by_copy: dict[str, str] = {}
         for name in reversed(copies):
             since = [stamp for stamp in notes if stamp <= int(_stamp(name))]
             if since:
-                found[name] = notes[max(since)]
+                notes_by_copy[name] = notes[max(since)]
             for stamp in since:
                 del notes[stamp]
-        return found
+        return notes_by_copy
 
 
 def _stamp(name: str) -> str:
-    found = _STAMP.search(name)
-    return found.group(1) if found else ""
+    match = _STAMP.search(name)
+    return match.group(1) if match else ""

@@ -1,8 +1,8 @@
-"""Alarms of AWS, and of money, on their way to the Alertmanager that tells people of everything else.
+"""AWS's alarms on technology and money, forwarded to the platform's Alertmanager.
 
-CloudWatch and Budgets tell a topic, the topic fills a queue, and the host's service ``hermes-platform-alarms`` takes
-from the queue and tells the Alertmanager beside it. AWS cannot call that one: it wants client certificates of our
-authority. What means that nobody takes from the queue goes to a second topic, which sends e-mails.
+CloudWatch and Budgets publish to a topic, the topic fills a queue, and the host's service ``hermes-platform-alarms``
+forwards the queue to the Alertmanager beside it. AWS cannot call Alertmanager, which requires client certificates of
+our authority. Alarms about a queue that is not read go to a second topic, which sends e-mails.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,21 +25,21 @@ _GIB = 1024**3
 
 @dataclass(frozen=True)
 class Alarm:
-    """When to tell, and how.
+    """Condition and text of an alarm.
 
     Attributes:
-        name: In small letters with hyphens; after the environment's prefix it is the alarm's name.
-        summary: One sentence, for whoever is told.
+        name: Lower-case words with hyphens; the alarm's name without the environment's prefix.
+        summary: One sentence for the engineer on call.
         severity: ``page`` or ``ticket``, as rules of Prometheus have it.
-        namespace: Of the metric at CloudWatch.
-        metric: Its name.
-        dimensions: Of what it is a metric.
+        namespace: CloudWatch's namespace of the metric.
+        metric: Name of the metric.
+        dimensions: CloudWatch's dimensions of the metric.
         statistic: As ``Average``.
-        above: Whether ``threshold`` is a most, or a least.
-        period_s: Seconds of one figure.
-        periods: How many figures in a row.
-        missing: What no figure means: ``breaching``, ``notBreaching`` or ``missing``.
-        by_mail: Whether it means that Alertmanager may not be told.
+        above: True if ``threshold`` is an upper limit; else it is a lower one.
+        period_s: Seconds of one value.
+        periods: Number of consecutive values that trigger the alarm.
+        missing: Treatment of absent values: ``breaching``, ``notBreaching`` or ``missing``.
+        by_mail: True if the alarm means that Alertmanager may not receive alarms; it is sent by e-mail.
     """
 
     name: str

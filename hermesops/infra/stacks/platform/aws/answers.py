@@ -1,6 +1,6 @@
-"""What AWS would answer to the platform's program: enough of it to run the program without an account.
+"""Predicted answers of AWS to the platform's program, enough to run the program without an account.
 
-The same for each environment, so that only differences of programs and settings show.
+They are the same for each environment, so that only differences of programs and settings show.
 """
 
 from collections.abc import Mapping
@@ -77,5 +77,5 @@ class AwsAnswers(dry_run.Answers):
             for key, value in _ANSWERS.get(args.typ, {}).items()
         }
         arn = _ARNS.get(args.typ, "arn:aws:none:{at}:{name}").format(**known)
-        made = {"name": args.name, "keyId": f"{args.name}-id", **args.inputs, "arn": arn, **answers}
-        return _IDS.get(args.typ, "{name}-id").format(**known), made
+        outputs = {"name": args.name, "keyId": f"{args.name}-id", **args.inputs, "arn": arn, **answers}
+        return _IDS.get(args.typ, "{name}-id").format(**known), outputs

@@ -28,11 +28,11 @@ class ZoneArgs:
 
 
 class Zone(pulumi.ComponentResource):
-    """A public zone, protected: a new one has other name servers, to which nobody delegates.
+    """Public DNS zone, protected: a new zone would have other name servers, without a delegation.
 
     Attributes:
-        zone_id: Of the zone.
-        name_servers: To which the parent domain has to delegate.
+        zone_id: Route 53's id of the zone.
+        name_servers: Name servers for the delegation from the parent domain.
         apex: The record of the domain itself; Cognito asks for it before it takes a name below.
     """
 

@@ -20,18 +20,18 @@ _READY_S = 1800
 
 @dataclass(frozen=True)
 class HostsArgs:
-    """The hosts: one, wherever its zone is.
+    """Parameters of the platform's host, a single machine in any of three zones.
 
     Attributes:
         subnets: Ids of subnets with a route to the internet, of three zones.
         group: Security group.
-        key_arn: Seals their disks.
-        releases: Bucket of releases.
-        secret_arn: Of the secret with role variables.
-        address_id: Allocation id of the address under which they are reached.
-        address_arn: Of that address.
-        variables: Role variables that are no secret.
-        statements: What their services may do, beside what becoming a host needs.
+        key_arn: ARN of the key that encrypts their disks.
+        releases: Name of the bucket of releases.
+        secret_arn: ARN of the secret with role variables.
+        address_id: Allocation id of their public address.
+        address_arn: ARN of that address.
+        variables: Role variables that are not secret.
+        statements: IAM statements of their services, beside those of the setup.
     """
 
     place: Place
@@ -156,20 +156,20 @@ class Hosts(pulumi.ComponentResource):
         known = Output.all(
             secret=args.secret_arn, address=args.address_id, variables=Output.json_dumps(dict(args.variables))
         )
-        return known.apply(lambda found: self._encoded(args, found))
+        return known.apply(lambda values: self._encoded(args, values))
 
-    def _encoded(self, args: HostsArgs, found: Mapping[str, str]) -> str:
+    def _encoded(self, args: HostsArgs, values: Mapping[str, str]) -> str:
         script = user_data(
             UserData(
                 place=args.place,
                 version=args.spec.version,
                 signers=args.spec.signers,
                 releases=args.releases,
-                secret=found["secret"],
-                address=found["address"],
+                secret=values["secret"],
+                address=values["address"],
                 group=self.group_name,
                 hook=_HOOK,
-                variables=json.loads(found["variables"]),
+                variables=json.loads(values["variables"]),
             )
         )
         return base64.b64encode(script.encode()).decode()

@@ -1,4 +1,4 @@
-"""IAM: documents, the role that a service of AWS takes, and what a host may do with users of backups.
+"""IAM: documents, roles of AWS services, and a host's rights on users of backups.
 
 Source: AWS's service authorization reference, "Actions, resources, and condition keys" of each service, 2026-11.
 """
@@ -36,7 +36,7 @@ def document(statements: Sequence[Statement]) -> Output[str]:
 
 
 def taken_by(service: str, place: Place) -> Output[str]:
-    """Who takes a role: a service, for this account alone."""
+    """Return the trust policy of a role for one service, within this account."""
     return document(
         [
             {
@@ -91,27 +91,27 @@ class ServiceRole(pulumi.ComponentResource):
             tags=args.place.tags,
             opts=ResourceOptions(parent=self),
         )
-        made: list[pulumi.CustomResource] = []
+        policies: list[pulumi.CustomResource] = []
         if args.statements:
             policy = document(args.statements)
-            made.append(aws.iam.RolePolicy(name, role=role.name, policy=policy, opts=ResourceOptions(parent=self)))
+            policies.append(aws.iam.RolePolicy(name, role=role.name, policy=policy, opts=ResourceOptions(parent=self)))
         for arn in args.managed:
             last = arn.rpartition("/")[2]
             opts = ResourceOptions(parent=self)
-            made.append(aws.iam.RolePolicyAttachment(f"{name}-{last}", role=role.name, policy_arn=arn, opts=opts))
+            policies.append(aws.iam.RolePolicyAttachment(f"{name}-{last}", role=role.name, policy_arn=arn, opts=opts))
         # Who waits for the role waits for what it may do, too.
-        self.arn = Output.all(role.arn, *(one.id for one in made)).apply(lambda found: str(found[0]))
+        self.arn = Output.all(role.arn, *(policy.id for policy in policies)).apply(lambda values: str(values[0]))
         self.role_name = role.name
         self.register_outputs({"arn": self.arn, "role_name": self.role_name})
 
 
 def backup_users(place: Place) -> str:
-    """ARN pattern of the users that ``agents.backup`` makes: names end with an instance's id, no person's does."""
+    """Return the ARN pattern of ``agents.backup``'s users: names end with an instance's id, no person's does."""
     return f"arn:aws:iam::{place.account}:user/{place.prefix}-{_ID}"
 
 
 def may_make_backup_users(place: Place) -> list[Statement]:
-    """What a host needs to make, change and delete the users of backups, none of them beyond the bound."""
+    """Return a host's rights to create, change and delete users of backups, each limited by the boundary."""
     users = [backup_users(place)]
     return [
         allow(

@@ -16,13 +16,13 @@ ROTATION_DAYS = 365
 
 @dataclass(frozen=True)
 class KeyArgs:
-    """A key.
+    """Parameters of a KMS key.
 
     Attributes:
-        purpose: What it seals, as ``database``; part of its alias.
-        services: Through which anybody who may use the service may use the key, as ``rds``.
-        context: Encryption context that the services have to name, as the ARN of the bucket that is sealed.
-        statements: Further ones of its policy.
+        purpose: Encrypted data, as ``database``; part of its alias.
+        services: Services, as ``rds``, through which their authorized users may use the key.
+        context: Encryption context that the services must send, as the ARN of the encrypted bucket.
+        statements: Further statements of its policy.
     """
 
     place: Place
@@ -33,11 +33,11 @@ class KeyArgs:
 
 
 class Key(pulumi.ComponentResource):
-    """A key that rotates each year, protected: what it sealed is lost with it.
+    """A key that rotates each year, protected: data encrypted with a deleted key is lost.
 
     Attributes:
-        arn: Of the key.
-        key_id: Of the key.
+        arn: ARN of the key.
+        key_id: KMS's id of the key.
     """
 
     arn: Output[str]
@@ -67,7 +67,7 @@ class Key(pulumi.ComponentResource):
 
 
 def _account(place: Place) -> Statement:
-    """The account's IAM policies decide; without it nobody could ever change the key again.
+    """Return the statement that lets IAM policies of the account decide; without it nobody could change the key.
 
     Source: KMS developer guide, "Default key policy".
     """
@@ -90,11 +90,11 @@ def _through_services(args: KeyArgs) -> list[Statement]:
         equals[f"kms:EncryptionContext:{args.context[0]}"] = args.context[1]
     use = ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*"]
     everybody = {"Principal": {"AWS": "*"}}
-    found = [allow("ThroughServices", use, ["*"], **everybody, Condition={"StringEquals": equals})]
+    statements = [allow("ThroughServices", use, ["*"], **everybody, Condition={"StringEquals": equals})]
     if not args.context:  # S3 alone has one, and takes no grants
         granted = {"StringEquals": equals, "Bool": {"kms:GrantIsForAWSResource": "true"}}
-        found.append(allow("GrantsOfServices", ["kms:CreateGrant"], ["*"], **everybody, Condition=granted))
-    return found
+        statements.append(allow("GrantsOfServices", ["kms:CreateGrant"], ["*"], **everybody, Condition=granted))
+    return statements
 
 
 def by_service(sid: str, service: str, place: Place, condition_key: str = "aws:SourceAccount") -> Statement:

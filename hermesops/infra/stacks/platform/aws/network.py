@@ -44,16 +44,16 @@ class NetworkArgs:
 
 
 class Network(pulumi.ComponentResource):
-    """A VPC over three zones.
+    """VPC over three zones, with security groups.
 
     Attributes:
-        vpc_id: Of the VPC.
-        host_subnets: Ids, by zone: with a route to the internet.
-        store_subnets: Ids, by zone: without one.
-        hosts_group: Security group of hosts; the next two let in nobody else.
+        vpc_id: AWS's id of the VPC.
+        host_subnets: Ids of subnets with a route to the internet, by zone.
+        store_subnets: Ids of subnets without such a route, by zone.
+        hosts_group: Security group of hosts; the next two accept connections only from it.
         postgresql_group: Security group of PostgreSQL.
         redis_group: Security group of Redis.
-        address: Fixed public address of the host, which the host takes itself.
+        address: Fixed public address, which the host associates itself.
         address_id: Allocation id of that address.
         address_arn: ARN of that address.
     """
@@ -146,7 +146,7 @@ class Network(pulumi.ComponentResource):
         return table
 
     def _groups(self) -> dict[str, aws.ec2.SecurityGroup]:
-        told = {"hosts": "Platform hosts", "postgresql": "PostgreSQL", "redis": "Redis"}
+        descriptions = {"hosts": "Platform hosts", "postgresql": "PostgreSQL", "redis": "Redis"}
         groups = {
             use: aws.ec2.SecurityGroup(
                 use,
@@ -156,7 +156,7 @@ class Network(pulumi.ComponentResource):
                 tags=self._tags(use),
                 opts=self._children,
             )
-            for use, what in told.items()
+            for use, what in descriptions.items()
         }
         for port, why in OPEN_PORTS.items():
             self._rule(aws.vpc.SecurityGroupIngressRule, f"hosts-from-internet-{port}", groups["hosts"], port, why)
@@ -264,7 +264,7 @@ class Network(pulumi.ComponentResource):
             )
 
     def _flow_log(self, args: NetworkArgs) -> None:
-        """Who talked to whom: read after an intrusion."""
+        """Record the connections of the VPC, to read after an intrusion."""
         place = self._place
         group = f"/hermesops/{place.environment}/network"
         log = aws.cloudwatch.LogGroup(

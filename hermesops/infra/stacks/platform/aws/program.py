@@ -1,4 +1,4 @@
-"""The program of the project ``platform`` on AWS: joins the components, and exports what users of a platform need."""
+"""The program of the project ``platform`` on AWS: joins the components, and exports the platform's outputs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -50,12 +50,12 @@ class AwsPlatformProgram:
     sources: Mapping[str, str]
 
     def __call__(self) -> None:
-        """Register the platform; exports ``PlatformOutputs``, and what only people need."""
+        """Register the platform; exports ``PlatformOutputs``, and outputs for people."""
         platform = _Platform(self.spec, self.sources)
         for name, value in platform.outputs.by_name().items():
             pulumi.export(name, value)
-        for name, told in platform.for_people.items():
-            pulumi.export(name, told)
+        for name, output in platform.for_people.items():
+            pulumi.export(name, output)
 
 
 class _Platform:
@@ -104,10 +104,12 @@ class _Platform:
             context = ("aws:s3:arn", f"arn:aws:s3:::{place.bucket(purpose)}")
             keys[purpose] = Key(f"key-{purpose}", KeyArgs(place, purpose, ("s3",), context), self._opts)
         keys["logs"] = Key("key-logs", KeyArgs(place, "logs", statements=(by_logs(place),)), self._opts)
-        told = [by_service(name.capitalize(), f"{name}.amazonaws.com", place) for name in ("cloudwatch", "budgets")]
+        by_services = [
+            by_service(name.capitalize(), f"{name}.amazonaws.com", place) for name in ("cloudwatch", "budgets")
+        ]
         from_topics = by_service("Sns", "sns.amazonaws.com", place)
         keys["alarms"] = Key(
-            "key-alarms", KeyArgs(place, "alarms", ("sns", "sqs"), statements=(*told, from_topics)), self._opts
+            "key-alarms", KeyArgs(place, "alarms", ("sns", "sqs"), statements=(*by_services, from_topics)), self._opts
         )
         return keys
 
@@ -245,11 +247,11 @@ class _Platform:
         )
 
     def _role_variables(self) -> dict[str, Input[object]]:
-        """What the roles of ``ansible/playbooks/platform.yml`` are told; what is secret is in the host's secret."""
+        """Return variables for roles of ``ansible/playbooks/platform.yml``; secret ones are in the host's secret."""
         place, database, domain = self._place, self._database, self._spec.sizes.domain
         verified = f"sslmode=verify-full&sslrootcert={_RDS_AUTHORITIES}"
         at = Output.concat(database.host, ":", database.port, f"/{DATABASE}?{verified}")
-        found: dict[str, dict[str, Input[object]]] = {
+        variables: dict[str, dict[str, Input[object]]] = {
             # There is no vendor's daemon on this machine, and so nobody who may reach it.
             "hermes_base": {
                 "broker_addresses": ["127.0.0.1"],
@@ -287,7 +289,7 @@ class _Platform:
                 "settings": self._settings(),
             },
         }
-        return {f"{role}_{name}": value for role, named in found.items() for name, value in named.items()}
+        return {f"{role}_{name}": value for role, named in variables.items() for name, value in named.items()}
 
     def _settings(self) -> Mapping[str, object]:
         """Tables of settings.toml of hermesops on the host: those of the environment, and where the platform is."""
@@ -312,7 +314,7 @@ class _Platform:
         return {**self._spec.settings, **merged}
 
     def _rights_of_hosts(self) -> list[Statement]:
-        """What hermesops' services on a host do at AWS."""
+        """Return the IAM statements of hermesops' services on a host."""
         place, keys = self._place, self._keys
         return [
             *self._rights_in_buckets(),

@@ -16,12 +16,12 @@ _STEP_LIMIT_S = 180
 
 @dataclass(frozen=True)
 class SecretArgs:
-    """A secret without a value: people give it one.
+    """Parameters of a secret; an operator sets its value later.
 
     Attributes:
         purpose: As ``host``; part of its name.
-        description: What it holds, for those who fill it.
-        key_arn: Seals it.
+        description: Content of the secret, for the operator who sets it.
+        key_arn: ARN of the key that encrypts it.
     """
 
     place: Place

@@ -100,17 +100,17 @@ finish CONTINUE
 
 @dataclass(frozen=True)
 class UserData:
-    """What a new host has to know.
+    """Parameters of a new host's first script.
 
     Attributes:
-        version: Of hermesops.
-        signers: Public keys that may have signed the bundle.
-        releases: Bucket that holds the bundle.
+        version: Version of hermesops.
+        signers: Public keys of allowed signers of the bundle.
+        releases: Name of the bucket with the bundle.
         secret: ARN of the secret whose JSON holds the role variables that are secret.
-        address: Allocation id of the address under which hosts are reached.
+        address: Allocation id of the hosts' public address.
         group: Name of the autoscaling group.
-        hook: Of the group, which waits for this script.
-        variables: Role variables that are no secret.
+        hook: Name of the group's lifecycle hook, which waits for this script.
+        variables: Role variables that are not secret.
     """
 
     place: Place

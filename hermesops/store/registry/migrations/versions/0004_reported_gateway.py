@@ -1,4 +1,4 @@
-"""What hermes-node said of an instance's gateway with its last heartbeat."""
+"""Health of an instance's gateway as reported with its last heartbeat."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""What agents use of models and may use in a month, and tokens of two generations while one is replaced."""
+"""Usage and monthly budgets of models, and tokens of two generations during a replacement."""
 
 import sqlalchemy as sa
 from alembic import op

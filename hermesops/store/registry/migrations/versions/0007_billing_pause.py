@@ -1,4 +1,4 @@
-"""Whether the collection of a subscription's payments is paused."""
+"""Pause of the collection of a subscription's payments."""
 
 import sqlalchemy as sa
 from alembic import op

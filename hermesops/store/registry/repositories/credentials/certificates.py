@@ -33,12 +33,12 @@ _KEPT = timedelta(days=30)
 
 @dataclass(frozen=True)
 class CertificateTable:
-    """One table of issued certificates: which rows are valid, how often a holder renews, how long rows stay.
+    """One table of issued certificates: valid rows, limit of renewals, and life of rows.
 
     Attributes:
         table: Has the columns ``serial``, ``issued_at``, ``not_after``, ``revoked_at`` and ``why``.
         holder: The column that names the holder of a certificate.
-        kind: What a holder is, for messages.
+        kind: Noun for a holder, for messages.
     """
 
     table: sa.Table
@@ -123,28 +123,30 @@ def _present_roles(connection: sa.Connection, machine_id: str) -> set[tuple[str 
         .join(details, details.c.instance_id == instances.id)
         .where(instances.vm_id == machine_id)
     )
-    kept = sa.select(unassigned.cell, unassigned.instance_id).where(
+    of_unassigned = sa.select(unassigned.cell, unassigned.instance_id).where(
         unassigned.machine_id == machine_id, unassigned.wanted
     )
-    found = {(row.cell, row.id) for row in connection.execute(on_it)}
-    for row in connection.execute(kept):
-        found |= {(row.cell, row.instance_id)} if row.instance_id else {(None, None)}
-    return found
+    roles = {(row.cell, row.id) for row in connection.execute(on_it)}
+    for row in connection.execute(of_unassigned):
+        roles |= {(row.cell, row.instance_id)} if row.instance_id else {(None, None)}
+    return roles
 
 
-def _refuse_former_role(connection: sa.Connection, made: Certificate) -> None:
-    """Refuse a machine names that are not its present ones.
+def _refuse_former_role(connection: sa.Connection, certificate: Certificate) -> None:
+    """Refuse a certificate that names a former cell or instance of its machine.
 
     Raises:
-        RefusedError: It is another instance's, nobody's, or gone.
+        RefusedError: The machine is another instance's, nobody's, or deleted.
     """
-    if (made.cell, made.instance_id) not in _present_roles(connection, made.machine_id):
-        whose = made.instance_id or "nobody"
-        raise RefusedError(f"machine {made.machine_id} belongs to {whose} in {made.cell or 'no cell'} no more")
+    if (certificate.cell, certificate.instance_id) not in _present_roles(connection, certificate.machine_id):
+        whose = certificate.instance_id or "nobody"
+        raise RefusedError(
+            f"machine {certificate.machine_id} no longer belongs to {whose} in {certificate.cell or 'no cell'}"
+        )
 
 
 class CertificateRepository(Repository):
-    """Certificates of machines."""
+    """Certificates of machines, and the authorities that machines trust."""
 
     def list_authorities(self) -> tuple[str, ...]:
         """The certificates of the authorities that machines trust, PEM, the newest first."""
@@ -162,11 +164,11 @@ class CertificateRepository(Repository):
                 return True
         return certificate in known
 
-    def add(self, made: Certificate, *, renews: str = "") -> None:
+    def add(self, certificate: Certificate, *, renews: str = "") -> None:
         """Record a certificate before it is handed out; the registry's clock says when it was issued.
 
         Args:
-            made: Its ``issued_at`` is ignored.
+            certificate: Its ``issued_at`` is ignored.
             renews: Serial of the valid certificate that the machine authenticated with; empty where an operator or a
                 workflow issues one.
 
@@ -181,17 +183,17 @@ class CertificateRepository(Repository):
             OF_MACHINES.delete_expired(connection, now)
             if renews:
                 OF_MACHINES.refuse_uncounted(connection, renews, now)
-                _refuse_former_role(connection, made)
-            taken = columns.machine_id != made.machine_id
+                _refuse_former_role(connection, certificate)
+            taken = columns.machine_id != certificate.machine_id
             if not renews:  # whoever had the machine before may have its key
-                taken |= columns.instance_id.is_distinct_from(made.instance_id)
-            same = sa.select(columns.machine_id).where(columns.key == made.key, taken)
+                taken |= columns.instance_id.is_distinct_from(certificate.instance_id)
+            same = sa.select(columns.machine_id).where(columns.key == certificate.key, taken)
             if (other := connection.execute(same.limit(1)).scalar()) is not None:
-                whose = f"of machine {other}" if other != made.machine_id else "that it had before it changed hands"
-                raise KeyTakenError(f"machine {made.machine_id} asks with the key {whose}")
+                whose = f"of machine {other}" if other != certificate.machine_id else "of a former owner"
+                raise KeyTakenError(f"machine {certificate.machine_id} requests a certificate with the key {whose}")
             if renews:
-                OF_MACHINES.refuse_many(connection, made.machine_id, now)
-            connection.execute(certificates.insert().values({**vars(made), "issued_at": now}))
+                OF_MACHINES.refuse_many(connection, certificate.machine_id, now)
+            connection.execute(certificates.insert().values({**vars(certificate), "issued_at": now}))
 
     def find_valid(self, serial: str) -> Certificate | None:
         """The certificate of that serial; ``None`` once it is revoked, or expired by the registry's clock."""
@@ -199,20 +201,20 @@ class CertificateRepository(Repository):
             row = OF_MACHINES.find_good(connection, serial, self._database.now(connection))
         return Certificate(**row._asdict()) if row else None
 
-    def supersede(self, held: Certificate) -> int:
-        """Revoke the certificates that a machine had before one that it shows; returns how many.
+    def supersede(self, present: Certificate) -> int:
+        """Revoke a machine's certificates that are older than the one it shows; returns their number.
 
         A renewed certificate is the machine's last one from the moment it is used: a copy of an older one is then
         worth nothing. Until then the older one counts, or a machine whose answer was lost could not ask again.
         """
         columns = certificates.c
-        older = sa.and_(columns.machine_id == held.machine_id, columns.issued_at < held.issued_at)
+        older = sa.and_(columns.machine_id == present.machine_id, columns.issued_at < present.issued_at)
         is_any = sa.select(columns.serial).where(older, columns.revoked_at.is_(None)).limit(1)
         if self._row(is_any) is None:
             return 0
         with self._database.writing() as connection:
             now = self._database.now(connection)
-            return OF_MACHINES.revoke_where(connection, older, now, f"{held.serial} took its place")
+            return OF_MACHINES.revoke_where(connection, older, now, f"{present.serial} took its place")
 
     def find(self, serial: str) -> Certificate | None:
         """The certificate of that serial, valid or not."""
@@ -247,11 +249,11 @@ class CertificateRepository(Repository):
 class RelayCallerRepository(Repository):
     """Certificates of services that may call the relay."""
 
-    def add(self, made: Caller, *, renews: str = "") -> None:
+    def add(self, caller: Caller, *, renews: str = "") -> None:
         """Record a certificate before it is handed out; the registry's clock says when it was issued.
 
         Args:
-            made: Its ``issued_at`` is ignored.
+            caller: Its ``issued_at`` is ignored.
             renews: Serial of the valid certificate that the service authenticated with; empty where an operator admits
                 the service, which is audited.
 
@@ -264,11 +266,11 @@ class RelayCallerRepository(Repository):
             OF_SERVICES.delete_expired(connection, now)
             if renews:
                 OF_SERVICES.refuse_uncounted(connection, renews, now)
-                OF_SERVICES.refuse_many(connection, made.name, now)
-            connection.execute(relay_callers.insert().values({**vars(made), "issued_at": now}))
+                OF_SERVICES.refuse_many(connection, caller.name, now)
+            connection.execute(relay_callers.insert().values({**vars(caller), "issued_at": now}))
             if not renews:
-                after = {"serial": made.serial}
-                self._note(connection, "relay_caller_admitted", f"service/{made.name}", after=after, why=made.why)
+                after = {"serial": caller.serial}
+                self._note(connection, "relay_caller_admitted", f"service/{caller.name}", after=after, why=caller.why)
 
     def find_valid(self, serial: str) -> Caller | None:
         """The certificate of that serial; ``None`` once it is revoked, or expired by the registry's clock."""

@@ -41,7 +41,7 @@ class ConnectionRepository(Repository):
                 sa.select(hermes_instances.c.status).where(hermes_instances.c.id == instance_id).with_for_update()
             ).scalar()
             if status == InstanceStatus.TERMINATED:
-                raise RefusedError(f"instance {instance_id} is terminated; that is for good")
+                raise RefusedError(f"instance {instance_id} is terminated for good")
             connection.execute(
                 hermes_connections.delete().where(columns.instance_id == instance_id, columns.service == service)
             )

@@ -33,14 +33,14 @@ class ModelTokenRepository(Repository):
         """The present token; a new one where less than half of ``life`` is left. The old one expires by itself."""
         with self._database.writing() as connection:
             now = self._database.now(connection)
-            held = details_in(connection, instance_id, lock=True)
-            expires_at, handed_at = held.model_token_expires_at, held.model_token_handed_at
+            details = details_in(connection, instance_id, lock=True)
+            expires_at, handed_at = details.model_token_expires_at, details.model_token_handed_at
             if expires_at is None or expires_at - now < life / 2:
                 # Whole seconds: the token holds no others.
                 expires_at, handed_at = (now + life).replace(microsecond=0), None
                 fresh = {"model_token_expires_at": expires_at, "model_token_handed_at": None}
                 update_details(connection, instance_id, **fresh)
-        return PresentToken(held.model_token_generation, expires_at, handed_at)
+        return PresentToken(details.model_token_generation, expires_at, handed_at)
 
     def record_handed(self, instance_id: InstanceId, token: PresentToken) -> None:
         """Record that an instance's machine has that token, unless it is no longer the present one."""
@@ -55,7 +55,7 @@ class ModelTokenRepository(Repository):
             connection.execute(instance_details.update().where(is_present).values(model_token_handed_at=now))
 
     def instances_due(self, *, life: timedelta) -> tuple[Instance, ...]:
-        """Running instances whose machine lacks the present token, or whose token is past half of ``life``."""
+        """Return running instances whose machine lacks the present token, or whose token is past half of ``life``."""
         columns = instance_details.c
         with self._database.reading() as connection:
             now = self._database.now(connection)
@@ -69,7 +69,7 @@ class ModelTokenRepository(Repository):
             return tuple(instance_of(row) for row in rows)
 
     def rotation(self, instance_id: InstanceId) -> TokenRotation:
-        """How far an instance has come with the replacement of its token."""
+        """Return an instance's progress in the replacement of its token."""
         with self._database.reading() as connection:
             details = details_in(connection, instance_id)
         floor = details.model_token_floor
@@ -83,8 +83,8 @@ class ModelTokenRepository(Repository):
         """Begin another generation of tokens; those that are valid stay so until ``end_rotation``. Safe to repeat."""
         columns = instance_details.c
         with self._database.writing() as connection:
-            held = details_in(connection, instance_id, lock=True)
-            if held.model_token_rotation == rotation:
+            details = details_in(connection, instance_id, lock=True)
+            if details.model_token_rotation == rotation:
                 return
             changed = {
                 "model_token_floor": sa.func.coalesce(columns.model_token_floor, columns.model_token_generation),
@@ -98,16 +98,16 @@ class ModelTokenRepository(Repository):
     def end_rotation(self, instance_id: InstanceId, rotation: ReleaseId, *, why: str) -> None:
         """Revoke the tokens of generations before the present one, once the machine has it. Safe to repeat."""
         with self._database.writing() as connection:
-            held = details_in(connection, instance_id, lock=True)
-            if held.model_token_rotation != rotation or held.model_token_floor is None:
+            details = details_in(connection, instance_id, lock=True)
+            if details.model_token_rotation != rotation or details.model_token_floor is None:
                 return
             update_details(connection, instance_id, model_token_floor=None)
             self._note(
                 connection,
                 "model_tokens_rotated",
                 instance_subject(instance_id),
-                before={"generation": held.model_token_floor},
-                after={"generation": held.model_token_generation},
+                before={"generation": details.model_token_floor},
+                after={"generation": details.model_token_generation},
                 why=why,
             )
 

@@ -1,4 +1,4 @@
-"""What agents use of models: rows that routers add to, budgets of plans, and a router's own access to both."""
+"""Usage of models: rows that routers add to, budgets of plans, and a router's own access to both."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ _AMOUNTS = ("requests", "input_tokens", "output_tokens", "micros")
 
 @dataclass(frozen=True)
 class Budget:
-    """What an agent of a plan may use in a month; ``None`` for no limit.
+    """Monthly limit of an agent's usage of models, by plan; ``None`` for no limit.
 
     Attributes:
         micros: Millionths of a US dollar.
@@ -84,7 +84,7 @@ class RouterLedger:
 
 
 class ModelUsageRepository(Repository):
-    """What was used, and budgets."""
+    """Usage of models, and budgets of plans."""
 
     def list(self, since: date, *, instance_id: InstanceId | None = None) -> tuple[Usage, ...]:
         """Sums for each day, model, provider and outcome from a day on, oldest first."""
@@ -102,23 +102,23 @@ class ModelUsageRepository(Repository):
         rows = self._rows(sa.select(model_budgets))
         return {known[row.plan]: Budget(row.tokens, row.micros) for row in rows if row.plan in known}
 
-    def set_budgets(self, wanted: Mapping[Plan, Budget], *, why: str) -> bool:
-        """Write budgets of all plans; whether any changed."""
+    def set_budgets(self, budgets: Mapping[Plan, Budget], *, why: str) -> bool:
+        """Write budgets of all plans; returns whether any changed."""
         before = self.budgets()
-        changed = {plan: one for plan, one in wanted.items() if before.get(plan, Budget()) != one}
+        changed = {plan: budget for plan, budget in budgets.items() if before.get(plan, Budget()) != budget}
         if not changed:
             return False
         with self._database.writing() as connection:
-            for plan, one in changed.items():
-                values = {"plan": plan.value, "tokens": one.tokens, "micros": one.micros}
+            for plan, budget in changed.items():
+                values = {"plan": plan.value, "tokens": budget.tokens, "micros": budget.micros}
                 insert_or_update(connection, model_budgets, values)
-            told = {plan.value: vars(one) for plan, one in changed.items()}
+            after = {plan.value: vars(budget) for plan, budget in changed.items()}
             was = {plan.value: vars(before.get(plan, Budget())) for plan in changed}
-            self._note(connection, "model_budgets_set", "models", before=was, after=told, why=why)
+            self._note(connection, "model_budgets_set", "models", before=was, after=after, why=why)
         return True
 
     def forget_batches(self) -> int:
-        """Forget batches that no router delivers again; how many."""
+        """Delete batches that no router delivers again; returns their number."""
         with self._database.writing() as connection:
             old = model_usage_batches.c.at < self._database.now(connection) - BATCHES_KEPT
             return connection.execute(model_usage_batches.delete().where(old)).rowcount

@@ -15,7 +15,7 @@ from hermesops.store.registry.schema.tables import proxy_tokens
 
 
 class ProxyTokenRepository(Repository):
-    """One proxy token per machine and purpose, encrypted."""
+    """Rows of ``proxy_tokens``: one encrypted token per machine and purpose."""
 
     def get(self, machine_id: MachineId, purpose: str) -> ProxyToken | None:
         """The stored token, expired or not."""
@@ -46,8 +46,8 @@ class ProxyTokenRepository(Repository):
             if row:
                 self._keep(connection, self._opened(row), former_of(fresh.purpose))
             self._keep(connection, fresh, fresh.purpose)
-            made = (*_is(fresh.machine_id, next_of(fresh.purpose)), proxy_tokens.c.token_id == fresh.id)
-            connection.execute(proxy_tokens.delete().where(*made))
+            was_next = (*_is(fresh.machine_id, next_of(fresh.purpose)), proxy_tokens.c.token_id == fresh.id)
+            connection.execute(proxy_tokens.delete().where(*was_next))
             return True
 
     def _opened(self, row: sa.Row[Any]) -> ProxyToken:

@@ -48,7 +48,7 @@ _AT_ONCE = 500
 
 
 class FleetRepository(Repository):
-    """All instances at once."""
+    """Reads and writes of all instances at once."""
 
     def list_ordered(self, cell: CellName | None = None) -> tuple[Ordered, ...]:
         """Every living instance, or those of a cell, with the machine its row orders, by machine name."""
@@ -96,9 +96,9 @@ class FleetRepository(Repository):
             living = connection.execute(query).all()
             extra = connection.execute(sa.select(unassigned.cell, unassigned.role, unassigned.status)).all()
         instances: dict[str, list[RecordedInstance]] = {}
-        for cell, id_, alias, user_id, plan, status, seen, beat, gateway in living:
+        for cell, id_, alias, user_id, plan, status, machine_status, beat, gateway in living:
             recorded = RecordedInstance(
-                InstanceId(id_), alias or user_id, plan, status, seen or "", beat, gateway_health(gateway)
+                InstanceId(id_), alias or user_id, plan, status, machine_status or "", beat, gateway_health(gateway)
             )
             instances.setdefault(cell, []).append(recorded)
         kinds: dict[str, Counter[tuple[MachineRole, UnassignedStatus]]] = {}
@@ -110,13 +110,13 @@ class FleetRepository(Repository):
         )
 
     def expected(self, *, reason: str) -> ExpectedFleet:
-        """Every instance that should run, with what keeps others from touching it and what was done to it lately.
+        """Return every instance that should run, with the reason that blocks repairs and its recent repairs.
 
         Args:
-            reason: What the reasons of the caller's own repairs begin with.
+            reason: Beginning of the reasons of the caller's own repairs.
         """
         columns, details = hermes_instances.c, instance_details.c
-        seen = machine_observations.c
+        observed = machine_observations.c
         query = (
             sa.select(
                 columns.id,
@@ -124,19 +124,19 @@ class FleetRepository(Repository):
                 columns.user_id,
                 details.cell,
                 details.machine_name,
-                seen.status,
+                observed.status,
                 columns.last_heartbeat,
                 details.reported_gateway,
             )
             .select_from(hermes_instances.join(instance_details).join(users))
-            .outerjoin(machine_observations, seen.machine_id == columns.vm_id)
+            .outerjoin(machine_observations, observed.machine_id == columns.vm_id)
             .where(columns.status == InstanceStatus.RUNNING, details.machine_wanted, details.grace_until.is_(None))
         )
         with self._database.reading() as connection:
             now = self._database.now(connection)
             listed_at = read_meta(connection, LISTED_AT)
             rows = connection.execute(query).all()
-            busy, unfinished, held = self._busy(connection, now)
+            busy, unfinished, leased = self._busy(connection, now)
             gone_at = _gone_since(connection, [row.machine_name for row in rows if row.status == GONE])
             repairs = [
                 (row, repair) for row in connection.execute(_repairs_since(now - _DAY)) if (repair := _repair(row))
@@ -155,7 +155,11 @@ class FleetRepository(Repository):
             for id_, alias, user_id, cell, name, status, heartbeat, gateway in rows
         )
         ours = {row.id for row, _ in repairs if str(row.intent.get("reason", "")).startswith(reason)}
-        left = tuple(one for one, subject in unfinished.items() if one in ours and subject not in held)
+        left = tuple(
+            operation_id
+            for operation_id, subject in unfinished.items()
+            if operation_id in ours and subject not in leased
+        )
         return ExpectedFleet(
             now,
             datetime.fromisoformat(listed_at) if listed_at else None,
@@ -167,16 +171,16 @@ class FleetRepository(Repository):
     def _busy(
         self, connection: sa.Connection, now: datetime
     ) -> tuple[dict[str, str], dict[OperationId, str], frozenset[str]]:
-        """What works on instances.
+        """Read the work that blocks repairs of instances.
 
         Returns:
-            Reasons by instance; unfinished operations with their subjects; subjects whose leases are held.
+            Reasons by instance; unfinished operations with their subjects; subjects with held leases.
         """
         working = operations.c
         targets = rollout_targets.c
         in_flight = [state for state in TargetState if state.is_in_flight]
         rolling = sa.select(targets.instance_id, targets.rollout_id).where(targets.held, targets.state.in_(in_flight))
-        held = frozenset(
+        leased = frozenset(
             connection.scalars(sa.select(leases.c.subject).where(leases.c.holder != "", leases.c.expires_at > now))
         )
         unfinished = connection.execute(
@@ -184,26 +188,26 @@ class FleetRepository(Repository):
         ).all()
         prefix = instance_subject(InstanceId(""))
         reasons = {
-            subject.removeprefix(prefix): "somebody works on it" for subject in held if subject.startswith(prefix)
+            subject.removeprefix(prefix): "somebody works on it" for subject in leased if subject.startswith(prefix)
         }
         reasons |= {row.instance_id: f"rollout {row.rollout_id} changes it" for row in connection.execute(rolling)}
         reasons |= {
             row.instance_id: f"operation {row.id} ({row.kind}) has not ended" for row in unfinished if row.instance_id
         }
-        return reasons, {OperationId(row.id): row.subject for row in unfinished}, held
+        return reasons, {OperationId(row.id): row.subject for row in unfinished}, leased
 
     def record_reported(self, reported: Mapping[InstanceId, GatewayHealth | None]) -> None:
-        """Record what machines said of their gateways; ``None`` for nothing. The audit does not list it."""
+        """Record the gateway health that machines reported; ``None`` for no report. The audit does not list it."""
         if not reported:
             return
         which = sa.bindparam("which", type_=instance_details.c.instance_id.type)
-        said = instance_details.update().where(instance_details.c.instance_id == which)
-        rows = [{"which": one, "gateway": health} for one, health in reported.items()]
+        update = instance_details.update().where(instance_details.c.instance_id == which)
+        rows = [{"which": instance_id, "gateway": health} for instance_id, health in reported.items()]
         with self._database.writing() as connection:
-            connection.execute(said.values(reported_gateway=sa.bindparam("gateway")), rows)
+            connection.execute(update.values(reported_gateway=sa.bindparam("gateway")), rows)
 
     def record_heartbeats(self, beats: Mapping[InstanceId, datetime]) -> int:
-        """Record the last heartbeat of many instances, where it is newer than the recorded one; how many were.
+        """Record newer heartbeats of many instances; returns the number of updated rows.
 
         One statement for all: ten thousand come every half minute. The audit does not list them.
         """
@@ -233,8 +237,8 @@ def _update_from_arrays(connection: sa.Connection, beats: Mapping[InstanceId, da
 
 
 def _gone_since(connection: sa.Connection, names: list[str]) -> dict[str, datetime]:
-    """Since when the vendor has not listed machines that it does not list; by name."""
-    found = {}
+    """Return since when the vendor has not listed these machines, by name; listed machines are absent."""
+    gone_at = {}
     for begin in range(0, len(names), _AT_ONCE):
         subjects = [machine_subject(MachineName(name)) for name in names[begin : begin + _AT_ONCE]]
         newest = (
@@ -243,8 +247,8 @@ def _gone_since(connection: sa.Connection, names: list[str]) -> dict[str, dateti
             .group_by(audit.c.subject)
         )
         prefix = machine_subject(MachineName(""))
-        found.update({subject.removeprefix(prefix): at for subject, at in connection.execute(newest)})
-    return found
+        gone_at.update({subject.removeprefix(prefix): at for subject, at in connection.execute(newest)})
+    return gone_at
 
 
 def _repairs_since(begin: datetime) -> sa.Select[Any]:

@@ -49,10 +49,10 @@ class InstanceRepository(Repository):
     """Instances: at most one per user that is not terminated."""
 
     def get(self, instance_id: InstanceId) -> Instance:
-        """One instance, terminated or not.
+        """Return the instance with that id, terminated or not.
 
         Raises:
-            UsageError: There is none with that id.
+            UsageError: No instance has that id.
         """
         row = self._row(ALL.where(hermes_instances.c.id == instance_id))
         if row is None:
@@ -140,7 +140,7 @@ class InstanceRepository(Repository):
                 self._note(connection, "machine_given_up", instance_subject(instance_id), why=why)
 
     def is_machine_wanted(self, instance_id: InstanceId) -> bool:
-        """Whether the instance's cell should have its machine: it was not given up."""
+        """Return whether the instance's cell should have its machine: it was not given up."""
         with self._database.reading() as connection:
             return bool(details_in(connection, instance_id).machine_wanted)
 
@@ -152,8 +152,8 @@ class InstanceRepository(Repository):
         """
         is_it = hermes_instances.c.id == instance_id
         with self._database.writing() as connection:
-            details, held = _lock_living(connection, instance_id)
-            before = {"plan": held.plan, "server_type": details.server_type}
+            details, instance = _lock_living(connection, instance_id)
+            before = {"plan": instance.plan, "server_type": details.server_type}
             after = {"plan": plan, "server_type": server_type}
             if before != after:
                 connection.execute(hermes_instances.update().where(is_it).values(plan=plan))
@@ -172,8 +172,8 @@ class InstanceRepository(Repository):
         """
         is_it = hermes_instances.c.id == instance_id
         with self._database.writing() as connection:
-            _, held = _lock_living(connection, instance_id)
-            if (held.status, held.grace_until) != (InstanceStatus.SUSPENDED, until):
+            _, instance = _lock_living(connection, instance_id)
+            if (instance.status, instance.grace_until) != (InstanceStatus.SUSPENDED, until):
                 connection.execute(hermes_instances.update().where(is_it).values(status=InstanceStatus.SUSPENDED))
                 update_details(connection, instance_id, grace_until=until)
                 raise_token_floor(connection, instance_id)
@@ -181,21 +181,21 @@ class InstanceRepository(Repository):
                     connection,
                     "grace_began",
                     instance_subject(instance_id),
-                    before={"status": held.status},
+                    before={"status": instance.status},
                     after={"status": InstanceStatus.SUSPENDED, "until": until.isoformat()},
                     why=why,
                 )
             return instance_of(connection.execute(ALL.where(is_it)).one())
 
     def list_ending(self) -> tuple[Instance, ...]:
-        """Instances whose termination is scheduled, the first to end first."""
+        """Return instances with a scheduled termination, the first to end first."""
         with self._database.reading() as connection:
             is_meant = sa.and_(LIVING, instance_details.c.grace_until.is_not(None))
             query = ALL.where(is_meant).order_by(instance_details.c.grace_until)
             return tuple(map(instance_of, connection.execute(query)))
 
     def past_grace(self) -> tuple[Instance, ...]:
-        """Instances whose scheduled termination is due, by the registry's clock."""
+        """Return instances with a due termination, by the registry's clock."""
         with self._database.reading() as connection:
             now = self._database.now(connection)
             is_past = sa.and_(LIVING, instance_details.c.grace_until <= now)
@@ -220,7 +220,7 @@ class InstanceRepository(Repository):
             before = {name: getattr(row, name) for name in values}
             if before != dict(values):
                 if row.status == InstanceStatus.TERMINATED:
-                    raise RefusedError(f"instance {instance_id} is terminated; that is for good")
+                    raise RefusedError(f"instance {instance_id} is terminated for good")
                 connection.execute(hermes_instances.update().where(columns.id == instance_id).values(values))
                 if "status" in values:  # only begin_grace keeps a termination scheduled
                     update_details(connection, instance_id, grace_until=None)
@@ -231,20 +231,20 @@ class InstanceRepository(Repository):
 
 
 def _lock_living(connection: sa.Connection, instance_id: InstanceId) -> tuple[sa.Row[Any], Instance]:
-    """An instance's locked details, and the instance.
+    """Lock an instance's details; returns them and the instance.
 
     Raises:
         RefusedError: It is terminated.
     """
     details = details_in(connection, instance_id, lock=True)
-    held = instance_of(connection.execute(ALL.where(hermes_instances.c.id == instance_id)).one())
-    if held.status is InstanceStatus.TERMINATED:
-        raise RefusedError(f"instance {instance_id} is terminated; that is for good")
-    return details, held
+    instance = instance_of(connection.execute(ALL.where(hermes_instances.c.id == instance_id)).one())
+    if instance.status is InstanceStatus.TERMINATED:
+        raise RefusedError(f"instance {instance_id} is terminated for good")
+    return details, instance
 
 
 def instance_of(row: sa.Row[Any]) -> Instance:
-    """The instance of a row of ``ALL``."""
+    """Convert a row of ``ALL`` to an instance."""
     return Instance(
         id=InstanceId(row.id),
         user_id=UserId(row.user_id),

@@ -13,7 +13,7 @@ from hermesops.store.registry.schema.tables import instance_policies
 
 
 class InstancePolicyRepository(Repository):
-    """Policies of instances."""
+    """Rows of instances' policies: opt-in, protection and quiet hours."""
 
     def get(self, instance_id: InstanceId) -> InstancePolicy:
         """An instance's policy, the default one where it has none."""
@@ -24,7 +24,7 @@ class InstancePolicyRepository(Repository):
         return {InstanceId(row.instance_id): _policy(row) for row in self._rows(sa.select(instance_policies))}
 
     def set(self, instance_id: InstanceId, policy: InstancePolicy, *, why: str = "") -> None:
-        """Set an instance's policy."""
+        """Replace an instance's policy, with an audit entry."""
         quiet = policy.quiet
         values = {
             "opted_in": policy.opted_in,

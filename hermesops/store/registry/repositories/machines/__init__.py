@@ -1,1 +1,1 @@
-"""Machines: unassigned ones, how each was last observed, what opens their volumes, their agents' health in figures."""
+"""Machines: unassigned ones, last observations, keys of data volumes, health samples of agents."""

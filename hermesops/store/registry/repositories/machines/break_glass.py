@@ -1,4 +1,4 @@
-"""Rows of ``break_glass_orders`` and ``ssh_hosts``: who may log in on a machine now, and how the machine is known.
+"""Rows of ``break_glass_orders`` and ``ssh_hosts``: present logins to machines, and machines' host keys.
 
 It must not know how orders are signed; machines verify that themselves.
 """
@@ -26,33 +26,33 @@ _UNFINISHED = sa.and_(
 
 
 class BreakGlassRepository(Repository):
-    """Orders to open machines' sshd, and how machines have said to be known."""
+    """Orders to open machines' sshd, and the host keys that machines reported."""
 
     def ssh_host(self, machine_id: MachineId) -> SshHost | None:
-        """How a machine's sshd is known and found; ``None`` if it has not reported that yet."""
+        """Return host key and address of a machine's sshd; ``None`` if the machine has not reported them yet."""
         row = self._row(sa.select(ssh_hosts).where(ssh_hosts.c.machine_id == machine_id))
         return SshHost(row.key, row.address) if row else None
 
     def add(self, order: BreakGlass) -> BreakGlass:
         """Store a signed order, which its machine then finds; earlier ones of the instance are withdrawn.
 
-        Its ``created_at`` and ``who`` are ignored: the registry says when, and who acts.
+        Its ``created_at`` and ``who`` are ignored: the registry's clock and actor replace them.
         """
         with self._database.writing() as connection:
             now = self._database.now(connection)
-            made = replace(order, created_at=now, who=self._context.audit_log.actor)
+            stored = replace(order, created_at=now, who=self._context.audit_log.actor)
             self._withdraw(connection, order.instance_id, now)
-            connection.execute(break_glass_orders.insert().values(vars(made)))
+            connection.execute(break_glass_orders.insert().values(vars(stored)))
             after = {
-                "order": made.id,
-                "machine": made.machine_id,
-                "source": made.source,
-                "expires_at": made.expires_at.isoformat(),
-                "host_key": made.host_key,
+                "order": stored.id,
+                "machine": stored.machine_id,
+                "source": stored.source,
+                "expires_at": stored.expires_at.isoformat(),
+                "host_key": stored.host_key,
             }
-            subject = instance_subject(made.instance_id)
-            self._note(connection, "break_glass_ordered", subject, after=after, why=made.why)
-        return made
+            subject = instance_subject(stored.instance_id)
+            self._note(connection, "break_glass_ordered", subject, after=after, why=stored.why)
+        return stored
 
     def get(self, order_id: str) -> BreakGlass:
         """The order of that id, which exists."""
@@ -67,12 +67,12 @@ class BreakGlassRepository(Repository):
         return tuple(map(_order, self._rows(query)))
 
     def list_open(self) -> tuple[BreakGlass, ...]:
-        """Orders by which an operator may log in now, as far as machines have said."""
+        """Return orders that allow a login now, according to machines' reports."""
         query = sa.select(break_glass_orders).where(_COLUMNS.opened_at.is_not(None), _COLUMNS.closed_at.is_(None))
         with self._database.reading() as connection:
             now = self._database.now(connection)
-            found = map(_order, connection.execute(query.order_by(_COLUMNS.created_at)).all())
-            return tuple(order for order in found if order.is_open(now))
+            orders = map(_order, connection.execute(query.order_by(_COLUMNS.created_at)).all())
+            return tuple(order for order in orders if order.is_open(now))
 
     def current(self, machine_id: MachineId, instance_id: InstanceId | None) -> BreakGlass | None:
         """The order that a machine of that instance is to carry out now."""
@@ -101,7 +101,7 @@ class BreakGlassRepository(Repository):
         return tuple(map(_order, rows))
 
     def report(self, machine_id: MachineId, report: Report) -> None:
-        """Record what a machine says of its sshd; most times it says what is known, and nothing is written."""
+        """Record a machine's report of its sshd; writes nothing if the report is known, as most are."""
         if not self._is_news(machine_id, report):
             return
         with self._database.writing() as connection:
@@ -114,9 +114,9 @@ class BreakGlassRepository(Repository):
     def _is_news(self, machine_id: MachineId, report: Report) -> bool:
         mine = sa.and_(_COLUMNS.machine_id == machine_id, _UNFINISHED)
         known = sa.select(ssh_hosts.c.key, ssh_hosts.c.address).where(ssh_hosts.c.machine_id == machine_id)
-        said = report.host
+        host = report.host
         with self._database.reading() as connection:
-            if said.key and connection.execute(known).one_or_none() != (said.key, said.address):
+            if host.key and connection.execute(known).one_or_none() != (host.key, host.address):
                 return True
             orders = [_order(row) for row in connection.execute(sa.select(break_glass_orders).where(mine))]
         return any(_changes(order, report) for order in orders)
@@ -147,20 +147,22 @@ class BreakGlassRepository(Repository):
 
 
 def _changes(order: BreakGlass, report: Report) -> dict[str, Any]:
-    """What a machine's report changes of an unfinished order; ``True`` stands for now."""
-    said = report.break_glass
-    is_open = said is not None and said.state == "open" and said.order == order.id
+    """Return the changes of an unfinished order from a machine's report; ``True`` stands for now."""
+    reported = report.break_glass
+    is_open = reported is not None and reported.state == "open" and reported.order == order.id
     if order.opened_at is None:
-        if is_open and said is not None:
-            return {"opened_at": True, "address": said.address}
-        if said is not None and said.state == "refused" and said.order in {order.id, ""}:
-            return {"closed_at": True, "outcome": said.why}
+        if is_open and reported is not None:
+            return {"opened_at": True, "address": reported.address}
+        if reported is not None and reported.state == "refused" and reported.order in {order.id, ""}:
+            return {"closed_at": True, "outcome": reported.why}
         return {}
     if is_open:
         return {}
     return {
         "closed_at": True,
-        "outcome": said.why if said is not None and said.order == order.id else "the machine says that it is closed",
+        "outcome": reported.why
+        if reported is not None and reported.order == order.id
+        else "the machine says that it is closed",
     }
 
 

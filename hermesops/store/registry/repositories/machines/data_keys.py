@@ -1,7 +1,7 @@
 """Rows of ``data_keys``: the keys of machines' data volumes.
 
-A key is destroyed in the transaction that gives its machine up or terminates its instance: from then on nobody can
-read the volume, or a copy of it at the vendor. The row stays and says so.
+A key is destroyed in the transaction that gives its machine up or terminates its instance: from then on the
+volume, and any copy of it at the vendor, is unreadable. The row stays as a record.
 """
 
 from datetime import datetime
@@ -19,7 +19,7 @@ _AT_MOST = 4
 
 
 class DataKeyRepository(Repository):
-    """Keys of data volumes."""
+    """Rows of ``data_keys``: one key a volume."""
 
     def release(self, volume_id: str, machine_id: MachineId, instance_id: InstanceId | None, *, fresh: str) -> str:
         """The key of a volume, for its machine or its instance's; ``fresh`` becomes the key of an unknown volume.

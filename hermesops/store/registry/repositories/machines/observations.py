@@ -34,12 +34,12 @@ class MachineObservationRepository(Repository):
     """The last observation of each machine."""
 
     def record(
-        self, seen: Iterable[MachineObservation], *, missing: Mapping[MachineId, str] | None = None
+        self, observations: Iterable[MachineObservation], *, missing: Mapping[MachineId, str] | None = None
     ) -> Mapping[MachineId, MachineObservation]:
-        """Record an observation of all machines, and audit what changed since the last one.
+        """Record an observation of all machines, with an audit entry for each change since the last one.
 
         Args:
-            seen: Every machine that exists; the rows of others are deleted, and audited as gone. One without
+            observations: Every machine that exists; the rows of others are deleted, and audited as gone. One without
                 ``boot_id`` keeps the boot that was recorded before.
             missing: Names of the machines that instances are on and that do not exist; recorded as gone.
 
@@ -55,7 +55,7 @@ class MachineObservationRepository(Repository):
             now = self._database.now(connection)
             left = dict(before)
             changed = []
-            for observation in (*seen, *gone):
+            for observation in (*observations, *gone):
                 changed += self._changed(connection, left.pop(observation.machine_id, None), observation, now)
             insert_or_update_all(connection, machine_observations, changed)
             for old in left.values():
@@ -76,7 +76,7 @@ class MachineObservationRepository(Repository):
     def _changed(
         self, connection: sa.Connection, old: MachineObservation | None, new: MachineObservation, now: datetime
     ) -> list[dict[str, Any]]:
-        """Audit what changed; returns the row to write, none where nothing changed."""
+        """Write audit entries for changes; returns the row to write, or nothing for an unchanged machine."""
         if new.status != GONE:
             self._note_change(connection, old, new)
         elif old is None or old.status != GONE:
@@ -88,8 +88,10 @@ class MachineObservationRepository(Repository):
             return [vars(new) | boot]
         return []
 
-    def _note_gone(self, connection: sa.Connection, one: MachineObservation) -> None:
-        self._note(connection, GONE_SEEN, machine_subject(MachineName(one.name)), before={"id": one.machine_id})
+    def _note_gone(self, connection: sa.Connection, observation: MachineObservation) -> None:
+        self._note(
+            connection, GONE_SEEN, machine_subject(MachineName(observation.name)), before={"id": observation.machine_id}
+        )
 
     def _note_change(self, connection: sa.Connection, old: MachineObservation | None, new: MachineObservation) -> None:
         for field, action in _SEEN.items():
@@ -123,7 +125,7 @@ class HealthSampleRepository(Repository):
     def _since(self, since: datetime, which: sa.ColumnElement[bool]) -> dict[InstanceId, tuple[str, ...]]:
         columns = health_samples.c
         query = sa.select(columns.instance_id, columns.reading).where(which, columns.at >= since).order_by(columns.at)
-        found: dict[InstanceId, tuple[str, ...]] = {}
+        samples: dict[InstanceId, tuple[str, ...]] = {}
         for row in self._rows(query):
-            found[row.instance_id] = (*found.get(row.instance_id, ()), row.reading)
-        return found
+            samples[row.instance_id] = (*samples.get(row.instance_id, ()), row.reading)
+        return samples

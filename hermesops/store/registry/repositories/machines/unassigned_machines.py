@@ -91,8 +91,8 @@ class UnassignedMachineRepository(Repository):
                     self._note(connection, "machine_ordered", machine_subject(name), after=after, why=why)
                     return unassigned_of(self._row_in(connection, name))
                 is_it = sa.and_(unassigned_machines.c.instance_id == instance_id, unassigned_machines.c.wanted)
-                held = sa.select(unassigned_machines).where(is_it, unassigned_machines.c.role == role)
-                return unassigned_of(connection.execute(held).one())
+                query = sa.select(unassigned_machines).where(is_it, unassigned_machines.c.role == role)
+                return unassigned_of(connection.execute(query).one())
         raise UnavailableError(f"found no room for an unassigned machine: others took it {ATTEMPTS} times")
 
     def set_machine(self, name: MachineName, machine_id: MachineId, *, why: str = "") -> UnassignedMachine:
@@ -114,7 +114,7 @@ class UnassignedMachineRepository(Repository):
             sealed = self._seal_in(connection, api_server_key, _key_place(name)) if api_server_key else None
             row = self._row_in(connection, name)
             if not row.wanted or row.status not in {UnassignedStatus.PREPARING, UnassignedStatus.READY}:
-                raise RefusedError(f"machine {name} is {row.status}: it is no longer one that could be taken")
+                raise RefusedError(f"machine {name} is {row.status} and can no longer be taken")
             now = self._database.now(connection)
             values = {"status": UnassignedStatus.READY, "api_server_key": sealed, "ready_at": now}
             connection.execute(unassigned_machines.update().where(unassigned_machines.c.name == name).values(values))

@@ -1,1 +1,1 @@
-"""Rollouts: what each is, its targets, its events, and the releases and freezes that they mind."""
+"""Rollouts: rows, targets and events, and the releases and freezes that limit them."""

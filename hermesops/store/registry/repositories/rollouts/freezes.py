@@ -14,7 +14,7 @@ from hermesops.store.registry.schema.tables import freezes
 
 
 class FreezeRepository(Repository):
-    """Freezes, past ones too."""
+    """Rows of ``freezes``: present, future and past."""
 
     def set(self, *, begins_at: datetime | None, ends_at: datetime | None, reason: str) -> Freeze:
         """Let nothing be rolled out from ``begins_at`` (``None``: now) to ``ends_at`` (``None``: until lifted).
@@ -26,14 +26,12 @@ class FreezeRepository(Repository):
             now = self._database.now(connection)
             begin = begins_at or now
             if ends_at is not None and ends_at <= max(begin, now):
-                raise UsageError(
-                    f"a freeze from {begin:%Y-%m-%d %H:%M} to {ends_at:%Y-%m-%d %H:%M} UTC holds nothing up"
-                )
-            made = Freeze(secrets.token_hex(4), begin, ends_at, reason, self._context.audit_log.actor)
-            connection.execute(freezes.insert().values(vars(made)))
+                raise UsageError(f"a freeze from {begin:%Y-%m-%d %H:%M} to {ends_at:%Y-%m-%d %H:%M} UTC has no effect")
+            freeze = Freeze(secrets.token_hex(4), begin, ends_at, reason, self._context.audit_log.actor)
+            connection.execute(freezes.insert().values(vars(freeze)))
             after = {"begins_at": begin.isoformat(), "ends_at": ends_at.isoformat() if ends_at else None}
-            self._note(connection, "freeze_set", f"freeze/{made.id}", after=after, why=reason)
-        return made
+            self._note(connection, "freeze_set", f"freeze/{freeze.id}", after=after, why=reason)
+        return freeze
 
     def lift(self, freeze_id: str, *, why: str) -> Freeze:
         """End a freeze now, by its id or an unambiguous beginning of it; safe to call twice.
@@ -60,17 +58,17 @@ class FreezeRepository(Repository):
         query = sa.select(freezes).order_by(freezes.c.begins_at, freezes.c.id)
         with self._database.reading() as connection:
             now = self._database.now(connection)
-            found = [Freeze(**row._asdict()) for row in connection.execute(query)]
-        return tuple(one for one in found if past or not one.is_past(now))
+            every = [Freeze(**row._asdict()) for row in connection.execute(query)]
+        return tuple(freeze for freeze in every if past or not freeze.is_past(now))
 
 
 def _only(every: Mapping[str, Freeze], now: datetime) -> str:
-    """The id of the freeze that holds or is to come, where there is one such."""
-    present = [freeze_id for freeze_id, one in every.items() if not one.is_past(now)]
+    """Return the id of the only present or future freeze."""
+    present = [freeze_id for freeze_id, freeze in every.items() if not freeze.is_past(now)]
     if len(present) != 1:
-        several = f"{len(present)} freezes hold or are to come: name one"
+        several = f"{len(present)} freezes are active or planned: name one"
         raise UsageError(
-            several if present else "no freeze holds or is to come",
+            several if present else "no freeze is active or planned",
             hint=Hint(("rollout", "freezes"), "shows their ids"),
         )
     return present[0]

@@ -1,4 +1,4 @@
-"""Rows of ``releases``: the known ones, who added each, and which are revoked."""
+"""Rows of ``releases``: known releases, their publishers, and revocations."""
 
 import sqlalchemy as sa
 
@@ -10,7 +10,7 @@ from hermesops.store.registry.schema.tables import releases
 
 
 class ReleaseRepository(Repository):
-    """Releases by their ids."""
+    """Rows of ``releases``, by release id."""
 
     def add(self, release_id: ReleaseId, *, digest: str, agent_version: str) -> KnownRelease:
         """Add a release; safe to call twice, the first call's time and actor stay. ``digest`` is its lock's SHA-256.

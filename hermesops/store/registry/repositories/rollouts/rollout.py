@@ -1,4 +1,4 @@
-"""Rows of ``rollouts`` and ``rollout_events``: what is rolled out, its state, and what was decided.
+"""Rows of ``rollouts`` and ``rollout_events``: each rollout's release, state and decisions.
 
 It must not know how a rollout is decided; that is ``hermesops.agents.rollout``.
 """
@@ -41,7 +41,7 @@ _ENDED = [state.value for state in RolloutState if state.has_ended]
 
 
 class RolloutRepository(Repository):
-    """Rollouts, unfinished and past."""
+    """Rows of ``rollouts``, unfinished and past."""
 
     def __init__(self, context: WriteContext) -> None:
         super().__init__(context)
@@ -79,24 +79,24 @@ class RolloutRepository(Repository):
         """
         every = self.list()
         if not text and every:
-            return next((one for one in every if not one.state.has_ended), every[0])
+            return next((rollout for rollout in every if not rollout.state.has_ended), every[0])
         if not text:
-            raise UsageError("nothing was rolled out yet", hint=_LIST)
-        by_id = {one.id: one for one in every}
+            raise UsageError("there is no rollout yet", hint=_LIST)
+        by_id = {rollout.id: rollout for rollout in every}
         return by_id[RolloutId(find_by_id("rollout", text, by_id))]
 
     def list(self, *, unfinished: bool = False, limit: int = 1000) -> tuple[Rollout, ...]:
-        """Rollouts, the newest first."""
+        """Return rollouts, the newest first, ended ones too unless ``unfinished``."""
         query = sa.select(rollouts).order_by(rollouts.c.created_at.desc(), rollouts.c.id).limit(limit)
         if unfinished:
             query = query.where(rollouts.c.state.not_in(_ENDED))
         return tuple(map(_rollout, self._rows(query)))
 
     def get(self, rollout_id: RolloutId) -> Rollout:
-        """One rollout.
+        """Return the rollout with that id.
 
         Raises:
-            UsageError: There is none of that id.
+            UsageError: No rollout has that id.
         """
         row = self._row(sa.select(rollouts).where(rollouts.c.id == rollout_id))
         if row is None:
@@ -119,23 +119,28 @@ class RolloutRepository(Repository):
         targets: Sequence[RolloutTarget] = (),
         lease: Lease | None = None,
     ) -> bool:
-        """Write a rollout's state and decisions, with an event and targets; nothing where the row is no longer ``was``.
+        """Write a rollout's state and decisions, with an event and targets; nothing if the row differs from ``was``.
 
-        The end of a rollout frees its instances for others; a rollout that continues after its end takes them again.
+        The end of a rollout releases its instances for others; a rollout that continues after its end takes them again.
         Without ``who``, the registry's actor changed it. An operator's command has no ``lease``.
 
         Returns:
-            Whether it was written.
+            True if the row was written.
 
         Raises:
-            RefusedError: It had ended, and another rollout has some of its instances now.
+            RefusedError: The rollout had ended, and another rollout has some of its instances now.
             LeaseLostError: Another process has taken the lease.
         """
         is_it = rollouts.c.id == rollout.id
         with self._database.writing() as connection:
             require_lease(connection, lease)
-            held = _rollout(connection.execute(sa.select(rollouts).where(is_it).with_for_update()).one())
-            if (held.state, held.reason, held.who, held.decisions) != (was.state, was.reason, was.who, was.decisions):
+            stored = _rollout(connection.execute(sa.select(rollouts).where(is_it).with_for_update()).one())
+            if (stored.state, stored.reason, stored.who, stored.decisions) != (
+                was.state,
+                was.reason,
+                was.who,
+                was.decisions,
+            ):
                 return False
             values = {
                 "state": rollout.state.value,
@@ -169,7 +174,7 @@ class RolloutRepository(Repository):
         return operation
 
 
-def _refuse_held(connection: sa.Connection, wanted: Sequence[InstanceId]) -> None:
+def _refuse_held(connection: sa.Connection, instances: Sequence[InstanceId]) -> None:
     """Refuse instances of another unfinished rollout; an index of the database refuses concurrent ones."""
     columns = rollout_targets.c
     query = (
@@ -177,7 +182,7 @@ def _refuse_held(connection: sa.Connection, wanted: Sequence[InstanceId]) -> Non
         .select_from(rollout_targets.join(hermes_instances).join(users))
         .where(columns.held)
     )
-    ours = set(wanted)
+    ours = set(instances)
     taken = [row for row in connection.execute(query) if row.instance_id in ours]
     if not taken:
         return
@@ -212,7 +217,7 @@ def _rollout(row: sa.Row[Any]) -> Rollout:
 
 
 class RolloutEventRepository(Repository):
-    """What was decided of rollouts; appended, never changed."""
+    """Decisions of rollouts, as events; appended, never changed."""
 
     def add(self, rollout_id: RolloutId, event: RolloutEvent, *, lease: Lease | None = None) -> None:
         """Append an event.

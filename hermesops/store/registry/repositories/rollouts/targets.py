@@ -1,4 +1,4 @@
-"""Rows of ``rollout_targets``, ``instance_releases`` and ``exposures``: targets, and what instances run."""
+"""Rows of ``rollout_targets``, ``instance_releases`` and ``exposures``: targets, and releases that instances run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -40,7 +40,7 @@ _OFF_RELEASE = frozenset({TargetState.ROLLED_BACK, TargetState.FAILED})
 
 
 class RolloutTargetRepository(Repository):
-    """Targets of rollouts."""
+    """Rows of ``rollout_targets``, with the releases of their instances."""
 
     def list(self, rollout_id: RolloutId) -> tuple[RolloutTarget, ...]:
         """A rollout's targets, in their order."""
@@ -104,23 +104,23 @@ class RolloutTargetRepository(Repository):
             insert_if_absent(connection, exposures, values)
 
     def exposures(self) -> Mapping[InstanceId, Mapping[ReleaseId, datetime]]:
-        """Which releases each instance was among the first to get, and when."""
-        found: dict[InstanceId, dict[ReleaseId, datetime]] = {}
+        """Return the releases that each instance was among the first to get, with the time."""
+        exposed_at: dict[InstanceId, dict[ReleaseId, datetime]] = {}
         for row in self._rows(sa.select(exposures)):
-            found.setdefault(row.instance_id, {})[row.release] = row.at
-        return found
+            exposed_at.setdefault(row.instance_id, {})[row.release] = row.at
+        return exposed_at
 
     def instance_releases(self) -> Mapping[InstanceId, ReleaseId]:
         """The release that each instance last ran, for those that were observed."""
         rows = self._rows(sa.select(instance_releases))
         return {InstanceId(row.instance_id): ReleaseId(row.release) for row in rows}
 
-    def record_releases(self, seen: Mapping[InstanceId, ReleaseId]) -> None:
+    def record_releases(self, releases: Mapping[InstanceId, ReleaseId]) -> None:
         """Record the releases that instances were observed to run."""
-        if not seen:
+        if not releases:
             return
         with self._database.writing() as connection:
-            for instance_id, release in seen.items():
+            for instance_id, release in releases.items():
                 self._note_release(connection, instance_id, release)
 
     def record_rolled_back(self, instance_id: InstanceId, release: ReleaseId, *, before: ReleaseId, why: str) -> None:
@@ -165,7 +165,7 @@ def to_json(part: Part) -> dict[str, Any]:
 
 
 def from_json(kind: type[Part], stored: Mapping[str, Any]) -> Part:
-    """A part of a rollout from what was stored; fields that a later hermesops added are ignored."""
+    """Parse a stored part of a rollout; fields of a later hermesops are ignored."""
     part: Part = _adapter(kind).validate_python(stored)
     return part
 
@@ -177,9 +177,9 @@ def plain(value: Mapping[str, object]) -> dict[str, Any]:
 
 
 def targets_of(connection: sa.Connection, rollout_id: RolloutId) -> list[InstanceId]:
-    """The instances of a rollout."""
+    """Read the ids of a rollout's instances."""
     query = sa.select(rollout_targets.c.instance_id).where(rollout_targets.c.rollout_id == rollout_id)
-    return [InstanceId(one) for one in connection.scalars(query)]
+    return [InstanceId(instance_id) for instance_id in connection.scalars(query)]
 
 
 def set_held(connection: sa.Connection, rollout_id: RolloutId, *, held: bool) -> None:
@@ -188,7 +188,7 @@ def set_held(connection: sa.Connection, rollout_id: RolloutId, *, held: bool) ->
 
 
 def values_of(rollout_id: RolloutId, target: RolloutTarget) -> dict[str, Any]:
-    """A row without ``held``."""
+    """Return the values of a target's row, without the column ``held``."""
     facts = to_json(target.facts)
     return {"rollout_id": rollout_id, "instance_id": target.id, "facts": facts, **_moving_values(target)}
 

@@ -32,7 +32,7 @@ def test_the_current_key_seals_and_older_ones_still_open() -> None:
 @pytest.mark.parametrize("place", ["instance_details/settings/b", "instance_details/api_server_key/a", ""])
 def test_a_value_does_not_open_at_another_place(place: str) -> None:
     ring = KeyRing("k1", {"k1": ONE})
-    with pytest.raises(RefusedError, match="does not open with key k1"):
+    with pytest.raises(RefusedError, match="cannot be decrypted with key k1"):
         ring.unseal(ring.seal("x", place=PLACE), place=place)
 
 
@@ -40,9 +40,9 @@ def test_a_value_does_not_open_at_another_place(place: str) -> None:
     ("position", "words"),
     [
         (4, "which is not in memory"),
-        (8, "does not open with key k1"),
-        (30, "does not open with key k1"),
-        (-3, "does not open with key k1"),
+        (8, "cannot be decrypted with key k1"),
+        (30, "cannot be decrypted with key k1"),
+        (-3, "cannot be decrypted with key k1"),
     ],
 )
 def test_a_changed_value_is_refused(position: int, words: str) -> None:
@@ -56,7 +56,7 @@ def test_a_changed_value_is_refused(position: int, words: str) -> None:
 def test_a_value_under_another_keys_name_is_refused() -> None:
     ring = KeyRing("k1", {"k1": ONE, "k2": ONE})
     renamed = ring.seal("x", place=PLACE).replace("hs1.k1.", "hs1.k2.")
-    with pytest.raises(RefusedError, match="does not open with key k2"):
+    with pytest.raises(RefusedError, match="cannot be decrypted with key k2"):
         ring.unseal(renamed, place=PLACE)
 
 
@@ -66,8 +66,8 @@ def test_a_value_under_another_keys_name_is_refused() -> None:
         ("", "holds no sealed value"),
         ("hs1", "holds no sealed value"),
         ("hs1.k1.", "holds no sealed value"),
-        ("hs1.k1.%%%", "does not open with key k1"),
-        ("hs1.k1.AAAA", "does not open with key k1"),
+        ("hs1.k1.%%%", "cannot be decrypted with key k1"),
+        ("hs1.k1.AAAA", "cannot be decrypted with key k1"),
         ("hs2.k1.AAAA", "holds no sealed value"),
         ("plain", "holds no sealed value"),
     ],

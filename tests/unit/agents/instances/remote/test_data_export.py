@@ -59,9 +59,13 @@ async def test_whole_lines_are_written_and_counted() -> None:
         (Line(ROWS, COUNTS, more=b'{"table": "mem'), UnavailableError, "the end"),
         (Line(ROWS[:2], COUNTS), BrokenInvariantError, "2 memory, 1 sessions, and 1 memory"),
         (Line(ROWS, None, exit_code=4), UnavailableError, "cannot export: state.db cannot be read: locked"),
-        (Line(ROWS, COUNTS, more=b"no row\n"), UnavailableError, "machine m answers to export what is not understood"),
-        (Line([{"id": 1}], COUNTS), UnavailableError, "what is not understood .KeyError"),
-        (Line([*ROWS, {"table": "end", "counts": [1]}], None), UnavailableError, "not understood .AttributeError"),
+        (Line(ROWS, COUNTS, more=b"no row\n"), UnavailableError, "machine m sent a malformed answer to export"),
+        (Line([{"id": 1}], COUNTS), UnavailableError, "malformed answer to export .KeyError"),
+        (
+            Line([*ROWS, {"table": "end", "counts": [1]}], None),
+            UnavailableError,
+            "malformed answer to export .AttributeError",
+        ),
     ],
     ids=["cut short", "half a row behind the end", "a row lost", "not readable", "no JSON", "no table", "no counts"],
 )

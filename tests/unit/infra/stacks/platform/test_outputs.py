@@ -23,5 +23,5 @@ def test_an_output_that_we_do_not_know_is_left_alone() -> None:
 
 @pytest.mark.parametrize("value", [None, 5432, {"secret": "x"}])
 def test_an_output_that_is_missing_or_no_text_is_named(value: object) -> None:
-    with pytest.raises(RefusedError, match="does not say database_port"):
+    with pytest.raises(RefusedError, match="has no output database_port"):
         platform_outputs({**EXPORTED, "database_port": value})

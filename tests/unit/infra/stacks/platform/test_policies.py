@@ -79,7 +79,9 @@ BREAKS: Mapping[tuple[str, str], Broken] = {
     ("sealed", "has no key of ours (kmsMasterKeyId)"): _changed("sns.Topic", kmsMasterKeyId=None),
     ("sealed", "has no key of ours (kmsKeyArn)"): _changed("lambda.Function", kmsKeyArn=None),
     ("sealed", "is stored in the clear"): _changed("rds.Instance", storageEncrypted=False),
-    ("sealed", "keeps figures without a key of ours"): _changed("rds.Instance", performanceInsightsKmsKeyId=None),
+    ("sealed", "stores performance data without a key of ours"): _changed(
+        "rds.Instance", performanceInsightsKmsKeyId=None
+    ),
     ("sealed", "has a password without a key of ours"): _changed("rds.Instance", masterUserSecretKmsKeyId=None),
     ("sealed", "is not sealed by a key of ours"): _without("s3.BucketServerSideEncryptionConfiguration"),
     ("sealed", "has a disk that is not sealed by a key of ours"): _changed(
@@ -105,7 +107,7 @@ BREAKS: Mapping[tuple[str, str], Broken] = {
     ("backed up", "leaves no named snapshot when it is deleted"): _changed(
         "rds.Instance", finalSnapshotIdentifier=None
     ),
-    ("backed up", "takes its backups along"): _changed("rds.Instance", deleteAutomatedBackups=None),
+    ("backed up", "deletes its backups with itself"): _changed("rds.Instance", deleteAutomatedBackups=None),
     ("backed up", "has no standby in another zone"): _changed("rds.Instance", multiAz=False),
     ("backed up", "keeps no snapshot"): _changed("elasticache.ReplicationGroup", snapshotRetentionLimit=0),
     ("backed up", "has no replica in another zone"): _changed("elasticache.ReplicationGroup", multiAzEnabled=False),
@@ -116,7 +118,7 @@ BREAKS: Mapping[tuple[str, str], Broken] = {
     ("protected", "is not protected and retained"): partial(_each, _unprotected),
     ("protected", "can be deleted at AWS"): _changed("rds.Instance", deletionProtection=False),
     ("protected", "is deleted with all that is in it"): _changed("s3.Bucket", forceDestroy=True),
-    ("protected", "is gone within a month of its deletion"): _changed("kms.Key", deletionWindowInDays=7),
+    ("protected", "is purged within a month of its deletion"): _changed("kms.Key", deletionWindowInDays=7),
     ("least rights", "is not below the environment's path and within its boundary"): _changed(
         "iam.Role", "hosts", permissionsBoundary=None
     ),
@@ -126,26 +128,24 @@ BREAKS: Mapping[tuple[str, str], Broken] = {
     ("least rights", "has more than a service's own policy"): _changed(
         "iam.RolePolicyAttachment", policyArn="arn:aws:iam::aws:policy/AdministratorAccess"
     ),
-    ("least rights", "says everything without a listed reason"): _rewritten(
+    ("least rights", "has a wildcard without a listed reason"): _rewritten(
         "iam.RolePolicy", lambda statement: statement.update(Resource=["*"])
     ),
     ("TLS only", "takes connections in the clear"): _changed("rds.ParameterGroup", parameters=[]),
     ("TLS only", "has no TLS"): _changed("elasticache.ReplicationGroup", transitEncryptionEnabled=False),
     ("TLS only", "takes requests in the clear"): _in_clear("s3.BucketPolicy"),
-    ("known users", "lets in whoever reaches it"): _changed("elasticache.ReplicationGroup", userGroupIds=None),
+    ("known users", "accepts clients without a user"): _changed("elasticache.ReplicationGroup", userGroupIds=None),
     ("known users", "needs no password"): _changed("elasticache.User", "redis-default", accessString="on ~* +@all"),
-    ("known users", "gives its role to whoever makes it fetch an address"): _changed(
+    ("known users", "exposes its role to server-side request forgery"): _changed(
         "ec2.LaunchTemplate", metadataOptions={"httpTokens": "optional", "httpPutResponseHopLimit": 1}
     ),
     ("known users", "takes an SSH key that nobody rotates"): _changed("ec2.LaunchTemplate", keyName="operators"),
     ("known users", "has refresh tokens that work twice"): _changed(
         "cognito.UserPoolClient", refreshTokenRotation=None
     ),
-    ("known users", "hands tokens out in addresses"): _changed(
-        "cognito.UserPoolClient", allowedOauthFlows=["implicit"]
-    ),
+    ("known users", "returns tokens in URLs"): _changed("cognito.UserPoolClient", allowedOauthFlows=["implicit"]),
     ("rotated", "is never changed"): _without("secretsmanager.SecretRotation"),
-    ("rotated", "has a password that somebody made"): _changed("rds.Instance", manageMasterUserPassword=None),
+    ("rotated", "has a password that RDS does not manage"): _changed("rds.Instance", manageMasterUserPassword=None),
     ("rotated", "has a password that is never changed"): _without("secretsmanager.SecretRotation"),
     ("judged", "is kept for ever"): _changed("cloudwatch.LogGroup", retentionInDays=None),
     ("judged", "is of a kind that no check knows: add it to KINDS"): _with("sagemaker.Endpoint"),
@@ -168,7 +168,7 @@ OTHER_KINDS: Mapping[tuple[str, str, str], Broken] = {
     ("protected", "cognito.UserPool", "can be deleted at AWS"): _changed(
         "cognito.UserPool", deletionProtection="INACTIVE"
     ),
-    ("protected", "secretsmanager.Secret", "is gone within a month of its deletion"): _changed(
+    ("protected", "secretsmanager.Secret", "is purged within a month of its deletion"): _changed(
         "secretsmanager.Secret", recoveryWindowInDays=0
     ),
     ("TLS only", "elasticache.ReplicationGroup", "takes connections in the clear"): _changed(

@@ -37,7 +37,7 @@ def test_everything_at_aws_is_made_by_that_provider() -> None:
     """Else it would be made by whatever credentials and region the process has."""
     with mocked() as monitor:
         pulumi.runtime.test(_staging)()  # type: ignore[no-untyped-call]  # the SDK's is untyped
-        asked = [request for request in monitor.asked if request.type.startswith("aws:")]
+        asked = [request for request in monitor.requests if request.type.startswith("aws:")]
 
     assert asked
     assert all("pulumi:providers:aws::aws" in request.provider for request in asked)

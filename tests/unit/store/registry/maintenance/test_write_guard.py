@@ -202,7 +202,7 @@ def test_a_registry_is_begun_where_there_was_none_alone(file: Path, anchor: Anch
     file.parent.mkdir()
     if is_empty:
         file.touch()
-    said = f"the registry {file} is gone, and there was one"
+    said = f"the registry {file} is missing, although there was one"
     assert lost(file, None, None) == ""
     assert lost(file, anchor, copies) == ""
     copies.folder.mkdir()

@@ -47,20 +47,21 @@ def _user() -> str:
 def _create(secrets: Any, arn: str, token: str) -> None:  # noqa: ANN401 - boto3 has no types where this runs
     if _password(secrets, arn, VersionId=token, VersionStage="AWSPENDING"):
         return
-    made = secrets.get_random_password(PasswordLength=_LENGTH, ExcludePunctuation=True)["RandomPassword"]
-    text = json.dumps({"username": _user(), "password": made})
+    password = secrets.get_random_password(PasswordLength=_LENGTH, ExcludePunctuation=True)["RandomPassword"]
+    text = json.dumps({"username": _user(), "password": password})
     secrets.put_secret_value(SecretId=arn, ClientRequestToken=token, SecretString=text, VersionStages=["AWSPENDING"])
 
 
 def _set(secrets: Any, arn: str, token: str) -> None:  # noqa: ANN401 - as above
-    found = [
+    passwords = [
         _password(secrets, arn, VersionId=token, VersionStage="AWSPENDING"),
         _password(secrets, arn, VersionStage="AWSCURRENT"),
     ]
     elasticache = boto3.client("elasticache")
     _wait_until_active(elasticache, _user())
     elasticache.modify_user(
-        UserId=_user(), AuthenticationMode={"Type": "password", "Passwords": [one for one in found if one]}
+        UserId=_user(),
+        AuthenticationMode={"Type": "password", "Passwords": [password for password in passwords if password]},
     )
 
 

@@ -1,1 +1,1 @@
-"""What keeps data: PostgreSQL, Redis and buckets. Each is protected, and stays when it leaves the program."""
+"""Data stores: PostgreSQL, Redis and buckets. Each is protected, and stays if it leaves the program."""

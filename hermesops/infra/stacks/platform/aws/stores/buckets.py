@@ -16,14 +16,14 @@ _NAMED_KEY = "s3:x-amz-server-side-encryption-aws-kms-key-id"
 
 @dataclass(frozen=True)
 class BucketArgs:
-    """A bucket.
+    """Parameters of a bucket.
 
     Attributes:
         purpose: As ``releases``; part of its name.
-        key_arn: Seals what is in it.
-        kept_days: Days for which what was deleted or overwritten is kept.
-        lock_days: Days for which nothing that was written can be deleted, however it is tried; None for no lock.
-        statements: Further ones of its policy.
+        key_arn: ARN of the key that encrypts its objects.
+        kept_days: Days for which deleted and overwritten objects are kept.
+        lock_days: Days for which a written object cannot be deleted by anybody; None for no lock.
+        statements: Further statements of its policy.
     """
 
     place: Place
@@ -49,7 +49,7 @@ class Bucket(pulumi.ComponentResource):
         super().__init__("hermesops:platform:Bucket", name, None, opts)
         self.bucket = args.place.bucket(args.purpose)
         self.arn = f"arn:aws:s3:::{self.bucket}"
-        made = aws.s3.Bucket(
+        bucket = aws.s3.Bucket(
             name,
             bucket=self.bucket,
             object_lock_enabled=args.lock_days is not None,
@@ -57,11 +57,11 @@ class Bucket(pulumi.ComponentResource):
             tags=args.place.tags,
             opts=ResourceOptions(parent=self, protect=True, retain_on_delete=True),
         )
-        self._close(name, made, args)
-        self._keep(name, made, args)
+        self._close(name, bucket, args)
+        self._keep(name, bucket, args)
         aws.s3.BucketServerSideEncryptionConfiguration(
             name,
-            bucket=made.id,
+            bucket=bucket.id,
             rules=[
                 {
                     "apply_server_side_encryption_by_default": {
@@ -73,12 +73,12 @@ class Bucket(pulumi.ComponentResource):
             ],
             opts=ResourceOptions(parent=self),
         )
-        self.register_outputs({"bucket": made.bucket, "arn": made.arn})
+        self.register_outputs({"bucket": bucket.bucket, "arn": bucket.arn})
 
-    def _close(self, name: str, made: aws.s3.Bucket, args: BucketArgs) -> None:
+    def _close(self, name: str, bucket: aws.s3.Bucket, args: BucketArgs) -> None:
         closed = aws.s3.BucketPublicAccessBlock(
             name,
-            bucket=made.id,
+            bucket=bucket.id,
             block_public_acls=True,
             block_public_policy=True,
             ignore_public_acls=True,
@@ -87,13 +87,13 @@ class Bucket(pulumi.ComponentResource):
         )
         aws.s3.BucketOwnershipControls(
             name,
-            bucket=made.id,
+            bucket=bucket.id,
             rule={"object_ownership": "BucketOwnerEnforced"},
             opts=ResourceOptions(parent=self),
         )
         aws.s3.BucketPolicy(
             name,
-            bucket=made.id,
+            bucket=bucket.id,
             policy=document([*self._always(args), *args.statements]),
             # Of two changes of a bucket at once, S3 refuses one.
             opts=ResourceOptions(parent=self, depends_on=[closed]),
@@ -120,16 +120,16 @@ class Bucket(pulumi.ComponentResource):
             ),
         ]
 
-    def _keep(self, name: str, made: aws.s3.Bucket, args: BucketArgs) -> None:
+    def _keep(self, name: str, bucket: aws.s3.Bucket, args: BucketArgs) -> None:
         versions = aws.s3.BucketVersioning(
             name,
-            bucket=made.id,
+            bucket=bucket.id,
             versioning_configuration={"status": "Enabled"},
             opts=ResourceOptions(parent=self, protect=True),
         )
         aws.s3.BucketLifecycleConfiguration(
             name,
-            bucket=made.id,
+            bucket=bucket.id,
             rules=[
                 {
                     "id": "old-versions",
@@ -145,14 +145,14 @@ class Bucket(pulumi.ComponentResource):
         if args.lock_days is not None:
             aws.s3.BucketObjectLockConfiguration(
                 name,
-                bucket=made.id,
+                bucket=bucket.id,
                 rule={"default_retention": {"mode": "GOVERNANCE", "days": args.lock_days}},
                 opts=ResourceOptions(parent=self, protect=True, depends_on=[versions]),
             )
 
 
 def only_adding(place: Place, bucket_arn: str) -> list[Statement]:
-    """What keeps users of backups, whose keys machines hold, to reading and adding, whatever their own policies say.
+    """Return statements that let users of backups only read and add, whatever their own policies allow.
 
     They delete restic's locks, as ``agents.backup.repository.policy_of`` allows them, and nothing else; what they
     overwrite stays as a version.

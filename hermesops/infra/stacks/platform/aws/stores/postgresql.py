@@ -44,14 +44,14 @@ class PostgresqlArgs:
 
 
 class Postgresql(pulumi.ComponentResource):
-    """A server that takes TLS alone, whose password RDS makes and changes, and nobody else knows.
+    """PostgreSQL server with TLS only; RDS creates and rotates its password, which no person knows.
 
     Attributes:
-        host: Its name in the network.
-        port: Its TCP port.
-        secret_arn: Of the secret with ``username`` and ``password``.
-        router_arn: Of the role of PostgreSQL that the LLM router is, which enters by IAM.
-        identifier: Its name at RDS, for alarms.
+        host: DNS name of the server in the network.
+        port: TCP port of the server.
+        secret_arn: ARN of the secret with ``username`` and ``password``.
+        router_arn: ARN of the LLM router's PostgreSQL role, which authenticates by IAM.
+        identifier: RDS's name of the server, for alarms.
     """
 
     host: Output[str]
@@ -127,7 +127,7 @@ class Postgresql(pulumi.ComponentResource):
             opts=ResourceOptions(parent=self, protect=True, retain_on_delete=True, depends_on=logs),
         )
         self.host, self.port = server.address, server.port.apply(str)
-        self.secret_arn = server.master_user_secrets.apply(lambda found: str(found[0].secret_arn))
+        self.secret_arn = server.master_user_secrets.apply(lambda secrets: str(secrets[0].secret_arn))
         self.router_arn = Output.concat(place.arn("rds-db", "dbuser:"), server.resource_id, "/", ROUTER)
         # RDS changes it each week unless told otherwise, without a function of ours.
         aws.secretsmanager.SecretRotation(

@@ -35,17 +35,17 @@ class RedisArgs:
 
 
 class Redis(pulumi.ComponentResource):
-    """Redis with TLS alone, and one user, who is kept to keys and channels that begin with ``hermesops:``.
+    """Redis with TLS only, and one user, restricted to keys and channels that begin with ``hermesops:``.
 
     The user is made without a password, able to enter by IAM alone; the function that rotates its secret gives it one.
     So Pulumi's state holds none.
 
     Attributes:
-        host: Name of the node that is written to.
-        port: Its TCP port.
-        user_id: Of the user, at ElastiCache.
-        user_arn: Of the user.
-        group_id: Of the nodes, for alarms.
+        host: DNS name of the primary node.
+        port: TCP port of the nodes.
+        user_id: ElastiCache's id of the user.
+        user_arn: ARN of the user.
+        group_id: Id of the replication group, for alarms.
     """
 
     host: Output[str]
