@@ -243,7 +243,9 @@ class Jobs:
         """
         job = self.named(name)
         if subjects and not job.subjects:
-            raise UsageError(f"job {name} is done for all that is due", hint=Hint(("job", "run", name)))
+            raise UsageError(
+                f"job {name} takes no names: it is done for all that is due", hint=Hint(("job", "run", name))
+            )
         return job.manual(subjects) if job.manual else ManualRun(job.do)
 
     async def run(self, name: str, manual: ManualRun, end: End) -> Report:
@@ -364,9 +366,11 @@ class Jobs:
 
     async def _open_fills(self, cells: Sequence[CellName]) -> Report:
         """Open the operations that fill pools. They take minutes, and other jobs shall not wait for that."""
+        if not cells:
+            return Report("no pool is to be filled: there is no cell, and the setting pool_size asks for none")
         outcomes = tuple([await outcome_of(cell, self._open_fill(cell)) for cell in cells])
         opened = [one.subject for one in outcomes if not one.problem]
-        done = f"{len(opened)} pools are being filled: {', '.join(opened)}" if opened else "no pools are to be filled"
+        done = f"{len(opened)} pools are being filled: {', '.join(opened)}"
         return Report(done, problems_in(outcomes), outcomes)
 
     async def _open_fill(self, cell: CellName) -> Outcome:

@@ -143,7 +143,7 @@ def repair(
     yes: Yes = False,
     reason: Why = "",
 ) -> None:
-    """Repair a difference that fleet drift found, as it says.
+    """Repair what drift found: adopt or destroy a machine without an instance, or accept a machine's size.
 
     remove-orphan asks first, and is refused when the machine holds the only copy of a user's state. Disks cannot
     shrink: accept-size records the larger size as the ordered one.
