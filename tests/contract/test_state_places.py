@@ -174,7 +174,7 @@ async def test_the_lock_of_another_computer_that_lost_the_lease_is_removed_and_i
         theirs.check()
         await outwait(folder, (2, 1), report=told.append)
         with held(folder, stack="cell1", report=pytest.fail, token=(2, 1)) as mine:
-            with pytest.raises(UnavailableError, match="taken stack cell1 over"):
+            with pytest.raises(UnavailableError, match="took over stack cell1"):
                 theirs.check()
             mine.check()
     assert "lost the lease" in told[0]
