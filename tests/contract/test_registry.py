@@ -401,7 +401,10 @@ def test_a_sealed_value_opens_in_its_own_row_only(registry: Registry) -> None:
 @pytest.mark.usefixtures("registry")
 def test_another_key_is_refused_at_once(url: str) -> None:
     same_id, other_id = KeyRing("k1", {"k1": b"x" * 32}), KeyRing("k2", {"k2": b"x" * 32})
-    for wrong, words in ((same_id, "cannot be decrypted with key k1"), (other_id, "is sealed with key k1, which is not in")):
+    for wrong, words in (
+        (same_id, "cannot be decrypted with key k1"),
+        (other_id, "is sealed with key k1, which is not in"),
+    ):
         with pytest.raises(RefusedError, match=words) as refused:
             registry_at(url, keys=wrong)
         assert "key file" in str(refused.value.hint)
