@@ -5,6 +5,7 @@ server and without root. Nothing listens, so whatever asks it as S3 does is told
 """
 
 import secrets
+from contextlib import suppress
 from pathlib import Path
 from shutil import rmtree
 
@@ -95,9 +96,12 @@ class SimulatedStore(ObjectStore):
 
     def names(self, prefix: str) -> list[str]:
         """The objects whose names begin so, the oldest first."""
-        there = (path for path in self._objects.rglob("*") if path.is_file())
-        files = sorted(there, key=lambda path: path.stat().st_mtime_ns)
-        return [name for one in files if (name := str(one.relative_to(self._objects))).startswith(prefix)]
+        objects = []
+        for path in self._objects.rglob("*"):
+            with suppress(FileNotFoundError):  # it was removed, or a draft took its name, since it was listed
+                if path.is_file() and not _is_draft(path):
+                    objects.append((path.stat().st_mtime_ns, str(path.relative_to(self._objects))))
+        return [name for _, name in sorted(objects) if name.startswith(prefix)]
 
     def remove(self, name: str) -> None:
         """Delete an object; absent is success."""
@@ -109,4 +113,9 @@ class SimulatedStore(ObjectStore):
     def keys_of(self, user: str) -> set[str]:
         """The access keys of a user that count; none where there is no such user."""
         folder = self._users / user
-        return {file.name for file in folder.iterdir()} if folder.is_dir() else set()
+        return {file.name for file in folder.iterdir() if not _is_draft(file)} if folder.is_dir() else set()
+
+
+def _is_draft(file: Path) -> bool:
+    """Whether a file is one that ``replace_secret`` has not finished."""
+    return file.name.startswith(".")
