@@ -57,7 +57,7 @@ async def test_who_lost_the_lease_neither_personalises_nor_restarts_nor_fences(
     assert await _seen(channel) == before
     registry.epochs.open("restored from a copy")
     await admit(channel, registry.leases.take(SUBJECT, "slow:1:aa"))
-    with pytest.raises(LeaseLostError, match=r"with 2\.1"):
+    with pytest.raises(LeaseLostError, match=r"holds 2\.1"):
         await admit(channel, replace(quick, counter=10**6))
     registry.close()
 

@@ -66,7 +66,7 @@ async def test_what_is_not_there_is_made_once(stack: FakeStack) -> None:
 
 async def test_what_is_there_and_not_wanted_is_deleted_by_name_only(stack: FakeStack) -> None:
     exists(stack)
-    with pytest.raises(RefusedError, match=r"nobody named: b "):
+    with pytest.raises(RefusedError, match=r"without being named: b "):
         await stack.engine().up(STACK, machines(["a"]), may_destroy=lambda _urn: False)
     await stack.engine().destroy(STACK, may_destroy=lambda _urn: True)
     assert stack.machines() == []
@@ -77,7 +77,7 @@ async def test_one_that_was_to_be_protected_and_is_not_wanted_any_more_is_delete
     document = json.loads(stack.state_file.read_text())
     document["checkpoint"]["latest"]["pending_operations"][0]["resource"]["protect"] = True
     stack.state_file.write_text(json.dumps(document))
-    with pytest.raises(RefusedError, match=r"nobody named: b "):
+    with pytest.raises(RefusedError, match=r"without being named: b "):
         await stack.engine().up(STACK, machines(["a"]), may_destroy=lambda _urn: False)
     await stack.engine().up(STACK, machines(["a"]), may_destroy=lambda urn: urn == urn_of("b"))
     assert stack.machines() == ["a"]

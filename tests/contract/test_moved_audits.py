@@ -265,4 +265,4 @@ def test_a_database_that_was_restored_to_a_moment_is_verified(moving: Moving) ->
     registry.close()
     done = place.record_restored("another moment")
     assert done.epoch == 3
-    assert done.audit.told.startswith("the audit is broken: entry 1 is not what was written")
+    assert done.audit.told.startswith("the audit is broken: entry 1 was changed")

@@ -156,7 +156,7 @@ async def test_another_kind_of_signature_is_no_approval(place: Place) -> None:
 async def test_an_approval_that_grew_old_lapses_and_is_no_fault(place: Place) -> None:
     approval = Approval(asked_for(place.records, STAGES, "staging"), datetime.now(UTC) - timedelta(hours=25))
     state = await place.check(place.keeping(Signers(place.folder / "bob").sign_file(FILE, approval)))
-    assert (state.stages, state.objection, "counts for 24 h" in state.expired) == (0, "", True)
+    assert (state.stages, state.objection, "valid for 24 h" in state.expired) == (0, "", True)
 
 
 async def test_a_computer_that_can_check_no_signature_waits_rather_than_halts(place: Place) -> None:

@@ -1,4 +1,4 @@
-"""What the platform's host installs hermesops from, without an index: wheels, the lock of them, and uv.
+"""Installation archive of hermesops for the platform's host: wheels, their lock and uv, so that no index is needed.
 
 It is made once for each version of hermesops, and kept in the cache.
 """

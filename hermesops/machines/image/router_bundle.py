@@ -1,4 +1,4 @@
-"""What the platform's model router is installed from, without an index: an archive of the wheels its role locks."""
+"""Installation archive of the platform's model router: the wheels that its role locks, so that no index is needed."""
 
 import hashlib
 import tarfile

@@ -35,20 +35,20 @@ class BlobStore:
         return blob
 
     def has(self, blob: Blob) -> bool:
-        """Whether a file is there."""
+        """Whether the store contains a file; a store that is distrusted is read and compared."""
         if self.distrusts:
             return not damage_of(blob, read_blob(self.store, blob))
         return place(blob) in self._there
 
     def content(self, blob: Blob) -> bytes:
-        """A file that is there."""
-        found = read_blob(self.store, blob)
-        if found is None or damage_of(blob, found):
+        """Read a file from the store and compare it with its hash."""
+        content = read_blob(self.store, blob)
+        if content is None or damage_of(blob, content):
             raise BrokenInvariantError(
                 f"{blob.name} in {self.store.url} is damaged",
                 hint=Hint(("release", "build", "--lock", "FILE"), "mends it"),
             )
-        return found
+        return content
 
     @cached_property
     def _there(self) -> set[str]:
@@ -56,12 +56,12 @@ class BlobStore:
 
 
 def blob_of(name: str, content: bytes) -> Blob:
-    """What a lock says of a file."""
+    """Name, SHA-256 and size of a file, as locks list it."""
     return Blob(name, hashlib.sha256(content).hexdigest(), len(content))
 
 
 def place(blob: Blob) -> str:
-    """What a file of a release is called in a store."""
+    """Path of a release's file in a store, by its SHA-256."""
     return f"{BLOBS}/{blob.sha256}"
 
 
@@ -71,7 +71,7 @@ def read_blob(store: "Storage", blob: Blob) -> bytes | None:
 
 
 def damage_of(blob: Blob, data: bytes | None) -> str:
-    """What is wrong with a file's content, as the end of a sentence about it; empty for nothing."""
+    """Compare a file's content with its lock entry: the problem as the end of a sentence, empty when they match."""
     if data is None:
         return "is missing"
     if len(data) > blob.size:

@@ -41,13 +41,13 @@ class Kept:
 
     @property
     def id(self) -> str:
-        """What it is called."""
+        """Id of the release, from its lock."""
         return self.lock.id
 
 
 @dataclass(frozen=True)
 class Damage:
-    """What is wrong with a file of a release."""
+    """A damaged file of a release."""
 
     name: str
     what: str
@@ -55,7 +55,7 @@ class Damage:
 
 @dataclass(frozen=True)
 class Releases:
-    """The releases of an environment."""
+    """All releases of an environment in a store: keeps, lists, verifies and revokes releases."""
 
     store: "Storage"
     trust: Trust
@@ -66,21 +66,21 @@ class Releases:
         return Documents(self.store, self.trust, self.signs)
 
     def list(self) -> tuple[Kept, ...]:
-        """All of them, newest first, without those whose lock is not valid; ``verify`` says why.
+        """All valid releases, newest first; ``verify`` explains the others.
 
         Raises:
             RefusedError: The store's signers or revocations are not valid.
         """
-        documents, kept = self._documents, []
+        documents, releases = self._documents, []
         revocations = documents.revocations()[0] if documents.signers else Revocations()
         for release in documents.ids():
             with suppress(RefusedError):
                 lock, _ = documents.lock(release)
-                kept.append(Kept(lock, documents.about(release), revocations.why_not(lock)))
-        return tuple(sorted(kept, key=_age, reverse=True))
+                releases.append(Kept(lock, documents.about(release), revocations.why_not(lock)))
+        return tuple(sorted(releases, key=_age, reverse=True))
 
     def ids(self) -> frozenset[str]:
-        """Which are kept, valid or not."""
+        """Ids of all releases in the store, valid or not."""
         return frozenset(self._documents.ids())
 
     def find(self, text: str) -> Lock:
@@ -99,12 +99,12 @@ class Releases:
             if name not in documents.ids():
                 raise unknown_name("release", text, documents.ids())
             return self.read(name)
-        meant = [one for one in self.list() if _is_meant(one, text)]
-        meant = [one for one in meant if not one.about.note.startswith(OF_IMAGE)] or meant
+        meant = [release for release in self.list() if _is_meant(release, text)]
+        meant = [release for release in meant if not release.about.note.startswith(OF_IMAGE)] or meant
         if len(meant) == 1:
             return meant[0].lock
         if meant:
-            ids = ", ".join(one.id for one in meant)
+            ids = ", ".join(release.id for release in meant)
             raise UsageError(f"more than one release is called {text}: {ids}", hint=LIST)
         raise unknown_name("release", text, documents.ids())
 
@@ -117,7 +117,7 @@ class Releases:
         return self._documents.lock(release)[0]
 
     def revocations(self) -> Revocations:
-        """Which releases must not run any more, their signature checked.
+        """Read the revoked releases, with their signature checked.
 
         Raises:
             RefusedError: They do not hold.
@@ -169,14 +169,14 @@ class Releases:
         return data
 
     def verify(self, release: str) -> tuple[Damage, ...]:
-        """What is wrong with a release's files; empty when all is right. Reads only the store.
+        """Compare all files of a release with its lock; reads only the store. Empty when nothing is damaged.
 
         Raises:
             RefusedError: Its lock does not hold, so there is nothing to compare with.
         """
         lock = self.read(release)
-        found = ((blob.name, damage_of(blob, read_blob(self.store, blob))) for blob in lock.all_blobs())
-        return tuple(Damage(name, what) for name, what in found if what)
+        damages = ((blob.name, damage_of(blob, read_blob(self.store, blob))) for blob in lock.all_blobs())
+        return tuple(Damage(name, what) for name, what in damages if what)
 
     def revoke(self, release: str, why: str) -> Revocations:
         """Revoke a release, so that no machine installs it; it need not be in the store.
@@ -270,15 +270,15 @@ def _refuse_revoked(lock: Lock, revocations: Revocations) -> None:
         raise RefusedError(f"release {lock.id} {why}", hint=LIST)
 
 
-def _is_meant(kept: Kept, text: str) -> bool:
+def _is_meant(release: Kept, text: str) -> bool:
     if "-" in text:
-        return kept.id.startswith(text)
-    return kept.lock.agent_version == text and not kept.revoked
+        return release.id.startswith(text)
+    return release.lock.agent_version == text and not release.revoked
 
 
-def _age(kept: Kept) -> tuple[float, str]:
-    at = kept.about.created_at
-    return at.timestamp() if at else 0.0, kept.id
+def _age(release: Kept) -> tuple[float, str]:
+    at = release.about.created_at
+    return at.timestamp() if at else 0.0, release.id
 
 
 @dataclass(frozen=True)

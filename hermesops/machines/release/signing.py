@@ -62,7 +62,7 @@ class ReleaseKey:
         if self.env.is_local:
             return None
         raise RefusedError(
-            f"nobody signs releases in environment {self.env.name}",
+            f"there is no key that signs releases in environment {self.env.name}",
             hint=Hint("set operator_key or release.key_file, or", ("secrets", "set", "release.key", "--from", "FILE")),
         )
 
@@ -71,8 +71,8 @@ class ReleaseKey:
         return self.env.settings.release.key_file or self.env.settings.operator_key
 
     def _make(self) -> Signers:
-        found = self.find()
-        return found or Signers(self.secrets.lend(RELEASE_KEY, as_file(self.secrets.made(RELEASE_KEY, fresh_key()))))
+        signers = self.find()
+        return signers or Signers(self.secrets.lend(RELEASE_KEY, as_file(self.secrets.made(RELEASE_KEY, fresh_key()))))
 
 
 def _text(file: Path) -> str:

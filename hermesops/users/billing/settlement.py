@@ -1,4 +1,4 @@
-"""Brings users' agents to what their subscriptions pay for: looks, decides, and opens operations for the workers.
+"""Settles users' subscriptions: observes, decides, and opens operations for the workers.
 
 Everything is looked at anew each time, so that it may be killed anywhere and repeated at any time.
 """
@@ -86,7 +86,7 @@ class PaidAgents:
     current: Callable[[], StripeSubscriptions | None] = lambda: None
 
     async def settle(self, user_id: UserId) -> None:
-        """Open what a user's subscriptions ask for, and record what became of the events; what fails waits."""
+        """Open the operations that a user's subscriptions request, and record the events' outcomes; failures wait."""
         try:
             async with self.hold_lease(user_lease(user_id)):
                 for _ in range(_STEPS):
@@ -96,7 +96,7 @@ class PaidAgents:
             _log.info("billing_user_is_taken", user=user_id)  # another process looks at the same events
 
     async def _step(self, user_id: UserId) -> bool:
-        """Whether it was the last one for now."""
+        """Do one step of a user's settlement; returns whether it was the last one for now."""
         registry = self.registry
         events = registry.billing.of_user(user_id)
         facts = [event.fact for event in events if event.fact is not None]
@@ -110,8 +110,8 @@ class PaidAgents:
                 self._bind(user_id, decision)
                 return False
             outcome = await self._outcome(user_id, decision, pending)
-        except LeaseHeldError as held:
-            outcome = self._waits(held.message, _UNDER_WAY)
+        except LeaseHeldError as error:
+            outcome = self._waits(error.message, _UNDER_WAY)
         except HermesError as error:
             outcome = self._waits(error.message, _REFUSED)
         registry.billing.decide([event.id for event in pending], outcome, subject=f"user/{user_id}")
@@ -145,7 +145,7 @@ class PaidAgents:
             instance.plan,
             subscription_id,
             instance.grace_until,
-            frozenset(one.kind for one in unfinished),
+            frozenset(operation.kind for operation in unfinished),
             suspended_by_billing=self._is_ours(instance, OperationKind.SUSPEND),
             ended_by_billing=self._is_ours(instance, OperationKind.SCHEDULE_TERMINATION),
         )
@@ -153,7 +153,7 @@ class PaidAgents:
     def _is_ours(self, instance: Instance, kind: OperationKind) -> bool:
         """Whether the last operation of a kind was opened here."""
         last = self.registry.operations.list(instance_id=instance.id, kind=kind, limit=1)
-        return any(_OURS.match(str(one.intent.get("reason", ""))) for one in last)
+        return any(_OURS.match(str(operation.intent.get("reason", ""))) for operation in last)
 
     def _bind(self, user_id: UserId, decision: Bind) -> None:
         instance = self.registry.instances.of_user(user_id)
@@ -186,11 +186,18 @@ class PaidAgents:
         """The operation that was opened for the same before, and was not done."""
         opened, kinds = {event.operation_id for event in pending}, _KINDS[type(request)]
         instance = self.registry.instances.of_user(user_id)
-        found = self.registry.operations.list(instance_id=instance.id) if instance else ()
-        return next((one for one in found if one.id in opened and one.kind in kinds and one.status in _UNDONE), None)
+        operations = self.registry.operations.list(instance_id=instance.id) if instance else ()
+        return next(
+            (
+                operation
+                for operation in operations
+                if operation.id in opened and operation.kind in kinds and operation.status in _UNDONE
+            ),
+            None,
+        )
 
     async def _open(self, user_id: UserId, request: Request) -> Operation:
-        """Open what a request asks for, or find it unfinished."""
+        """Open the requested operation, or find it unfinished."""
         requests = self.requests()
         reason = f"billing {request.subscription_id}: "
         match request:

@@ -77,5 +77,5 @@ def test_one_person_is_one_however_spelled(asked: str, signer: str, *, is_proved
 
 @pytest.mark.parametrize("at", [NOW - DAY - timedelta(minutes=1), NOW + timedelta(minutes=6)])
 def test_an_approval_that_is_old_or_of_the_future_does_not_count(at: datetime) -> None:
-    with pytest.raises(RefusedError, match="counts for 24 h"):
+    with pytest.raises(RefusedError, match="valid for 24 h"):
         judged(at=at)

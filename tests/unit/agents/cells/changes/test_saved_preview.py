@@ -114,8 +114,8 @@ def test_an_old_one_another_environments_one_and_one_of_the_future_are_refused()
     refuse_stale(preview(), environment="production", now=NOW + day, life=day)
     for environment, now, words in (
         ("staging", NOW, "environment production, this is staging"),
-        ("production", NOW + 2 * day, "it counts for 24 h"),
-        ("production", NOW - day, "it counts for 24 h"),
+        ("production", NOW + 2 * day, "it is valid for 24 h"),
+        ("production", NOW - day, "it is valid for 24 h"),
     ):
         with pytest.raises(RefusedError, match=words):
             refuse_stale(preview(), environment=environment, now=now, life=day)
