@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import jinja2
@@ -30,8 +31,14 @@ def rendered(role: str, template: str, given: Mapping[str, Any] | None = None) -
     )
     # Of Ansible's own filters and tests those that templates rendered here use.
     environment.filters["to_json"] = json.dumps
+    environment.filters["regex_replace"] = lambda text, pattern, new: re.sub(pattern, new, str(text))
     environment.tests["search"] = lambda text, pattern: re.search(pattern, text) is not None
-    return environment.get_template(template).render({**defaults_of(role), **(given or {})})
+    variables = {**defaults_of(role), **(given or {})}
+    for name, value in variables.items():  # as Ansible does where a variable is used
+        if isinstance(value, str) and "{{" in value:
+            with suppress(jinja2.TemplateError):  # of what only a machine knows; the template says so where it needs it
+                variables[name] = environment.from_string(value).render(variables)
+    return environment.get_template(template).render(variables)
 
 
 def verbatim(role: str, name: str) -> str:
