@@ -152,7 +152,7 @@ lint-pipelines: .venv/installed need-linting
 	python -m tests.support.suite.actionlint .github/workflows/*.yml
 	zizmor --offline --quiet --no-progress .github/workflows
 
-# What looks like a secret and is none stands in .secrets.baseline: detect-secrets scan --baseline .secrets.baseline
+# What looks like a secret and is none stands in .secrets.baseline: detect-secrets scan --no-verify --baseline .secrets.baseline
 lint-secrets: .venv/installed need-linting
 	@echo "==> detect-secrets"
 	git ls-files -z | xargs -0 detect-secrets-hook --no-verify --baseline .secrets.baseline

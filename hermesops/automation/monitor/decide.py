@@ -246,8 +246,9 @@ def decide(fleet: FleetFacts, policy: Policy) -> Verdict:
     """Decide about every instance that seems dead; the others get no decision."""
     found = [(one, why) for one in fleet.instances if (why := suspicion(one, knows_heartbeats=fleet.knows_heartbeats))]
     repaired = {one.instance_id for one in fleet.repairs}
-    # Not repaired within the day first, then silent for longest; of these one that never sent a heartbeat comes last.
-    found.sort(key=lambda pair: (pair[0].id in repaired, -(pair[0].silence_s or 0.0), pair[0].id))
+    # Not repaired within the day first, then those that did not answer when they were asked last, then silent for
+    # longest; of these one that never sent a heartbeat comes last.
+    found.sort(key=lambda pair: (pair[0].id in repaired, pair[0].was_alive, -(pair[0].silence_s or 0.0), pair[0].id))
     judging = _Judging(fleet, policy, [one for one, _ in found])
     decisions = [judging.about(one, why) for one, why in found]
     is_allowed = policy.actions is not Actions.NONE and StopReason.FLEET_SILENT not in judging.stopped
@@ -284,9 +285,20 @@ class _Judging:
                 f"{silent.total()} of {idle.total()} instances seem dead at once, which is more than {allowed}: "
                 "that is rather the network or the monitoring"
             )
-        self._silent_cells = {
-            cell for cell, count in silent.items() if count > max(2, math.floor(policy.silent_share * idle[cell]))
-        }
+        self._silent_cells = self._above_share(silent, idle)
+        # An answer of before is no page, and no reason to repair either: the network may have failed since.
+        unproved = Counter(one.cell for one in suspects if one.answers is None or not one.answers.is_alive)
+        self._unproved_cells = self._above_share(unproved, idle)
+        if unproved.total() > allowed:
+            self._unproved_cells |= unproved.keys()
+        self._asks_again = bool(self._unproved_cells) and any(
+            one.answers is None and one.asked_s is None and not one.was_alive for one in suspects
+        )
+
+    def _above_share(self, silent: Counter[CellName], idle: Counter[CellName]) -> set[CellName]:
+        """Cells of which too many are silent."""
+        share = self._policy.silent_share
+        return {cell for cell, count in silent.items() if count > max(2, math.floor(share * idle[cell]))}
 
     def about(self, one: InstanceFacts, why: str) -> Decision:
         """The decision about one that seems dead."""
@@ -308,7 +320,7 @@ class _Judging:
         return wanted
 
     def _ask(self, one: InstanceFacts, why: str) -> Ask | LeaveAlone:
-        if one.asked_s is not None:
+        if one.asked_s is not None and not (self._asks_again and one.was_alive):
             return _about(LeaveAlone, one, f"{why}; it was asked {span(one.asked_s)} ago")
         if self._asks >= ASKS_AT_ONCE:
             return _about(LeaveAlone, one, f"{why}; others are asked first")
@@ -354,6 +366,8 @@ class _Judging:
             return self.stopped[StopReason.FLEET_SILENT]
         if one.cell in self._silent_cells:
             return self._stop(StopReason.CELL_SILENT, f"too many of {one.cell} seem dead at once")
+        if one.cell in self._unproved_cells:
+            return "others that send no heartbeats answered before, and are asked again first"
         if not isinstance(wanted, Start) and self._fleet.asking_works is False:
             return self._stop(
                 StopReason.ASKING_BROKEN, "machines that do send heartbeats do not answer by both ways either"

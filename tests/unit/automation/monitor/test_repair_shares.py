@@ -88,20 +88,31 @@ def test_a_second_repair_of_one_is_within_its_own_limits_and_takes_no_place() ->
     assert who == [ada.id]
 
 
+ALIVE = Answers("ready", Answer.YES, Answer.YES)
+
+
+def remembered(number: int) -> InstanceFacts:
+    """Sends no heartbeats, and answered when it was asked last, a pass ago."""
+    return replace(dead(number, silent_s=900.0), answers=None, asked_s=14.0, was_alive=True)
+
+
 def test_one_that_answers_though_it_sends_no_heartbeats_ends_no_repairs_of_others() -> None:
     """Whoever may keep a machine from sending heartbeats cannot make the fleet look silent."""
-    alive = Answers("ready", Answer.YES, Answer.YES)
-    mute = [
-        replace(dead(1, silent_s=900.0), answers=alive),
-        replace(dead(2), answers=None, asked_s=14.0, was_alive=True),
-    ]
-    ada = dead(9)
+    mute, ada = [replace(dead(number, silent_s=900.0), answers=ALIVE) for number in range(3)], dead(9)
     assert repaired([*mute, ada, well(10)], []) == ([ada.id], {})
-    gone_dead = [replace(one, answers=ada.answers) for one in mute]
-    assert list(repaired([*gone_dead, ada, well(10)], [])[1]) == ["fleet_silent"]
+    all_dead = [replace(one, answers=ada.answers) for one in mute]
+    assert list(repaired([*all_dead, ada, well(10)], [])[1]) == ["fleet_silent"]
 
 
-def test_one_that_answered_lately_ends_no_repairs_of_its_cell() -> None:
-    mute = [replace(dead(number), answers=None, asked_s=14.0, was_alive=True) for number in range(3)]
-    ada, elsewhere = dead(9), [well(number, OTHER) for number in range(20, 60)]
-    assert repaired([*mute, ada, well(10), *elsewhere], []) == ([ada.id], {})
+def test_an_answer_of_before_is_no_page_and_no_reason_to_repair() -> None:
+    """The network may have failed since: those that answered are asked again before others are repaired."""
+    mute, ada = [remembered(number) for number in range(3)], dead(9)
+    assert repaired([*mute, ada, well(10)], []) == ([], {})
+
+
+def test_those_that_answered_are_asked_again_with_the_one_that_may_be_dead_and_after_it() -> None:
+    mute, ada = [remembered(number) for number in range(3)], replace(dead(9), answers=None)
+    asked = [one.instance_id for one in decide(FleetFacts([*mute, ada, well(10)]), POLICY).asks]
+    assert asked == [ada.id, *(one.id for one in mute)]
+    quiet = FleetFacts([*mute, well(10)])
+    assert decide(quiet, POLICY).asks == (), "nobody else seems dead"
