@@ -15,6 +15,7 @@ from hermesops.base.waiting import pause_blocking
 from hermesops.store.registry.audit.anchor import Anchor
 from tests.support.crash.registry_hammer import contradictions
 from tests.support.real import postgresql
+from tests.support.real.ends_with_us import KILLED
 from tests.support.real.registries import registry_at
 from tests.support.suite.prerequisites import require
 
@@ -26,7 +27,7 @@ RESTARTS = 3
 CHANGES = 15
 """Audited changes between two deaths of a computer, at least."""
 SEED = 20260101
-_HAMMER = ("setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "tests.support.crash.registry_hammer")
+_HAMMER = (*KILLED, sys.executable, "-m", "tests.support.crash.registry_hammer")
 
 
 @dataclass

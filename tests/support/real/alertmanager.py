@@ -17,6 +17,7 @@ import httpx
 
 from hermesops.base import waiting
 from tests.support.real import debian
+from tests.support.real.ends_with_us import KILLED
 
 _STARTS_S = 60
 _LISTENS = re.compile(r'msg="Listening on" address=([0-9.:]+)')
@@ -53,6 +54,7 @@ def running(folder: Path, bin_folder: Path, configuration: str = CONFIG) -> Iter
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen(
             [
+                *KILLED,
                 *_within_templates(bin_folder),
                 bin_folder / "prometheus-alertmanager",
                 f"--config.file={config}",

@@ -23,6 +23,7 @@ from hermesops.base.waiting import pause
 from hermesops.localcloud.server.listener import listen
 from hermesops.programs.model_router import build
 from hermesops.store.registry import Registry
+from tests.support.real.ends_with_us import KILLED
 from tests.support.real.postgresql import PostgreSql
 from tests.support.real.registries import registry_at
 
@@ -200,7 +201,7 @@ class RealRouter:
     def start(self) -> None:
         """Run it; returns once it answers."""
         with (self.folder / "router.log").open("ab") as log:
-            self.process = subprocess.Popen(self.command, stdout=log, stderr=log, cwd=self.folder, env={})
+            self.process = subprocess.Popen([*KILLED, *self.command], stdout=log, stderr=log, cwd=self.folder, env={})
         health = self.url.removesuffix("/v1") + "/health"
         for _ in range(int(_START_S / 0.25)):
             assert self.process.poll() is None, self.log

@@ -33,6 +33,7 @@ from hermesops.programs.node.system import openssl
 from tests.support.fakes.credentials import LIFE, authority_in
 from tests.support.real import host_figures
 from tests.support.real.debian import PLATFORM, unpacked
+from tests.support.real.ends_with_us import INTERRUPTED
 from tests.support.real.host_figures import HostFigures
 from tests.support.releases.role_files import defaults_of, rendered
 
@@ -182,7 +183,9 @@ def running(
         def start(name: str) -> None:
             words = _command(name, given, root)
             log = stack.enter_context((folder / f"{name}.log").open("ab"))
-            processes[name] = subprocess.Popen(words, stdout=log, stderr=log, cwd=folder, env=environment)
+            processes[name] = subprocess.Popen(
+                [*INTERRUPTED, *words], stdout=log, stderr=log, cwd=folder, env=environment
+            )
             stack.callback(_end, processes[name])
 
         figures = stack.enter_context(host_figures.answering(ports["host"]))

@@ -15,6 +15,7 @@ import psycopg
 
 from hermesops.base import waiting
 from hermesops.store.registry.open import migrate_registry
+from tests.support.real.ends_with_us import INTERRUPTED
 
 _URL = "postgresql:///"
 _PLACES = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
@@ -131,7 +132,7 @@ def running() -> Iterator[PostgreSql]:
 def _own(folder: Path) -> list[str]:
     """Give the folder to whoever runs the server (it refuses root); the words that become that user."""
     if os.geteuid() != 0:
-        return ["setpriv", "--pdeathsig", "INT"]
+        return [*INTERRUPTED]
     user = next(user for user in map(_user, _UNPRIVILEGED) if user)
     os.chown(folder, user.pw_uid, user.pw_gid)
     return ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "--pdeathsig", "INT"]

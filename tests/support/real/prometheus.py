@@ -11,6 +11,7 @@ import httpx
 
 from hermesops.base import waiting
 from tests.support.real import debian
+from tests.support.real.ends_with_us import KILLED
 
 _STARTS_S = 60
 _LISTENS = re.compile(r'msg="Listening on" address=([0-9.:]+)')
@@ -58,6 +59,7 @@ def serving(folder: Path, bin_folder: Path, config: Path, *, prefix: str = "/") 
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen(
             [
+                *KILLED,
                 bin_folder / "prometheus",
                 f"--config.file={config}",
                 f"--storage.tsdb.path={folder / 'data'}",

@@ -20,6 +20,7 @@ from typing import Any
 
 from hermesops.base.waiting import Pending, until
 from hermesops.vendor.channel import Completed
+from tests.support.real.ends_with_us import KILLED
 from tests.support.real.qemu_image import BootFiles, boot_files
 from tests.support.suite.prerequisites import QEMU, has_kvm
 from tests.support.worlds.left_worlds import remember_folder
@@ -199,7 +200,7 @@ def _command(
     drives = [f"file={files.disk},if=virtio,format=raw,snapshot=on"]
     drives += [f"file={disk},if=virtio,format=raw,cache=writeback" for disk in disks]
     return [
-        *("setpriv", "--pdeathsig", "KILL", QEMU),  # nothing outlives a test run that was killed
+        *(*KILLED, QEMU),
         *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-nic", _network(reaches)),
         *("-machine", "q35", "-accel", "kvm" if kvm else "tcg,thread=multi"),
         *("-cpu", "max", "-smp", "2", "-m", str(memory_mib)),

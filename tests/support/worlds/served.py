@@ -17,10 +17,11 @@ import httpx
 from hermesops.base.waiting import pause_blocking
 from hermesops.localcloud.drivers.sim.driver import SimDriver
 from hermesops.localcloud.server.wiring import Serving, serve
+from tests.support.real.ends_with_us import KILLED
 
 _TIMEOUT_S = 20.0
 _ATTEMPT_EVERY_S = 0.05
-_SERVER = ("setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "tests.support.worlds.served")
+_SERVER = (*KILLED, sys.executable, "-m", "tests.support.worlds.served")
 _ROOT = Path(__file__).parents[3]
 
 
