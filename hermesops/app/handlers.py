@@ -19,6 +19,7 @@ from hermesops.agents.instances.workflows.suspend import Suspend
 from hermesops.agents.instances.workflows.terminate import Terminate
 from hermesops.model.backup import BEFORE_RESTORE
 from hermesops.model.image import snapshot_name
+from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.plan import Plan
 from hermesops.store.operations.kinds import (
@@ -88,7 +89,10 @@ class OperationHandlers:
         }
 
     def _provision(self, operation: Operation, lease: Lease) -> Provision:
-        return Provision(instance_of(operation), self.registry, self.client(lease), self.cells)
+        async def save_record(instance: Instance) -> None:
+            await self.backups().save_first_record(instance)
+
+        return Provision(instance_of(operation), self.registry, self.client(lease), self.cells, save_record)
 
     def _suspend(self, operation: Operation, lease: Lease) -> Suspend:
         client = self.client(lease)

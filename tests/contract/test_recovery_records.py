@@ -286,6 +286,20 @@ async def test_every_instance_is_recorded_by_the_hourly_job_and_sealed_anew_with
     assert new.records.keys() == {ada.id, bob.id}
 
 
+async def test_an_agent_that_was_never_backed_up_keeps_its_name_when_the_registry_is_lost(world: World) -> None:
+    ada = world.registry.instances.set_machine(placed(world.registry, "ada").id, MachineId("of-ada"))
+    placed(world.registry, "bob")  # without a machine there is nothing to recover
+    ended = world.registry.instances.set_machine(placed(world.registry, "cy").id, MachineId("of-cy"))
+    world.registry.terminations.terminate(ended.id)
+    assert await world.records.save_all() == {"ada": ""}
+    await world.lose()
+    await world.rebuilt()
+    assert world.registry.instances.get(ada.id).user_alias == "ada"
+    world.registry.terminations.terminate(ada.id)
+    await world.records.save_all()
+    assert await world.records.stored.names() == {}
+
+
 class CutStore(ObjectStore):
     """An object store whose Nth change is not made: whoever asked for it died."""
 

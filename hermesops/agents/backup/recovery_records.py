@@ -159,7 +159,7 @@ class RecoveryRecords:
         return await self._take_back(instance_id, (await self.stored.names(instance_id)).get(instance_id, []))
 
     async def save_all(self) -> dict[str, str]:
-        """``save`` for every instance with a repository, volume or record; by user why it failed, empty if it did not.
+        """``save`` for every instance that is due; by user why it failed, empty if it did not.
 
         Raises:
             UnavailableError: The object store does not answer.

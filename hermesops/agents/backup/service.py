@@ -27,6 +27,7 @@ from hermesops.agents.instances.requests.opening import OperationOpener
 from hermesops.agents.instances.workflows.backup import BackUp
 from hermesops.agents.instances.workflows.restore import Restore
 from hermesops.base import child_environment
+from hermesops.base.fan_out import Limits, problems
 from hermesops.errors import Hint, UsageError
 from hermesops.localcloud.world.files import WorldFiles
 from hermesops.model.backup import Backup, Credential
@@ -37,6 +38,8 @@ from hermesops.settings.environment import Environment
 from hermesops.store.operations.kinds import BackupIntent, RestoreIntent, instance_of
 from hermesops.store.operations.lease import LeaseKeeper
 from hermesops.store.registry import Registry
+
+_FIRST_RECORD = Limits(at_once=1, slow_after_s=10.0, within_s=10.0)
 
 
 @dataclass
@@ -150,6 +153,18 @@ class Backups:
         await self.keys.reach()
         refuse_ineligible(BackupIntent, instance, self.opener.unfinished(instance))
         return self.opener.open(instance, BackupIntent(user=instance.title, why=why))
+
+    async def save_first_record(self, instance: Instance) -> None:
+        """Save the recovery record of a new instance, before its first backup.
+
+        A failure is only reported: the agent runs, and the hourly job repeats it. A local world whose object store was
+        never needed gets the record with its first backup.
+        """
+        if not self.store.holds_anything:
+            return
+        outcome = await problems({instance.title: instance.id}, self.records.save, _FIRST_RECORD)
+        if problem := outcome[instance.title]:
+            self.report(f"the recovery record was not saved, and the job recovery-records repeats it: {problem}")
 
     async def open_restore(self, instance: Instance, backup: Backup, *, keeps: bool, reason: str) -> Operation:
         """Open a restore of a backup, once the object store answers and the backup fits on the machine.

@@ -3,6 +3,7 @@
 Steps follow from observations alone, so the same command continues a killed one.
 """
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -16,7 +17,7 @@ from hermesops.agents.instances.steps.new_machine import GrowCell, grow_cell
 from hermesops.agents.instances.steps.personalise import AwaitGateway, MarkRunning, Personalise
 from hermesops.errors import Hint
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import InstanceStatus
+from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
 from hermesops.store.registry import Registry
 
@@ -54,12 +55,17 @@ def decide(seen: Observation, *, payload_digest: str) -> Step | Done | Refused:
 
 @dataclass
 class Provision:
-    """The work of one instance, for the operations' loop."""
+    """The work of one instance, for the operations' loop.
+
+    Attributes:
+        save_record: Saves the recovery record of the instance; never fails.
+    """
 
     instance_id: InstanceId
     registry: Registry
     client: PowerControl
     cells: CellStacks
+    save_record: Callable[[Instance], Awaitable[None]]
     _marked: Observation | None = field(default=None, init=False)
 
     async def observe(self) -> Observation:
@@ -101,6 +107,7 @@ class Provision:
                 await self.client.await_gateway(instance, machine_id)
             case MarkRunning():
                 self.registry.instances.set_status(instance.id, InstanceStatus.RUNNING)
+                await self.save_record(instance)
                 self._marked = seen
             case _ as never:
                 assert_never(never)

@@ -65,12 +65,17 @@ class RecoveryRecordTransactions(Repository):
         self._backups = BackupRepository(context)
 
     def due(self, recorded: Collection[str] = ()) -> dict[InstanceId, str]:
-        """The instances that have a repository, a volume or one of the records, terminated ones too; their titles."""
+        """The instances with a machine, and terminated ones with a repository, a volume or a record; their titles."""
+        is_placed = sa.and_(
+            hermes_instances.c.status != InstanceStatus.TERMINATED, hermes_instances.c.vm_id.is_not(None)
+        )
         has_repository = sa.exists().where(backup_repositories.c.instance_id == hermes_instances.c.id)
         has_volume = sa.exists().where(_VOLUME_OF)
-        query = ALL.add_columns(sa.or_(has_repository, has_volume).label("has_keys")).order_by(hermes_instances.c.id)
-        instances = [(instance_of(row), row.has_keys) for row in self._rows(query)]
-        return {instance.id: instance.title for instance, has_keys in instances if has_keys or instance.id in recorded}
+        query = ALL.add_columns(sa.or_(is_placed, has_repository, has_volume).label("is_due")).order_by(
+            hermes_instances.c.id
+        )
+        instances = [(instance_of(row), row.is_due) for row in self._rows(query)]
+        return {instance.id: instance.title for instance, is_due in instances if is_due or instance.id in recorded}
 
     def sealed(self, instance_id: InstanceId) -> SealedRecord | None:
         """The record of an instance, sealed with the registry's present key; ``None`` for one that left nothing.

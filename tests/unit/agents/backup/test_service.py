@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.agents.backup.service import BackupStore
+from hermesops.agents.backup.service import Backups, BackupStore
 from hermesops.agents.backup.store.object_store import ObjectStore
 from hermesops.app.container_parts.world_adapters import WorldAdapters
-from hermesops.errors import UsageError
+from hermesops.errors import UnavailableError, UsageError
+from hermesops.model.ids import InstanceId
 from hermesops.settings.environment import Environment
+from tests.support.fakes.instances import ADA
 from tests.support.fakes.parts import part
 
 WHERE = {"region": "r", "endpoint": "http://store", "iam_endpoint": "http://iam", "key_file": "/keys/store"}
@@ -64,3 +66,15 @@ async def test_an_environment_without_a_bucket_keeps_no_backups() -> None:
 def test_no_key_file_is_needed_where_aws_programs_find_one(tmp_path: Path) -> None:
     assert store(environment("staging", BACKUP_KEY_FILE=str(tmp_path / "k")), LocalStore())._key_file == tmp_path / "k"
     assert store(environment("staging"), LocalStore())._key_file is None
+
+
+async def test_a_recovery_record_that_cannot_be_saved_is_reported_and_ends_no_provision() -> None:
+    async def save(_: InstanceId) -> None:
+        raise UnavailableError("the object store does not answer")
+
+    reported: dict[bool, list[str]] = {True: [], False: []}
+    for holds_anything, report in reported.items():
+        backups = part(store=part(holds_anything=holds_anything), records=part(save=save), report=report.append)
+        await Backups.save_first_record(backups, ADA)
+    assert [message.partition(": ")[2] for message in reported[True]] == ["the object store does not answer"]
+    assert reported[False] == [], "a local world whose object store was never started"

@@ -111,6 +111,7 @@ class World(FakeRegistry):
     gateway: GatewayHealth | None = None
     changes: list[str] = field(default_factory=list)
     death: Death = field(default_factory=Death)
+    records: list[Instance] = field(default_factory=list)
 
     def change(self, name: str, make: Callable[[], None]) -> None:
         self.death.point()
@@ -162,11 +163,15 @@ class World(FakeRegistry):
         assert instance_id == ID
         self.change("running", lambda: setattr(self, "row", replace(self.row, status=status)))
 
+    async def save_record(self, instance: Instance) -> None:
+        assert instance.id == ID
+        self.records.append(self.row)
+
 
 async def provision(world: World) -> None:
     client: Any = world
     cells: Any = world
-    work = Provision(ID, world, client, cells)
+    work = Provision(ID, world, client, cells, world.save_record)
     for _ in range(20):
         seen = await work.observe()
         match work.decide(seen):
@@ -188,6 +193,12 @@ async def test_four_changes_make_a_living_agent() -> None:
     await provision(world)
     assert world.changes == CHANGES
     assert world.row.status is InstanceStatus.RUNNING
+
+
+async def test_a_running_agent_has_a_recovery_record_before_its_first_backup() -> None:
+    world = World()
+    await provision(world)
+    assert world.records == [world.row]
 
 
 @each_case("at", range(1, 2 * len(CHANGES) + 1))
