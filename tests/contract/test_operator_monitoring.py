@@ -113,7 +113,7 @@ async def test_lines_of_one_machine_and_of_no_other(host: PlatformHost) -> None:
 
     async def texts(**wanted: object) -> list[str]:
         found = await reads.lines(ada.names.instance_id, begin=begin, end=now + HOUR, **wanted)  # type: ignore[union-attr,arg-type]  # asserted above
-        return [one.text for one in found]
+        return [one.text for one in found.lines]
 
     assert await texts(unit=UNIT) == [f"ERROR ada.{number} \x1b[2J" for number in (0, 1, 2)]
     assert await texts(unit=UNIT, most=2) == [f"ERROR ada.{number} \x1b[2J" for number in (1, 2)]

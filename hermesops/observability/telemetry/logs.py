@@ -122,22 +122,25 @@ class InstanceLogs:
         empty: InstanceLog | None = None
         for source in order:
             try:
-                lines = await self._of(source, instance, question)
+                lines, missing = await self._of(source, instance, question)
             except WrongQuestionError as error:
                 raise UsageError(f"--grep: {error.message}") from error
             except HermesError as error:
                 problems.append(error)
                 continue
+            note = _note(source, first, problems, question, missing=missing)
             if lines:
-                return InstanceLog(source, lines, _note(source, first, problems, question))
-            empty = empty or InstanceLog(source, (), _note(source, first, problems, question))
+                return InstanceLog(source, lines, note)
+            empty = empty or InstanceLog(source, (), note)
         if empty is None:
             raise problems[0]
         return empty
 
-    async def _of(self, source: LogSource, instance: Instance, question: LogQuestion) -> tuple[str, ...]:
-        of = self._of_machine if source is LogSource.MACHINE else self._of_monitoring
-        return await of(instance, question)
+    async def _of(self, source: LogSource, instance: Instance, question: LogQuestion) -> tuple[tuple[str, ...], str]:
+        """The lines, and why some may be missing."""
+        if source is LogSource.MACHINE:
+            return await self._of_machine(instance, question), ""
+        return await self._of_monitoring(instance, question)
 
     async def _of_machine(self, instance: Instance, question: LogQuestion) -> tuple[str, ...]:
         is_all = not (question.grep or question.since)
@@ -157,11 +160,11 @@ class InstanceLogs:
             raise UnavailableError(f"the log of {instance.title} was not whole after {_MACHINE_S:g} s") from error
         return tuple(matching)
 
-    async def _of_monitoring(self, instance: Instance, question: LogQuestion) -> tuple[str, ...]:
+    async def _of_monitoring(self, instance: Instance, question: LogQuestion) -> tuple[tuple[str, ...], str]:
         if self.client is None:
             raise UnavailableError("the environment has no monitoring")
         now, mask = self.now(), self.machines.mask(instance)
-        lines = await Loki(self.client).lines(
+        found = await Loki(self.client).lines(
             instance.id,
             begin=question.since or now - _DEFAULT_SINCE,
             end=now + timedelta(minutes=1),  # a machine's clock may be ahead
@@ -169,7 +172,7 @@ class InstanceLogs:
             grep=question.grep,
             most=question.most,
         )
-        return tuple(mask(_shown(line)) for line in lines)
+        return tuple(mask(_shown(line)) for line in found.lines), found.missing
 
 
 def _shown(line: LogLine) -> str:
@@ -177,12 +180,16 @@ def _shown(line: LogLine) -> str:
     return f"{line.at:%Y-%m-%dT%H:%M:%S%z} {line.unit or '-'}: {line.text}"
 
 
-def _note(source: LogSource, first: LogSource, problems: list[HermesError], question: LogQuestion) -> str:
+def _note(
+    source: LogSource, first: LogSource, problems: list[HermesError], question: LogQuestion, *, missing: str
+) -> str:
     words = []
     if source is not first:
         words.append(problems[0].message if problems else "the platform's monitoring has no such line")
     if source is LogSource.MONITORING:
         words.append("of a gateway only level and category of each line leave its machine")
+        if missing:
+            words.append(f"lines may be missing, as monitoring answers in part only: {missing}")
         if question.most > MOST_LINES:
             words.append(f"monitoring gives {MOST_LINES} lines at most")
     return "; ".join(words)

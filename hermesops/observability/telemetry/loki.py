@@ -15,6 +15,7 @@ from typing import Any
 from hermesops.errors import Hint, UnavailableError
 from hermesops.model.ids import InstanceId
 from hermesops.observability.telemetry.client import WITHIN_S, MonitoringClient, Question
+from hermesops.observability.telemetry.prometheus_answer import missing_part
 
 MOST_LINES = 5000
 """Lines of one answer; Loki gives no more by default."""
@@ -39,6 +40,18 @@ class LogLine:
     text: str
 
 
+@dataclass(frozen=True)
+class FoundLines:
+    """Lines of one answer, oldest first.
+
+    Attributes:
+        missing: Why lines may be missing, in Loki's words; empty for a whole answer.
+    """
+
+    lines: tuple[LogLine, ...]
+    missing: str = ""
+
+
 class Loki:
     """One Loki, behind the platform's monitoring."""
 
@@ -55,7 +68,7 @@ class Loki:
         grep: str = "",
         most: int = MOST_LINES,
         within_s: float = WITHIN_S,
-    ) -> tuple[LogLine, ...]:
+    ) -> FoundLines:
         """The newest lines of an instance's machine over a stretch of time, oldest first.
 
         Args:
@@ -90,7 +103,8 @@ class Loki:
                 f"Loki answers with something else than lines ({type(error).__name__})",
                 hint=Hint(("settings", "show"), "names monitoring.url"),
             ) from error
-        return tuple(sorted(lines, key=lambda line: line.at))[-most:]
+        newest = tuple(sorted(lines, key=lambda line: line.at))[-most:]
+        return FoundLines(newest, missing_part(answer))
 
 
 def _lines(data: Any) -> Iterator[LogLine]:  # noqa: ANN401 - JSON has no narrower type

@@ -59,12 +59,18 @@ def whole(answer: Any, *, whom: str) -> Any:  # noqa: ANN401 - JSON has no narro
         raise unreadable("figures", whom=whom)
     if answer.get("status", "success") != "success":
         raise _failed(answer, whom)
-    if answer.get("isPartial") or answer.get("warnings"):
+    if gap := missing_part(answer):
         raise UnavailableError(
-            f"{whom} answers in part only: {_sentence(answer.get('warnings') or 'isPartial')}",
+            f"{whom} answers in part only: {gap}",
             hint="figures of a part are not used; every store behind it has to answer",
         )
     return answer["data"]
+
+
+def missing_part(answer: Mapping[str, Any]) -> str:
+    """Why an answer lacks a part; empty for a whole one. Loki's answers have ``warnings`` as Prometheus's have."""
+    warnings = answer.get("warnings") or ("isPartial" if answer.get("isPartial") else "")
+    return _sentence(warnings) if warnings else ""
 
 
 def vector(data: Any, *, whom: str, most: int) -> tuple[Sample, ...]:  # noqa: ANN401 - as above

@@ -81,6 +81,15 @@ async def test_monitoring_is_asked_first_and_its_lines_are_masked() -> None:
         assert (asked.param("query"), asked.param("start")) == (f'{{unit="{UNIT}"}}', "1767315845000000000")
 
 
+@pytest.mark.parametrize("lines", [(), ((1767323045, "ERROR gateway"),)])
+async def test_an_answer_that_lacks_a_part_says_so(lines: tuple[tuple[int, str], ...]) -> None:
+    async with fake_monitoring() as monitoring:
+        whole = streams((UNIT, list(lines)))
+        monitoring.answers[QUERY] = Answer({**whole.body, "warnings": ["querier 2 timed out"]})
+        found = await logs(Machine(), monitoring.client).read(ADA, question(), first=LogSource.MONITORING)
+        assert "lines may be missing, as monitoring answers in part only: “querier 2 timed out”" in found.note
+
+
 @pytest.mark.parametrize(
     ("answer", "note"),
     [

@@ -18,7 +18,7 @@ ADA = InstanceId("i-ada")
 
 
 async def ask(monitoring: FakeMonitoring, **wanted: Any) -> tuple[LogLine, ...]:  # noqa: ANN401 - options of lines
-    return await Loki(monitoring.client).lines(ADA, begin=BEGIN, end=END, **wanted)
+    return (await Loki(monitoring.client).lines(ADA, begin=BEGIN, end=END, **wanted)).lines
 
 
 async def test_lines_of_all_units_in_one_order_the_newest_last() -> None:
