@@ -159,6 +159,7 @@ class Monitor:
         self._figures = Figures()
         self._cost: Mapping[str, float] = {}
         self._of_fleet: Mapping[Series, float] = {}
+        self._passed_at: datetime | None = None
         self._push_fails = False
 
     def stop(self) -> None:
@@ -242,6 +243,7 @@ class Monitor:
         await self._list_machines()
         fleet = await in_db_thread(self._registry.fleet.expected, reason=REASON)
         self._sources.up(Source.REGISTRY)
+        self._forget_before_pause(fleet.now)
         if self._is_due("figures", _FIGURES_S):
             self._figures = await in_db_thread(self._read_figures, fleet)
         beats = await self._heartbeats(fleet)
@@ -263,6 +265,17 @@ class Monitor:
         took_s = asyncio.get_running_loop().time() - began
         self._of_fleet = {**self._of_instances(fleet), **self._figures.series, **await self._costs()}
         await self._push({**self._own(took_s), series("hermesops_monitor_leader"): 1.0, **self._of_fleet})
+
+    def _forget_before_pause(self, now: datetime) -> None:
+        """Forget observations of before a pause: another monitor led, or this process or its computer stood still.
+
+        Heartbeats of that time may not have arrived, and a machine that answered before may be dead now. The registry's
+        clock tells: the event loop's stands still while a computer sleeps.
+        """
+        if self._passed_at is not None and (now - self._passed_at).total_seconds() > SILENT_S:
+            self._sources.forget(Source.PROMETHEUS)
+            self._asked.clear()
+        self._passed_at = now
 
     async def _list_machines(self) -> None:
         """Have all machines listed, where that is due."""

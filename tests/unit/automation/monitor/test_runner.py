@@ -10,6 +10,7 @@ import structlog
 from hermesops.automation.monitor.decide import Actions, Policy, Reboot, Replace, Start
 from hermesops.model.fleet import GONE
 from hermesops.model.health import GatewayHealth
+from hermesops.model.operation import Lease, LeaseHeldError
 from hermesops.programs.ingest.senders import IDENTITY
 from tests.support.worlds.watched_fleet import WatchedFleet, flapping, without_threads
 
@@ -230,6 +231,36 @@ def test_of_two_monitors_one_acts_and_the_other_follows(log: list[Any]) -> None:
     fleet.watch(1_500, third)
     assert third.tally.was_leader
     assert len(fleet.repaired) == 2, "what was done before is not forgotten"
+
+
+@pytest.mark.parametrize("cause", ["stands by", "cut off"])
+def test_after_a_pause_a_monitor_waits_for_heartbeats_as_one_that_begins(
+    cause: str, monkeypatch: pytest.MonkeyPatch, log: list[Any]
+) -> None:
+    def is_paused(second: float) -> bool:
+        return 600 < second < 4_200
+
+    fleet = WatchedFleet.of(1)
+    fleet.host(0).cut = lambda second: 4_000 < second < 4_260
+    if cause == "cut off":
+        fleet.registry.is_away = is_paused
+        fleet.away = {"registry": is_paused}
+    else:
+        take, renew = fleet.registry.leases_take, fleet.registry.leases_renew
+
+        def held_by_another(subject: str, holder: str, *, over: str = "") -> Lease:
+            if is_paused(fleet.now()):
+                raise LeaseHeldError("held", holder="another")
+            return take(subject, holder, over=over)
+
+        def lost_to_another(held: list[Lease]) -> frozenset[str]:
+            return frozenset(lease.subject for lease in held) if is_paused(fleet.now()) else renew(held)
+
+        monkeypatch.setattr(fleet.registry, "leases_take", held_by_another)
+        monkeypatch.setattr(fleet.registry, "leases_renew", lost_to_another)
+    fleet.watch(6_000, fleet.monitor())
+    assert len(events(log, "monitor_leads")) == 2, "there was a pause"
+    assert fleet.repaired == []
 
 
 def test_what_has_ended_is_told_as_nought() -> None:
