@@ -100,23 +100,38 @@ def table(
     Raises:
         UsageError: ``--sort`` or ``--filter`` names no column of these rows.
     """
-    from hermesops.cli import rows as listed
-
-    chosen = listed.choose(columns, rows, order=_mode.order, filters=_mode.filters)
+    chosen = chosen_rows(columns, rows)
     if _mode.json:
         result(kind, {key: chosen, **(beside or {})})
         return
-    if _mode.only_names:
-        name = listed.name_column(key, columns)
-        result(kind, {}, [_text(row.get(name)) for row in chosen])
-        return
-    if rows and not chosen:
-        empty = f"none of {len(rows)} rows passes the filter"
-    shown = _fitted(listed.all_columns(columns, chosen) if _mode.wide else columns, chosen, empty, below)
+    shown = _listed(key, columns, rows, chosen, empty, below)
     result(kind, {}, shown.lines)
     if shown.left_out:
         wide = "-o wide shows all columns" if _mode.is_list else "a pipe gets all columns"
         say(f"the terminal has no room for {', '.join(shown.left_out)}; {wide}")
+
+
+def chosen_rows(columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:
+    """The rows that ``--filter`` lets through, in the order of ``--sort``.
+
+    Raises:
+        UsageError: ``--sort`` or ``--filter`` names no column of these rows.
+    """
+    from hermesops.cli import rows as listed
+
+    return listed.choose(columns, rows, order=_mode.order, filters=_mode.filters)
+
+
+def shown_columns(columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> Sequence[str]:
+    """The columns of a list that this command prints: all of them with ``-o wide``."""
+    from hermesops.cli import rows as listed
+
+    return listed.all_columns(columns, rows) if _mode.wide else columns
+
+
+def list_lines(key: str, columns: Sequence[str], rows: Sequence[Mapping[str, object]], empty: str) -> list[str]:
+    """The lines that ``table`` prints for people; arguments and errors are its own."""
+    return _listed(key, columns, rows, chosen_rows(columns, rows), empty, "").lines
 
 
 def table_lines(
@@ -124,6 +139,25 @@ def table_lines(
 ) -> list[str]:
     """The lines of a table for people, as wide as the terminal at most; arguments as those of ``table``."""
     return _fitted(columns, rows, empty, below).lines
+
+
+def _listed(
+    key: str,
+    columns: Sequence[str],
+    rows: Sequence[Mapping[str, object]],
+    chosen: Sequence[Mapping[str, object]],
+    empty: str,
+    below: str,
+) -> "Fitted":
+    from hermesops.cli import rows as listed
+    from hermesops.cli import table as tables
+
+    if _mode.only_names:
+        name = listed.name_column(key, columns)
+        return tables.Fitted([_text(row.get(name)) for row in chosen])
+    if rows and not chosen:
+        empty = f"none of {len(rows)} rows passes the filter"
+    return _fitted(shown_columns(columns, chosen), chosen, empty, below)
 
 
 def _fitted(columns: Sequence[str], rows: Sequence[Mapping[str, object]], empty: str, below: str) -> "Fitted":

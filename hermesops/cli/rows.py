@@ -7,7 +7,18 @@ from hermesops.errors import UsageError
 
 Row = Mapping[str, object]
 
+
 _FILTER = re.compile(r"(?P<column>[^=!]+)(?P<unlike>!?)=(?P<text>.*)", re.DOTALL)
+
+_UNITS = {"d": 86_400, "h": 3_600, "min": 60, "s": 1}
+
+
+class Age(int):
+    """Seconds since something happened: sorted by their number, shown in the largest unit, as ``3 d``."""
+
+    def __str__(self) -> str:
+        unit, seconds = next((one for one in _UNITS.items() if self >= one[1]), ("s", 1))
+        return f"{max(0, self) // seconds} {unit}"
 
 
 def choose(columns: Sequence[str], rows: Sequence[Row], *, order: str, filters: Sequence[str]) -> list[Row]:

@@ -31,3 +31,15 @@ class KnownRelease:
     who: str
     revoked_at: datetime | None = None
     why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRelease:
+    """The release that an instance was last observed to run.
+
+    Attributes:
+        since: When it was first observed to run this one.
+    """
+
+    id: ReleaseId
+    since: datetime

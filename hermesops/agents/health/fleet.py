@@ -137,13 +137,16 @@ def narrowed(health: FleetHealth, selector: Selector) -> FleetHealth:
     return FleetHealth(kept, judgements, health.listed_at)
 
 
-def fleet_selector(registry: "Registry", where: str) -> Selector:
+def fleet_selector(registry: "Registry", where: str, *, fields: frozenset[str] = SELECTABLE) -> Selector:
     """The instances that ``--where`` means; users by any of their names.
+
+    Args:
+        fields: Which it may name.
 
     Raises:
         UsageError: It cannot be read, or names a field, user or cell that is not there.
     """
-    selector = Selector.parse(where, fields=SELECTABLE)
+    selector = Selector.parse(where, fields=fields)
     for cell in sorted(selector.values("cell")):
         registry.cells.get(parse_cell(cell))
     users = frozenset(registry.instances.find(user).title for user in selector.values("user"))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hermesops.agents.drift.changes import Happening
     from hermesops.agents.drift.timeline import Timelines
     from hermesops.agents.health.fleet_status import Fleet
+    from hermesops.agents.health.instance_list import InstanceList
     from hermesops.agents.instances.certificates import MachineCertificates
     from hermesops.agents.instances.directory import Instances
     from hermesops.agents.instances.policies import InstancePolicies
@@ -51,6 +52,13 @@ class RegistryServices(Unconnected):
         from hermesops.agents.instances.directory import Instances
 
         return Instances(self.registry)
+
+    @property
+    def instance_list(self) -> "InstanceList":
+        """Lists instances with their health and releases."""
+        from hermesops.agents.health.instance_list import InstanceList
+
+        return InstanceList(self.registry)
 
     @property
     def instance_policies(self) -> "InstancePolicies":

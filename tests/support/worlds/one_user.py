@@ -4,7 +4,7 @@ It refuses what no world may do: two gateways on one state, a gateway on a state
 with the only copy of a state.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -162,7 +162,11 @@ class SmallWorld(FakeRegistry):
     # Looks, Rests, HandsOver
 
     async def observe(self, _instance_id: InstanceId) -> Observation:
-        return await self.observe_as(self.instance)
+        seen = await self.observe_as(self.instance)
+        node = seen.own_node
+        if node and node.release and not node.switching:
+            self.noted = node.release
+        return seen
 
     async def observe_as(self, instance: Instance) -> Observation:
         computer = self.computers.get(instance.machine_name)
@@ -247,9 +251,6 @@ class SmallWorld(FakeRegistry):
         assert self._by_id(machine_id).runs
 
     # Releases
-
-    def rollout_targets_record_releases(self, seen: Mapping[InstanceId, ReleaseId]) -> None:
-        self.noted = seen[self.instance.id]
 
     def run_release(self, machine_id: MachineId, release: ReleaseId) -> None:
         computer = self._by_id(machine_id)

@@ -148,7 +148,7 @@ def test_the_command_that_lists_the_things_of_a_noun_is_taken(words: tuple[str, 
 @each_case(
     ("words", "problem"),
     [
-        ("instance list --where x=y", "No such option: --where"),
+        ("instance list --nowhere x=y", "No such option: --nowhere"),
         ("instance show", "missing: user"),
         ("instance show USER OTHER", "too many words: OTHER"),
         ("instance shows USER", "no command instance shows"),

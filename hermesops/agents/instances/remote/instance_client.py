@@ -1,6 +1,6 @@
 """Reads and changes an instance's machine: by the vendor's API, hermes-node through a channel, the agent's own API.
 
-Reading never changes anything, and what does not answer is reported as silent, not as an error.
+Reading changes nothing on a machine, and what does not answer is reported as silent, not as an error.
 """
 
 import time
@@ -25,6 +25,7 @@ from hermesops.model.ids import ImageId, InstanceId, MachineId, MachineName
 from hermesops.model.instance import Instance
 from hermesops.model.masking import secrets_in
 from hermesops.model.operation import Lease
+from hermesops.model.release import ReleaseId
 from hermesops.model.route import TOKEN, PresentToken
 from hermesops.store.registry import Registry
 from hermesops.vendor.channel import Channel, ToolboxChannel, last_words, understood
@@ -150,8 +151,16 @@ class InstanceClient:
         return await self.vendor.find_machine(name)
 
     async def observe(self, instance_id: InstanceId) -> Observation:
-        """Observe one instance: its machine, and node and gateway as far as the layer above answers."""
-        return await self.observe_as(self.registry.instances.get(instance_id))
+        """Observe one instance: its machine, and node and gateway as far as the layer above answers.
+
+        Under a lease, the release that its node reports is recorded: every workflow observes what it has done, and
+        nobody else deploys another one meanwhile.
+        """
+        seen = await self.observe_as(self.registry.instances.get(instance_id))
+        node = seen.own_node
+        if self.lease and node and node.release and not node.switching:
+            self.registry.rollout_targets.record_release(instance_id, ReleaseId(node.release), lease=self.lease)
+        return seen
 
     async def observe_as(self, instance: Instance) -> Observation:
         """Observe an instance as if its row said this, as it may soon."""

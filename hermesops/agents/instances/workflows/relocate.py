@@ -288,8 +288,6 @@ class Relocate:
             case RestoreBackup(machine_id=machine_id, snapshot=snapshot):
                 await self.backups.restore(there, machine_id, self.backups.get(there.id, snapshot))
             case CutOver():
-                if seen.replacement and seen.replacement.node and seen.replacement.node.release:
-                    self.registry.rollout_targets.record_releases({there.id: ReleaseId(seen.replacement.node.release)})
                 self.registry.assignments.cut_over(there.id, row.name, lease=self.client.lease, why=self.why)
 
     def _order_replacement(self, instance: Instance) -> None:

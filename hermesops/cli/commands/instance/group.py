@@ -14,22 +14,20 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.commands.instance import lifecycle, settings
+from hermesops.cli.commands.instance import lifecycle, overview, settings
 from hermesops.cli.commands.instance.break_glass import break_glass
-from hermesops.cli.console import Reason, Why, advice, is_json, result, say, table, write, write_bytes
+from hermesops.cli.console import Reason, Why, is_json, result, say, table, write, write_bytes
 from hermesops.cli.options import values
 from hermesops.cli.options.instance import NoWait, User, Wait, change_instance, find_instance
 from hermesops.cli.views import backup, fleet, shapes
 from hermesops.cli.views import trends as trends_view
 from hermesops.errors import CHANGES_REMAIN, Hint, RefusedError, UsageError
-from hermesops.model.instance import InstanceStatus
 from hermesops.wire.foreign_text import one_line
 
 if TYPE_CHECKING:
     from hermesops.app import Container
     from hermesops.app.connected import Connected
     from hermesops.model.instance import Instance
-    from hermesops.model.plan import Plan
     from hermesops.observability.telemetry.logs import LogQuestion
 
 _GATEWAY = "hermes-gateway.service"
@@ -112,26 +110,7 @@ for _verb in (
     app.command()(_verb)
 
 
-@app.command("list")
-def list_(
-    status: Annotated[str, typer.Option(help="Only of this status.")] = "",
-    plan: Annotated[str, typer.Option(help="Only of this plan.")] = "",
-    cell: Annotated[str, typer.Option(help="Only of this cell.")] = "",
-    everything: Annotated[bool, typer.Option("--all", help="Terminated ones as well.")] = False,
-) -> None:
-    """List instances."""
-    container = context.compose()
-    rows = container.instances.list(
-        status=values.one_of(InstanceStatus, status, "--status") if status else None,
-        plan=_plan(plan) if plan else None,
-        cell=container.cells.get(cell).name if cell else None,
-        terminated=everything,
-    )
-    ends = ("ends_at",) if any(map(shapes.is_ending, rows)) else ()
-    columns = ("user", "plan", "status", *ends, "cell", "machine_name", "created_at")
-    shape = shapes.instance if is_json() else shapes.instance_line
-    empty = advice("no instances;", ("provision", "USER", "--plan", "light"), "makes one")
-    table("instance-list", "instances", columns, [shape(row) for row in rows], empty)
+app.command("list")(overview.list_)
 
 
 @app.command()
@@ -361,9 +340,3 @@ def _whole_or_not_at_all(file: Path) -> Iterator[Callable[[bytes], object]]:
         raise RefusedError(f"{file} cannot be written: {error.strerror}") from None
     finally:
         beside.unlink(missing_ok=True)
-
-
-def _plan(text: str) -> "Plan":
-    from hermesops.agents.instances.requests.provision import parse_plan  # dear, and asked for by few
-
-    return parse_plan(text)

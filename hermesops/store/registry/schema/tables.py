@@ -399,7 +399,7 @@ exposures = sa.Table(
 instance_releases = sa.Table(
     "instance_releases",
     metadata,
-    # The release observed last; the machine itself may have changed since.
+    # The release observed last, and when it was first observed; the machine itself may have changed since.
     sa.Column("instance_id", uuid(), sa.ForeignKey("hermes_instances.id"), primary_key=True),
     sa.Column("release", sa.String(64), nullable=False),
     sa.Column("seen_at", UtcTimestamp, nullable=False),

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from hermesops.cli import console
+from hermesops.cli.rows import Age, Row
 from hermesops.cli.views import watch as views
 from hermesops.errors import UnavailableError, UsageError
 from tests.support.fakes.terminal import Terminal
@@ -105,3 +106,76 @@ def test_a_terminal_that_cannot_be_drawn_on_gets_plain_lines(
     assert terminal.getvalue().count("\nplain\n") == 3
     assert "\x1b" not in terminal.getvalue()
     assert len(pauses) == 3
+
+
+COLUMNS = ("user", "health", "age")
+
+
+def listed(*rows: tuple[str, str | None, int]) -> list[Row]:
+    return [{"user": user, "health": health, "age": Age(age), "id": user * 2} for user, health, age in rows]
+
+
+def test_only_what_changed_is_a_change() -> None:
+    before = listed(("ada", "healthy", 1), ("ben", None, 1), ("cleo", "down", 1))
+    now = listed(("dora", "unknown", 0), ("ada", "healthy", 6), ("ben", "down", 6))
+    assert views.differences("user", COLUMNS, before, now) == [
+        "cleo: removed",
+        "dora: added, health unknown, age 0 s",
+        "ben: health - -> down",
+    ]
+    assert views.differences("user", COLUMNS, now, now) == []
+
+
+def test_a_pipe_gets_the_list_once_and_then_its_changes(
+    pauses: list[float], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console._mode, "filters", ["user!=cleo"])
+    rounds = iter(
+        [
+            listed(("ada", "healthy", 1), ("cleo", "down", 1)),
+            listed(("ada", "healthy", 2)),
+            listed(("ada", "do\nwn", 3)),
+        ]
+    )
+    views.watch_list("instances", COLUMNS, lambda: next(rounds), "none", every_s=7)
+    *table, change = capsys.readouterr().out.splitlines()
+    assert table == ["USER  HEALTH   AGE", "ada   healthy  1 s"]
+    assert change.endswith("Z  ada: health healthy -> do wn")
+    assert pauses == [7, 7, 7]
+
+
+def test_an_outage_is_said_once_and_changes_are_against_what_was_read_last(
+    pauses: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers: Iterator[list[Row] | None] = iter([listed(("ada", "healthy", 1)), None, None])
+    pauses.append(0)  # two rounds
+
+    def rows() -> list[Row]:
+        found = next(answers)
+        if found is None:
+            raise UnavailableError("no answer")
+        return found
+
+    views.watch_list("instances", COLUMNS, rows, "none", every_s=7)
+    printed = capsys.readouterr()
+    assert printed.err == "not read again: no answer\n"
+    assert printed.out.count("\n") == 2
+
+
+def test_a_terminal_gets_the_list_drawn_over(pauses: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(console._mode, "order", "-user")
+    views.watch_list("instances", COLUMNS, lambda: listed(("ada", "healthy", 1), ("ben", "down", 1)), "none", every_s=7)
+    drawn = terminal.getvalue()
+    assert drawn.index("ben") < drawn.index("ada")
+    assert len(pauses) == 3
+
+
+def test_ctrl_c_while_the_first_list_is_read_ends_it_quietly(capsys: pytest.CaptureFixture[str]) -> None:
+    def rows() -> list[Row]:
+        raise KeyboardInterrupt
+
+    views.watch_list("instances", COLUMNS, rows, "none")
+    assert capsys.readouterr().out == ""

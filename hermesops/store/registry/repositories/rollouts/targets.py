@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.model.operation import Lease
-from hermesops.model.release import ReleaseId
+from hermesops.model.release import RecordedRelease, ReleaseId
 from hermesops.model.rollout import (
     OperatorDecisions,
     Progress,
@@ -112,8 +112,25 @@ class RolloutTargetRepository(Repository):
 
     def instance_releases(self) -> Mapping[InstanceId, ReleaseId]:
         """The release that each instance last ran, for those that were observed."""
+        return {instance_id: recorded.id for instance_id, recorded in self.recorded_releases().items()}
+
+    def recorded_releases(self) -> Mapping[InstanceId, RecordedRelease]:
+        """The release that each instance last ran, and since when, for those that were observed."""
         rows = self._rows(sa.select(instance_releases))
-        return {InstanceId(row.instance_id): ReleaseId(row.release) for row in rows}
+        return {InstanceId(row.instance_id): RecordedRelease(ReleaseId(row.release), row.seen_at) for row in rows}
+
+    def record_release(self, instance_id: InstanceId, release: ReleaseId, *, lease: Lease | None = None) -> None:
+        """Record the release that an instance was observed to run; writes nothing where that is recorded already.
+
+        Raises:
+            LeaseLostError: Another process has taken the lease.
+        """
+        query = sa.select(instance_releases.c.release).where(instance_releases.c.instance_id == instance_id)
+        if any(row.release == release for row in self._rows(query)):
+            return
+        with self._database.writing() as connection:
+            require_lease(connection, lease)
+            self._note_release(connection, instance_id, release)
 
     def record_releases(self, releases: Mapping[InstanceId, ReleaseId]) -> None:
         """Record the releases that instances were observed to run."""
@@ -154,6 +171,10 @@ class RolloutTargetRepository(Repository):
                 self._note_release(connection, target.id, target.facts.release_before)
 
     def _note_release(self, connection: sa.Connection, instance_id: InstanceId, release: str) -> None:
+        columns = instance_releases.c
+        query = sa.select(columns.release).where(columns.instance_id == instance_id)
+        if connection.scalar(query) == release:
+            return  # ``seen_at`` is when it was first seen
         values = {"instance_id": instance_id, "release": release, "seen_at": self._database.now(connection)}
         insert_or_update(connection, instance_releases, values)
 

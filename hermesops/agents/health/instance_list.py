@@ -1,0 +1,87 @@
+"""The list of instances with health, release and region, from what the registry has recorded; nobody is asked."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hermesops.agents.health.fleet import fleet_health, fleet_selector
+from hermesops.model.selector import Selector
+
+if TYPE_CHECKING:
+    from hermesops.model.health import Judgement
+    from hermesops.model.ids import CellName
+    from hermesops.model.instance import Instance, InstanceStatus
+    from hermesops.model.plan import Plan
+    from hermesops.model.release import RecordedRelease
+    from hermesops.store.registry import Registry
+
+SELECTABLE = frozenset({"cell", "health", "plan", "region", "release", "status", "user"})
+"""Fields of ``--where``."""
+
+UNKNOWN = "unknown"
+"""Value of ``release`` where none is recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedInstance:
+    """One instance, as it is listed.
+
+    Attributes:
+        health: ``None`` for an instance that should not run.
+        release: Recorded last; ``None`` where none was.
+    """
+
+    instance: "Instance"
+    region: str
+    health: "Judgement | None"
+    release: "RecordedRelease | None"
+
+    @property
+    def fields(self) -> Mapping[str, str]:
+        """What ``--where`` selects by; one that should not run has no health."""
+        instance, health = self.instance, self.health
+        return {
+            "cell": instance.cell,
+            "plan": instance.plan.value,
+            "region": self.region,
+            "release": self.release.id if self.release else UNKNOWN,
+            "status": instance.status.value,
+            "user": instance.title,
+            **({"health": health.condition.value} if health else {}),
+        }
+
+
+@dataclass(frozen=True)
+class InstanceList:
+    """Lists the instances of one environment."""
+
+    registry: "Registry"
+
+    def selector(self, where: str) -> Selector:
+        """The instances that ``--where`` means; users by any of their names.
+
+        Raises:
+            UsageError: It cannot be read, or names a field, user or cell that is not there.
+        """
+        return fleet_selector(self.registry, where, fields=SELECTABLE)
+
+    def read(
+        self,
+        selector: Selector | None = None,
+        *,
+        plan: "Plan | None" = None,
+        status: "InstanceStatus | None" = None,
+        cell: "CellName | None" = None,
+        terminated: bool = False,
+    ) -> tuple[ListedInstance, ...]:
+        """Instances, oldest first; terminated ones only with ``terminated`` or with that ``status``."""
+        registry = self.registry
+        judgements = fleet_health(registry).judgements
+        regions = {one.name: one.region for one in registry.cells.list()}
+        releases = registry.rollout_targets.recorded_releases()
+        instances = registry.instances.list(plan=plan, status=status, cell=cell, terminated=terminated)
+        rows = (
+            ListedInstance(one, regions.get(one.cell, ""), judgements.get(one.id), releases.get(one.id))
+            for one in instances
+        )
+        return tuple(row for row in rows if selector is None or selector.takes(row.fields))

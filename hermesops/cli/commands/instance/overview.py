@@ -1,0 +1,77 @@
+"""``hermesops instance list``: all instances at a glance."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hermesops.cli import context
+from hermesops.cli.console import advice, is_json, table
+from hermesops.cli.options import values
+from hermesops.cli.options.watch import Every, Watch
+from hermesops.cli.views import instance as view
+from hermesops.model.instance import InstanceStatus
+
+if TYPE_CHECKING:
+    from hermesops.model.plan import Plan
+
+Where = Annotated[
+    str,
+    typer.Option(
+        help="Only of these: plan=heavy,cell=cell1,health=down,region=…,release=…,status=…,user=…", show_default=False
+    ),
+]
+
+
+def list_(
+    status: Annotated[str, typer.Option(help="Only of this status.")] = "",
+    plan: Annotated[str, typer.Option(help="Only of this plan.")] = "",
+    cell: Annotated[str, typer.Option(help="Only of this cell.")] = "",
+    where: Where = "",
+    everything: Annotated[bool, typer.Option("--all", help="Terminated ones as well.")] = False,
+    ask: Annotated[
+        bool, typer.Option("--ask", help="First ask the agents that should run how they are, for 5 seconds at most.")
+    ] = False,
+    watch: Watch = False,
+    every: Every = "5s",
+) -> None:
+    """List instances: how each is, and the release that it runs.
+
+    Reads the registry alone: no machine, agent or vendor can delay it. Health is as in `fleet status`: heartbeats and
+    answers count for 90 seconds; without a recent fact it is unknown, and an agent that should not run has none. The
+    release is the one that was last observed, by rollouts and by each operation on the agent; unknown without that.
+    """
+    container = context.compose()
+    instances = container.instance_list
+    selector = instances.selector(where)
+    filters = {
+        "status": values.one_of(InstanceStatus, status, "--status") if status else None,
+        "plan": _plan(plan) if plan else None,
+        "cell": container.cells.get(cell).name if cell else None,
+    }
+
+    def rows() -> list[dict[str, object]]:
+        if ask:
+            context.run(container.fleet_observation.ask_agents())
+        now, row_of = container.now(), view.listed if is_json() else view.listed_row
+        found = instances.read(selector, **filters, terminated=everything)
+        return [row_of(one, now) for one in found]
+
+    empty = "no instance matches" if where else _none()
+    if watch:
+        from hermesops.cli.views.watch import watch_list
+
+        watch_list("instances", view.COLUMNS, rows, empty, every_s=values.seconds(every, "--every"))
+        return
+    listed = rows()
+    ends = ("ends_at",) if any(one["status"] == "ending" for one in listed) else ()
+    table("instance-list", "instances", (*view.COLUMNS[:3], *ends, *view.COLUMNS[3:]), listed, empty)
+
+
+def _none() -> str:
+    return advice("no instances;", ("provision", "USER", "--plan", "light"), "makes one")
+
+
+def _plan(text: str) -> "Plan":
+    from hermesops.agents.instances.requests.provision import parse_plan  # dear, and asked for by few
+
+    return parse_plan(text)
