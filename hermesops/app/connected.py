@@ -117,9 +117,14 @@ class Connected:
     @property
     def instance_reports(self) -> "InstanceReports":
         """Reports on single instances."""
+        from hermesops.agents.cells.prices import list_price
         from hermesops.agents.health.instance_reports import InstanceReports
 
-        return InstanceReports(self.container.registry, self.instance_client, self.container.monitoring_client)
+        container = self.container
+        price = partial(list_price, self.client)
+        return InstanceReports(
+            container.registry, self.instance_client, container.monitoring_client, container.alerts, price
+        )
 
     @property
     def instance_logs(self) -> "InstanceLogs":

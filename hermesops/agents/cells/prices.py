@@ -21,3 +21,14 @@ async def prices_of(vendor: Client, machines: Iterable[Rentable]) -> PriceList:
             (region, one.name): Decimal(str(one.price_monthly)) for one in sold if one.price_monthly is not None
         }
     return PriceList(monthly)
+
+
+async def list_price(vendor: Client, region: str, server_type: str) -> Decimal | None:
+    """The price of a new machine, US dollars a month; ``None`` where the vendor does not say.
+
+    Raises:
+        UnavailableError: The vendor does not answer.
+    """
+    sold = await vendor.list_server_types(region=region)
+    prices = (one.price_monthly for one in sold if one.name == server_type)
+    return next((Decimal(str(price)) for price in prices if price is not None), None)

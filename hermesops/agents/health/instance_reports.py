@@ -1,18 +1,56 @@
-"""Reports on one instance: its row, its machine, its health, its suspension, and the last hour by monitoring."""
+"""Reports on one instance: row, machine, health, release, last backup, open operations and alerts, the last hour."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from hermesops.agents.health.fleet import observed_health
 from hermesops.agents.instances.observation import Observation
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.suspension import Suspension, suspension_of
+from hermesops.base.fan_out import attempt
+from hermesops.errors import HermesError
+from hermesops.model.backup import Backup
 from hermesops.model.health import Judgement
 from hermesops.model.instance import Instance
+from hermesops.model.operation import Operation
+from hermesops.model.release import RecordedRelease
 from hermesops.observability.telemetry.client import MonitoringClient
 from hermesops.observability.telemetry.trends import Trends, trends_of
+from hermesops.store.operations.holder import is_gone
 from hermesops.store.registry import Registry
+
+if TYPE_CHECKING:
+    from hermesops.observability.telemetry.shown_alerts import Alerts, OpenAlert
+
+_WITHIN_S = 3.0
+"""Seconds that the report waits for alerts, and for the price."""
+
+
+@dataclass(frozen=True)
+class InstanceAlerts:
+    """Open alerts about one instance.
+
+    Attributes:
+        problem: Why they are not known; empty when they are.
+    """
+
+    open: "tuple[OpenAlert, ...]" = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class OpenWork:
+    """An operation on the instance that has not ended.
+
+    Attributes:
+        holder: The process that works on it; empty where none does.
+    """
+
+    operation: Operation
+    holder: str
 
 
 @dataclass(frozen=True)
@@ -20,13 +58,23 @@ class InstanceReport:
     """What is known of one instance now.
 
     Attributes:
+        region: Of its cell.
         health: ``None`` for an instance that should not run.
         suspension: The last one that is recorded; ``None`` for none.
+        release: Recorded last; the machine's own is in ``observation``.
+        backup: The newest; ``None`` for none.
+        price: Of its machine, US dollars a month; ``None`` where it has none, or the vendor does not say.
     """
 
     observation: Observation
+    region: str
     health: Judgement | None
     suspension: Suspension | None
+    release: RecordedRelease | None
+    backup: Backup | None
+    work: tuple[OpenWork, ...]
+    alerts: InstanceAlerts
+    price: Decimal | None
     trends: Trends
 
 
@@ -36,23 +84,60 @@ class InstanceReports:
 
     Attributes:
         monitoring: Its client; ``None`` where the environment has none.
+        alerts: Its alerts; asked only where there is monitoring.
+        price: The list price of a server type in a region, US dollars a month; ``None`` where it is not known.
     """
 
     registry: Registry
     instance_client: PowerControl
     monitoring: Callable[[], MonitoringClient | None]
+    alerts: "Callable[[], Alerts]"
+    price: Callable[[str, str], Awaitable[Decimal | None]]
 
     async def of(self, instance: Instance) -> InstanceReport:
-        """Ask vendor, machine and monitoring about an instance, all at once."""
-        asked_at = self.registry.now()
-        trends = asyncio.ensure_future(trends_of(self.monitoring(), instance.id, asked_at))
+        """Ask vendor, machine and monitoring about an instance, all at once.
+
+        Alerts and price are waited for 3 seconds at most, the last hour for 2; what comes later is not known.
+        """
+        client, asked_at = self.monitoring(), self.registry.now()
+        trends = asyncio.ensure_future(trends_of(client, instance.id, asked_at))
+        alerts = asyncio.ensure_future(self._alerts(instance, has_monitoring=client is not None))
         try:
-            observation, last_hour = await self.instance_client.observe(instance.id), await trends
+            observation = await self.instance_client.observe(instance.id)
+            price = await self._price(observation)
+            last_hour, open_alerts = await trends, await alerts
         finally:
             trends.cancel()
+            alerts.cancel()
+        operations = self.registry.operations.list(instance_id=instance.id)
         return InstanceReport(
             observation,
-            observed_health(self.registry, observation),
-            suspension_of(self.registry.operations.list(instance_id=instance.id)),
-            last_hour,
+            region=self.registry.cells.get(instance.cell).region,
+            health=observed_health(self.registry, observation),
+            suspension=suspension_of(operations),
+            release=self.registry.rollout_targets.recorded_releases().get(instance.id),
+            backup=next(iter(self.registry.backups.list(instance.id)), None),
+            work=self._open_work(operations),
+            alerts=open_alerts,
+            price=price,
+            trends=last_hour,
         )
+
+    async def _alerts(self, instance: Instance, *, has_monitoring: bool) -> InstanceAlerts:
+        if not has_monitoring:
+            return InstanceAlerts(problem="there is no monitoring here")
+        found = await attempt(lambda one: self.alerts().list(instance=one), instance, _WITHIN_S)
+        return InstanceAlerts(problem=found.message) if isinstance(found, HermesError) else InstanceAlerts(found)
+
+    async def _price(self, observation: Observation) -> Decimal | None:
+        machine = observation.existing_machine
+        if machine is None or machine.price_monthly is not None:
+            return machine.price_monthly if machine else None
+        price = await attempt(lambda one: self.price(one.region, one.server_type), machine, _WITHIN_S)
+        return None if isinstance(price, HermesError) else price
+
+    def _open_work(self, operations: tuple[Operation, ...]) -> tuple[OpenWork, ...]:
+        unfinished = [one for one in operations if not one.status.has_ended]
+        leases = self.registry.leases.list() if unfinished else ()
+        holders = {one.subject: one.holder for one in leases if not is_gone(one.holder)}
+        return tuple(OpenWork(one, holders.get(one.subject, "")) for one in unfinished)

@@ -4,20 +4,43 @@ Plain data: ``decide`` stays pure, and a test can state any situation.
 """
 
 from dataclasses import dataclass
+from decimal import Decimal
+from typing import Self
 
 from hermesops.model.health import GatewayHealth, NodeState
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance
-from hermesops.vendor.justavps.wire import MachineStatus
+from hermesops.vendor.justavps.wire import Machine, MachineStatus
 
 
 @dataclass(frozen=True)
 class MachineState:
-    """A machine as the vendor lists it."""
+    """A machine as the vendor lists it.
+
+    Attributes:
+        address: Its IP address; ``None`` where the vendor says none.
+        price_monthly: US dollars a month; ``None`` where the vendor does not say.
+    """
 
     id: MachineId
     status: MachineStatus
     server_type: str = ""
+    region: str = ""
+    address: str | None = None
+    price_monthly: Decimal | None = None
+
+    @classmethod
+    def of(cls, machine: Machine) -> Self:
+        """The state of a machine in the vendor's answer."""
+        price = machine.price_monthly
+        return cls(
+            MachineId(machine.id),
+            machine.status,
+            machine.server_type,
+            machine.region,
+            machine.ip,
+            None if price is None else Decimal(str(price)),
+        )
 
     @property
     def is_up(self) -> bool:

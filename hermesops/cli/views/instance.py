@@ -2,19 +2,29 @@
 
 from typing import TYPE_CHECKING
 
+from hermesops.cli.console import advice
 from hermesops.cli.rows import Age
-from hermesops.cli.views import shapes
+from hermesops.cli.views import alerts as alerts_view
+from hermesops.cli.views import shapes, trends
 from hermesops.cli.views.shapes import timestamp
+from hermesops.errors import Hint
+from hermesops.wire.foreign_text import one_line
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from hermesops.agents.health.instance_list import ListedInstance
+    from hermesops.agents.health.instance_reports import InstanceAlerts, InstanceReport, OpenWork
+    from hermesops.model.backup import Backup
+    from hermesops.observability.telemetry.shown_alerts import OpenAlert
 
 COLUMNS = ("user", "health", "status", "release", "plan", "age", "region", "cell")
 """Of the list of instances."""
 
 UNKNOWN = "unknown"
+
+_ID = 36
+"""Characters of an operation's id."""
 
 
 def listed(row: "ListedInstance", now: "datetime") -> dict[str, object]:
@@ -40,3 +50,129 @@ def listed_row(row: "ListedInstance", now: "datetime") -> dict[str, object]:
 
 def _age_s(row: "ListedInstance", now: "datetime") -> int:
     return max(0, round((now - row.instance.created_at).total_seconds()))
+
+
+def report(one: "InstanceReport", now: "datetime") -> dict[str, object]:
+    """All that is known of one instance, for programs."""
+    return {"instance": _facts(one), "alerts": _alerts(one.alerts, now), "trends": trends.shape(one.trends)}
+
+
+def report_lines(one: "InstanceReport", now: "datetime", *, in_sections: bool) -> list[str]:
+    """The same for people: sections on a terminal, a line a field elsewhere."""
+    values, last_hour = _people(one, now), trends.lines(one.trends)
+    if not in_sections:
+        return [*shapes.fields(values), *last_hour]
+    values = {name: value for name, value in values.items() if value or name not in _ONLY_IF_KNOWN}
+    lines = dict(zip(values, shapes.fields({name: _short(name, value) for name, value in values.items()}), strict=True))
+    sections = ([title, *(f"  {lines[name]}" for name in names if name in lines), ""] for title, names in _SECTIONS)
+    return [*(line for section in sections for line in section), *last_hour]
+
+
+_SECTIONS = (
+    (
+        "Agent",
+        (
+            *("user", "status", "suspended_at", "suspended_reason", "ends_at", "undo", "health", "reasons", "gateway"),
+            *("plan", "price", "created_at", "last_heartbeat"),
+        ),
+    ),
+    ("Open", ("operation", "alert")),
+    ("Release and backup", ("release", "release_since", "backup")),
+    ("Machine", ("machine_status", "machine_name", "address", "server_type", "region", "cell", "machine_id", "epoch")),
+    ("Ids", ("instance_id", "user_id")),
+)
+"""Titles and fields of a report on a terminal."""
+
+_ONLY_IF_KNOWN = frozenset({"ends_at", "reasons", "gateway", "price", "address", "server_type", "release_since"})
+"""Fields without a line on a terminal where they have no value."""
+
+_MOMENTS = frozenset({"suspended_at", "ends_at", "created_at", "last_heartbeat", "release_since"})
+
+
+def _facts(one: "InstanceReport") -> dict[str, object]:
+    seen, machine = one.observation, one.observation.machine
+    node = seen.own_node
+    running = (node.release if node else "") or (one.release.id if one.release else "")
+    is_recorded = one.release is not None and one.release.id == running
+    return {
+        **shapes.observation(seen, one.health),
+        "release": running or None,
+        "release_since": timestamp(one.release.since) if one.release and is_recorded else None,
+        "region": one.region,
+        "server_type": (machine.server_type or None) if machine else None,
+        "address": machine.address if machine else None,
+        "price_monthly": None if one.price is None else f"{one.price:.2f}",
+        "backup": _backup(one.backup) if one.backup else None,
+        "operations": [_operation(work) for work in one.work],
+        **shapes.suspension(seen.instance, one.suspension),
+    }
+
+
+def _backup(newest: "Backup") -> dict[str, object]:
+    return {
+        "id": newest.id,
+        "at": timestamp(newest.at),
+        "why": newest.why,
+        "checked_at": timestamp(newest.checked_at),
+        "problem": newest.checked or None,
+    }
+
+
+def _operation(work: "OpenWork") -> dict[str, object]:
+    return {**shapes.operation(work.operation), "holder": work.holder or None, "next": _next(work)}
+
+
+def _next(work: "OpenWork") -> Hint:
+    verb = ("operation", "show") if work.holder else ("operation", "continue")
+    return Hint((*verb, work.operation.id))
+
+
+def _alerts(found: "InstanceAlerts", now: "datetime") -> dict[str, object]:
+    return {"problem": found.problem or None, "open": [alerts_view.alert(alert, now) for alert in found.open]}
+
+
+def _people(one: "InstanceReport", now: "datetime") -> dict[str, object]:
+    """Fields and their values, of which a person sees one line each."""
+    data = {**_facts(one), **shapes.instance_line(one.observation.instance)}
+    data.pop("operations")
+    data.pop("price_monthly")
+    suspended = shapes.suspension_line(data)
+    return {
+        **data,
+        **suspended,
+        "release": data["release"] or UNKNOWN,
+        "price": f"${one.price:.2f} a month" if one.price is not None else None,
+        "backup": _backup_line(one.backup, now) if one.backup else "none",
+        "operation": [_operation_line(work, now) for work in one.work] or "none",
+        "alert": _alert_lines(one.alerts, now),
+    }
+
+
+def _backup_line(newest: "Backup", now: "datetime") -> str:
+    checked = "not checked yet" if newest.checked_at is None else newest.checked or "checked, it restores"
+    age = Age((now - newest.at).total_seconds())
+    why = " ".join(word[:8] if len(word) == _ID else word for word in newest.why.split())
+    return f"{newest.at:%Y-%m-%d %H:%M} UTC ({age} ago), {one_line(why)}: {one_line(checked)}"
+
+
+def _operation_line(work: "OpenWork", now: "datetime") -> str:
+    operation = work.operation
+    begun = f"{operation.kind.value.replace('_', ' ')} for {Age((now - operation.created_at).total_seconds())}"
+    step = f", {one_line(operation.step)}" if operation.step else ""
+    return advice(f"{begun}{step}; {'a process works on it' if work.holder else 'nobody works on it'}:", _next(work))
+
+
+def _alert_lines(found: "InstanceAlerts", now: "datetime") -> object:
+    if found.problem:
+        return f"not known: {found.problem}"
+    return [_alert_line(alert, now) for alert in found.open] or "none"
+
+
+def _alert_line(alert: "OpenAlert", now: "datetime") -> str:
+    row = alerts_view.alert_row(alert, now)
+    return advice(f"{row['severity']} {one_line(alert.alert.name)} for {row['for']}, {row['state']}:", alert.next)
+
+
+def _short(name: str, value: object) -> object:
+    """A moment without its seconds."""
+    return f"{str(value)[:10]} {str(value)[11:16]}Z" if name in _MOMENTS and value else value

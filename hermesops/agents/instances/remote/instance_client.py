@@ -100,7 +100,7 @@ class InstanceClient:
         return machine
 
     def _not_running(self, instance: Instance, machine: Machine | None) -> RefusedError | UnavailableError:
-        there = MachineState(MachineId(machine.id), machine.status, machine.server_type) if machine else None
+        there = MachineState.of(machine) if machine else None
         seen = Observation(instance, there, is_backed_up=self.registry.backups.is_backed_up(instance.id))
         operations = self.registry.operations.list(instance_id=instance.id)
         unfinished = [one for one in operations if not one.status.has_ended]
@@ -167,7 +167,7 @@ class InstanceClient:
         machine = await self.machine(instance)
         if machine is None:
             return Observation(instance, None, is_backed_up=self.registry.backups.is_backed_up(instance.id))
-        seen = MachineState(MachineId(machine.id), machine.status, machine.server_type)
+        seen = MachineState.of(machine)
         if machine.status is MachineStatus.DELETED:
             return Observation(instance, seen, is_backed_up=self.registry.backups.is_backed_up(instance.id))
         if machine.status is not MachineStatus.READY:

@@ -68,7 +68,7 @@ class PowerControl(InstanceClient):
     async def machine_named(self, name: MachineName, machine_id: MachineId | None) -> MachineState | None:
         """A machine that need not be an instance's, as the vendor lists it; ``None`` when it lists none."""
         machine = await self._named(name, machine_id)
-        return MachineState(MachineId(machine.id), machine.status, machine.server_type) if machine else None
+        return MachineState.of(machine) if machine else None
 
     async def release(self, machine_id: MachineId) -> None:
         """Take the fence away and start the gateway.

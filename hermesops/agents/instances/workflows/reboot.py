@@ -161,7 +161,7 @@ class Reboot:
         attempt = self._attempt()
         if answers.is_alive:
             return RebootState(await self.client.observe(self.instance_id), answers, attempt)
-        found = MachineState(MachineId(machine.id), machine.status, machine.server_type) if machine else None
+        found = MachineState.of(machine) if machine else None
         backed_up = self.registry.backups.is_backed_up(instance.id)
         return RebootState(Observation(instance, found, is_backed_up=backed_up), answers, attempt)
 

@@ -20,7 +20,6 @@ from hermesops.cli.console import Reason, Why, is_json, result, say, table, writ
 from hermesops.cli.options import values
 from hermesops.cli.options.instance import NoWait, User, Wait, change_instance, find_instance
 from hermesops.cli.views import backup, fleet, shapes
-from hermesops.cli.views import trends as trends_view
 from hermesops.errors import CHANGES_REMAIN, Hint, RefusedError, UsageError
 from hermesops.wire.foreign_text import one_line
 
@@ -111,22 +110,7 @@ for _verb in (
 
 
 app.command("list")(overview.list_)
-
-
-@app.command()
-def show(user: User) -> None:
-    """Show one instance: its row, what the vendor and the machine say, how healthy that makes it, and the last hour.
-
-    The last hour is what the platform's monitoring has within two seconds: agent up, memory, seconds of a turn, errors.
-    """
-    container, instance = find_instance(user)
-    report = context.run_connected(container, lambda connected: connected.instance_reports.of(instance))
-    seen, trends = report.observation, report.trends
-    suspended = shapes.suspension(seen.instance, report.suspension)
-    data = {**shapes.observation(seen, report.health), **suspended}
-    shown = {"instance": data, "trends": trends_view.shape(trends)}
-    lines = {**data, **shapes.instance_line(seen.instance), **shapes.suspension_line(suspended)}
-    result("instance", shown, [*shapes.fields(lines), *trends_view.lines(trends)])
+app.command()(overview.show)
 
 
 @app.command(lists=True)

@@ -1,12 +1,13 @@
-"""``hermesops instance list``: all instances at a glance."""
+"""``hermesops instance list|show``: all instances at a glance, and all that is known of one."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hermesops.cli import context
-from hermesops.cli.console import advice, is_json, table
+from hermesops.cli import context, terminal
+from hermesops.cli.console import advice, is_json, result, table
 from hermesops.cli.options import values
+from hermesops.cli.options.instance import User, find_instance
 from hermesops.cli.options.watch import Every, Watch
 from hermesops.cli.views import instance as view
 from hermesops.model.instance import InstanceStatus
@@ -65,6 +66,18 @@ def list_(
     listed = rows()
     ends = ("ends_at",) if any(one["status"] == "ending" for one in listed) else ()
     table("instance-list", "instances", (*view.COLUMNS[:3], *ends, *view.COLUMNS[3:]), listed, empty)
+
+
+def show(user: User) -> None:
+    """Show one instance: health, release, backup, machine, open operations and alerts, and the last hour.
+
+    JustAVPS, the machine and the platform's monitoring are asked; alerts and price are waited for 3 seconds at most,
+    the last hour (agent up, memory, seconds of a turn, errors) for 2.
+    """
+    container, instance = find_instance(user)
+    report = context.run_connected(container, lambda connected: connected.instance_reports.of(instance))
+    now = container.now()
+    result("instance", view.report(report, now), view.report_lines(report, now, in_sections=bool(terminal.width())))
 
 
 def _none() -> str:
