@@ -43,6 +43,7 @@ async def test_a_release_is_built_shown_checked_and_taken_back(command: Command,
         "created_at": "",
         "who": "",
         "note": "the image's agent",
+        "agents": 0,
     }
     differences = (await command.ok("release", "show", second, "--against", first, "--json")).json["differences"]
     what = "managed environment: HERMES_SIMULATED_FAULT"

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hermesops.agents.health.fleet import fleet_health, fleet_selector
+from hermesops.model.instance import InstanceStatus
 from hermesops.model.selector import Selector
 
 if TYPE_CHECKING:
     from hermesops.model.health import Judgement
     from hermesops.model.ids import CellName
-    from hermesops.model.instance import Instance, InstanceStatus
+    from hermesops.model.instance import Instance
     from hermesops.model.plan import Plan
     from hermesops.model.release import RecordedRelease
     from hermesops.store.registry import Registry
@@ -70,7 +71,7 @@ class InstanceList:
         selector: Selector | None = None,
         *,
         plan: "Plan | None" = None,
-        status: "InstanceStatus | None" = None,
+        status: InstanceStatus | None = None,
         cell: "CellName | None" = None,
         terminated: bool = False,
     ) -> tuple[ListedInstance, ...]:
@@ -85,3 +86,12 @@ class InstanceList:
             for one in instances
         )
         return tuple(row for row in rows if selector is None or selector.takes(row.fields))
+
+    def agents_by_release(self) -> Mapping[str, tuple[str, ...]]:
+        """Users of running agents by the release that each was last observed to run, ``UNKNOWN`` for none."""
+        releases = self.registry.rollout_targets.recorded_releases()
+        users: dict[str, list[str]] = {}
+        for one in self.registry.instances.list(status=InstanceStatus.RUNNING):
+            recorded = releases.get(one.id)
+            users.setdefault(recorded.id if recorded else UNKNOWN, []).append(one.title)
+        return {release: tuple(sorted(names)) for release, names in users.items()}

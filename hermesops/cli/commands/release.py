@@ -8,7 +8,7 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.console import Why, Yes, advice, agree, complain, result, table
+from hermesops.cli.console import Why, Yes, advice, agree, complain, result, say, table
 from hermesops.cli.options import files
 from hermesops.cli.views import release as release_view
 from hermesops.errors import Hint, RefusedError, UsageError
@@ -78,10 +78,15 @@ def build(
 
 @app.command("list")
 def list_() -> None:
-    """List releases, newest first."""
-    rows = [release_view.kept(one) for one in context.compose().releases.list()]
-    columns = ("id", "agent", "origin", "pythons", "state", "created_at", "who", "note")
-    table("release-list", "releases", columns, rows, advice("no releases;", ("release", "build")))
+    """List releases, newest first, and how many running agents were last observed to run each."""
+    container = context.compose()
+    users = container.instance_list.agents_by_release()
+    rows = [release_view.kept(one, users.get(one.id, ())) for one in container.releases.list()]
+    columns = ("id", "agents", "state", "agent", "created_at", "origin", "pythons", "who", "note")
+    elsewhere = release_view.elsewhere(users, {str(row["id"]) for row in rows})
+    table("release-list", "releases", columns, rows, advice("no releases;", ("release", "build")), beside=elsewhere)
+    for line in release_view.elsewhere_lines(elsewhere):
+        say(line)
 
 
 @app.command()
@@ -92,10 +97,13 @@ def show(
     """Show what is in a release, or how it differs from another."""
     from hermesops.machines.release.diff import compare
 
-    releases = context.compose().releases
+    container = context.compose()
+    releases = container.releases
     shown = releases.find(release)
     if not against:
-        result("release", {"release": release_view.lock(shown)}, release_view.lock_lines(shown))
+        users = container.instance_list.agents_by_release().get(shown.id, ())
+        shape = {"release": {**release_view.lock(shown), "agents": list(users)}}
+        result("release", shape, [*release_view.lock_lines(shown), release_view.agents_line(users)])
         return
     other = releases.find(against)
     differences = compare(other, shown)

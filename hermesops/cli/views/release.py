@@ -2,10 +2,14 @@
 
 from typing import TYPE_CHECKING
 
+from hermesops.agents.health.instance_list import UNKNOWN
+from hermesops.cli.console import advice
 from hermesops.cli.views import shapes
+from hermesops.cli.views.shapes import counted
+from hermesops.wire.foreign_text import unbroken
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from hermesops.machines.release import Kept
     from hermesops.machines.release.diff import Difference
@@ -13,8 +17,12 @@ if TYPE_CHECKING:
     from hermesops.wire.documents.revocations import Revocations
 
 
-def kept(one: "Kept") -> dict[str, object]:
-    """A release in a list."""
+_NAMED = 10
+"""Users who are named in a line for people."""
+
+
+def kept(one: "Kept", users: "Sequence[str]") -> dict[str, object]:
+    """A release in a list; ``users`` are those whose running agents run it."""
     at = one.about.created_at
     return {
         "id": one.id,
@@ -25,7 +33,38 @@ def kept(one: "Kept") -> dict[str, object]:
         "created_at": shapes.timestamp(at) if at else None,
         "who": one.about.who,
         "note": one.about.note,
+        "agents": len(users),
     }
+
+
+def elsewhere(users: "Mapping[str, Sequence[str]]", listed: "Collection[str]") -> dict[str, object]:
+    """Running agents that run none of the listed releases: by a release that is not there, or an unknown one."""
+    return {
+        "agents_of_unknown_release": len(users.get(UNKNOWN, ())),
+        "agents_of_other_releases": {
+            release: len(names) for release, names in sorted(users.items()) if release not in {*listed, UNKNOWN}
+        },
+    }
+
+
+def elsewhere_lines(found: "Mapping[str, object]") -> list[str]:
+    """The same for people; nothing where every running agent runs a listed release."""
+    lines = []
+    if isinstance(unknown := found["agents_of_unknown_release"], int) and unknown:
+        shows = ("instance", "list", "--where", f"release={UNKNOWN}")
+        lines.append(advice(f"{counted(unknown, 'agent')} with an unknown release:", shows))
+    if isinstance(others := found["agents_of_other_releases"], dict):
+        lines += [
+            f"{counted(count, 'agent')} with {release}, which is not in the store" for release, count in others.items()
+        ]
+    return lines
+
+
+def agents_line(users: "Sequence[str]") -> str:
+    """How many running agents run a release, and the first of them."""
+    more = f" +{len(users) - _NAMED}" if len(users) > _NAMED else ""
+    named = f" ({', '.join(map(unbroken, users[:_NAMED]))}{more})" if users else ""
+    return f"  agents that run it: {len(users)}{named}"
 
 
 def built(lock: "Lock", *, made: bool) -> dict[str, object]:

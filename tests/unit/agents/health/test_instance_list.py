@@ -88,3 +88,8 @@ def test_terminated_ones_are_listed_when_asked_for(registry: Registry) -> None:
     assert users(registry, "") == ["ada", "ben"]
     everybody = InstanceList(registry).read(terminated=True)
     assert [condition(row) for row in everybody if row.instance.title == "cleo"] == [None]
+
+
+def test_running_agents_are_counted_by_release(registry: Registry) -> None:
+    registry.rollout_targets.record_release(registry.instances.find("cleo").id, RELEASE)  # suspended: it runs nothing
+    assert InstanceList(registry).agents_by_release() == {RELEASE: ("ada",), "unknown": ("ben",)}

@@ -21,10 +21,27 @@ def test_a_release_in_a_list() -> None:
         "created_at": "2026-03-01T12:00:00+00:00",
         "who": "ada",
         "note": "why",
+        "agents": 2,
     }
-    assert release.kept(Kept(LOCK, About(AT, "ada", "why"), "")) == shape
-    unknown = {"created_at": None, "who": "", "note": "", "state": "was revoked: no"}
-    assert release.kept(Kept(LOCK, About(), "was revoked: no")) == shape | unknown
+    assert release.kept(Kept(LOCK, About(AT, "ada", "why"), ""), ("ada", "ben")) == shape
+    unknown = {"created_at": None, "who": "", "note": "", "state": "was revoked: no", "agents": 0}
+    assert release.kept(Kept(LOCK, About(), "was revoked: no"), ()) == shape | unknown
+
+
+def test_agents_that_run_none_of_the_listed_releases_are_counted_beside_them() -> None:
+    found = release.elsewhere({LOCK.id: ("ada",), "unknown": ("ben", "cleo"), "0.18.0-old": ("dora",)}, {LOCK.id})
+    assert found == {"agents_of_unknown_release": 2, "agents_of_other_releases": {"0.18.0-old": 1}}
+    assert release.elsewhere_lines(found) == [
+        "2 agents with an unknown release: hermesops instance list --where release=unknown",
+        "1 agent with 0.18.0-old, which is not in the store",
+    ]
+    assert release.elsewhere_lines(release.elsewhere({LOCK.id: ("ada",)}, {LOCK.id})) == []
+
+
+def test_a_release_names_the_first_agents_that_run_it() -> None:
+    assert release.agents_line(()) == "  agents that run it: 0"
+    assert release.agents_line(("ada", "be\nn")) == "  agents that run it: 2 (ada, be n)"
+    assert release.agents_line([str(number) for number in range(12)]).endswith("8, 9 +2)")
 
 
 def test_a_release_that_was_built() -> None:
