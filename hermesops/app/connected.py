@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from hermesops.agents.drift.service import Drift
     from hermesops.agents.drill.service import DrillMachines
     from hermesops.agents.health.instance_reports import InstanceReports
+    from hermesops.agents.health.instance_waits import InstanceWaits
     from hermesops.agents.instances.certificates import CertificateRenewal
     from hermesops.agents.instances.release_transfer import ReleaseTransfer
     from hermesops.agents.instances.remote.state_comparison import StateComparisons
@@ -125,6 +126,13 @@ class Connected:
         return InstanceReports(
             container.registry, self.instance_client, container.monitoring_client, container.alerts, price
         )
+
+    @property
+    def instance_waits(self) -> "InstanceWaits":
+        """Waits for states of instances."""
+        from hermesops.agents.health.instance_waits import InstanceWaits
+
+        return InstanceWaits(self.container.registry, self.instance_client.observe, self.container.report)
 
     @property
     def instance_logs(self) -> "InstanceLogs":

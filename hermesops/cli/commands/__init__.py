@@ -6,6 +6,7 @@ SUMMARIES = {
     "worker": "Run operations and scheduled jobs.",
     "monitor": "Watch heartbeats, and bring dead machines up again.",
     "instance": "One user's agent.",
+    "wait": "Wait until agents are healthy, or in another state.",
     "image": "Images that machines boot from.",
     "release": "Releases: what runs on instances, locked and signed.",
     "stack": "Pulumi stacks of cells and of the platform.",
@@ -38,7 +39,7 @@ SUMMARIES = {
 
 SECTIONS = {
     "Everyday": (
-        *("provision", "instance", "fleet", "operation", "alert", "runbook", "billing"),
+        *("provision", "instance", "wait", "fleet", "operation", "alert", "runbook", "billing"),
         *("worker", "monitor", "job"),
     ),
     "Releases": ("image", "release", "rollout", "rollback"),

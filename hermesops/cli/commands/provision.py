@@ -7,14 +7,13 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.console import complain, result, table
 from hermesops.cli.options.files import read
-from hermesops.cli.options.instance import NoWait, run_or_leave
+from hermesops.cli.options.instance import NoWait, Wait, run_operation, run_or_leave
 from hermesops.cli.views import shapes
 from hermesops.errors import Hint, PartlyDoneError, UsageError
 
 if TYPE_CHECKING:
     from hermesops.agents.instances.requests.bulk import ProvisionResult
     from hermesops.app.connected import Connected
-    from hermesops.model.instance import Instance
     from hermesops.model.operation import Operation
 
 
@@ -34,6 +33,7 @@ def provision(
         ),
     ] = "",
     no_wait: NoWait = False,
+    wait: Wait = "",
 ) -> int:
     """Give a user a running agent. The same command finishes what a killed one began.
 
@@ -43,15 +43,17 @@ def provision(
     example = Hint(("provision", user or "USER", "--plan", "light"), "or heavy")
     if bool(user) == bool(source):
         raise UsageError("missing USER: name one user, or use --from FILE", hint=example)
+    if source and wait:
+        raise UsageError("--wait goes with one USER; with --from, the same command again does the rest")
     if source:
         return _many(source, plan, region, no_wait=no_wait)
     if not plan:
         raise UsageError("missing --plan (light or heavy)", hint=example)
-    _one(user, plan, region, no_wait=no_wait)
+    _one(user, plan, region, no_wait=no_wait, wait=wait)
     return 0
 
 
-def _one(user: str, plan: str, region: str, *, no_wait: bool) -> None:
+def _one(user: str, plan: str, region: str, *, no_wait: bool, wait: str) -> None:
     from hermesops.agents.instances.requests.provision import parse_plan
     from hermesops.model.user import parse_user
 
@@ -59,12 +61,11 @@ def _one(user: str, plan: str, region: str, *, no_wait: bool) -> None:
     parse_user(user)
     container = context.compose()
 
-    async def work(connected: "Connected") -> "tuple[Instance, Operation, str]":
-        instance, operation = await connected.admission.admit(user, bought, region=region)
-        return instance, operation, await run_or_leave(connected.operations, operation, no_wait=no_wait)
+    async def begin(connected: "Connected") -> "Operation":
+        return (await connected.admission.admit(user, bought, region=region))[1]
 
-    admitted, operation, outcome = context.run_connected(container, work)
-    instance = container.instances.get(admitted.id)
+    operation, outcome = run_operation(container, begin, no_wait=no_wait, wait=wait)
+    instance = container.instances.find(user)
     result("instance", {"instance": shapes.instance(instance), "operation_id": operation.id}, [outcome])
 
 

@@ -11,7 +11,7 @@ READING = frozenset(
         *("registry check", "registry copies"),
         *("relay list", "release list", "release show", "rollout explain", "rollout freezes", "rollout history"),
         *("rollout list", "rollout status", "secrets check", "secrets list"),
-        *("snapshot list", "stack list", "stack preview", "token list"),
+        *("snapshot list", "stack list", "stack preview", "token list", "wait"),
     }
 )
 """Commands that a step may run without asking; a tag cannot make another one harmless."""

@@ -35,6 +35,7 @@ COMMANDS: Sequence[str] = (
     "provision bob --plan light",
     "instance list",
     "instance show ada",
+    "wait ada --timeout 5s",
     "instance timeline ada",
     "instance settings ada",
     "instance policy ada",

@@ -4,10 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hermesops.cli import context
 from hermesops.cli.console import Reason, Why, result
 from hermesops.cli.options.files import read
-from hermesops.cli.options.instance import User, find_instance
+from hermesops.cli.options.instance import User, Wait, find_instance, run_operation
 from hermesops.cli.views import shapes
 from hermesops.cli.views.rollout import status
 from hermesops.errors import UsageError
@@ -15,6 +14,7 @@ from hermesops.errors import UsageError
 if TYPE_CHECKING:
     from hermesops.agents.instances.requests.settings_patch import SettingsPatch
     from hermesops.app.connected import Connected
+    from hermesops.model.operation import Operation
 
 
 def settings(
@@ -28,6 +28,7 @@ def settings(
     ] = None,
     back: Annotated[bool, typer.Option("--back", help="Return to the settings before the last change.")] = False,
     reason: Reason = "",
+    wait: Wait = "",
 ) -> None:
     """Show a user's settings, secrets masked; or change them, and wait until the agent is healthy with them.
 
@@ -45,10 +46,10 @@ def settings(
         request = replacing(read(source), where=where) if source else setting(assignments or [])
     container, instance = find_instance(user)
 
-    async def change(connected: "Connected") -> str:
-        return await connected.operations.run(await connected.instance_requests.configure(user, request, reason=reason))
+    async def change(connected: "Connected") -> "Operation":
+        return await connected.instance_requests.configure(user, request, reason=reason)
 
-    outcome = context.run_connected(container, change) if ways else ""
+    outcome = run_operation(container, change, no_wait=False, wait=wait)[1] if ways else ""
     shown = container.masked_settings.of(instance)
     route = shapes.route(str(shown["model"]))
     lines = [outcome] if outcome else shapes.settings_lines(shown, route)

@@ -1,0 +1,98 @@
+"""``hermesops wait``: wait until agents are healthy, or in another state."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hermesops.cli import context
+from hermesops.cli.console import complain, result
+from hermesops.cli.options import values
+from hermesops.cli.options.instances import All, Users, Where, choose_instances
+from hermesops.errors import Hint, RefusedError, UsageError
+from hermesops.model.health import Condition
+from hermesops.model.instance import InstanceStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hermesops.agents.health.instance_waits import State, Waited
+    from hermesops.app import Container
+    from hermesops.errors import HermesError
+    from hermesops.model.instance import Instance
+
+_STATES = (*InstanceStatus, *(one for one in Condition if one is not Condition.UNKNOWN))
+
+
+def wait(
+    users: Users = None,
+    state: Annotated[
+        str, typer.Option("--for", help=f"The state: {', '.join(one.value for one in _STATES)}.")
+    ] = Condition.HEALTHY.value,
+    where: Where = "",
+    everything: All = False,
+    timeout: Annotated[str, typer.Option(help="How long to wait, as 90s or 5m.")] = "5m",
+) -> int:
+    """Wait until agents are healthy, or in another state. Exits with 0 once all are, with 4 when the time is up.
+
+    A status (running, suspended …) is read in the registry; for a health, machine and agent are asked again and again.
+    The state of an agent that should not run is its status. A terminated agent gets into no other state: that ends
+    with 3. The last states are printed in any case; every ten seconds at most, it says for whom it waits.
+    """
+    wanted = _state(state)
+    timeout_s = values.seconds(timeout, "--timeout")
+    container = context.compose()
+    instances = choose_instances(container, users, where, everything=everything, only_running=False)
+    waited = _wait(container, instances, wanted, timeout_s)
+    shape = {"for": wanted.value, "timeout_s": timeout_s, "instances": [_shape(one) for one in waited]}
+    result("wait", shape, [_line(one) for one in waited])
+    failure = _failure(waited, wanted, timeout_s)
+    if failure is None:
+        return 0
+    complain(failure)
+    return failure.exit_code
+
+
+def _state(text: str) -> "State":
+    chosen = next((one for one in _STATES if one == text.strip()), None)
+    if chosen is None:
+        raise UsageError(f"--for {text!r}: one of {', '.join(one.value for one in _STATES)}")
+    return chosen
+
+
+def _wait(
+    container: "Container", instances: "Sequence[Instance]", state: "State", timeout_s: float
+) -> "tuple[Waited, ...]":
+    return context.run_connected(
+        container, lambda connected: connected.instance_waits.until(instances, state, timeout_s)
+    )
+
+
+def _failure(waited: "Sequence[Waited]", state: "State", timeout_s: float) -> "HermesError | None":
+    from hermesops.base.waiting import WaitExpiredError
+
+    left = [one for one in waited if not one.is_reached]
+    if not left:
+        return None
+    if ended := [one.instance.title for one in left if one.is_impossible]:
+        return RefusedError(f"not {state} any more: {', '.join(ended)}", hint=Hint(("instance", "list", "--all")))
+    seen = ", ".join(f"{one.instance.title} {one.state}" for one in left)
+    what = f"{len(left)} of {len(waited)} to be {state}" if len(waited) > 1 else f"{seen.split()[0]} to be {state}"
+    failure = WaitExpiredError(what, timeout_s, seen)
+    failure.hint = Hint(("instance", "show", left[0].instance.title))
+    return failure
+
+
+def _shape(one: "Waited") -> dict[str, object]:
+    return {
+        "user": one.instance.title,
+        "instance_id": one.instance.id,
+        "state": one.state,
+        "detail": one.detail or None,
+        "reached": one.is_reached,
+        "waited_s": round(one.waited_s, 1),
+    }
+
+
+def _line(one: "Waited") -> str:
+    reason = f", {one.detail}" if one.detail and not one.is_reached else ""
+    return f"{one.instance.title}: {one.state} after {one.waited_s:.0f} s{reason}"
