@@ -1,9 +1,7 @@
 """``hermesops instance``: list and show agents, talk to one, reach its machine, verify it, export its data."""
 
-import math
 import os
 import re
-import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,13 +12,13 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.commands.instance import lifecycle, overview, settings
+from hermesops.cli.commands.instance import execution, lifecycle, overview, settings, verification
 from hermesops.cli.commands.instance.break_glass import break_glass
 from hermesops.cli.console import Reason, Why, is_json, result, say, table, write, write_bytes
 from hermesops.cli.options import values
 from hermesops.cli.options.instance import NoWait, User, Wait, change_instance, find_instance
-from hermesops.cli.views import backup, fleet, shapes
-from hermesops.errors import CHANGES_REMAIN, Hint, RefusedError, UsageError
+from hermesops.cli.views import fleet
+from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.wire.foreign_text import one_line
 
 if TYPE_CHECKING:
@@ -39,30 +37,7 @@ app.command()(settings.settings)
 app.command()(settings.policy)
 
 
-@app.command(lists=True)
-def verify(
-    user: User,
-    state: Annotated[
-        bool, typer.Option("--state", help="Only compare its state with its newest backup; exit 7 if it differs.")
-    ] = False,
-    failed: Annotated[bool, typer.Option("--failed", help="Show only what is not ok.")] = False,
-) -> int:
-    """Check on the machine what the roles promise, in one round trip, and name what is wrong."""
-    if state:
-        return _verify_state(user)
-    from hermesops.model.check import Verdict
-
-    container, instance = find_instance(user)
-    verification = context.run_connected(container, lambda connected: connected.verify(instance))
-    checks = verification.for_user(user)
-    shown = [one for one in checks if not failed or one.verdict is not Verdict.OK]
-    rows = [{**shapes.check(one), "hint": "" if one.verdict is Verdict.OK else one.hint} for one in shown]
-    table("verify", "checks", ("check", "verdict", "seen", "hint"), rows, "everything is ok")
-    fine = sum(check.verdict is Verdict.OK for check in checks)
-    warnings = sum(check.verdict is Verdict.WARNING for check in checks)
-    noted = f", {warnings} warning{'s' if warnings > 1 else ''}" if warnings else ""
-    say(f"{fine} of {len(checks)} checks ok{noted}, round trips: {verification.round_trips}")
-    return 0 if verification.is_ok else RefusedError.exit_code
+app.command(lists=True)(verification.verify)
 
 
 @app.command()
@@ -236,32 +211,7 @@ def _follow(container: "Container", instance: "Instance", question: "LogQuestion
         result("logs", {"user": instance.title, "source": "machine", "note": None, "lines": kept})
 
 
-@app.command("exec")
-def exec_(
-    user: User,
-    command: Annotated[list[str], typer.Argument(help="Command and arguments; after --.")],
-    reason: Reason = "",
-    as_user: Annotated[str, typer.Option("--user", help="Run as this user of the machine.")] = "root",
-    timeout: Annotated[float, typer.Option(help="Seconds until it is ended.")] = 60,
-) -> int:
-    """Run a command on a user's machine; its exit code becomes ours."""
-    if not 0 < timeout < math.inf:
-        raise UsageError(f"--timeout {timeout}: a number of seconds above 0")
-    container = context.compose()
-    line = command[0] if len(command) == 1 else shlex.join(command)
-    instance = container.instances.find(user)
-
-    done = context.run_connected(
-        container,
-        lambda connected: connected.operator_access.run(instance, line, user=as_user, timeout_s=timeout, reason=reason),
-    )
-    if is_json():
-        stdout, stderr = (data.decode(errors="replace") for data in (done.stdout, done.stderr))
-        result("exec", {"exit_code": done.exit_code, "stdout": stdout, "stderr": stderr})
-    else:
-        write_bytes(done.stdout)
-        write_bytes(done.stderr, to_stderr=True)
-    return done.exit_code
+app.command("exec")(execution.exec_)
 
 
 @app.command()
@@ -293,16 +243,6 @@ def restart(user: User, reason: Why = "", no_wait: NoWait = False, wait: Wait = 
 
 
 app.command("break-glass")(break_glass)
-
-
-def _verify_state(user: str) -> int:
-    """Print what differs from the newest backup; a running agent goes on learning, so a difference is no fault."""
-    container, instance = find_instance(user)
-    compared = context.run_connected(container, lambda connected: connected.state_comparisons.with_newest(instance))
-    newest, state, differences = compared.backup, compared.state, compared.differences
-    lines = differences or [f"as in backup {newest.id[:8]} of {newest.at:%Y-%m-%d %H:%M} UTC: {state}"]
-    result("verify-state", backup.comparison(newest, user, state), lines)
-    return CHANGES_REMAIN if differences else 0
 
 
 @contextmanager
