@@ -107,7 +107,12 @@ class Judgement:
 
     Attributes:
         reasons: In plain words with figures, the decisive one first; never empty.
+        since_s: Seconds for which it is known to be so: at least so long, where nothing older is recorded; ``None``
+            where that is not known, and of a healthy one.
+        runbook: Name of the runbook of this fault; empty where several could be meant.
     """
 
     condition: Condition
     reasons: tuple[str, ...]
+    since_s: float | None = None
+    runbook: str = ""

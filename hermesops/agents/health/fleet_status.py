@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from hermesops.agents.health.fleet import (
     FleetHealth,
@@ -12,6 +13,7 @@ from hermesops.agents.health.fleet import (
     narrowed,
     selected,
 )
+from hermesops.agents.health.trouble import Trouble, troubles, within
 from hermesops.model.backup import RPO, Loss
 from hermesops.model.fleet import LowOnDisk
 from hermesops.model.health import Condition
@@ -23,6 +25,9 @@ from hermesops.model.selector import Selector
 from hermesops.settings.sections import MonitoringSettings
 from hermesops.store.operations.holder import is_gone
 from hermesops.store.registry import Registry
+
+if TYPE_CHECKING:
+    from hermesops.observability.telemetry.shown_alerts import OpenAlert
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,8 @@ class FleetStatus:
         ending: Agents whose termination is scheduled, the first to end first.
         stopped: Operations that have not ended and that no process works on.
         at_work: How many others have not ended.
+        trouble: Everything that is wrong or unknown now, the most urgent first.
+        unread: Why open alerts are not known; empty where they are, or where there is no monitoring.
     """
 
     health: FleetHealth
@@ -51,6 +58,8 @@ class FleetStatus:
     stopped: tuple[Operation, ...]
     at_work: int
     now: datetime
+    trouble: tuple[Trouble, ...] = ()
+    unread: str = ""
 
 
 @dataclass(frozen=True)
@@ -73,11 +82,20 @@ class Fleet:
         """
         return fleet_selector(self.registry, where)
 
-    def status(self, selector: Selector, conditions: Collection[Condition]) -> FleetStatus:
+    def status(
+        self,
+        selector: Selector,
+        conditions: Collection[Condition],
+        alerts: "Sequence[OpenAlert]" = (),
+        *,
+        unread: str = "",
+    ) -> FleetStatus:
         """The state of the instances that a selector takes; of the whole fleet when it has no conditions.
 
         Args:
             conditions: Instances in one of them are listed.
+            alerts: Open alerts of the whole fleet, the most urgent first.
+            unread: Why there are none, where they could not be read.
         """
         registry, is_part = self.registry, bool(selector.conditions)
         health = fleet_health(registry)
@@ -85,6 +103,7 @@ class Fleet:
         ending, unfinished = registry.instances.list_ending(), registry.operations.unfinished()
         if is_part:
             health = narrowed(health, selector)
+            alerts = within(alerts, health)
             users = {one.user for cell in health.cells for one in cell.instances}
             crowded = tuple(one for one in crowded if one.user in users)
             ending = tuple(one for one in ending if one.id in health.ids)
@@ -103,6 +122,8 @@ class Fleet:
             stopped=stopped,
             at_work=at_work,
             now=now,
+            trouble=troubles(health, alerts, now),
+            unread=unread,
         )
 
     @property

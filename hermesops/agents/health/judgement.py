@@ -5,13 +5,14 @@ healthy, and neither does a machine that runs while nobody asked the agent on it
 """
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import takewhile
 
 from hermesops.agents.health.samples import HealthSample, restarts_during
 from hermesops.errors import UnavailableError
-from hermesops.model.fleet import READY
+from hermesops.model.fleet import GONE, READY
 from hermesops.model.health import HEARTBEAT_S, SILENT_S, Condition, GatewayHealth, Judgement
 from hermesops.model.vitals import TurnOutcome
 
@@ -35,6 +36,14 @@ _PROBLEM = {
 }
 _UNANSWERED = "hermes-node did not answer through the toolbox"
 _DOWN = frozenset({GatewayHealth.REFUSED, GatewayHealth.SILENT})
+_MACHINE_GONE, _NO_HEARTBEAT, _GATEWAY_DOWN, _GATEWAY_LOOPS = (
+    "machine-gone",
+    "heartbeat-missed",
+    "gateway-down",
+    "gateway-looping",
+)
+"""Runbooks of faults that one fact shows."""
+
 _WORST_FIRST = (*_PROBLEM, GatewayHealth.OK)
 
 
@@ -106,7 +115,7 @@ def judge(facts: HealthFacts) -> Judgement:
     )
     if found.condition is Condition.HEALTHY and doubts:
         return Judgement(Condition.UNKNOWN, (*doubts, *found.reasons))
-    return Judgement(found.condition, (*found.reasons, *doubts)) if doubts else found
+    return replace(found, reasons=(*found.reasons, *doubts)) if doubts else found
 
 
 def _of_machine(machine: MachineFact | None, life_s: float) -> Judgement | None:
@@ -116,7 +125,10 @@ def _of_machine(machine: MachineFact | None, life_s: float) -> Judgement | None:
     if max(life_s, 0.0) < machine.age_s:
         return None
     return Judgement(
-        Condition.DOWN, (f"its machine was {machine.status} when JustAVPS was asked {ago(machine.age_s)}",)
+        Condition.DOWN,
+        (f"its machine was {machine.status} when JustAVPS was asked {ago(machine.age_s)}",),
+        since_s=max(life_s, 0.0) if math.isfinite(life_s) else machine.age_s,
+        runbook=_MACHINE_GONE if machine.status == GONE else _NO_HEARTBEAT,
     )
 
 
@@ -124,7 +136,8 @@ def _of_agent(facts: HealthFacts, answers: Sequence[AgentFact], beat: float | No
     """Judge by a gateway's recent answers, the newest first."""
     newest = answers[0]
     if newest.gateway in _DOWN:
-        return Judgement(Condition.DOWN, (f"{_PROBLEM[newest.gateway]}, {ago(newest.age_s)}",))
+        down_s = _held_s(answers, lambda one: one.gateway in _DOWN)
+        return Judgement(Condition.DOWN, (f"{_PROBLEM[newest.gateway]}, {ago(newest.age_s)}",), down_s, _GATEWAY_DOWN)
     problems = [f"{_PROBLEM[newest.gateway]}, {ago(newest.age_s)}"] if newest.gateway in _PROBLEM else []
     restarts = restarts_during([one.restarts for one in reversed(answers)])
     if restarts:
@@ -138,19 +151,26 @@ def _of_agent(facts: HealthFacts, answers: Sequence[AgentFact], beat: float | No
     if facts.is_unanswered:
         problems.append(f"{_UNANSWERED}, though its gateway answered {ago(newest.age_s)}")
     if problems:
-        return Judgement(Condition.DEGRADED, tuple(problems))
+        runbook = _GATEWAY_LOOPS if restarts and len(problems) == 1 else ""
+        return Judgement(Condition.DEGRADED, tuple(problems), _held_s(answers, lambda _: True), runbook)
     return Judgement(Condition.HEALTHY, (f"the gateway answered {ago(newest.age_s)}",))
 
 
 def _of_silence(facts: HealthFacts, beat: float | None) -> Judgement | None:
     """Judge without a recent answer of a gateway."""
     if beat is not None and facts.is_missed(beat):
-        return Judgement(Condition.SILENT, (_missed(beat), *([_UNANSWERED] if facts.is_unanswered else [])))
+        reasons = (_missed(beat), *([_UNANSWERED] if facts.is_unanswered else []))
+        return Judgement(Condition.SILENT, reasons, beat, _NO_HEARTBEAT)
     if not facts.is_unanswered:
         return None
     if beat is not None and beat <= SILENT_S:
         return Judgement(Condition.DEGRADED, (f"{_UNANSWERED}, though a heartbeat came {ago(beat)}",))
-    return Judgement(Condition.SILENT, (_UNANSWERED,))
+    return Judgement(Condition.SILENT, (_UNANSWERED,), runbook=_NO_HEARTBEAT)
+
+
+def _held_s(answers: Sequence[AgentFact], is_so: Callable[[AgentFact], bool]) -> float:
+    """Seconds since the first of the newest answers that all say so; they are in order, the newest first."""
+    return max(max(one.age_s, 0.0) for one in takewhile(is_so, answers))
 
 
 def _why_unknown(facts: HealthFacts, beat: float | None) -> tuple[str, ...]:

@@ -314,6 +314,16 @@ class Unconnected:
 
         return Alerts(self.registry, self.require_monitoring(), cache(steps_of))
 
+    @property
+    def has_monitoring(self) -> bool:
+        """Whether there is monitoring to ask; a local world that is down has none."""
+        from hermesops.observability.telemetry.addresses import monitoring_url_of
+
+        try:
+            return bool(monitoring_url_of(self.env))
+        except UnavailableError:
+            return False
+
     @cached_property
     def engine(self) -> "Engine":
         """What runs Pulumi programs."""

@@ -11,7 +11,7 @@ from hermesops.cli.commands.rollout import follow
 from hermesops.cli.console import Why, Yes, agree, is_json, result, say, table, table_lines
 from hermesops.cli.options import values
 from hermesops.cli.options.rollout import Detach
-from hermesops.cli.views import fleet
+from hermesops.cli.views import fleet, trouble
 from hermesops.cli.views.rollout import status as rollout_view
 from hermesops.errors import CHANGES_REMAIN, PartlyDoneError, UsageError
 from hermesops.model.health import Condition
@@ -48,14 +48,17 @@ def _shape(found: "FleetStatus") -> dict[str, object]:
         "ending": fleet.ending(found.ending),
         **fleet.operations(found.stopped, found.at_work),
         **fleet.background(found.work, found.actions),
+        "trouble": trouble.rows(found.trouble, found.now),
+        "alerts_unread": found.unread or None,
     }
 
 
 def _lines(found: "FleetStatus") -> list[str]:
     is_background_shown = found.health.judgements or found.work.waiting
     return [
+        *trouble.lines(found),
         *fleet.grid(found.health),
-        *fleet.health_lines(found.health, found.instances),
+        *fleet.health_lines(found.health),
         *fleet.at_once_lines(found.health, found.silent_share),
         *(fleet.loss_lines(found.loss) if found.loss else []),
         *fleet.crowded_lines(found.crowded),
@@ -203,7 +206,9 @@ def status(
     watch: Watch = False,
     every: Every = "5s",
 ) -> None:
-    """Show the fleet from the registry: a grid of instances, who lacks backups or room, if monitor and workers run.
+    """Show who is in trouble and what to do, then a grid of all, backups, room, and if monitor and workers run.
+
+    The registry is read, and open alerts where there is monitoring.
 
     Each instance that should run is healthy, degraded, down, silent or unknown, by what was recorded last: heartbeats
     and answers of its gateway count for 90 seconds, what JustAVPS told --live or fleet drift of its machine for ten
@@ -219,7 +224,9 @@ def status(
             context.run(container.fleet_observation.list_machines())
         if ask:
             context.run(container.fleet_observation.ask_agents())
-        return container.fleet.status(selector, chosen)
+        known = context.run(container.alerts().known()) if container.has_monitoring else None
+        alerts, unread = (known.open, known.unread) if known else ((), "")
+        return container.fleet.status(selector, chosen, alerts, unread=unread)
 
     if watch:
         from hermesops.cli.views.watch import watch as show_again

@@ -9,7 +9,6 @@ from hermesops.cli.console import advice
 from hermesops.cli.views import shapes
 from hermesops.cli.views.alerts import span
 from hermesops.cli.views.shapes import counted, timestamp
-from hermesops.errors import Hint
 from hermesops.model.fleet import CellTally, LowOnDisk
 from hermesops.model.health import Condition
 from hermesops.model.instance import InstanceStatus
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from hermesops.agents.drift.finding import Finding
     from hermesops.agents.drift.rebuild import Rebuild
     from hermesops.agents.health.fleet import FleetHealth, JudgedInstance
+    from hermesops.errors import Hint
     from hermesops.machines.converge import Converged
     from hermesops.model.backup import Loss
     from hermesops.model.fleet import RecordedInstance
@@ -54,8 +54,6 @@ _WIDTH = 80
 
 _NAMED = 10
 """Instances named in lines for people; JSON names all."""
-
-_ASK = Hint(("fleet", "status", "--live", "--ask"), "asks")
 
 
 def status(health: "FleetHealth") -> dict[str, object]:
@@ -105,7 +103,7 @@ def grid(health: "FleetHealth") -> list[str]:
 
 
 def judged(health: "FleetHealth", instances: "Sequence[JudgedInstance]") -> dict[str, object]:
-    """When JustAVPS was last asked, and the chosen instances with the reasons of their judgements."""
+    """The time of the vendor's last listing, and the chosen instances with the reasons of their judgements."""
     return {"machines_listed_at": timestamp(health.listed_at), "instances": judged_rows(instances)}
 
 
@@ -136,27 +134,14 @@ def judged_table(instances: "Sequence[JudgedInstance]") -> list[dict[str, object
     ]
 
 
-def health_lines(health: "FleetHealth", instances: "Sequence[JudgedInstance]") -> list[str]:
-    """The same for people: how many are in which condition, and the worst by name; nothing where nothing should run."""
+def health_lines(health: "FleetHealth") -> list[str]:
+    """How many are in which condition, and how old the vendor's word is; nothing where nothing should run."""
     if not health.judgements:
         return []
     counts = _by_health(health, health.cells)
     words = ", ".join(f"{counts[condition]} {condition}" for condition in Condition if condition in counts)
-    asked = f"{health.listed_at:%Y-%m-%d %H:%M} UTC" if health.listed_at else "never"
-    named = [f"{one.judgement.condition}: {one.instance.user}, {'; '.join(one.judgement.reasons)}" for one in instances]
-    more = len(named) - _NAMED
-    lines = [f"health: {words}; JustAVPS was last asked for its machines: {asked}", *named[:_NAMED]]
-    if more > 0:
-        listing = ("fleet", "status", "--health", "down,silent,degraded")
-        lines.append(advice(f"{more} more:", listing, "names them"))
-    if Condition.UNKNOWN in counts:
-        why = ("fleet", "status", "--health", "unknown")
-        lines.append(advice(f"{counts[Condition.UNKNOWN]} unknown:", why, "says why;", _ASK))
-    if named:
-        lines.append(
-            advice(("alert", "list"), "names the runbook of each;", ("fleet", "drift"), "compares its machine")
-        )
-    return lines
+    listed = f"{_LISTED} {health.listed_at:%Y-%m-%d %H:%M} UTC" if health.listed_at else _UNLISTED
+    return [f"health: {words}; {listed}"]
 
 
 def at_once_lines(health: "FleetHealth", silent_share: float) -> list[str]:
@@ -180,6 +165,8 @@ def at_once_lines(health: "FleetHealth", silent_share: float) -> list[str]:
         lines.append(advice(f"{down} down at once, so rather by one cause:", changes, "shows what changed before"))
     return lines
 
+
+_LISTED, _UNLISTED = "JustAVPS listed its machines at", "JustAVPS was never asked for its machines"
 
 TOP_COLUMNS = ("user", "cell", "plan", "memory", "restarts", "errors", "turn", "disk")
 """Of the table of the worst or busiest instances."""
@@ -236,13 +223,15 @@ def loss_lines(backups: "Loss") -> list[str]:
     if not backups.agents:
         return []
     have = "has" if backups.never == 1 else "have"
-    none = f"{backups.never} of {counted(backups.agents, 'agent')} {have} none yet; " if backups.never else ""
-    line = f"backups: {none}no agent would lose more than {span(backups.oldest_s)} with its machine"
+    none = f"; {backups.never} of {counted(backups.agents, 'agent')} {have} no backup yet" if backups.never else ""
+    line = f"backups: the oldest unsaved change is {span(backups.oldest_s)} old{none}"
     if not backups.late:
         return [line]
-    late = f"{backups.late} of {backups.agents} agents have none of the last {backups.objective_s // 3600} h"
+    have = "has" if backups.late == 1 else "have"
+    late = f"{backups.late} of {counted(backups.agents, 'agent')} {have} no backup of the last"
     todo = ("runbook", "run", "backups-are-late")
-    return [line, advice(f"{late}:", ("backup", "list"), "names them,", todo, "leads to their backups")]
+    names = (("backup", "list"), "names them,", todo, "leads to their backups")
+    return [line, advice(f"backups: {late} {backups.objective_s // 3600} h:", *names)]
 
 
 def accepted_size(user: str, before: str, now: str) -> str:
@@ -254,7 +243,7 @@ def freeze_lines(freezes: "Sequence[Freeze]") -> list[str]:
     """Freezes that hold now, which are easily forgotten."""
     return [
         advice(
-            f"frozen {f'until {one.ends_at:%Y-%m-%d %H:%M} UTC' if one.ends_at else 'without an end'}"
+            f"rollouts are frozen {f'until {one.ends_at:%Y-%m-%d %H:%M} UTC' if one.ends_at else 'without an end'}"
             f" by {one_line(one.who)}, {quoted(one.reason)}:",
             ("rollout", "unfreeze", one.id),
             "ends that",

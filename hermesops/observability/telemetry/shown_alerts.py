@@ -1,5 +1,6 @@
 """Alerts of the platform's monitoring as an operator sees and silences them: with users, not ids of instances."""
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
 _HOLDS_WITHIN_S = 3.0
 """Seconds for Prometheus's word, without which alerts are listed as well."""
+
+
+_KNOWN_WITHIN_S = 5.0
+"""Seconds for alerts that a command can do without."""
 
 
 class Steps(Enum):
@@ -55,6 +60,18 @@ class OpenAlert:
     stands_for: tuple[str, ...] = ()
     ending: bool | None = None
     acknowledged: Silence | None = None
+
+
+@dataclass(frozen=True)
+class KnownAlerts:
+    """Open alerts, for a command that can do without them.
+
+    Attributes:
+        unread: Why they are not known; empty where they are, or where there is no monitoring.
+    """
+
+    open: tuple[OpenAlert, ...] = ()
+    unread: str = ""
 
 
 @dataclass(frozen=True)
@@ -99,6 +116,16 @@ class Alerts:
         users = self.users() if any(alert.instance for alert in firing) else {}
         shown = (replace(self._open(alert, users, firing), acknowledged=acknowledged(alert)) for alert in chosen_alerts)
         return tuple(_as_it_ends(alert, ending=ending(alert.alert)) for alert in shown)
+
+    async def known(self) -> KnownAlerts:
+        """Open alerts, unless they cannot be read within seconds."""
+        try:
+            async with asyncio.timeout(_KNOWN_WITHIN_S):
+                return KnownAlerts(await self.list())
+        except TimeoutError:
+            return KnownAlerts(unread=f"monitoring did not answer within {_KNOWN_WITHIN_S:g} s")
+        except HermesError as error:
+            return KnownAlerts(unread=error.message)
 
     async def _acknowledged(self, firing: Collection[Alert]) -> Callable[[Alert], Silence | None]:
         """The acknowledgement of an alert that nothing else mutes."""

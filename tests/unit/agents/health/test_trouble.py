@@ -1,0 +1,105 @@
+"""Trouble has its beginning, its reason and its next command, the most urgent first."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from hermesops.agents.health.fleet import FleetHealth
+from hermesops.agents.health.judgement import AgentFact, HealthFacts, MachineFact, judge
+from hermesops.agents.health.trouble import Trouble, troubles, within
+from hermesops.base import assets
+from hermesops.errors import Hint
+from hermesops.model.alert import INSTANCE, Alert, Severity
+from hermesops.model.fleet import GONE, CellTally, RecordedInstance
+from hermesops.model.health import Condition, GatewayHealth, Judgement
+from hermesops.model.ids import CellName, InstanceId
+from hermesops.model.instance import InstanceStatus
+from hermesops.model.plan import Plan
+from hermesops.observability.runbook.document import names
+from hermesops.observability.telemetry.shown_alerts import OpenAlert
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+CELL = CellName("cell1")
+
+DOWN = Judgement(Condition.DOWN, ("the gateway does not answer",), 60.0, "gateway-down")
+UNKNOWN = Judgement(Condition.UNKNOWN, ("no answer is recorded",))
+DEGRADED = Judgement(Condition.DEGRADED, ("its last turn failed",), 30.0)
+
+
+def fleet(**judgements: Judgement) -> FleetHealth:
+    rows = tuple(
+        RecordedInstance(InstanceId(f"id-{user}"), user, Plan.LIGHT, InstanceStatus.RUNNING) for user in judgements
+    )
+    return FleetHealth(
+        (CellTally(CELL, "hel1", rows),), {InstanceId(f"id-{user}"): one for user, one in judgements.items()}, NOW
+    )
+
+
+def alert(name: str, user: str = "", minutes: int = 5, **labels: str) -> OpenAlert:
+    labels |= {INSTANCE: f"id-{user}"} if user else {}
+    fired = Alert(name, labels, NOW - timedelta(minutes=minutes), Severity.PAGE, "it is so", "7 of 8", "")
+    return OpenAlert(fired, user, Hint(("runbook", "show", name.lower())))
+
+
+def shown(found: tuple[Trouble, ...]) -> list[tuple[str, str]]:
+    return [(one.subject, str(one.next)) for one in found]
+
+
+def test_agents_that_are_not_well_come_the_worst_first_with_what_is_next() -> None:
+    health = fleet(ada=DEGRADED, ben=UNKNOWN, cleo=DOWN, dan=Judgement(Condition.HEALTHY, ("it answered",)))
+    found = troubles(health, [], NOW)
+    assert shown(found) == [
+        ("cleo", "hermesops runbook run gateway-down --instance cleo"),
+        ("ada", "hermesops instance verify ada"),
+        ("ben", "hermesops fleet status --live --ask"),
+    ]
+    assert [one.since for one in found] == [NOW - timedelta(seconds=60), NOW - timedelta(seconds=30), None]
+    assert [one.is_unknown for one in found] == [False, False, True]
+
+
+def test_an_alert_adds_its_beginning_and_its_command_to_its_agent() -> None:
+    (one,) = troubles(fleet(ada=DOWN), [alert("GatewayDown", "ada", minutes=7)], NOW)
+    assert (one.since, one.reasons) == (NOW - timedelta(minutes=7), DOWN.reasons)
+    assert str(one.next) == "hermesops runbook show gatewaydown"
+    (unknown,) = troubles(fleet(ada=UNKNOWN), [alert("GatewayDown", "ada")], NOW)
+    assert not unknown.is_unknown
+
+
+def test_alerts_about_no_agent_that_is_unwell_come_first() -> None:
+    well = Judgement(Condition.HEALTHY, ("it answered",))
+    alerts = [alert("CellLost", cell="cell1"), alert("MonitorDown"), alert("DiskFilling", "ben")]
+    found = troubles(fleet(ada=DOWN, ben=well), alerts, NOW)
+    assert [(one.subject, one.judged is None) for one in found] == [
+        ("cell1", True),
+        ("fleet", True),
+        ("ben", True),
+        ("ada", False),
+    ]
+    assert found[0].reasons == ("7 of 8",)
+
+
+def test_an_alert_whose_cause_is_over_is_no_trouble() -> None:
+    assert troubles(fleet(), [replace(alert("MonitorDown"), ending=True)], NOW) == ()
+
+
+def test_a_part_of_the_fleet_has_alerts_about_itself_alone() -> None:
+    alerts = [alert("CellLost", cell="cell1"), alert("CellLost", cell="cell2"), alert("MonitorDown")]
+    alerts += [alert("GatewayDown", "ada", cell="cell9"), alert("GatewayDown", "ben", cell="cell1")]
+    assert within(alerts, fleet(ada=DOWN)) == (alerts[0], alerts[3])
+
+
+def test_a_judgement_says_since_when_and_names_a_runbook_that_exists() -> None:
+    answers = [AgentFact(GatewayHealth.SILENT, age) for age in (5.0, 20.0, 40.0)] + [AgentFact(GatewayHealth.OK, 60.0)]
+    restarted = (AgentFact(GatewayHealth.OK, 5.0, restarts=3), AgentFact(GatewayHealth.OK, 50.0))
+    cases = {
+        HealthFacts(MachineFact("stopped", 10.0), heartbeat_age_s=200.0): (200.0, "heartbeat-missed"),
+        HealthFacts(MachineFact(GONE, 10.0)): (10.0, "machine-gone"),
+        HealthFacts(agent=tuple(answers)): (40.0, "gateway-down"),
+        HealthFacts(heartbeat_age_s=500.0): (500.0, "heartbeat-missed"),
+        HealthFacts(is_unanswered=True): (None, "heartbeat-missed"),
+        HealthFacts(agent=restarted): (50.0, "gateway-looping"),
+        HealthFacts(agent=(AgentFact(GatewayHealth.OK, 5.0),)): (None, ""),
+    }
+    for facts, (since_s, runbook) in cases.items():
+        judgement = judge(facts)
+        assert (judgement.since_s, judgement.runbook) == (since_s, runbook), facts
+        assert runbook in {"", *names(assets.folder("runbooks"))}, facts
