@@ -2,13 +2,18 @@
 
 import asyncio
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
+from datetime import datetime
 
+from hermesops.base.narration import Reporter
 from hermesops.errors import HermesError, Hint, PartlyDoneError, UnavailableError, UsageError
+from hermesops.observability.telemetry.following import follow
 from hermesops.platform.host import run_on_host
 from hermesops.platform.state import HostState, ServiceState, observe_host
 from hermesops.vendor.channel import Channel
+from hermesops.vendor.channel.lines import stdout_lines
 
 _PREFIX = "hermes-platform-"
 _STABLE_S = 3
@@ -16,6 +21,8 @@ _STABLE_S = 3
 
 _RESTART_S = 300.0
 _LOG_S = 30.0
+_FOLLOW_S = 600.0
+"""Seconds for which one connection follows a log; nothing but this ends its command when the reader has gone."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,32 @@ class PlatformServices:
         services = chosen(await observe_host(self.channel), name)
         return list(await asyncio.gather(*(self._log(service, most) for service in services)))
 
+    async def follow(self, name: str, most: int, report: Reporter) -> AsyncGenerator[str, None]:
+        """Yield the newest lines of a service's log and then new ones, until the caller stops.
+
+        Args:
+            name: Of the service, as ``chosen`` takes it.
+            most: Lines of before.
+            report: Takes the narration about connections.
+
+        Raises:
+            UsageError: No service is named, or there is none of that name.
+            UnavailableError: The host does not answer at first.
+        """
+        if not name:
+            raise UsageError("name the service to follow", hint=Hint(("platform", "show"), "lists them"))
+        [service] = chosen(await observe_host(self.channel), name)
+
+        def connect(lines: int, since: datetime | None) -> AsyncGenerator[str, None]:
+            begin = f" --since=@{since.timestamp():.0f}" if since else ""
+            command = f"{_journal(service, lines)}{begin} --follow"
+            return stdout_lines(self.channel.stream(command, timeout_s=_FOLLOW_S))
+
+        followed = follow(connect, name=service.name, most=most, since=None, report=report)
+        async with aclosing(followed) as lines:
+            async for line in lines:
+                yield line
+
     async def restart(self, name: str, why: str) -> list[ServiceState]:
         """Restart a service, and look at it once it could have ended again; how it is then.
 
@@ -89,12 +122,15 @@ class PlatformServices:
         return now
 
     async def _log(self, service: ServiceState, most: int) -> ServiceLog:
-        command = f"journalctl --unit={shlex.quote(service.unit)} --lines {most} --no-pager --output short-iso --quiet"
         try:
-            lines = await run_on_host(self.channel, command, timeout_s=_LOG_S)
+            lines = await run_on_host(self.channel, _journal(service, most), timeout_s=_LOG_S)
         except HermesError as error:
             return ServiceLog(service.name, problem=error)
         return ServiceLog(service.name, tuple(lines.splitlines()))
+
+
+def _journal(service: ServiceState, most: int) -> str:
+    return f"journalctl --unit={shlex.quote(service.unit)} --lines {most} --no-pager --output short-iso --quiet"
 
 
 def unread(logs: Sequence[ServiceLog]) -> HermesError | None:

@@ -9,6 +9,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, advice, agree, is_json, result, say, table, table_lines
+from hermesops.cli.views.followed import show_lines, until_interrupted
 from hermesops.errors import CHANGES_REMAIN, Hint, UsageError
 
 if TYPE_CHECKING:
@@ -109,12 +110,23 @@ def show() -> None:
 def logs(
     service: Service = "",
     lines: Annotated[int, typer.Option("--lines", "-n", min=1, max=1000, help="Lines of each, from the end.")] = 40,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as new lines of SERVICE come.")] = False,
 ) -> None:
-    """Show the newest lines of a service's log; without SERVICE, of each service that is down."""
+    """Show the newest lines of a service's log; without SERVICE, of each service that is down.
+
+    --follow goes on until Ctrl-C, and connects again where the connection breaks; as JSON it prints one object a line.
+    """
     from hermesops.cli.views import platform as view
     from hermesops.platform.services import unread
 
     container = _with_host("journalctl shows its log")
+    if follow:
+
+        async def followed(parts: "PlatformParts") -> None:
+            await show_lines((await parts.services()).follow(service, lines, say), "platform-log-line", service=service)
+
+        until_interrupted(lambda: context.run_platform(container, followed))
+        return
 
     async def work(parts: "PlatformParts") -> "list[ServiceLog]":
         return await (await parts.services()).logs(service, lines)

@@ -3,16 +3,18 @@
 import asyncio
 import re
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
 
+from hermesops.base.narration import Reporter
 from hermesops.errors import HermesError, UnavailableError, UsageError
 from hermesops.model.instance import Instance
 from hermesops.observability.telemetry.client import MonitoringClient, WrongQuestionError
+from hermesops.observability.telemetry.following import follow, poll
 from hermesops.observability.telemetry.loki import MOST_LINES, LogLine, Loki
 
 ALL_UNITS = "all"
@@ -27,6 +29,12 @@ _COMPARED = 8192
 
 _MACHINE_S = 60.0
 """Seconds for a machine's answer."""
+
+_POLL_S = 3.0
+"""Seconds between two questions to Loki for new lines."""
+
+_LATE_S = 30.0
+"""Seconds by which a line may reach Loki later than a newer one."""
 
 _DEFAULT_SINCE = timedelta(hours=1)
 """How far back monitoring is searched where nothing was said."""
@@ -136,6 +144,64 @@ class InstanceLogs:
             raise problems[0]
         return empty
 
+    async def follow(
+        self, instance: Instance, question: LogQuestion, *, source: LogSource, report: Reporter
+    ) -> AsyncGenerator[str, None]:
+        """Yield the newest lines and then new ones, until the caller stops; a broken connection is made again.
+
+        Args:
+            report: Takes the narration about connections.
+
+        Raises:
+            UsageError: There is no monitoring, or Loki does not take the regular expression.
+            HermesError: The source does not answer at first, or the machine is gone.
+        """
+        if source is LogSource.MONITORING and self.client is None:
+            raise UsageError("the environment has no monitoring; --from machine follows the machine's journal")
+        of = self._followed_machine if source is LogSource.MACHINE else self._followed_monitoring
+        async with aclosing(of(instance, question, report)) as lines:
+            async for line in lines:
+                yield line
+
+    async def _followed_machine(
+        self, instance: Instance, question: LogQuestion, report: Reporter
+    ) -> AsyncGenerator[str, None]:
+        unit = "" if question.unit == ALL_UNITS else question.unit
+
+        def connect(most: int, since: datetime | None) -> AsyncGenerator[str, None]:
+            return self.machines.log(instance, lines=most, follow=True, since=since, unit=unit)
+
+        name = f"log of {instance.title}"
+        followed = follow(connect, name=name, most=question.most, since=question.since, report=report)
+        async with aclosing(followed) as lines:
+            async for line in lines:
+                if not question.grep or re.search(question.grep, line[:_COMPARED]):
+                    yield line
+
+    async def _followed_monitoring(
+        self, instance: Instance, question: LogQuestion, report: Reporter
+    ) -> AsyncGenerator[str, None]:
+        reported = ""
+
+        async def ask(begin: datetime) -> AsyncIterator[tuple[datetime, str]]:
+            nonlocal reported
+            lines, missing = await self._loki_lines(instance, question, begin)
+            if missing and missing != reported:
+                reported = missing
+                report(f"lines may be missing, as monitoring answers in part only: {missing}")
+            for at, line in lines:
+                yield at, line
+
+        begin = question.since or self.now() - _DEFAULT_SINCE
+        name, late = f"log of {instance.title} in monitoring", timedelta(seconds=_LATE_S)
+        followed = poll(ask, name=name, begin=begin, every_s=_POLL_S, overlap=late, report=report)
+        try:
+            async with aclosing(followed) as lines:
+                async for line in lines:
+                    yield line
+        except WrongQuestionError as error:
+            raise UsageError(f"--grep: {error.message}") from error
+
     async def _of(self, source: LogSource, instance: Instance, question: LogQuestion) -> tuple[tuple[str, ...], str]:
         """The lines, and why some may be missing."""
         if source is LogSource.MACHINE:
@@ -161,18 +227,26 @@ class InstanceLogs:
         return tuple(matching)
 
     async def _of_monitoring(self, instance: Instance, question: LogQuestion) -> tuple[tuple[str, ...], str]:
+        begin = question.since or self.now() - _DEFAULT_SINCE
+        lines, missing = await self._loki_lines(instance, question, begin)
+        return tuple(line for _, line in lines), missing
+
+    async def _loki_lines(
+        self, instance: Instance, question: LogQuestion, begin: datetime
+    ) -> tuple[list[tuple[datetime, str]], str]:
+        """The lines with their times, and why some may be missing."""
         if self.client is None:
             raise UnavailableError("the environment has no monitoring")
-        now, mask = self.now(), self.machines.mask(instance)
-        found = await Loki(self.client).lines(
+        mask = self.machines.mask(instance)
+        answer = await Loki(self.client).lines(
             instance.id,
-            begin=question.since or now - _DEFAULT_SINCE,
-            end=now + timedelta(minutes=1),  # a machine's clock may be ahead
+            begin=begin,
+            end=self.now() + timedelta(minutes=1),  # a machine's clock may be ahead
             unit="" if question.unit == ALL_UNITS else question.unit,
             grep=question.grep,
             most=question.most,
         )
-        return tuple(mask(_shown(line)) for line in found.lines), found.missing
+        return [(line.at, mask(_shown(line))) for line in answer.lines], answer.missing
 
 
 def _shown(line: LogLine) -> str:

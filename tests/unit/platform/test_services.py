@@ -1,7 +1,8 @@
 """Services of a platform's host: their logs, and their restart."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from hermesops.errors import PartlyDoneError, UnavailableError, UsageError
 from hermesops.platform.services import PlatformServices, chosen, unread
 from hermesops.platform.state import parse_host
-from hermesops.vendor.channel import Completed
+from hermesops.vendor.channel import Completed, Output
 from tests.support.fakes.parts import part
 
 _PART = "--- hermesops ---"
@@ -58,6 +59,25 @@ class Host:
 @pytest.fixture
 def host() -> Host:
     return Host(ingest="inactive", nginx="active", loki="failed")
+
+
+async def test_a_followed_log_is_of_one_service_and_of_its_unit(host: Host) -> None:
+    commands: list[str] = []
+
+    async def stream(command: str, **_: object) -> AsyncIterator[Output]:
+        commands.append(command)
+        yield Output("stdout", b"2026-01-02T03:04:05+0000 h s[1]: one\n")
+
+    channel: Any = part(run=host.run, stream=stream)
+    services = PlatformServices(channel, host.note)
+    async with aclosing(services.follow("ingest", 5, print)) as lines:
+        assert await anext(lines) == "2026-01-02T03:04:05+0000 h s[1]: one"
+    [command] = commands
+    assert command.startswith("journalctl --unit=hermes-platform-ingest.service --lines 5 ")
+    assert command.endswith(" --follow")
+    for name, problem in {"": "name the service", "nothing": "has no service"}.items():
+        with pytest.raises(UsageError, match=problem):
+            await anext(services.follow(name, 5, print))
 
 
 async def test_without_a_name_what_is_down_is_restarted_and_nothing_else(host: Host) -> None:

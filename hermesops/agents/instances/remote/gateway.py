@@ -10,7 +10,8 @@ from hermesops.agents.instances.remote.node_commands import admit
 from hermesops.errors import UnavailableError
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import Lease
-from hermesops.vendor.channel import SILENT, Channel, Output, last_words
+from hermesops.vendor.channel import SILENT, Channel, last_words
+from hermesops.vendor.channel.lines import stdout_lines
 from hermesops.vendor.justavps.wire import MachineStatus
 
 UNIT = "hermes-gateway.service"
@@ -19,8 +20,8 @@ _LOOK_S = 10.0
 _CHANGE_S = 150.0
 """Longer than the unit's own limit for finishing turns."""
 
-_FOLLOW_S = 3600.0
-"""Seconds a log is followed; then the command ends by itself."""
+_FOLLOW_S = 600.0
+"""Seconds for which one connection follows a log; nothing but this ends its command when the reader has gone."""
 
 
 @dataclass(frozen=True)
@@ -85,20 +86,14 @@ class GatewayService:
     async def log(
         self, machine_id: MachineId, *, lines: int, follow: bool, since: datetime | None = None, unit: str = UNIT
     ) -> AsyncIterator[str]:
-        """Yield its log line by line, or another unit's, or all; with ``follow`` also new lines, for an hour.
+        """Yield its log line by line, or another unit's, or all; with ``follow`` also new lines, for ten minutes.
 
         Args:
             unit: Empty for all units.
         """
-        rest = ""
         command = _journal(lines, since, unit) + (" -f" if follow else "")
-        async for output in self.channel_to(machine_id).stream(command, timeout_s=_FOLLOW_S):
-            if isinstance(output, Output) and output.stream == "stdout":
-                *whole, rest = (rest + output.data.decode(errors="replace")).split("\n")
-                for line in whole:
-                    yield line
-        if rest:
-            yield rest
+        async for line in stdout_lines(self.channel_to(machine_id).stream(command, timeout_s=_FOLLOW_S)):
+            yield line
 
     async def _change(self, machine_id: MachineId, verb: str, *, failure: str) -> None:
         channel = self.channel_to(machine_id)

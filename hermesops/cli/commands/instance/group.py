@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hermesops.app import Container
     from hermesops.app.connected import Connected
     from hermesops.model.instance import Instance
-    from hermesops.observability.telemetry.logs import LogQuestion
+    from hermesops.observability.telemetry.logs import LogQuestion, LogSource
 
 _GATEWAY = "hermes-gateway.service"
 
@@ -164,6 +164,8 @@ def logs(
     The machine has all of it. With --since, --grep or --unit the platform's monitoring is asked first, which answers
     for a dead machine too, and has of a gateway's lines only level and category. Each stands in for the other where
     that does not answer or has nothing, and it says which it was.
+    --follow reads on the machine, or in monitoring by --from, until Ctrl-C, and connects again where the connection
+    breaks; as JSON it prints one object a line.
     """
     from hermesops.observability.telemetry.logs import LogQuestion, LogSource
 
@@ -175,9 +177,7 @@ def logs(
     container = context.compose()
     instance = container.instances.find(user)
     if follow:
-        if grep or source:
-            raise UsageError("--follow reads on the machine, every line as it comes: without --grep and --from")
-        _follow(container, instance, question)
+        _follow(container, instance, question, first if source else LogSource.MACHINE)
         return
 
     found = context.run_connected(
@@ -190,25 +190,14 @@ def logs(
         say(f"from {where}" + (f": {found.note}" if found.note else ""))
 
 
-def _follow(container: "Container", instance: "Instance", question: "LogQuestion") -> None:
-    from hermesops.observability.telemetry.logs import ALL_UNITS
-
-    kept: list[str] = []
-    unit = "" if question.unit == ALL_UNITS else question.unit
+def _follow(container: "Container", instance: "Instance", question: "LogQuestion", source: "LogSource") -> None:
+    from hermesops.cli.views.followed import show_lines, until_interrupted
 
     async def work(connected: "Connected") -> None:
-        logs = connected.instance_client.log(
-            instance, lines=question.most, follow=True, since=question.since, unit=unit
-        )
-        async for line in logs:
-            if is_json():
-                kept.append(line)
-            else:
-                write(line + "\n")
+        lines = connected.instance_logs.follow(instance, question, source=source, report=say)
+        await show_lines(lines, "log-line", user=instance.title, source=source.value)
 
-    context.run_connected(container, work)
-    if is_json():
-        result("logs", {"user": instance.title, "source": "machine", "note": None, "lines": kept})
+    until_interrupted(lambda: context.run_connected(container, work))
 
 
 app.command("exec")(execution.exec_)

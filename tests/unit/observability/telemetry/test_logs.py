@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -28,12 +29,14 @@ class Machine:
         self._lines = lines
         self._problem = problem
         self._hangs = hangs
+        self.follows = False
         self.asked: list[tuple[int, datetime | None, str]] = []
 
     async def log(
         self, instance: Instance, *, lines: int, follow: bool, since: datetime | None = None, unit: str = ""
     ) -> AsyncGenerator[str, None]:
-        assert (instance, follow) == (ADA, False)
+        assert instance == ADA
+        self.follows = follow
         self.asked.append((lines, since, unit))
         if self._problem:
             raise UnavailableError(self._problem)
@@ -134,6 +137,21 @@ async def test_no_line_anywhere_is_no_error() -> None:
         monitoring.answers[QUERY] = streams()
         found = await logs(Machine(), monitoring.client).read(ADA, question(), first=LogSource.MONITORING)
         assert (found.source, found.lines) == (LogSource.MONITORING, ())
+
+
+async def test_a_followed_log_is_of_the_source_that_was_chosen_and_filtered() -> None:
+    machine = Machine("an error", "fine", "error 2", hangs=True)
+    followed = logs(machine).follow(ADA, question(grep="err.r [0-9]"), source=LogSource.MACHINE, report=print)
+    async with aclosing(followed) as lines:
+        assert await anext(lines) == "error 2"
+    assert machine.follows
+    async with fake_monitoring() as monitoring:
+        monitoring.answers[QUERY] = streams((UNIT, [(1767323045, "ERROR gateway secret")]))
+        of = logs(machine, monitoring.client)
+        async with aclosing(of.follow(ADA, question(), source=LogSource.MONITORING, report=print)) as lines:
+            assert await anext(lines) == f"2026-01-02T03:04:05+0000 {UNIT}: ERROR gateway ***"
+    with pytest.raises(UsageError, match="no monitoring"):
+        await anext(logs(machine).follow(ADA, question(), source=LogSource.MONITORING, report=print))
 
 
 async def test_a_machine_that_never_ends_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
