@@ -8,8 +8,9 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.console import advice, is_json, result, table
+from hermesops.cli.console import advice, is_json, list_lines, result, table
 from hermesops.cli.options import values
+from hermesops.cli.options.watch import Every, Watch
 from hermesops.cli.views import alerts as view
 from hermesops.errors import Hint, UsageError
 from hermesops.model.alert import Severity
@@ -47,6 +48,8 @@ def list_(
     everything: Annotated[
         bool, typer.Option("--all", help="Silenced and inhibited ones as well, and those that nobody is told of.")
     ] = False,
+    watch: Watch = False,
+    every: Every = "5s",
 ) -> None:
     """List open alerts, the most urgent and oldest first, each with the command that is next.
 
@@ -57,10 +60,19 @@ def list_(
     chosen = tuple(values.one_of(Severity, word, "--severity") for word in severity.split(",")) if severity else ()
     container = context.compose()
     instance = container.instances.find(user) if user else None
-    found = context.run(container.alerts().list(instance=instance, severities=chosen, everything=everything))
-    now = container.now()
-    rows = [(view.alert if is_json() else view.alert_row)(one, now) for one in found]
-    table("alert-list", "alerts", view.COLUMNS, rows, "no alert is open" if not (user or severity) else "none is open")
+    empty = "no alert is open" if not (user or severity) else "none is open"
+
+    def rows() -> list[dict[str, object]]:
+        found = context.run(container.alerts().list(instance=instance, severities=chosen, everything=everything))
+        now = container.now()
+        return [(view.alert if is_json() else view.alert_row)(one, now) for one in found]
+
+    if watch:
+        from hermesops.cli.views.watch import watch as show_again
+
+        show_again(lambda: list_lines("alerts", view.COLUMNS, rows(), empty), values.seconds(every, "--every"))
+        return
+    table("alert-list", "alerts", view.COLUMNS, rows(), empty)
 
 
 @app.command()

@@ -8,7 +8,9 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Yes, advice, agree, result, table
-from hermesops.cli.views import shapes
+from hermesops.cli.options import values
+from hermesops.cli.options.watch import Every, Watch
+from hermesops.cli.views import fleet, shapes
 from hermesops.cli.views.shapes import timestamp
 from hermesops.errors import Hint
 
@@ -23,11 +25,23 @@ Id = Annotated[str, typer.Argument(help="Id of the operation, or its beginning."
 @app.command("list")
 def list_(
     everything: Annotated[bool, typer.Option("--all", help="Ended ones as well.")] = False,
+    watch: Watch = False,
+    every: Every = "5s",
 ) -> None:
     """List operations that have not ended."""
-    rows = context.compose().operation_directory.list(ended=everything)
-    columns = ("id", "kind", "subject", "status", "step", "updated_at")
-    table("operation-list", "operations", columns, [shapes.operation(row) for row in rows], "no operation is running")
+    directory = context.compose().operation_directory
+    columns = ("id", "kind", "about", "status", "step", "updated_at")
+    empty = "no operation is running"
+
+    def rows() -> list[dict[str, object]]:
+        return [{**shapes.operation(row), "about": fleet.whose(row)} for row in directory.list(ended=everything)]
+
+    if watch:
+        from hermesops.cli.views.watch import watch_list
+
+        watch_list("operations", columns, rows, empty, every_s=values.seconds(every, "--every"))
+        return
+    table("operation-list", "operations", columns, rows(), empty)
 
 
 @app.command()

@@ -300,7 +300,7 @@ def operation_lines(stopped: "Sequence[Operation]", at_work: int) -> list[str]:
     """The same for people; nothing where all have ended."""
     lines = [
         advice(
-            f"operation: {one_line(one.kind.replace('_', ' '))} of {_whose(one)}, since "
+            f"operation: {one_line(one.kind.replace('_', ' '))} of {whose(one)}, since "
             f"{one.created_at:%Y-%m-%d %H:%M} UTC, has not ended and nobody works on it:",
             ("operation", "continue", one.id),
             "continues it",
@@ -315,7 +315,8 @@ def operation_lines(stopped: "Sequence[Operation]", at_work: int) -> list[str]:
     return lines
 
 
-def _whose(operation: "Operation") -> str:
+def whose(operation: "Operation") -> str:
+    """The user, cell or rollout that an operation is about, else its subject."""
     named = (operation.intent.get(field) for field in ("user", "cell", "rollout"))
     return one_line(str(next((name for name in named if name), operation.subject)))
 

@@ -1,13 +1,19 @@
 """The shape of one operation with its history."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
+import pytest
+
+from hermesops.cli import context
 from hermesops.cli.commands import operation
+from hermesops.cli.views import watch
 from hermesops.errors import Hint
 from hermesops.model.audit import AuditEntry
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.operation import Lease, Operation, OperationKind, OperationStatus, OperationStep
 from hermesops.store.operations.directory import OperationHistory
+from tests.support.fakes.parts import part
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 WHEN = "2026-01-02T03:04:05+00:00"
@@ -88,3 +94,24 @@ def test_an_operation_that_nobody_is_at() -> None:
     shown = operation.detail(OperationHistory(ROW, (), None, (), Hint()))
     assert (shown["lease"], shown["steps"], shown["audit"], shown["hint"]) == (None, [], [], None)
     assert "at it now   nobody" in operation.lines(shown)
+
+
+def test_a_watched_list_says_what_became_of_each_operation(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reads = iter([[ROW], [replace(ROW, step="handing the machine to ada")], []])
+    directory = part(list=lambda **_: next(reads))
+    monkeypatch.setattr(context, "compose", lambda: part(operation_directory=directory))
+    pauses = iter([None, None])
+
+    def pause(_: float) -> None:
+        if next(pauses, "over"):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(watch, "pause_blocking", pause)
+    operation.list_(watch=True)
+    head, row, changed, removed = capsys.readouterr().out.splitlines()
+    assert head.startswith("ID  KIND       ABOUT")
+    assert row.startswith("o   provision  ada")
+    assert changed.endswith("Z  o: step waiting for the gateway -> handing the machine to ada")
+    assert removed.endswith("Z  o: removed")
