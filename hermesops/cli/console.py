@@ -67,13 +67,17 @@ def write_bytes(data: bytes, *, to_stderr: bool = False) -> None:
     stream.flush()
 
 
-def result(kind: str, data: Mapping[str, object], lines: Sequence[str] = ()) -> None:
-    """Print a result: JSON with its kind and version, or the lines a person reads."""
+def result(kind: str, data: Mapping[str, object], lines: Sequence[str] = (), *, verbatim: bool = False) -> None:
+    """Print a result: JSON with its kind and version, or the lines a person reads.
+
+    Args:
+        verbatim: No line is folded at the terminal's width, as those of a log.
+    """
     if _mode.json:
         print(json.dumps({"kind": kind, "version": SHAPE_VERSION, **data}, indent=2, default=_plain, sort_keys=False))
     else:
         for line in lines:
-            print(_shown(line, sys.stdout))
+            print(_shown(line, sys.stdout) if verbatim else _laid_out(line, sys.stdout))
     sys.stdout.flush()
 
 
@@ -210,7 +214,8 @@ def confirm(question: str, *, expect: str) -> bool:
     """Ask on the terminal whether to go on; only the exact word is a yes. Without a terminal the answer is no."""
     if not sys.stdin.isatty():
         return False
-    print(f"{question} Type {expect} to go on: ".lstrip(), end="", file=sys.stderr, flush=True)
+    asked = _laid_out(f"{question} Type {expect} to go on:".lstrip(), sys.stderr)
+    print(asked, end=" ", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip() == expect
 
 
@@ -261,7 +266,21 @@ def require_reason(reason: str, *command: str) -> None:
 
 def _to_stderr(line: str) -> None:
     """Write a line; a command goes on when it cannot be written: see ``streams``."""
-    print(_shown(line, sys.stderr), file=sys.stderr, flush=True)
+    print(_laid_out(line, sys.stderr), file=sys.stderr, flush=True)
+
+
+def fold(line: str, stream: TextIO) -> list[str]:
+    """A line as lines of the terminal that a stream is; as it is where that is none."""
+    width = terminal.width(stream)
+    if not width or len(line) <= width // 2:
+        return [line]
+    from hermesops.cli import prose
+
+    return [piece for each in visible(line).split("\n") for piece in prose.folded(each, width, _commands)]
+
+
+def _laid_out(line: str, stream: TextIO) -> str:
+    return "\n".join(_shown(piece, stream) for piece in fold(line, stream))
 
 
 def _shown(line: str, stream: TextIO) -> str:

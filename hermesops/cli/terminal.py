@@ -8,13 +8,26 @@ _NARROWEST = 40
 """Columns that tables are laid out for at least."""
 
 
-def width() -> int | None:
-    """Columns of the terminal that stdout is; ``None`` where it is none, so that nothing is cut."""
-    if not sys.stdout.isatty():
+_USUAL = 80
+"""Columns of a terminal that does not say how many it has."""
+
+
+def width(stream: TextIO | None = None) -> int | None:
+    """Columns of the terminal that a stream is, by default stdout; ``None`` where it is none: nothing is cut there."""
+    stream = stream or sys.stdout
+    if not stream.isatty():
         return None
     import shutil
 
-    return max(_NARROWEST, shutil.get_terminal_size().columns)
+    columns = shutil.get_terminal_size((0, 0)).columns  # of ``COLUMNS``, else of stdout
+    return max(_NARROWEST, columns or _own_width(stream))
+
+
+def _own_width(stream: TextIO) -> int:
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or _USUAL
+    except (OSError, ValueError):
+        return _USUAL
 
 
 def has_colour(stream: TextIO) -> bool:

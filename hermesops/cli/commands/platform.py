@@ -132,7 +132,7 @@ def logs(
         return await (await parts.services()).logs(service, lines)
 
     found = context.run_platform(container, work)
-    result("platform-logs", {"services": view.logs(found)}, view.log_lines(found) or [view.NONE_DOWN])
+    result("platform-logs", {"services": view.logs(found)}, view.log_lines(found) or [view.NONE_DOWN], verbatim=True)
     if problem := unread(found):
         raise problem
 
@@ -301,7 +301,7 @@ def bundle(
     shape = {"version": made.version, "folder": str(made.folder), "bytes": made.bytes}
     lines = [
         f"bundle {made.version}: {made.bytes / 1e6:.0f} MB in {made.folder}",
-        f"  aws s3 cp --recursive {made.folder} s3://BUCKET-OF-RELEASES/platform/{made.version}/",
+        f"  $ aws s3 cp --recursive {made.folder} s3://BUCKET-OF-RELEASES/platform/{made.version}/",
         f"  platform:host:  version: {made.version}",
     ]
     result("platform-bundle", shape, lines)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from hermesops.cli import terminal
 from hermesops.cli.console import advice
 from hermesops.cli.views import shapes
 from hermesops.cli.views.alerts import span
@@ -50,7 +51,7 @@ SIGNS = {
 """Signs of those that should; the one hoped for is small, so that others stand out."""
 
 _WIDTH = 80
-"""Signs in a line of the grid."""
+"""Signs in a line of the grid, where the terminal has room for so many."""
 
 _NAMED = 10
 """Instances named in lines for people; JSON names all."""
@@ -549,7 +550,8 @@ def _unassigned(cells: Sequence[CellTally]) -> dict[str, dict[str, int]]:
 def _rows(health: "FleetHealth", cell: CellTally, width: int) -> list[str]:
     signs = _signs(health, cell)
     head = f"{cell.cell:<{width}}  {len(signs):>4}  "
-    pieces = [signs[start : start + _WIDTH] for start in range(0, len(signs), _WIDTH)] or [""]
+    most = min(_WIDTH, max(1, (terminal.width() or len(head) + _WIDTH) - len(head)))
+    pieces = [signs[start : start + most] for start in range(0, len(signs), most)] or [""]
     return [f"{head if number == 0 else ' ' * len(head)}{piece}".rstrip() for number, piece in enumerate(pieces)]
 
 

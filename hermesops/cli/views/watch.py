@@ -152,7 +152,8 @@ def _redraw(lines: Callable[[], Sequence[str]], shown: Sequence[str], every_s: f
 
     with Live(console=Console(), auto_refresh=False) as live:
         while True:
-            _draw(live, [_heading(every_s), "", *shown])
+            folded = (piece for line in shown for piece in console.fold(unbroken(line), sys.stdout))
+            _draw(live, [_heading(every_s), "", *folded])
             pause_blocking(every_s)
             shown = _again(lines, shown)
 

@@ -6,6 +6,7 @@ import pytest
 
 from hermesops.cli import console, context
 from hermesops.errors import Hint, RefusedError
+from tests.support.fakes.terminal import Terminal
 from tests.support.hostile.hostile_moods import ESCAPES
 
 
@@ -73,3 +74,31 @@ def test_a_program_reads_hints_as_people_do(
     console.table("x", "rows", ["hint"], [{"hint": hint, "repair": [hint], "none": Hint()}], "none")
     told = "hermesops --env staging instance show ada says why"
     assert json.loads(capsys.readouterr().out)["rows"] == [{"hint": told, "repair": [told], "none": ""}]
+
+
+def test_sentences_fit_a_terminal_and_stay_whole_in_a_pipe_and_for_a_program(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sentence = "the machine of ada does not answer through the toolbox, and nothing was changed there"
+    monkeypatch.setenv("COLUMNS", "50")
+    monkeypatch.setenv("NO_COLOR", "1")
+    console.say(sentence)
+    console.result("x", {}, [sentence])
+    piped = capsys.readouterr()
+    assert (piped.out, piped.err) == (f"{sentence}\n", f"{sentence}\n")
+    for write in (console.say, lambda line: console.result("x", {}, [line])):
+        terminal = Terminal()
+        monkeypatch.setattr("sys.stdout", terminal)
+        monkeypatch.setattr("sys.stderr", terminal)
+        write(sentence)
+        first, second = terminal.getvalue().splitlines()
+        assert (f"{first} {second.strip()}", second[:5]) == (sentence, f"    {second[4]}")
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+    console.result("x", {}, [sentence], verbatim=True)
+    monkeypatch.setattr(console._mode, "json", True)
+    console.result("x", {"said": sentence})
+    assert [line for line in terminal.getvalue().splitlines() if sentence in line] == [
+        sentence,
+        f'  "said": "{sentence}"',
+    ]

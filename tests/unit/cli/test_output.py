@@ -62,5 +62,5 @@ def test_no_row_that_was_asked_for_is_no_empty_list(monkeypatch: pytest.MonkeyPa
 
 def test_what_had_no_room_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules[__name__], "ROWS", [{**ROWS[0], "user": "u" * 60}])
-    last = shown(monkeypatch, Mode(is_list=True), COLUMNS="50").splitlines()[-1]
-    assert last == "the terminal has no room for machine; -o wide shows all columns"
+    *_, last, end = shown(monkeypatch, Mode(is_list=True), COLUMNS="50").splitlines()
+    assert f"{last} {end.strip()}" == "the terminal has no room for machine; -o wide shows all columns"

@@ -184,7 +184,7 @@ def logs(
         container, lambda connected: connected.instance_logs.read(instance, question, first=first)
     )
     shown = {"user": user, "source": found.source.value, "note": found.note or None, "lines": list(found.lines)}
-    result("logs", shown, found.lines)
+    result("logs", shown, found.lines, verbatim=True)
     if found.note or is_search:
         where = "the machine" if found.source is LogSource.MACHINE else "the platform's monitoring"
         say(f"from {where}" + (f": {found.note}" if found.note else ""))
