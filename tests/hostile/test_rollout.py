@@ -47,7 +47,7 @@ def test_a_rollout_ends_although_some_machines_never_do(step: str) -> None:
 @pytest.mark.parametrize("step", UNTOUCHED)
 def test_machines_that_hang_before_anything_is_changed_halt_nothing(step: str) -> None:
     world = _world(step)
-    assert world.run(for_s=48 * 3600) == f"done: 15 of 20 run {NEW}, 5 outdated"
+    assert world.run(for_s=48 * 3600) == f"done: 15 of 20 agents on {NEW}, 5 outdated"
     assert all(world.nth(number).detail.startswith("unreachable: ") for number in HOSTILE)
 
 
@@ -64,7 +64,7 @@ def test_a_first_stage_does_not_wait_for_one_that_does_not_answer(step: str) -> 
         second.batch,
         second.position,
     )
-    assert world.run(for_s=48 * 3600) == f"done: 19 of 20 run {NEW}, 1 outdated"
+    assert world.run(for_s=48 * 3600) == f"done: 19 of 20 agents on {NEW}, 1 outdated"
 
 
 @each_case("step", STEPS)

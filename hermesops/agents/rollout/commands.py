@@ -137,7 +137,9 @@ def _was_well(target: RolloutTarget) -> bool:
 
 
 def _again(target: RolloutTarget, now: datetime) -> RolloutTarget:
-    waiting = replace(target, state=TargetState.WAITING, detail=f"again; was {target.state}: {target.detail}")
+    waiting = replace(
+        target, state=TargetState.WAITING, detail=f"tried again; last time {target.state}: {target.detail}"
+    )
     return replace(waiting, touched_at=None, updated_at=now, progress=Progress())
 
 

@@ -21,7 +21,6 @@ from hermesops.agents.rollout.gates.judgement import Judgement, evidence_of, jud
 from hermesops.agents.rollout.observation import RolloutObservation, count_states
 from hermesops.agents.rollout.plan.open_alerts import held_by_alerts
 from hermesops.agents.rollout.plan.windows import closed_at
-from hermesops.agents.rollout.reports.progress import names
 from hermesops.agents.rollout.stage_entry import OBSERVE_S, refuse_altered_approval, refuse_end, refuse_stage_entry
 from hermesops.agents.rollout.target.updates import (
     changed_by_health,
@@ -31,6 +30,7 @@ from hermesops.agents.rollout.target.updates import (
     out_of_contact,
     outdated_at_end,
 )
+from hermesops.agents.rollout.wording import counted, names
 from hermesops.model.operation import Done
 from hermesops.model.rollout import GateResult, RolloutState, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import HaltRollback
@@ -91,7 +91,7 @@ def _guarded(observation: RolloutObservation) -> Decision:
     if before:
         return before
     if observation.rollout.state is RolloutState.PAUSED:
-        return _wait(observation, OBSERVE_S, f"paused: {observation.rollout.reason}")
+        return _wait(observation, OBSERVE_S, f"paused by {observation.rollout.who}: {observation.rollout.reason}")
     return _forward(observation, judgement)
 
 
@@ -110,7 +110,7 @@ def _forward(observation: RolloutObservation, judgement: Judgement) -> Decision:
     enters = pending[0].stage > entered
     instead = instead_of_unseen(observation) if enters else ()
     if instead:
-        words = f"{names(instead)} instead of those of stage {entered + 1} that give no proper answer"
+        words = f"{names(instead)} instead of the agents of stage {entered + 1} that do not answer"
         return Decision(UpdateTargets(instead), words, evidence)
     first, later = instead_of_unanswered(observation)
     if first:
@@ -129,11 +129,11 @@ def _next_batch(
 ) -> Decision:
     settled, evidence = observation.settled_at(), evidence_of(judgement)
     if settled and settled > observation.now:
-        return _wait(observation, OBSERVE_S, "the next batch waits until the last one has settled", settled)
+        return _wait(observation, OBSERVE_S, f"the next batch begins at {settled:%H:%M:%S} UTC", settled)
     down = _down(observation)
     room = observation.at_once - len(down)
     if room <= 0:
-        words = f"as many are down as may be at once: {', '.join(one.facts.user for one in down)}"
+        words = f"{counted(len(down), 'agent')} down, the limit is {observation.at_once}: {names(down)}"
         return Decision(Change(RolloutState.PAUSED), words, evidence)
     unseen = out_of_contact(observation, pending)
     if unseen:
@@ -141,7 +141,7 @@ def _next_batch(
     unanswered = observation.answers.unanswered
     first = next((one for one in pending if one.id not in unanswered), pending[0])
     if first.id in unanswered or first.stage > pending[0].stage:
-        return _wait(observation, 1.0, f"{len(unanswered)} have not answered yet")
+        return _wait(observation, 1.0, f"no answer yet from {counted(len(unanswered), 'agent')}")
     is_late = first.stage < entered
     batch = tuple(
         one
@@ -150,10 +150,10 @@ def _next_batch(
     )
     quiet = deferred_by_hour(observation, batch)
     if quiet:
-        return Decision(UpdateTargets(quiet), f"{len(quiet)} deferred: quiet hours", {})
+        return Decision(UpdateTargets(quiet), f"{counted(len(quiet), 'agent')} deferred: quiet hours", {})
     chosen = tuple(one for one in batch if one.id not in unanswered)[:room]
     where = "deferred ones" if is_late else f"stage {first.stage + 1}, batch {first.batch + 1}"
-    words = f"{where}: deploy {observation.rollout.release} to {len(chosen)}"
+    words = f"{where}: deploy {observation.rollout.release} to {counted(len(chosen), 'agent')}"
     return Decision(DeployTargets(chosen), words, evidence)
 
 
@@ -163,17 +163,18 @@ def _end_of_batches(observation: RolloutObservation, judgement: Judgement) -> De
     if ends and observation.rollout.decisions.promoted < len(observation.spec.stages):
         return _wait(observation, OBSERVE_S, f"the last stage soaks until {ends:%H:%M:%S} UTC", ends)
     if deferred:
-        return _wait(observation, IDLE_S, f"{len(deferred)} are busy or have quiet hours")
+        return _wait(observation, IDLE_S, f"{counted(len(deferred), 'agent')} deferred: busy, or in quiet hours")
     outdated = outdated_at_end(observation)
     if outdated:
-        words = f"{len(outdated)} did not get the release: hermesops fleet outdated lists them"
+        words = f"{counted(len(outdated), 'agent')} did not get the release; hermesops fleet outdated lists them"
         return Decision(UpdateTargets(outdated), words, evidence_of(judgement))
     refusal = refuse_end(observation, judgement)
     if refusal:
         return refusal
     reached = sum(target.state.is_well for target in observation.targets)
     others = _states(target for target in observation.targets if not target.state.is_well)
-    words = f"{reached} of {len(observation.targets)} run {observation.rollout.release}{', ' if others else ''}{others}"
+    words = f"{reached} of {counted(len(observation.targets), 'agent')} on {observation.rollout.release}"
+    words += f", {others}" if others else ""
     return Decision(Change(RolloutState.DONE), words, {**evidence_of(judgement), "targets": _counts(observation)})
 
 
@@ -181,13 +182,13 @@ def _finish_flights(observation: RolloutObservation) -> Decision | None:
     flying = observation.in_flight()
     if not flying:
         return None
-    return Decision(DeployTargets(flying), f"{len(flying)} were changing already: finish them first")
+    return Decision(DeployTargets(flying), f"finish first the change of {names(flying)}")
 
 
 def _roll_back(observation: RolloutObservation, targets: tuple[RolloutTarget, ...]) -> Decision | None:
     if not targets:
         return None
-    words = f"roll back {len(targets)} to the release from before"
+    words = f"roll {counted(len(targets), 'agent')} back to the previous release"
     return Decision(RollBackTargets(targets, observation.at_once), words)
 
 
@@ -243,7 +244,7 @@ def _wait(
 def _rolled_back(observation: RolloutObservation) -> Decision:
     back = len(observation.in_state(TargetState.ROLLED_BACK))
     stay = sum(one.progress.on_release for one in observation.targets)
-    words = f"{back} are back on the release from before" + (f", {stay} could not go back" if stay else "")
+    words = f"{counted(back, 'agent')} rolled back to the previous release" + (f", {stay} not" if stay else "")
     return Decision(Change(RolloutState.ROLLED_BACK), words, {"targets": _counts(observation)})
 
 

@@ -1,4 +1,4 @@
-"""What must hold before a stage begins, and before the rollout ends. Pure.
+"""Conditions of each further stage, and of the end of the rollout. Pure.
 
 The failure gate need not pass here: it is sequential and needs more targets to decide. All others must. ``promote``
 overrides those that need more data or a person; nothing overrides a failing gate.
@@ -12,6 +12,7 @@ from hermesops.agents.rollout.events import DrillEnded, Event, Recorded, StateCh
 from hermesops.agents.rollout.gates.judgement import Judgement, evidence_of, soaked_at
 from hermesops.agents.rollout.observation import RolloutObservation
 from hermesops.agents.rollout.plan.admission import blast_radius
+from hermesops.agents.rollout.wording import counted
 from hermesops.model.rollout import GateResult, RolloutState, TargetState
 from hermesops.model.rollout_spec import DrillPolicy
 
@@ -32,7 +33,7 @@ def refuse_stage_entry(observation: RolloutObservation, judgement: Judgement, st
 
 def refuse_end(observation: RolloutObservation, judgement: Judgement) -> Decision | None:
     """What hooks object to the end of a rollout; ``None`` for nothing. They answer for its last stage."""
-    return _first(_hooks(observation, len(observation.spec.stages), "all is well"), judgement)
+    return _first(_hooks(observation, len(observation.spec.stages), "the rollout may end"), judgement)
 
 
 def refuse_altered_approval(observation: RolloutObservation, judgement: Judgement, stage: int) -> Decision | None:
@@ -56,7 +57,10 @@ def _before_stage(observation: RolloutObservation, judgement: Judgement, stage: 
     if stage > 0:
         yield from _hooks(observation, stage, f"stage {stage + 1} may begin")
     if stage + 1 in observation.spec.gates.manual_before and not is_promoted:
-        yield Change(RolloutState.PAUSED), f"stage {stage + 1} waits for an operator: hermesops rollout promote"
+        yield (
+            Change(RolloutState.PAUSED),
+            f"stage {stage + 1} waits for an operator; hermesops rollout promote begins it",
+        )
 
 
 def _second_operator(observation: RolloutObservation, stage: int) -> Obstacles:
@@ -66,9 +70,9 @@ def _second_operator(observation: RolloutObservation, stage: int) -> Obstacles:
     if score <= limit:
         return
     if approval.objection:
-        yield Change(RolloutState.HALTED), f"the approval of stage {stage + 1} does not count: {approval.objection}"
+        yield Change(RolloutState.HALTED), f"the approval of stage {stage + 1} is not valid: {approval.objection}"
     elif approval.stages < stage + 1:
-        words = f"stage {stage + 1} has a blast radius of {score:g}, above {limit:g}: a second operator must approve it"
+        words = f"stage {stage + 1} needs a second operator's approval: blast radius {score:g} (limit {limit:g})"
         yield Change(RolloutState.PAUSED), f"{words}; {approval.expired}" if approval.expired else words
 
 
@@ -79,13 +83,13 @@ def _rehearsal(observation: RolloutObservation, *, is_promoted: bool) -> Obstacl
     if drilled is None or (_is_old(observation, drilled) and drilled.event.result is not GateResult.PASS):
         befores = [one.facts.release_before for one in observation.targets if one.facts.release_before]
         usual = max(sorted(set(befores)), key=befores.count, default="")
-        yield Drill(usual), "rehearse the rollback on a warm-pool machine first"
+        yield Drill(usual), "rehearse upgrade and rollback on a warm-pool machine"
         return
     result, detail = drilled.event.result, drilled.event.detail
     if result is GateResult.FAIL:
         yield Change(RolloutState.HALTED), f"the rollback rehearsal failed: {detail}"
     elif result is not GateResult.PASS and observation.spec.drill is DrillPolicy.REQUIRED and not is_promoted:
-        yield Change(RolloutState.PAUSED), f"the rollback was not rehearsed ({result.replace('_', ' ')}): {detail}"
+        yield Change(RolloutState.PAUSED), f"the rollback was not rehearsed: {detail}"
 
 
 def _soak(observation: RolloutObservation, judgement: Judgement, stage: int) -> Obstacles:
@@ -97,7 +101,7 @@ def _soak(observation: RolloutObservation, judgement: Judgement, stage: int) -> 
         yield Wait(max(1.0, min(OBSERVE_S, left))), f"stage {stage} soaks until {ends:%H:%M:%S} UTC"
     elif ends:
         unseen = len(observation.in_state(TargetState.SOAKING))
-        yield Wait(OBSERVE_S), f"stage {stage} has soaked, but {unseen} of it cannot be observed"
+        yield Wait(OBSERVE_S), f"stage {stage} has soaked, but {counted(unseen, 'agent')} of it cannot be observed"
         return
     lacking = _lacking(judgement)
     if lacking:
@@ -110,9 +114,9 @@ def _soak(observation: RolloutObservation, judgement: Judgement, stage: int) -> 
 def _lacking(judgement: Judgement) -> str:
     """The gate that does not pass yet, and why; empty when all do."""
     if judgement.can_compare and judgement.health.result is not GateResult.PASS:
-        return f"health is {judgement.health.result.replace('_', ' ')}: {judgement.health.why}"
+        return f"health: {judgement.health.why}"
     if judgement.probe.result is not GateResult.PASS and judgement.failures.all.touched:
-        return f"too few were exercised: {judgement.probe.why}"
+        return f"probe: {judgement.probe.why}"
     return ""
 
 
@@ -121,13 +125,13 @@ def _hooks(observation: RolloutObservation, stage: int, what: str) -> Obstacles:
     for hook in observation.spec.gates.hooks:
         answer = observation.records.gate_answer(hook.name)
         if answer is None or answer.event.stage != stage or _is_old(observation, answer):
-            yield AskHook(hook, stage), f"ask gate {hook.name} whether {what}"
+            yield AskHook(hook, stage), f"ask hook {hook.name} whether {what}"
             return
         result, detail = answer.event.result, answer.event.detail
         if result is GateResult.FAIL:
-            yield Change(RolloutState.HALTED), f"gate {hook.name} fails: {detail}"
+            yield Change(RolloutState.HALTED), f"hook {hook.name} failed: {detail}"
         elif result is not GateResult.PASS and not promoted:
-            yield Change(RolloutState.PAUSED), f"gate {hook.name} is {result.replace('_', ' ')}: {detail}"
+            yield Change(RolloutState.PAUSED), f"hook {hook.name} gave no verdict: {detail}"
 
 
 def _is_old(observation: RolloutObservation, answer: Recorded[Event]) -> bool:

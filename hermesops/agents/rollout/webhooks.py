@@ -83,7 +83,10 @@ async def ask_service(url: str, body: Mapping[str, object], *, timeout_s: float)
         return GateResult.INCONCLUSIVE, f"it answered {status}"
     result = str(answer.get("result"))
     if result not in _RESULTS:
-        return GateResult.INCONCLUSIVE, f"it answered {quoted(result, longest=40)}, which is no result"
+        return (
+            GateResult.INCONCLUSIVE,
+            f"it answered {quoted(result, longest=40)} instead of pass, fail or inconclusive",
+        )
     return GateResult(result), one_line(str(answer.get("detail") or ""))
 
 

@@ -50,7 +50,7 @@ class Machine:
     """One machine.
 
     Attributes:
-        breaks: The new release does not start on it; it goes back by itself, and tells.
+        breaks: The new release does not start on it; it rolls back by itself, and tells.
         mute: Gives no answer.
         mute_once_touched: Likewise from when it is told to change.
         unwell: What is wrong with its agent before anything is changed.

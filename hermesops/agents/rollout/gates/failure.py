@@ -8,8 +8,9 @@ over and all that were tried in it failed, even if that is one alone.
 """
 
 from dataclasses import dataclass
-from math import log
+from math import ceil, log
 
+from hermesops.agents.rollout.wording import counted
 from hermesops.model.rollout import GateResult
 from hermesops.model.rollout_spec import FailureGate
 
@@ -63,11 +64,13 @@ class Bounds:
 
 @dataclass(frozen=True)
 class FailureGateAnswer:
-    """What the failure gate says, with the state of its test.
+    """The verdict of the failure gate, with the state of its test.
 
     Attributes:
+        why: For people: counts only. The ratios are for ``rollout explain``.
         stage: Those of the present stage.
         ratio: Of all; ``stage_ratio`` of the stage.
+        stops_at: Failures from which on the gate fails, as many targets as now touched.
     """
 
     result: GateResult
@@ -77,6 +80,7 @@ class FailureGateAnswer:
     ratio: float
     stage_ratio: float
     bounds: Bounds
+    stops_at: int
 
 
 def weigh(overall: Tally, stage: Tally, gate: FailureGate, *, is_over: bool = False) -> FailureGateAnswer:
@@ -95,30 +99,43 @@ def weigh(overall: Tally, stage: Tally, gate: FailureGate, *, is_over: bool = Fa
     result, why = _verdict(overall, stage, gate, bounds)
     if is_over and result is not GateResult.FAIL and is_lost(stage):
         result, why = GateResult.FAIL, f"every agent of this stage failed ({stage.failed} of {stage.touched})"
-    return FailureGateAnswer(result, why, overall, stage, ratio, stage_ratio, bounds)
+    stop = stops_at(overall.touched, gate, bounds)
+    return FailureGateAnswer(result, why, overall, stage, ratio, stage_ratio, bounds, stop)
 
 
 def _verdict(overall: Tally, stage: Tally, gate: FailureGate, bounds: Bounds) -> tuple[GateResult, str]:
-    seen = f"{overall.failed} of {overall.touched} failed"
-    ratio = bounds.ratio(overall)
+    failures = f"{overall.failed} of {overall.touched} failed"
     if not overall.touched:
-        return GateResult.NOT_EXERCISED, "none was touched yet"
-    if ratio >= bounds.bad:
-        return GateResult.FAIL, f"{seen}: log ratio {ratio:+.2f} is above {bounds.bad:.2f}"
+        return GateResult.NOT_EXERCISED, "no agent was changed yet"
+    if bounds.ratio(overall) >= bounds.bad or is_early_harm(overall, gate):
+        limit = stops_at(overall.touched, gate, bounds)
+        return GateResult.FAIL, f"{failures}; a release this bad is stopped after {limit}"
     if bounds.ratio(stage) >= bounds.bad:
+        limit = stops_at(stage.touched, None, bounds)
         words = f"{stage.failed} of {stage.touched} failed in this stage"
-        return GateResult.FAIL, f"{words}: log ratio {bounds.ratio(stage):+.2f} is above {bounds.bad:.2f}"
-    if is_early_harm(overall, gate):
-        return (
-            GateResult.FAIL,
-            f"{seen}: {overall.rate:.1%} > {gate.early_rate:.0%} after {gate.early_failures} or more",
-        )
-    if ratio <= bounds.good:
-        return GateResult.PASS, f"{seen}: log ratio {ratio:+.2f} is below {bounds.good:.2f}"
-    return (
-        GateResult.INCONCLUSIVE,
-        f"{seen}: log ratio {ratio:+.2f} lies between {bounds.good:.2f} and {bounds.bad:.2f}",
-    )
+        return GateResult.FAIL, f"{words}; a release this bad is stopped after {limit}"
+    if bounds.ratio(overall) <= bounds.good:
+        return GateResult.PASS, f"{failures}; the release counts as good"
+    more = ceil((bounds.good - bounds.ratio(overall)) / bounds.success)
+    return GateResult.INCONCLUSIVE, f"no verdict yet: {failures}, needs about {counted(more, 'more agent')}"
+
+
+def stops_at(touched: int, gate: FailureGate | None, bounds: Bounds) -> int:
+    """The least number of failures at which the gate fails once so many targets were touched.
+
+    Where all of them failing would not be enough, it is the number of targets that fail before it is.
+
+    Args:
+        gate: With the rule for the first few targets; ``None`` for the test alone.
+    """
+    failed = 1
+    while not _is_stopped(Tally(max(touched, failed), failed), gate, bounds):
+        failed += 1
+    return failed
+
+
+def _is_stopped(tally: Tally, gate: FailureGate | None, bounds: Bounds) -> bool:
+    return bounds.ratio(tally) >= bounds.bad or (gate is not None and is_early_harm(tally, gate))
 
 
 def is_early_harm(tally: Tally, gate: FailureGate) -> bool:

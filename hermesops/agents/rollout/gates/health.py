@@ -80,16 +80,19 @@ def _verdict(
     vital: Vital, worse: float, chance: float, sizes: tuple[int, int], *, alpha: float, floor: int
 ) -> tuple[GateResult, str]:
     tolerance = TOLERANCES[vital]
-    seen = f"{vital} {_words(worse, tolerance)} ({_words(_allowed(tolerance), tolerance)} allowed)"
+    name = named(vital)
     if not sizes[0]:
-        return GateResult.NOT_EXERCISED, f"{vital}: no data of any canary"
+        return GateResult.NOT_EXERCISED, f"{name}: no figures of changed agents yet"
     if not has_power(*sizes, alpha=alpha, floor=floor):
-        return GateResult.INCONCLUSIVE, f"{vital}: {sizes[0]} canaries and {sizes[1]} controls are too few to tell"
+        needs = f" (needs {floor} of each)" if min(sizes) < floor else ""
+        return GateResult.INCONCLUSIVE, f"{name}: too few agents, {sizes[0]} changed and {sizes[1]} unchanged{needs}"
+    change = _grown(tolerance).format(_size(worse, tolerance))
+    harm = f"{name} {change}, relative to unchanged agents (limit {tolerance.allowed:g})"
     if chance < alpha:
-        return GateResult.FAIL, f"{seen}; by chance with a probability of {chance:.2g}"
+        return GateResult.FAIL, harm
     if worse > _allowed(tolerance):
-        return GateResult.INCONCLUSIVE, f"{seen}; but by chance with a probability of {chance:.2g}"
-    return GateResult.PASS, seen
+        return GateResult.INCONCLUSIVE, f"no verdict yet: {harm}; it may be chance"
+    return GateResult.PASS, f"{name} {_figure(worse, tolerance)} (limit {tolerance.allowed:g})"
 
 
 def worse_than_controls(comparisons: Iterable[Comparison]) -> dict[InstanceId, str]:
@@ -115,12 +118,9 @@ def worse_than_controls(comparisons: Iterable[Comparison]) -> dict[InstanceId, s
 
 def _harm(vital: Vital, excess: float, tolerance: Tolerance, *, beside_others: bool) -> str:
     """The sentence on one canary that got critically worse."""
-    name = vital.replace("_", " ")
-    if tolerance.relative:
-        grown = "rose {:.2f} times more than others' did" if beside_others else "is {:.2f} times what it was before"
-        return f"{name} {grown.format(exp(excess))} (limit {tolerance.critical:g})"
-    grown = "rose by {:.2f} more than others' did" if beside_others else "rose by {:.2f}"
-    return f"{name} {grown.format(excess)} (limit {tolerance.critical:g})"
+    change = _grown(tolerance).format(_size(excess, tolerance))
+    corrected = ", relative to unchanged agents" if beside_others else ""
+    return f"{named(vital)} {change}{corrected} (limit {tolerance.critical:g})"
 
 
 def chance_of(ones: Sequence[float], others: Sequence[float]) -> float:
@@ -174,5 +174,18 @@ def _allowed(tolerance: Tolerance) -> float:
     return log(tolerance.allowed) if tolerance.relative else tolerance.allowed
 
 
-def _words(worse: float, tolerance: Tolerance) -> str:
+def named(vital: str) -> str:
+    """A vital as people read it."""
+    return vital.replace("_", " ")
+
+
+def _grown(tolerance: Tolerance) -> str:
+    return "is {:.2f} times what it was before" if tolerance.relative else "rose by {:.2f}"
+
+
+def _size(worse: float, tolerance: Tolerance) -> float:
+    return exp(worse) if tolerance.relative else worse
+
+
+def _figure(worse: float, tolerance: Tolerance) -> str:
     return f"{exp(worse):.2f} times" if tolerance.relative else f"{worse:+.2f}"

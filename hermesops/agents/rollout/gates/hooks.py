@@ -74,7 +74,7 @@ class AllowedHooks:
             return self.url_problem(hook.url)
         if hook.name not in self.commands:
             return f"hook {hook.name} is not defined on this computer"
-        return "" if self.words(hook.name) else f"hook {hook.name} is defined here, but as no command"
+        return "" if self.words(hook.name) else f"hook {hook.name} is defined on this computer without a command"
 
     def url_problem(self, url: str) -> str:
         """Why a service must not be asked; names only its host, as the rest may hold a key."""
@@ -94,7 +94,7 @@ class AllowedHooks:
             return "the URL cannot be read"
         if parsed.scheme == "https" or (self.is_local and _is_loopback(parsed.host)):
             return ""
-        return f"{parsed.host} would be asked without TLS"
+        return f"{parsed.host} has no TLS"
 
     def refuse_others(self, hooks: Sequence[HookGate]) -> None:
         """Refuse hooks that cannot be asked on this computer.

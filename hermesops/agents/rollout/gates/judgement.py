@@ -1,12 +1,14 @@
-"""What the gates say of an observation, each with the figures that it follows from. Pure."""
+"""The verdicts of the gates on one observation, each with its figures. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
+from math import ceil
 
 from hermesops.agents.rollout.gates.failure import FailureGateAnswer, Tally, weigh
-from hermesops.agents.rollout.gates.health import Compared, compare
+from hermesops.agents.rollout.gates.health import Compared, compare, named
 from hermesops.agents.rollout.ports import HealthObservation
+from hermesops.agents.rollout.wording import counted
 from hermesops.model.rollout import GateResult, Rollout, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import HealthGate, Spec
 
@@ -21,7 +23,7 @@ _WAITING = TargetState.WAITING
 
 @dataclass(frozen=True)
 class GateAnswer:
-    """What one gate says, and the figures in words."""
+    """The result of one gate, with its figures in words."""
 
     result: GateResult
     why: str
@@ -35,6 +37,7 @@ class Judgement:
         stage: The last stage of which a target counts, from 0; -1 before.
         answers: Whether enough of all targets answered before anything was changed.
         can_compare: Whether there are canaries and controls enough, data aside, for health to say anything.
+        stops_at: Failures, of all targets, at which the rollout halts: by the failure gate, or as its stage is lost.
     """
 
     stage: int
@@ -44,6 +47,7 @@ class Judgement:
     compared: tuple[Compared, ...]
     probe: GateAnswer
     can_compare: bool
+    stops_at: int
 
 
 def judge(rollout: Rollout, targets: Sequence[RolloutTarget], health: HealthObservation, *, at_end: bool) -> Judgement:
@@ -53,11 +57,11 @@ def judge(rollout: Rollout, targets: Sequence[RolloutTarget], health: HealthObse
         at_end: Whether a stage is about to end: only then is the health gate given its full share of alpha.
     """
     spec = rollout.spec
-    counted = [target for target in targets if counts(target, rollout)]
-    stage = max((target.stage for target in counted), default=-1)
-    in_stage = tally([each for each in counted if each.stage == stage])
-    left = [each for each in targets if each.stage == stage and (each.state.is_in_flight or each.state is _WAITING)]
-    failures = weigh(tally(counted), in_stage, spec.gates.failures, is_over=not left)
+    judged = [target for target in targets if counts(target, rollout)]
+    stage = max((target.stage for target in judged), default=-1)
+    in_stage = tally([each for each in judged if each.stage == stage])
+    left = sum(each.stage == max(stage, 0) and _is_ahead(each) for each in targets)
+    failures = weigh(tally(judged), in_stage, spec.gates.failures, is_over=not left)
     running = [target for target in targets if target.state.is_well and target.progress.on_release]
     untouched = sum(target.state is _WAITING for target in targets)
     gate = spec.gates.health
@@ -72,11 +76,22 @@ def judge(rollout: Rollout, targets: Sequence[RolloutTarget], health: HealthObse
         compared,
         _probe(spec, running, health),
         can_compare,
+        _stops_at(failures, left),
     )
 
 
+def _is_ahead(target: RolloutTarget) -> bool:
+    return target.state.is_in_flight or target.state is _WAITING
+
+
+def _stops_at(failures: FailureGateAnswer, left: int) -> int:
+    """A stage in which all agents fail halts the rollout, also where the test needs more of them."""
+    is_lost_so_far = failures.stage.failed == failures.stage.touched
+    return min(failures.stops_at, failures.all.failed + left) if is_lost_so_far and left else failures.stops_at
+
+
 def evidence_of(judgement: Judgement) -> Mapping[str, object]:
-    """What the gates said, as an event stores it."""
+    """The verdicts of the gates, as an event stores them."""
     failures = judgement.failures
     return {
         "stage": judgement.stage + 1,
@@ -92,6 +107,7 @@ def evidence_of(judgement: Judgement) -> Mapping[str, object]:
             "stage_log_ratio": round(failures.stage_ratio, 3),
             "bad_from": round(failures.bounds.bad, 3),
             "good_below": round(failures.bounds.good, 3),
+            "stops_at": judgement.stops_at,
         },
         "health": {"result": judgement.health.result.value, "why": judgement.health.why},
         "probe": {"result": judgement.probe.result.value, "why": judgement.probe.why},
@@ -120,10 +136,10 @@ def soaked_at(target: RolloutTarget, spec: Spec) -> datetime | None:
 def _answers_of(rollout: Rollout, targets: Sequence[RolloutTarget]) -> GateAnswer:
     unseen = [one for one in targets if is_unseen(one) and not rollout.decisions.forgive(one)]
     most = rollout.spec.gates.failures.unseen_rate
-    words = f"{len(unseen)} of {len(targets)} gave no proper answer before anything was changed"
     if len(unseen) > most * len(targets):
-        return GateAnswer(GateResult.FAIL, f"cannot see: {words}, more than {most:.0%}")
-    return GateAnswer(GateResult.PASS, words)
+        words = f"{len(unseen)} of {len(targets)} agents did not answer before their change"
+        return GateAnswer(GateResult.FAIL, f"{words} (limit {most:.0%})")
+    return GateAnswer(GateResult.PASS, f"{len(unseen)} of {counted(len(targets), 'agent')} without an answer")
 
 
 def is_unseen(target: RolloutTarget) -> bool:
@@ -151,10 +167,11 @@ def _health(spec: Spec, compared: Sequence[Compared], running: int) -> GateAnswe
             return GateAnswer(GateResult.FAIL, each.why)
     thin = [each for each in compared if each.canaries < gate.share * running]
     if missing or not compared:
-        return GateAnswer(GateResult.NOT_EXERCISED, f"no data of {', '.join(missing)}")
+        return GateAnswer(GateResult.NOT_EXERCISED, f"no figures of {', '.join(map(named, missing))} yet")
     if thin:
-        words = ", ".join(f"{each.vital} of {each.canaries} of {running}" for each in thin)
-        return GateAnswer(GateResult.NOT_EXERCISED, f"too little data: {words}")
+        words = ", ".join(f"{named(each.vital)} of {each.canaries}" for each in thin)
+        least = ceil(gate.share * running)
+        return GateAnswer(GateResult.NOT_EXERCISED, f"too few figures: {words} (needs {least} of {running} agents)")
     for each in compared:
         if each.result is not GateResult.PASS:
             return GateAnswer(each.result, each.why)
@@ -166,7 +183,9 @@ def _probe(spec: Spec, running: Sequence[RolloutTarget], health: HealthObservati
     if not share:
         return GateAnswer(GateResult.PASS, "switched off")
     exercised = sum(target.id in health.liveness_of and health.liveness_of[target.id].exercised for target in running)
-    words = f"{exercised} of {len(running)} took a turn since"
-    if not running or exercised < share * len(running):
-        return GateAnswer(GateResult.NOT_EXERCISED, words)
+    if not running:
+        return GateAnswer(GateResult.NOT_EXERCISED, "no agent was changed yet")
+    words = f"{exercised} of {counted(len(running), 'agent')} answered a turn since the change"
+    if exercised < share * len(running):
+        return GateAnswer(GateResult.NOT_EXERCISED, f"{words} (needs {ceil(share * len(running))})")
     return GateAnswer(GateResult.PASS, words)

@@ -78,7 +78,7 @@ class SlotMachines:
         self._cancelled.discard(target.instance_id)
         await self._back_up(target)
         if target.instance_id in self._cancelled:
-            raise UnavailableError(f"{target.user} is left as it was: the change was cancelled")
+            raise UnavailableError(f"{target.user} is unchanged: its change was cancelled")
         async with self._releases(target) as (releases, machine_id):
             done = await releases.activate(machine_id, release, confirm_s=spec.confirm_s, drain_s=spec.drain_s)
         if done.problem:
@@ -202,11 +202,11 @@ async def unwell(registry: Registry, client: PowerControl, target: Target) -> st
         await client.await_health(instance, what=what, timeout_s=_AGENT_S, every_s=0.5)
     except WaitExpiredError as expired:
         await refuse_if_worked_on(registry, instance)
-        return f"its gateway did not answer as it should for {_AGENT_S:g} s: {expired.seen}"
+        return f"its gateway did not answer correctly within {_AGENT_S:g} s: {expired.seen}"
     releases = ReleaseClient(client.channel)
     seen = await releases.observe(machine_of(instance))
     if seen and seen.is_activity_unknown:
-        return "its agent did not tell hermes-node whether it is busy"
+        return "its agent did not report to hermes-node whether it is busy"
     problem = await releases.problem_of_agent(machine_of(instance))
     return f"its agent fails a check of hermes-node: {problem}" if problem else ""
 

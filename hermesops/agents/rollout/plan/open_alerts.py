@@ -7,13 +7,14 @@ who starts it may decide otherwise, for both.
 from collections.abc import Iterable, Sequence
 
 from hermesops.agents.rollout.ports import AlertState
+from hermesops.agents.rollout.wording import counted
 from hermesops.model.alert import SCOPE, Alert, Severity
 from hermesops.model.rollout import RolloutTarget
 from hermesops.model.rollout_spec import Spec
 from hermesops.wire.foreign_text import one_line
 
-HELD, UNKNOWN = "held by open alerts: ", "not known whether an alert is open: "
-"""How the reasons begin for which a rollout waits."""
+HELD, UNKNOWN = "held by ", "open alerts are unknown: "
+"""Beginnings of the reasons to wait."""
 
 _WIDE = frozenset({"cell", "fleet"})
 _NAMED = 4
@@ -30,7 +31,7 @@ def held_by_alerts(state: AlertState, targets: Sequence[RolloutTarget], spec: Sp
     if not found:
         return ""
     more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    return f"{HELD}{', '.join(found[:_NAMED])}{more}"
+    return f"{HELD}{counted(len(found), 'open alert')}: {', '.join(found[:_NAMED])}{more}"
 
 
 def holding(alerts: Iterable[Alert], acknowledgements: Iterable[str]) -> tuple[Alert, ...]:

@@ -44,7 +44,7 @@ class RolloutRequest:
         """
         if not self.where and not self.all_running:
             raise UsageError(
-                "to whom? --where plan=light,cell=…, or --all for every running instance",
+                "missing targets: use --where plan=light,cell=…, or --all for every running instance",
                 hint=Hint(("rollout", "preview", "RELEASE", "--all"), "shows what would happen"),
             )
         return Selector.parse(self.where, fields=SELECTABLE)
@@ -57,8 +57,8 @@ class RolloutRequest:
         """
         targets = select(running, self.selector)
         if not targets:
-            who = f"no running instance is {self.where!r}" if self.where else "no instance is running"
-            raise UsageError(f"{who}: there is no target", hint=Hint(("instance", "list")))
+            words = f"no running instance matches {self.where!r}" if self.where else "no instance is running"
+            raise UsageError(words, hint=Hint(("instance", "list")))
         return targets
 
     def spec_with(self, *, pool: bool) -> Spec:
@@ -97,7 +97,7 @@ _OPTIONS = {
     "emergency": "--emergency",
     "despite_alerts": "--despite-alerts",
 }
-"""Options by what they set, as ``rollout start`` has them; of gates only that they differ is told."""
+"""Options of ``rollout start`` by the field that they set."""
 
 
 def continued(begun: Rollout, who: str, request: RolloutRequest) -> str:
@@ -106,7 +106,7 @@ def continued(begun: Rollout, who: str, request: RolloutRequest) -> str:
     Args:
         who: Who began it.
     """
-    words = f"goes on with rollout {begun.id} of {who}, begun {begun.created_at:%Y-%m-%d %H:%M} UTC"
+    words = f"continues rollout {begun.id}, started by {who} at {begun.created_at:%Y-%m-%d %H:%M} UTC"
     spec, wanted = begun.spec, request.spec
     if spec.drill is DrillPolicy.IF_POSSIBLE:
         wanted = request.spec_with(pool=False)
@@ -116,7 +116,7 @@ def continued(begun: Rollout, who: str, request: RolloutRequest) -> str:
         if getattr(spec, name) != getattr(wanted, name)
     ]
     others += ["its own gates"] if spec.gates != wanted.gates else []
-    return f"{words} with {', '.join(others)}: the options of this command do not count" if others else words
+    return f"{words} with {', '.join(others)}; the options of this command are ignored" if others else words
 
 
 _SHARES = frozenset({"stages", "max_unavailable"})

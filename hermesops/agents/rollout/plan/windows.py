@@ -86,12 +86,13 @@ def closed_at(now: datetime, windows: Sequence[str], freezes: Iterable[Freeze]) 
     """What forbids changes at a moment; ``None`` for nothing."""
     for freeze in freezes:
         if freeze.holds_at(now):
-            return Closed(freeze.ends_at, f"frozen by {freeze.who}: {freeze.reason}")
+            ends = f"until {freeze.ends_at:%Y-%m-%d %H:%M} UTC" if freeze.ends_at else "until it is lifted"
+            return Closed(freeze.ends_at, f"frozen by {freeze.who} {ends}: {freeze.reason}")
     spans = [span for window in windows for span in parse_window(window).spans(now)]
     if not windows or any(begins <= now < ends for begins, ends in spans):
         return None
     opens = min(begins for begins, _ in spans if begins > now)
-    return Closed(opens, f"outside of the maintenance windows; the next opens at {opens:%Y-%m-%d %H:%M} UTC")
+    return Closed(opens, f"outside the maintenance windows; the next one opens at {opens:%Y-%m-%d %H:%M} UTC")
 
 
 def quiet_until(now: datetime, quiet: QuietHours) -> datetime:

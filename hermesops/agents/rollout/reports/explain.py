@@ -60,7 +60,7 @@ def _what(event: Event) -> str:
         case DrillEnded(result, detail=detail):
             return f"rehearsal: {_words(result)}, {detail}"
         case GateAnswered(gate, result, detail=detail):
-            return f"gate {gate}: {_words(result)}, {detail}"
+            return f"hook {gate}: {_words(result)}, {detail}"
         case Notified(problem=problem) if problem:
             return f"notify: not delivered: {problem}"
         case RolloutStarted() | WaitBegun() | Notified() | WorldPurged():
@@ -72,6 +72,7 @@ def _evidence(recorded: Recorded[Event]) -> Iterable[str]:
         answer = recorded.evidence.get(gate)
         if isinstance(answer, Mapping):
             yield f"{gate}: {_words(str(answer.get('result')))} - {answer.get('why', '')}"
+    yield from _statistics(recorded.evidence)
     if isinstance(recorded.event, BatchEnded):
         for one in recorded.event.outcomes:
             if one.detail:
@@ -79,6 +80,22 @@ def _evidence(recorded: Recorded[Event]) -> Iterable[str]:
     named = recorded.evidence.get("targets")
     if isinstance(named, Mapping):
         yield from (f"{_words(name)}: {value}" for name, value in named.items())
+
+
+def _statistics(evidence: Mapping[str, object]) -> Iterable[str]:
+    """The figures of the tests behind the verdicts: the likelihood ratio of failures, the ranks of each vital."""
+    failures, vitals = evidence.get("failures"), evidence.get("compared")
+    if isinstance(failures, Mapping) and failures.get("touched"):
+        yield (
+            f"log ratio of failures: {failures['log_ratio']:+.2f}, in the stage {failures['stage_log_ratio']:+.2f} "
+            f"(bad from {failures['bad_from']:.2f}, good below {failures['good_below']:.2f})"
+        )
+    for each in vitals if isinstance(vitals, list) else ():
+        if each["canaries"] and each["controls"]:
+            yield (
+                f"{_words(each['vital'])}: {each['worse']:g} beside unchanged agents, p {each['chance']:.2g} "
+                f"({each['canaries']} changed, {each['controls']} unchanged)"
+            )
 
 
 def _words(name: str) -> str:

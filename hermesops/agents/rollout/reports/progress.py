@@ -20,11 +20,9 @@ from hermesops.agents.rollout.events import WaitBegun
 from hermesops.agents.rollout.gates.judgement import soaked_at
 from hermesops.agents.rollout.observation import RolloutObservation, count_states, entered_stage, was_tried
 from hermesops.agents.rollout.ports import Records
+from hermesops.agents.rollout.wording import names
 from hermesops.model.rollout import RolloutState, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import Spec
-
-_NAMED = 4
-"""Users named in one line; the rest are counted."""
 
 _PAST = frozenset({TargetState.FAILED, TargetState.TIMED_OUT, TargetState.ROLLED_BACK})
 """States whose names are sentences already: ``ada failed``."""
@@ -126,14 +124,6 @@ def change_lines(targets: Iterable[RolloutTarget]) -> list[str]:
         reason = "its gateway does not answer" if is_silent else target.detail
         grouped.setdefault((target.state, reason), []).append(target)
     return [_state_line(state, reason, some) for (state, reason), some in grouped.items()]
-
-
-def names(targets: Sequence[RolloutTarget]) -> str:
-    """The users of targets, as ``ada, bob and 3 more``."""
-    users = [target.facts.user for target in targets]
-    if len(users) <= _NAMED:
-        return ", ".join(users)
-    return f"{', '.join(users[: _NAMED - 1])} and {len(users) - _NAMED + 1} more"
 
 
 def _waits_for(records: Records) -> str:

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from hermesops.agents.rollout.events import BatchBegun, BatchEnded, Event, Recorded, StateChanged, TargetsUpdated
 from hermesops.agents.rollout.gates.failure import Tally, weigh
-from hermesops.agents.rollout.gates.health import has_power
+from hermesops.agents.rollout.gates.health import has_power, named
 from hermesops.agents.rollout.gates.judgement import share_of_alpha
 from hermesops.model.rollout import GateResult, RolloutTarget
 from hermesops.model.rollout_spec import Gates, HealthGate
@@ -103,5 +103,6 @@ def _harm(event: Recorded[Event], gate: HealthGate, stages: int) -> str:
         if each["vital"] not in gate.vitals or float(each["chance"]) >= alpha:
             continue
         if has_power(int(each["canaries"]), int(each["controls"]), alpha=alpha, floor=gate.floor):
-            return f"{each['vital']}: by chance with a probability of {float(each['chance']):.2g}, below {alpha:.2g}"
+            name, chance = named(each["vital"]), float(each["chance"])
+            return f"{name} got worse beside unchanged agents (p {chance:.2g}, limit {alpha:.2g})"
     return ""

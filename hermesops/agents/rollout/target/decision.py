@@ -12,8 +12,8 @@ from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import ReleaseStatus, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import Spec
 
-BEFORE_A_CHANGE = "before anything was changed"
-"""How each reason begins that leaves a target as it was."""
+LEFT_UNCHANGED = "left unchanged: "
+"""Beginning of each reason that leaves a target as it was."""
 
 BUSY_AGAIN_S = 300.0
 """Seconds after which a busy target is asked again."""
@@ -92,14 +92,14 @@ def _in_silence(observation: TargetObservation, spec: Spec) -> TargetDecision:
         return TargetStep.AWAIT
     words = f"no answer for {observation.silent_s:.0f} s"
     if observation.target.touched_at is not None:
-        return Settle(TargetState.SILENT, f"{words} since it was told to change")
+        return Settle(TargetState.SILENT, f"{words} since its change began")
     if observation.silent_s < spec.unreachable_after_s:  # another operation works on it for too long
-        words = f"not begun after {observation.tried_s:.0f} s"
+        words = f"its change did not begin within {observation.tried_s:.0f} s"
     return _unreachable(words)
 
 
 def _unreachable(why: str) -> Settle:
-    return Settle(TargetState.UNREACHABLE, f"{BEFORE_A_CHANGE}, {why}")
+    return Settle(TargetState.UNREACHABLE, f"{LEFT_UNCHANGED}{why}")
 
 
 def _untouched(observation: TargetObservation, status: ReleaseStatus, release: ReleaseId, spec: Spec) -> TargetDecision:
@@ -108,9 +108,9 @@ def _untouched(observation: TargetObservation, status: ReleaseStatus, release: R
     if status.absent:
         return Settle(TargetState.OUTDATED, status.absent)
     if status.current == release and not status.activation:
-        return Settle(TargetState.HEALTHY, "ran it already")
+        return Settle(TargetState.HEALTHY, "already on this release")
     if observation.tried_s >= spec.attempt_s:
-        return _unreachable(f"not begun after {observation.tried_s:.0f} s")
+        return _unreachable(f"its change did not begin within {observation.tried_s:.0f} s")
     if status.activation:
         return TargetStep.AWAIT
     if status.busy and not spec.emergency and not is_overdue(observation.target, observation.now, spec):
@@ -134,7 +134,7 @@ def _touched(observation: TargetObservation, status: ReleaseStatus, release: Rel
         return Settle(TargetState.WAITING)
     if observation.tried_s >= spec.attempt_s:
         phase = f" in {status.phase or 'a change'}" if status.activation and not is_ready else ""
-        words = f"not done after {observation.tried_s:.0f} s{phase}; it goes back by itself"
+        words = f"not done after {observation.tried_s:.0f} s{phase}; it rolls back by itself"
         return Settle(TargetState.TIMED_OUT, words)
     if is_ready:
         return TargetStep.ROLL_BACK if observation.ending else TargetStep.CONFIRM
@@ -146,11 +146,11 @@ def _rolled_back(observation: TargetObservation, status: ReleaseStatus) -> Targe
     if observation.ending:
         return Settle(TargetState.ROLLED_BACK, status.why)
     if not status.confirm_timed_out:
-        return Settle(TargetState.FAILED, status.why or "its machine rolled back and did not say why")
+        return Settle(TargetState.FAILED, status.why or "its machine rolled back without a reason")
     if observation.confirm_error:
         return Settle(TargetState.FAILED, observation.confirm_error)
     if observation.target.progress.confirm_timeouts:
-        return Settle(TargetState.TIMED_OUT, "it rolled back twice before a runner confirmed it")
+        return Settle(TargetState.TIMED_OUT, "rolled back twice because no process confirmed it in time")
     return TargetStep.RETRY
 
 

@@ -123,7 +123,9 @@ class BatchExecutor:
             raise  # the registry's: no target could go on
         except Exception as error:  # noqa: BLE001 - see above
             _log.error("rollout_target_broke", target=target.id, exc_info=error)
-            return await self._settle(rollout, target, Settle(TargetState.FAILED, f"a bug: {type(error).__name__}"))
+            return await self._settle(
+                rollout, target, Settle(TargetState.FAILED, f"a bug in hermesops: {type(error).__name__}")
+            )
 
     async def _deploy(self, rollout: Rollout, target: RolloutTarget) -> RolloutTarget:
         answered_at, fetched, confirm_error = self._now(), False, ""
@@ -186,7 +188,7 @@ class BatchExecutor:
                 return target, problem
             case TargetStep.RETRY:
                 progress = replace(target.progress, confirm_timeouts=target.progress.confirm_timeouts + 1)
-                words = "again: it rolled back, as no runner confirmed it in time"
+                words = "tried again: it rolled back because no process confirmed it in time"
                 again = replace(target, state=TargetState.WAITING, detail=words, touched_at=None, progress=progress)
                 return await self._put(again), ""
             case TargetStep.ROLL_BACK:
@@ -254,7 +256,7 @@ class BatchExecutor:
         finally:
             await cancel(limiting, step)
         if step.cancelled():
-            raise UnavailableError(f"the machine of {target.facts.user} did not end a step in its time")
+            raise UnavailableError(f"the machine of {target.facts.user} did not finish a step in time")
         return step.result()
 
     async def _limit(self, step: "asyncio.Task[T]", target: RolloutTarget, left_s: float, notice_s: float) -> None:

@@ -6,7 +6,7 @@ from hermesops.agents.rollout.gates.health import worse_than_controls
 from hermesops.agents.rollout.gates.judgement import soaked_at
 from hermesops.agents.rollout.observation import RolloutObservation
 from hermesops.agents.rollout.plan.windows import quiet_until
-from hermesops.agents.rollout.target.decision import BEFORE_A_CHANGE, deferral
+from hermesops.agents.rollout.target.decision import LEFT_UNCHANGED, deferral
 from hermesops.model.rollout import RolloutTarget, TargetState
 
 
@@ -64,7 +64,7 @@ def out_of_contact(observation: RolloutObservation, pending: tuple[RolloutTarget
     """Targets of the next stage that gave no proper answer; their machines are left as they were."""
     unwell = observation.answers.unwell
     return tuple(
-        observation.marked(target, TargetState.UNREACHABLE, f"{BEFORE_A_CHANGE}, {unwell[target.id]}")
+        observation.marked(target, TargetState.UNREACHABLE, f"{LEFT_UNCHANGED}{unwell[target.id]}")
         for target in pending
         if target.id in unwell and target.stage <= pending[0].stage
     )

@@ -87,7 +87,7 @@ async def test_what_would_hold_a_rollout_that_began_now() -> None:
     async with fake_monitoring() as monitoring:
         monitoring.answers[ALERTS] = Answer([holder(), alert("Other")])
         held = await held_now(lambda: monitoring.client, (), Spec(), Clock())
-        assert held == "held by open alerts: FleetGap"
+        assert held == "held by 1 open alert: FleetGap"
         despite = Spec(despite_alerts="it is the cure")
         assert await held_now(lambda: monitoring.client, (), despite, Clock()) == ""
         monitoring.answers[ALERTS] = Answer([])
@@ -99,6 +99,6 @@ async def test_monitoring_that_is_not_up_would_hold_it_too() -> None:
         raise UnavailableError("the local world is not up, and its monitoring with it")
 
     assert await held_now(down, (), Spec(), Clock()) == (
-        "not known whether an alert is open: the local world is not up, and its monitoring with it"
+        "open alerts are unknown: the local world is not up, and its monitoring with it"
     )
     assert await held_now(lambda: None, (), Spec(), Clock()) == "", "an environment without monitoring has no alerts"

@@ -25,7 +25,7 @@ def said(world: World, why: str = "looked at it") -> OperatorCommand:
 
 def test_a_good_release_reaches_everybody() -> None:
     world = World(fleet(200))
-    assert world.run() == f"done: 200 of 200 run {NEW}"
+    assert world.run() == f"done: 200 of 200 agents on {NEW}"
     assert world.on(NEW) == 200
     assert world.told == ["running", "done"]
     assert len(world.exposed) == 10
@@ -56,7 +56,7 @@ def test_a_fleet_out_of_sight_halts_before_anybody_is_touched(fault: str) -> Non
     world = World(fleet(200))
     for machine in world.machines.values():
         setattr(machine, fault, fault == "mute" or "its agent was silent")
-    assert world.run().startswith("halted: cannot see: 6")
+    assert world.run().startswith("halted: 6")
     assert world.begun() == 0
 
 
@@ -65,26 +65,26 @@ def test_who_misbehaves_before_being_touched_is_left_out_and_halts_nothing(fault
     world = World(fleet(20))
     for position in (0, 3, 4, 9, 19):
         setattr(world.machine_of(position), fault, fault == "mute" or "its agent was silent")
-    assert world.run() == f"done: 15 of 20 run {NEW}, 5 outdated"
+    assert world.run() == f"done: 15 of 20 agents on {NEW}, 5 outdated"
     assert world.begun() == 15
     reason = "no answer" if fault == "mute" else "its agent was silent"
     details = {one.detail for one in world.placed.values() if one.detail}
-    assert details == {f"unreachable: before anything was changed, {reason}"}
+    assert details == {f"unreachable: left unchanged: {reason}"}
 
 
 def test_who_is_moved_meanwhile_gets_it_once_the_move_is_over() -> None:
     world = World(fleet(20))
     for position in (0, 9, 19):
         world.machine_of(position).worked_on_s = 300
-    assert world.run() == f"done: 20 of 20 run {NEW}"
+    assert world.run() == f"done: 20 of 20 agents on {NEW}"
 
 
 def test_who_is_worked_on_for_ever_is_owed_and_halts_nothing() -> None:
     world = World(fleet(20))
     for position in (0, 9, 19):
         world.machine_of(position).worked_on_s = 1e6
-    assert world.run() == f"done: 17 of 20 run {NEW}, 3 outdated"
-    assert "not begun after" in world.nth(0).detail
+    assert world.run() == f"done: 17 of 20 agents on {NEW}, 3 outdated"
+    assert "did not begin within" in world.nth(0).detail
 
 
 @pytest.mark.parametrize(
@@ -116,16 +116,16 @@ def test_who_gives_no_answer_delays_nobody_else() -> None:
 def test_in_an_emergency_who_misbehaves_is_changed_all_the_same() -> None:
     world = World(fleet(20), replace(QUICK, emergency="a hole in the agent"))
     world.machine_of(5).unwell = "its agent was silent"
-    assert world.run() == f"done: 20 of 20 run {NEW}"
+    assert world.run() == f"done: 20 of 20 agents on {NEW}"
 
 
 def test_who_fails_in_the_background_stops_nothing() -> None:
     world = World(fleet(200))
     world.machine_of(20).breaks = True
     world.machine_of(120).mute = True
-    assert world.run() == f"done: 198 of 200 run {NEW}, 1 outdated, 1 failed"
+    assert world.run() == f"done: 198 of 200 agents on {NEW}, 1 outdated, 1 failed"
     assert world.nth(120).state is TargetState.OUTDATED
-    assert world.nth(120).detail == "unreachable: before anything was changed, no answer"
+    assert world.nth(120).detail == "unreachable: left unchanged: no answer"
 
 
 def test_a_lost_answer_is_looked_after_and_nothing_done_twice() -> None:
@@ -142,7 +142,7 @@ def test_an_older_failure_of_the_same_release_is_not_blamed_on_this_attempt() ->
     for machine in world.machines.values():
         machine.history, machine.last_to, machine.last_failed = [f"0 {NEW} failed"], NEW, True
         machine.misses = 1
-    assert world.run() == f"done: 8 of 8 run {NEW}"
+    assert world.run() == f"done: 8 of 8 agents on {NEW}"
 
 
 def test_an_abort_touches_nobody_new_and_lets_those_under_way_go_back() -> None:
@@ -214,7 +214,9 @@ def test_the_health_gate_halts_a_rollout_whose_canaries_get_slower() -> None:
     world.worse = {Vital.TURN_LATENCY: 2.0}
     world.run(for_s=3600)
     assert world.rollout.state is RolloutState.HALTED
-    assert world.rollout.reason.startswith("turn_latency 2.00 times (1.25 times allowed); by chance")
+    assert world.rollout.reason.startswith(
+        "turn latency is 2.00 times what it was before, relative to unchanged agents (limit 1.25)"
+    )
     [halt] = (
         one for one in world.events if isinstance(one.event, StateChanged) and one.event.after is RolloutState.HALTED
     )
@@ -234,14 +236,14 @@ def test_the_health_gate_halts_while_it_is_paused() -> None:
     world.worse = {Vital.MEMORY: 2.0}
     world.run(for_s=600)
     assert world.rollout.state is RolloutState.HALTED
-    assert world.rollout.reason.startswith("memory 2.00 times")
+    assert world.rollout.reason.startswith("memory is 2.00 times")
     assert world.on(OLD) == 200
 
 
 def test_a_vital_that_gets_worse_by_less_than_is_allowed_halts_nothing() -> None:
     world = World(fleet(200))
     world.worse = {Vital.TURN_LATENCY: 1.2}
-    assert world.run() == f"done: 200 of 200 run {NEW}"
+    assert world.run() == f"done: 200 of 200 agents on {NEW}"
 
 
 def test_a_new_runner_does_not_start_the_time_of_a_target_anew() -> None:
@@ -253,7 +255,7 @@ def test_a_new_runner_does_not_start_the_time_of_a_target_anew() -> None:
     world.clock.seconds += 250  # nobody looks at it
     world.run(for_s=5)
     assert world.nth(0).state is TargetState.TIMED_OUT
-    assert "in switching; it goes back by itself" in world.nth(0).detail
+    assert "in switching; it rolls back by itself" in world.nth(0).detail
 
 
 def test_a_rollback_of_all_skips_stages_and_keeps_to_the_limit() -> None:
@@ -261,7 +263,7 @@ def test_a_rollback_of_all_skips_stages_and_keeps_to_the_limit() -> None:
     world.run()
     world.say(commands.roll_back(Records(world.rollout, tuple(world.placed.values())), said(world)))
     began = world.clock.seconds
-    assert world.run() == "rolled back: 200 are back on the release from before"
+    assert world.run() == "rolled back: 200 agents rolled back to the previous release"
     assert world.on(OLD) == 200
     assert world.clock.seconds - began < 120
     assert world.most_going_back == 20
@@ -272,7 +274,7 @@ def test_what_would_lose_data_is_kept_and_said() -> None:
     world.run()
     world.machine_of(3).keeps = True
     world.say(commands.roll_back(Records(world.rollout, tuple(world.placed.values())), said(world)))
-    assert world.run() == "rolled back: 7 are back on the release from before, 1 could not go back"
+    assert world.run() == "rolled back: 7 agents rolled back to the previous release, 1 not"
     assert world.nth(3).state is TargetState.KEPT
     assert "3 rows" in world.nth(3).detail
 

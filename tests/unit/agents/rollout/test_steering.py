@@ -48,7 +48,7 @@ def test_a_halted_rollout_is_tried_again_with_those_that_failed() -> None:
     for machine in world.machines.values():
         machine.breaks = False
     world.say(commands.retry(Records(world.rollout, targets(world)), said(world)))
-    assert world.run() == f"done: 40 of 40 run {NEW}"
+    assert world.run() == f"done: 40 of 40 agents on {NEW}"
     assert world.machine_of(0).begun == 2
 
 
@@ -80,7 +80,7 @@ def test_a_forgiven_failure_that_cannot_be_put_back_is_not_blamed_anew() -> None
     world.notify = told  # type: ignore[method-assign]
     world.say(commands.promote(Records(world.rollout, targets(world)), said(world)))
     world.clock.seconds += 60
-    assert world.run() == f"done: 39 of 40 run {NEW}, 1 failed"
+    assert world.run() == f"done: 39 of 40 agents on {NEW}, 1 failed"
     assert "3 rows" in world.nth(0).detail
 
 
@@ -114,7 +114,7 @@ def test_a_stage_of_many_waits_for_a_second_operator() -> None:
     world = World(fleet(40), replace(QUICK, two_person_above=20))
     until(world, RolloutState.PAUSED)
     assert world.begun() == 10
-    assert world.rollout.reason == "stage 3 has a blast radius of 31.9, above 20: a second operator must approve it"
+    assert world.rollout.reason == "stage 3 needs a second operator's approval: blast radius 31.9 (limit 20)"
     world.say(commands.approve(world.rollout, 3, said(world, "carol"), "signed"))
     assert world.run().startswith("done: 40 of 40")
 
@@ -126,7 +126,7 @@ def test_each_stage_above_the_limit_waits_for_its_own_approval(stage: int, begun
     if stage > 1:
         world.say(commands.approve(world.rollout, stage - 1, said(world, "carol"), "signed"))
         until(world, RolloutState.PAUSED)
-    assert world.rollout.reason.startswith(f"stage {stage} has a blast radius of")
+    assert world.rollout.reason.startswith(f"stage {stage} needs a second operator's approval: blast radius")
     assert world.begun() == begun
 
 
@@ -150,7 +150,7 @@ def test_an_approval_that_is_not_what_was_signed_halts_at_the_door_and_within_a_
     world = World(fleet(40), replace(QUICK, two_person_above=1))
     world.approval = ApprovalState(objection="the approval is about another stage 3 of rollout r1")
     assert world.run() == (
-        "halted: the approval of stage 1 does not count: the approval is about another stage 3 of rollout r1"
+        "halted: the approval of stage 1 is not valid: the approval is about another stage 3 of rollout r1"
     )
     assert world.begun() == 0
 
@@ -159,7 +159,7 @@ def test_an_approval_that_is_not_what_was_signed_halts_at_the_door_and_within_a_
     while world.begun() < 60:
         world.run(for_s=5)
     world.approval = replace(world.approval, objection="it was altered")
-    assert world.run() == "halted: the approval of stage 3 does not count: it was altered"
+    assert world.run() == "halted: the approval of stage 3 is not valid: it was altered"
     assert world.begun() < 200
 
 
@@ -167,7 +167,7 @@ def test_an_approval_that_lapsed_is_waited_for_anew() -> None:
     world = World(fleet(40), replace(QUICK, two_person_above=1))
     world.approval = ApprovalState(expired="the approval is of yesterday")
     until(world, RolloutState.PAUSED)
-    assert world.rollout.reason.endswith("a second operator must approve it; the approval is of yesterday")
+    assert world.rollout.reason.endswith("(limit 1); the approval is of yesterday")
     world.approval = None
     world.say(commands.approve(world.rollout, 3, said(world, "carol"), "signed"))
     assert world.run().startswith("done: 40 of 40")
@@ -178,7 +178,7 @@ def test_the_environments_limit_counts_where_a_row_says_more() -> None:
     world.approval = ApprovalState(limit=20)
     until(world, RolloutState.PAUSED)
     assert world.begun() == 10
-    assert world.rollout.reason.startswith("stage 3 has a blast radius of 31.9, above 20")
+    assert world.rollout.reason.startswith("stage 3 needs a second operator's approval: blast radius 31.9 (limit 20)")
 
 
 def test_a_rollout_that_was_halted_is_approved_anew_and_promoted() -> None:
@@ -199,7 +199,7 @@ def test_promote_does_not_get_past_a_hook_that_fails() -> None:
     until(world, RolloutState.PAUSED)
     world.hooked = GateResult.FAIL
     world.say(commands.promote(Records(world.rollout, targets(world)), said(world), full=True))
-    assert world.run() == "halted: gate billing fails: billing"
+    assert world.run() == "halted: hook billing failed: billing"
     assert world.begun() == 2
 
 
@@ -207,13 +207,13 @@ def test_a_hook_that_fails_halts() -> None:
     gates = replace(QUICK.gates, hooks=(HookGate("billing"),))
     world = World(fleet(40), replace(QUICK, gates=gates))
     world.hooked = GateResult.FAIL
-    assert world.run() == "halted: gate billing fails: billing"
+    assert world.run() == "halted: hook billing failed: billing"
     assert world.begun() == 2
 
 
 @pytest.mark.parametrize(
     ("then", "ends"),
-    [(GateResult.PASS, f"done: 4 of 4 run {NEW}"), (GateResult.FAIL, "halted: gate billing fails: billing")],
+    [(GateResult.PASS, f"done: 4 of 4 agents on {NEW}"), (GateResult.FAIL, "halted: hook billing failed: billing")],
 )
 def test_a_hook_is_asked_about_the_last_stage_too(then: GateResult, ends: str) -> None:
     gates = replace(QUICK.gates, hooks=(HookGate("billing"),))
@@ -221,7 +221,7 @@ def test_a_hook_is_asked_about_the_last_stage_too(then: GateResult, ends: str) -
     world.hooked = GateResult.INCONCLUSIVE
     until(world, RolloutState.PAUSED)
     assert world.count(TargetState.HEALTHY) == world.begun() == 4
-    assert world.rollout.reason == "gate billing is inconclusive: billing"
+    assert world.rollout.reason == "hook billing gave no verdict: billing"
     world.hooked = then
     world.say(commands.resume(Records(world.rollout, ()), said(world)))
     assert world.run() == ends
@@ -248,7 +248,7 @@ def test_those_put_back_although_well_are_brought_again_once_somebody_answers_fo
     assert world.run().startswith("halted")
     assert world.count(TargetState.ROLLED_BACK) > 0
     world.say(commands.promote(Records(world.rollout, targets(world)), said(world)))
-    assert world.run() == f"done: 38 of 40 run {NEW}, 2 failed"
+    assert world.run() == f"done: 38 of 40 agents on {NEW}, 2 failed"
 
 
 def _strict() -> FailureGate:
@@ -286,7 +286,7 @@ def test_an_instance_that_sleeps_is_owed_and_no_failure() -> None:
     world = World(fleet(20))
     for position in (0, 1, 2):
         world.machine_of(position).absent = "suspended"
-    assert world.run() == f"done: 17 of 20 run {NEW}, 3 outdated"
+    assert world.run() == f"done: 17 of 20 agents on {NEW}, 3 outdated"
     assert world.nth(0).detail == "suspended"
 
 
@@ -311,7 +311,7 @@ def test_no_more_are_down_at_once_than_may_be() -> None:
     for position in (6, 14, 22, 30):
         world.machine_of(position).mute_once_touched = True
     until(world, RolloutState.PAUSED)
-    assert world.rollout.reason.startswith("as many are down as may be at once: ")
+    assert world.rollout.reason.startswith("4 agents down, the limit is 4: ")
     assert world.count(TargetState.SILENT) == 4
 
 
@@ -325,7 +325,7 @@ def test_a_soak_that_nobody_sees_never_ends() -> None:
     world.run(for_s=3600)
     assert world.rollout.state is RolloutState.RUNNING
     assert world.begun() == 2
-    assert world.reasons(WaitBegun)[-1] == "stage 1 has soaked, but 2 of it cannot be observed"
+    assert world.reasons(WaitBegun)[-1] == "stage 1 has soaked, but 2 agents of it cannot be observed"
 
 
 def test_a_drill_can_be_left_out_only_by_choice() -> None:
@@ -352,7 +352,7 @@ def test_a_drill_whose_machine_is_taken_away_says_nothing_of_the_rollouts_own_le
 
     world.drill = taken  # type: ignore[method-assign]
     until(world, RolloutState.PAUSED)
-    assert world.rollout.reason.startswith("the rollback was not rehearsed (inconclusive): the machine that went from")
+    assert world.rollout.reason.startswith("the rollback was not rehearsed: the machine that went from")
 
 
 def test_a_rollback_may_be_told_to_lose() -> None:
@@ -386,14 +386,14 @@ def test_an_open_alert_holds_the_next_batch_until_it_is_over() -> None:
     world.alerts = AlertState((_alert("FleetGap"),))
     world.run(for_s=300)
     assert (world.begun(), world.rollout.state) == (0, RolloutState.RUNNING)
-    assert "held by open alerts: FleetGap" in world.reasons(WaitBegun)
+    assert "held by 1 open alert: FleetGap" in world.reasons(WaitBegun)
     world.alerts = AlertState()
     assert world.run().startswith("done: 6 of 6")
 
 
 def test_the_same_alert_that_holds_it_again_is_recorded_again() -> None:
     world = World(fleet(6), replace(QUICK, stages=(0.5, 1.0)))
-    gap, held = AlertState((_alert("FleetGap"),)), "held by open alerts: FleetGap"
+    gap, held = AlertState((_alert("FleetGap"),)), "held by 1 open alert: FleetGap"
     world.alerts = gap
     world.run(for_s=100)
     assert world.reasons(WaitBegun) == [held]
@@ -467,4 +467,4 @@ def test_that_alerts_are_not_known_holds_it_too() -> None:
     world.alerts = AlertState(unknown="monitoring gives no answer")
     world.run(for_s=300)
     assert world.begun() == 0
-    assert "not known whether an alert is open: monitoring gives no answer" in world.reasons(WaitBegun)
+    assert "open alerts are unknown: monitoring gives no answer" in world.reasons(WaitBegun)

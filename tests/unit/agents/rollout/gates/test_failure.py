@@ -39,9 +39,11 @@ def test_counts_get_their_verdict(everybody: Tally, stage: Tally, result: GateRe
 
 
 def test_its_words_tell_the_state_of_the_test() -> None:
-    assert weigh(Tally(15, 0), Tally(15, 0), GATE).why == "0 of 15 failed: log ratio -3.04 is below -2.99"
-    assert weigh(Tally(3, 2), Tally(3, 2), GATE).why == "2 of 3 failed: 66.7% > 12% after 2 or more"
-    assert weigh(Tally(190, 6), Tally(8, 3), GATE).why.startswith("3 of 8 failed in this stage: log ratio +5.89")
+    assert weigh(Tally(15, 0), Tally(15, 0), GATE).why == "0 of 15 failed; the release counts as good"
+    assert weigh(Tally(3, 2), Tally(3, 2), GATE).why == "2 of 3 failed; a release this bad is stopped after 2"
+    assert weigh(Tally(190, 6), Tally(8, 3), GATE).why.startswith(
+        "3 of 8 failed in this stage; a release this bad is stopped after 3"
+    )
 
 
 def test_a_stage_that_is_lost_halts_however_small_it_is() -> None:

@@ -58,7 +58,7 @@ def test_turns_twice_as_slow_fail_with_the_figures() -> None:
     found = compare(Comparison(Vital.TURN_LATENCY, canaries, controls), alpha=0.01, floor=5)
     assert found.result is GateResult.FAIL
     assert found.worse == pytest.approx(1.9, abs=0.1)
-    assert found.why.startswith("turn_latency 1.8")
+    assert found.why.startswith("turn latency is 1.8")
 
 
 @each_case(
@@ -87,7 +87,7 @@ def test_one_that_got_critically_worse_is_named() -> None:
     controls = {InstanceId("c1"): (1.0, 1.0), InstanceId("c2"): (1.0, 1.2)}
     found = worse_than_controls([Comparison(Vital.TURN_LATENCY, canaries, controls)])
     assert list(found) == ["1"]
-    assert "turn latency rose 8.2" in found[InstanceId("1")]
+    assert "turn latency is 8.2" in found[InstanceId("1")]
     assert worse_than_controls([Comparison(Vital.TURN_LATENCY, canaries, {InstanceId("c1"): (1.0, 1.0)})]) == {}
 
 

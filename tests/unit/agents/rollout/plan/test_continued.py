@@ -21,7 +21,7 @@ def told(spec: Spec, request: RolloutRequest = REQUEST) -> str:
 
 
 def test_a_repeated_request_names_the_options_with_which_the_rollout_goes_on() -> None:
-    same = "goes on with rollout c6ad29 of root@vm, begun 2026-01-02 04:30 UTC"
+    same = "continues rollout c6ad29, started by root@vm at 2026-01-02 04:30 UTC"
     cases = {
         "": USUAL,
         "--soak 10s": replace(USUAL, soak_s=10.0),
@@ -31,7 +31,7 @@ def test_a_repeated_request_names_the_options_with_which_the_rollout_goes_on() -
         "--drill no": replace(USUAL, drill=DrillPolicy.NO),
     }
     for options, spec in cases.items():
-        expected = f"{same} with {options}: the options of this command do not count" if options else same
+        expected = f"{same} with {options}; the options of this command are ignored" if options else same
         assert told(spec) == expected, options
     # Without a warm pool the same request was written with a rehearsal where possible.
     assert told(replace(USUAL, drill=DrillPolicy.IF_POSSIBLE)) == same

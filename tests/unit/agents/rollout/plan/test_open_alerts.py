@@ -22,10 +22,10 @@ def alert(name: str = "FleetGap", severity: Severity | None = Severity.PAGE, **l
 @each_case(
     ("found", "words"),
     [
-        (alert(), "held by open alerts: FleetGap"),
-        (alert("CellLost", cell="cell7"), "held by open alerts: CellLost of cell7"),
+        (alert(), "held by 1 open alert: FleetGap"),
+        (alert("CellLost", cell="cell7"), "held by 1 open alert: CellLost of cell7"),
         (alert("CellLost", cell="cell8"), ""),
-        (alert("GatewayDown", instance_id=TARGETS[0].id, cell="cell8"), "held by open alerts: GatewayDown of cell8"),
+        (alert("GatewayDown", instance_id=TARGETS[0].id, cell="cell8"), "held by 1 open alert: GatewayDown of cell8"),
         (alert("GatewayDown", instance_id="another", cell="cell7"), ""),
     ],
     ids=str,
@@ -37,7 +37,7 @@ def test_an_alert_concerns_its_instance_its_cell_or_everybody(found: Alert, word
 def test_many_alerts_are_counted_and_none_is_named_twice() -> None:
     some = [alert(f"A{number}\x1b") for number in range(6)]
     words = held_by_alerts(AlertState((*some, *some)), TARGETS, Spec())
-    assert words == "held by open alerts: A0\\x1b, A1\\x1b, A2\\x1b, A3\\x1b and 2 more"
+    assert words == "held by 6 open alerts: A0\\x1b, A1\\x1b, A2\\x1b, A3\\x1b and 2 more"
 
 
 def test_who_starts_it_may_go_on_despite_them() -> None:
@@ -47,7 +47,7 @@ def test_who_starts_it_may_go_on_despite_them() -> None:
 
 def test_what_is_not_known_holds_it() -> None:
     words = held_by_alerts(AlertState(unknown="no answer"), TARGETS, Spec())
-    assert words == "not known whether an alert is open: no answer"
+    assert words == "open alerts are unknown: no answer"
 
 
 @each_case(

@@ -120,10 +120,10 @@ def test_figures_are_judged_anew_too() -> None:
         Comparison(vital, {one: slower[one] for one in first}, {one: usual[one] for one in rest}) for vital in Vital
     )
     world.run(for_s=900)
-    assert world.rollout.reason.startswith("health is inconclusive: turn_latency 1.4")
+    assert world.rollout.reason.startswith("health: no verdict yet: turn latency is 1.4")
     again = replay(world.events, tuple(world.placed.values()), replace(QUICK.gates, health=HealthGate(alpha=0.05)))
     assert again.halted
-    assert again.verdicts[-1].why.startswith("turn_latency: by chance with a probability of")
+    assert again.verdicts[-1].why.startswith("turn latency got worse beside unchanged agents (p ")
 
 
 def test_whoever_starts_a_rollout_can_only_lower_what_needs_two_people() -> None:

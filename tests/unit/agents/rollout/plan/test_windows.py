@@ -53,7 +53,7 @@ def test_a_freeze_closes_whatever_windows_say() -> None:
     freeze = Freeze("f1", MONDAY - timedelta(hours=1), MONDAY + timedelta(hours=1), "incident", "ada")
     closed = closed_at(MONDAY, ["Mon 09:00-17:00 UTC"], [freeze])
     assert closed
-    assert (closed.until, closed.why) == (freeze.ends_at, "frozen by ada: incident")
+    assert (closed.until, closed.why) == (freeze.ends_at, "frozen by ada until 2026-01-05 13:00 UTC: incident")
     assert closed_at(MONDAY + timedelta(hours=2), [], [freeze]) is None
 
 

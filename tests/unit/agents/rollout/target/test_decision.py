@@ -27,7 +27,7 @@ SWITCHING, READY = (
 )
 FAILED = ReleaseStatus(OLD, last="2 new failed", last_to=NEW, last_failed=True, why="no turn")
 TIMED_OUT = replace(FAILED, confirm_timed_out=True)
-TWICE = Settle(TargetState.TIMED_OUT, "it rolled back twice before a runner confirmed it")
+TWICE = Settle(TargetState.TIMED_OUT, "rolled back twice because no process confirmed it in time")
 THERE = ReleaseStatus(NEW, last="2 new confirmed", last_to=NEW)
 SPEC = Spec()
 
@@ -52,7 +52,7 @@ def observation(target: RolloutTarget, status: ReleaseStatus | None, **changes: 
         (observation(NEVER, STILL, fetched=True), TargetStep.ACTIVATE),
         (observation(NEVER, STILL, ending=True), Settle(TargetState.WAITING)),
         (observation(NEVER, STILL, fetched=True, ending=True), Settle(TargetState.WAITING)),
-        (observation(NEVER, THERE), Settle(TargetState.HEALTHY, "ran it already")),
+        (observation(NEVER, THERE), Settle(TargetState.HEALTHY, "already on this release")),
         (observation(NEVER, replace(STILL, busy="2 runs")), Settle(TargetState.DEFERRED, "busy: 2 runs")),
         (observation(NEVER, replace(STILL, absent="suspended")), Settle(TargetState.OUTDATED, "suspended")),
         (observation(NEVER, replace(STILL, activation="third", phase="x")), TargetStep.AWAIT),
@@ -61,18 +61,18 @@ def observation(target: RolloutTarget, status: ReleaseStatus | None, **changes: 
         (observation(NEVER, None, silent_s=44.0), TargetStep.AWAIT),
         (
             observation(NEVER, None, silent_s=45.0),
-            Settle(TargetState.UNREACHABLE, "before anything was changed, no answer for 45 s"),
+            Settle(TargetState.UNREACHABLE, "left unchanged: no answer for 45 s"),
         ),
         (
             observation(NEVER, STILL, tried_s=600.0),
-            Settle(TargetState.UNREACHABLE, "before anything was changed, not begun after 600 s"),
+            Settle(TargetState.UNREACHABLE, "left unchanged: its change did not begin within 600 s"),
         ),
         (observation(NEVER, STILL, unwell=None), TargetStep.OBSERVE_AGENT),
         (
             observation(NEVER, STILL, unwell="silent"),
-            Settle(TargetState.UNREACHABLE, "before anything was changed, silent"),
+            Settle(TargetState.UNREACHABLE, "left unchanged: silent"),
         ),
-        (observation(NEVER, THERE, unwell=None), Settle(TargetState.HEALTHY, "ran it already")),
+        (observation(NEVER, THERE, unwell=None), Settle(TargetState.HEALTHY, "already on this release")),
         (observation(TOLD, STILL), TargetStep.ACTIVATE),
         (observation(TOLD, SWITCHING), TargetStep.AWAIT),
         (observation(TOLD, READY), TargetStep.CONFIRM),
@@ -87,11 +87,11 @@ def observation(target: RolloutTarget, status: ReleaseStatus | None, **changes: 
         (observation(TOLD, STILL, ending=True), Settle(TargetState.WAITING)),
         (
             observation(TOLD, SWITCHING, tried_s=600.0),
-            Settle(TargetState.TIMED_OUT, "not done after 600 s in switching; it goes back by itself"),
+            Settle(TargetState.TIMED_OUT, "not done after 600 s in switching; it rolls back by itself"),
         ),
         (
             observation(TOLD, None, silent_s=50.0),
-            Settle(TargetState.SILENT, "no answer for 50 s since it was told to change"),
+            Settle(TargetState.SILENT, "no answer for 50 s since its change began"),
         ),
     ],
 )

@@ -132,10 +132,10 @@ def test_the_picture_names_stages_gates_and_those_that_are_hurt() -> None:
 
 
 def test_what_it_waits_for_is_told_while_it_waits() -> None:
-    waits = Recorded(LATER, WaitBegun("held by open alerts: FleetGap"), id=BEGUN.id + 1)
+    waits = Recorded(LATER, WaitBegun("held by 1 open alert: FleetGap"), id=BEGUN.id + 1)
     records = replace(RECORDS, latest=(BEGUN, waits))
     assert progress.picture(records, progress_of(records, LATER))[1] == (
-        "waits: held by open alerts: FleetGap; hermesops alert list says what is next; hermesops rollout resume r1 "
+        "waits: held by 1 open alert: FleetGap; hermesops alert list says what is next; hermesops rollout resume r1 "
         "--despite-alerts WHY goes on all the same"
     )
     settles = replace(records, latest=(BEGUN, replace(waits, event=WaitBegun("it settles"))))
@@ -228,9 +228,9 @@ def test_a_preview_says_what_it_knows() -> None:
         "worst_hurt": ahead.worst_failed,
         "seen_machines": 22,
     }
-    lines = preview_view.preview_lines(ahead, "frozen by ada: fair", "held by open alerts: FleetGap")
+    lines = preview_view.preview_lines(ahead, "frozen by ada: fair", "held by 1 open alert: FleetGap")
     assert lines[1] == "not now: frozen by ada: fair"
-    assert lines[2] == "not now: held by open alerts: FleetGap; hermesops alert list says what is next"
+    assert lines[2] == "not now: held by 1 open alert: FleetGap; hermesops alert list says what is next"
     assert f"worst case: a release that breaks every instance fails on {ahead.worst_failed}" in lines
 
 

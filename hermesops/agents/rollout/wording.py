@@ -1,0 +1,21 @@
+"""Phrases that several messages of a rollout share. Pure."""
+
+from collections.abc import Sequence
+
+from hermesops.model.rollout import RolloutTarget
+
+_NAMED = 4
+"""Users named in one line; the rest are counted."""
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 agent``, ``2 agents``: a number with its noun."""
+    return f"{count} {noun if count == 1 else f'{noun}s'}"
+
+
+def names(targets: Sequence[RolloutTarget]) -> str:
+    """The users of targets, as ``ada, bob and 3 more``."""
+    users = [target.facts.user for target in targets]
+    if len(users) <= _NAMED:
+        return ", ".join(users)
+    return f"{', '.join(users[: _NAMED - 1])} and {len(users) - _NAMED + 1} more"
