@@ -66,7 +66,7 @@ def _meaningful() -> re.Pattern[str]:
     words = "|".join(word.replace("_", "[_ ]") for word in sorted(WORDS, key=len, reverse=True))
     first = rf"^(?=(?:{'|'.join(_SEVERITIES)})  )"
     begin = rf"{first}|(?<=  )|(?<=: )|(?<![\d.])(?<!of )[1-9]\d* (?:of \d+ )?| is (?=\w+(?: \w+)?:)"
-    return re.compile(rf"(?:{begin})(?P<word>{words})(?=$|  |[:;,.)]| \()")
+    return re.compile(rf"(?:{begin})(?P<word>{words})(?=$|  |[:;,.)]| \(| by | \d)")
 
 
 def spans(line: str, commands: Collection[str] = ()) -> list[tuple[int, int, Style]]:

@@ -88,7 +88,7 @@ async def test_canaries_that_get_slower_halt_a_live_rollout_and_it_can_be_replay
     assert 5 <= touched <= USERS // 2
     assert ran.json["progress"]["failed"] == 0, "none of them alone is slow enough to fail"
     first, *told, _, _ = ran.stderr.splitlines()
-    assert first == f"rollout {rollout['id']} deploys {slow} to {USERS} instances"
+    assert first.startswith(f"rollout {rollout['id']} deploys {slow} to {USERS} instances, begun by ")
     assert all(f" of {USERS} healthy" in line.partition(": ")[0] for line in told)
     assert any(f"the rollout is halted: {rollout['reason']}" in line for line in told)
     again = (await fleet.ok("rollout", "replay", rollout["id"], "--json")).json

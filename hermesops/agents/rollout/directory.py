@@ -13,6 +13,7 @@ from hermesops.agents.rollout.events import (
     instances_of,
 )
 from hermesops.agents.rollout.ports import Records
+from hermesops.agents.rollout.reports.durations import Durations, durations_of
 from hermesops.agents.rollout.reports.progress import RolloutProgress, progress_of
 from hermesops.agents.rollout.reports.replay import Replayed, replay
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from hermesops.model.rollout_spec import Gates
     from hermesops.store.registry import Registry
 
+
+_MEASURED = 3
+"""Earlier rollouts whose durations are read."""
 
 StateChange = RolloutStarted | StateChanged | CommandGiven
 """An event that ``changes`` lists."""
@@ -86,6 +90,12 @@ class Rollouts:
         """The begin of a rollout, each change of its state and each command, with their times; the oldest first."""
         events = self.events(rollout_id)
         return tuple((one.at, one.event) for one in events if isinstance(one.event, StateChange))
+
+    def durations(self, rollout: "Rollout") -> Durations:
+        """Durations of the last rollouts of the same action that are done."""
+        rows = (one for one in self.list() if one.state.value == "done" and one.action is rollout.action)
+        earlier = [one for one in rows if one.id != rollout.id][:_MEASURED]
+        return durations_of((one, self.targets(one.id)) for one in earlier)
 
     def progress(self, records: Records) -> RolloutProgress:
         """The figures of a rollout now."""

@@ -16,10 +16,10 @@ from hermesops.agents.rollout.actions import (
     UpdateTargets,
     Wait,
 )
-from hermesops.agents.rollout.events import WaitBegun
-from hermesops.agents.rollout.gates.judgement import soaked_at
+from hermesops.agents.rollout.events import RolloutStarted, StateChanged, WaitBegun
+from hermesops.agents.rollout.gates.judgement import judge, soaked_at
 from hermesops.agents.rollout.observation import RolloutObservation, count_states, entered_stage, was_tried
-from hermesops.agents.rollout.ports import Records
+from hermesops.agents.rollout.ports import HealthObservation, Records
 from hermesops.agents.rollout.wording import names
 from hermesops.model.rollout import RolloutState, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import Spec
@@ -50,11 +50,41 @@ class StageProgress:
 
 
 @dataclass(frozen=True)
+class GateFigures:
+    """Figures of the gates at one moment, each with its threshold.
+
+    Attributes:
+        changed: Targets with an outcome; ``well`` of them run the release, ``failed`` of them failed.
+        stops_at: Failures at which the rollout halts.
+        soaked_s: Seconds that the last soaking target has soaked, of ``soak_s``; 0 of 0 where none soaks.
+    """
+
+    changed: int
+    well: int
+    failed: int
+    stops_at: int
+    soaked_s: float = 0.0
+    soak_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Since:
+    """The present state of a rollout: its author, its reason, and when it began."""
+
+    at: datetime
+    who: str
+    why: str
+
+
+@dataclass(frozen=True)
 class RolloutProgress:
     """A rollout.
 
     Attributes:
         per_minute: Targets with an outcome per minute since the first was touched; 0 before.
+        gates: Evidence of the last decision that judged the gates.
+        figures: Figures of the gates now.
+        state_since: Since when it is in its state; of a running one, since its start.
         waits_for: Why it does nothing just now; empty while it does something.
         left_s: Seconds until the end: batches to come at the pace of those that ended, and soaks; ``None`` before the
             first batch has ended, and while the rollout waits for an operator.
@@ -68,6 +98,9 @@ class RolloutProgress:
     per_minute: float
     left_s: float | None
     gates: Mapping[str, object]
+    figures: GateFigures
+    state_since: Since
+    now: datetime
     waits_for: str = ""
 
 
@@ -91,8 +124,33 @@ def progress_of(records: Records, now: datetime) -> RolloutProgress:
         per_minute=round(per_minute, 2),
         left_s=None if left_s is None else round(left_s),
         gates=max(judged, key=lambda event: event.id).evidence if judged else {},
+        figures=_figures(records, now),
+        state_since=state_since(records),
+        now=now,
         waits_for=_waits_for(records),
     )
+
+
+def _figures(records: Records, now: datetime) -> GateFigures:
+    rollout, targets = records.rollout, records.targets
+    judgement = judge(rollout, targets, HealthObservation(), at_end=False)
+    tally = judgement.failures.all
+    ends = [end for one in targets if one.state is TargetState.SOAKING and (end := soaked_at(one, rollout.spec))]
+    soak_s = rollout.spec.soak_s if ends else 0.0
+    left_s = max(0.0, (max(ends) - now).total_seconds()) if ends else 0.0
+    soaked_s = max(0.0, soak_s - left_s)
+    return GateFigures(tally.touched, tally.touched - tally.failed, tally.failed, judgement.stops_at, soaked_s, soak_s)
+
+
+def state_since(records: Records) -> Since:
+    """The author and begin of the present state; of a rollout that runs, of the rollout."""
+    rollout = records.rollout
+    if rollout.state in {RolloutState.PENDING, RolloutState.RUNNING}:
+        started = records.newest(RolloutStarted)
+        who, why = (started.event.who, started.event.why) if started else ("", "")
+        return Since(rollout.created_at, who or rollout.who, why or rollout.reason)
+    changed = records.newest(StateChanged)
+    return Since(changed.at if changed else rollout.updated_at, rollout.who, rollout.reason)
 
 
 def narrate(step: Decision, observation: RolloutObservation) -> str:

@@ -44,7 +44,7 @@ def watch(container: "Container", rollout_id: "RolloutId") -> int:
     """Show a rollout that another process runs until it ends or halts."""
     from hermesops.cli.views.rollout.live import view
 
-    with view(container.now) as seen:
+    with view(container.now, container.rollouts.durations) as seen:
         rollout = context.run(container.rollout_commands.watch(rollout_id, seen.show))
     return _print_end(container, rollout, wanted=rollout.state.value, detach=False) or exit_code_of(rollout)
 
@@ -87,7 +87,7 @@ def _execute(
 ) -> int:
     from hermesops.cli.views.rollout.live import view
 
-    with view(container.now) as seen:
+    with view(container.now, container.rollouts.durations) as seen:
         container.report = seen.report
 
         async def work(connected: "Connected") -> "Rollout":

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hermesops.cli import context
+from hermesops.cli import context, terminal
 from hermesops.cli.command_group import Noun
 from hermesops.cli.commands.rollout import controls, follow, freezes
 from hermesops.cli.console import Why, advice, result, table
@@ -147,17 +147,18 @@ def list_(
     everything: Annotated[bool, typer.Option("--all", help="Ended ones as well.")] = False,
 ) -> None:
     """List rollouts that have not ended."""
-    rows = context.compose().rollouts.list(unfinished=not everything)
-    columns = ("id", "release", "state", "reason", "who", "updated_at")
+    container = context.compose()
+    rows = container.rollouts.list(unfinished=not everything)
+    columns = ("id", "release", "state", "since", "who", "reason")
     empty = advice("nothing is being rolled out;", ("rollout", "start", "RELEASE", "--all"), "begins")
-    table("rollout-list", "rollouts", columns, [status_view.rollout(row) for row in rows], empty)
+    table("rollout-list", "rollouts", columns, [status_view.row(one, container.now()) for one in rows], empty)
 
 
 @app.command()
 def status(
     rollout_id: options.Id = "",
     everything: Annotated[bool, typer.Option("--all", help="Every instance, not only those of note.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Follow it until it ends or halts.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "--follow", "-f", help="Follow it until it ends or halts.")] = False,
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="Exit 7 while it goes on, 8 when it is halted.")
     ] = False,
@@ -178,7 +179,8 @@ def status(
         "progress": status_view.rollout_progress(rollout_progress),
         "targets": [status_view.target(one) for one in found.targets],
     }
-    lines = progress.picture(found, rollout_progress)
+    usual = container.rollouts.durations(found.rollout) if row.state.has_runner else None
+    lines = progress.picture(found, rollout_progress, usual, width=terminal.width())
     if everything:
         lines += [progress.target_line(one) for one in found.targets]
     result("rollout-status", shown, lines)

@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from hermesops.cli.views.rollout.progress import span
 from hermesops.cli.views.shapes import timestamp
 
 if TYPE_CHECKING:
@@ -57,6 +58,11 @@ def rollout(row: "Rollout") -> dict[str, object]:
     }
 
 
+def row(one: "Rollout", now: datetime) -> dict[str, object]:
+    """A rollout as a row of a list: also how long ago it came into its state."""
+    return {**rollout(one), "since": f"{span(max(0.0, (now - one.updated_at).total_seconds()))} ago"}
+
+
 def target(one: "RolloutTarget") -> dict[str, object]:
     """Where one instance stands in a rollout."""
     return {
@@ -83,6 +89,14 @@ def rollout_progress(seen: "RolloutProgress") -> dict[str, object]:
         "per_minute": seen.per_minute,
         "left_s": seen.left_s,
         "waits_for": seen.waits_for or None,
+        "figures": {
+            "changed": seen.figures.changed,
+            "well": seen.figures.well,
+            "failed": seen.figures.failed,
+            "stops_at": seen.figures.stops_at,
+            "soaked_s": round(seen.figures.soaked_s),
+            "soak_s": seen.figures.soak_s,
+        },
         "stages": [
             {
                 "stage": stage.number,

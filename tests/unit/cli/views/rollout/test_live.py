@@ -12,6 +12,7 @@ from rich.live import Live
 from hermesops.agents.rollout.decide import NOTIFIES
 from hermesops.agents.rollout.events import BatchBegun, Recorded, StateChanged
 from hermesops.agents.rollout.ports import Records
+from hermesops.agents.rollout.reports.durations import Durations
 from hermesops.cli import console as terminal
 from hermesops.cli.views.rollout.live import LiveView, PlainView, view
 from hermesops.model.ids import InstanceId
@@ -20,11 +21,14 @@ from tests.support.fakes.terminal import Terminal
 from tests.support.rollouts.rows import AT, NEW, ROLLOUT, target_of
 
 LATER = AT + timedelta(minutes=2)
-HEALTH = "turn_latency 1.02 times (1.25 times allowed); memory 1.00 times (1.25 times allowed); restarts +0.00 (+0.50)"
+BEFORE = Durations(change_s=20, rollout_s=840)
+HEALTH = (
+    "turn latency 1.02 times (limit 1.25); memory 1.00 times (limit 1.25); restarts +0.00 (limit 0.5); queue age +0.00"
+)
 GATES = {
-    "failures": {"result": "inconclusive", "why": "1 of 3 failed: log ratio -1.01 lies between -2.99 and 4.55"},
+    "failures": {"result": "inconclusive", "why": "no verdict yet: 1 of 3 failed, needs about 25 more agents"},
     "health": {"result": "pass", "why": HEALTH},
-    "probe": {"result": "pass", "why": "2 of 2 took a turn since"},
+    "probe": {"result": "pass", "why": "2 of 2 agents answered a turn since the change"},
 }
 
 
@@ -58,7 +62,7 @@ def drawn(width: int, height: int, records: Records, *told: str, color: bool = F
         record=True, width=width, height=height, file=io.StringIO(), force_terminal=True, no_color=not color
     )
     with Live(console=recorder, auto_refresh=False, redirect_stderr=False, redirect_stdout=False) as live:
-        seen = LiveView(live, lambda: LATER)
+        seen = LiveView(live, lambda: LATER, lambda _: BEFORE)
         for line in told:
             seen.report(line)
         seen.show(records)
@@ -70,20 +74,22 @@ def drawn(width: int, height: int, records: Records, *told: str, color: bool = F
 
 def test_a_terminal_shows_stages_gates_pace_time_left_and_the_last_lines_told() -> None:
     assert drawn(100, 30, RECORDS, "first", "second", "second", "third") == [
-        f"rollout r1 of {NEW}: running (asked for)",
-        "1 of 12 healthy, 1 soaking, 1 failed; 1.5 per minute; about 19 min left",
-        "stage 1 [########################] 1/1, batch 1/1: 1 healthy",
-        "stage 2 [############............] 1/2, batch 1/1: 1 soaking, 1 failed",
-        "stage 3 [........................] 0/9, batch 0/1: 9 waiting",
-        "gate failures  inconclusive   1 of 3 failed: log ratio -1.01 lies between -2.99 and 4.55",
-        "gate health    pass           turn_latency 1.02 times (1.25 times allowed); memory 1.00 times (1.25",
-        "    times allowed); restarts +0.00 (+0.50)",
-        "gate probe     pass           2 of 2 took a turn since",
+        f"rollout r1 of {NEW}: running, begun by tester 2 min ago: asked for",
+        "1 of 12 healthy, 1 soaking, 1 failed; 1.5 per minute; about 19 min left; the last rollout took 14",
+        "    min",
+        "stage 1 [########################] 1/1: 1 healthy",
+        "stage 2 [============xxxxxxxxxxxx] 1/2: 1 soaking, 1 failed",
+        "stage 3 [........................] 0/9: 9 waiting",
+        "gates: health 2 of 3 ok · failures 1 of 3, stops at 2 · soak 1 of 10 min",
+        "gate failures  inconclusive   no verdict yet: 1 of 3 failed, needs about 25 more agents",
+        "gate health    pass           turn latency 1.02 times (limit 1.25); memory 1.00 times (limit 1.25);",
+        "    restarts +0.00 (limit 0.5); queue age +0.00",
+        "gate probe     pass           2 of 2 agents answered a turn since the change",
         "user2 (stage 2, batch 1): failed: checks: [red]turn[/red]\\x1b[2J: 500",
         "",
-        "first",
-        "second",
-        "third",
+        "12:02:00 first",
+        "12:02:00 second",
+        "12:02:00 third",
     ]
 
 
@@ -91,9 +97,9 @@ def test_a_small_terminal_keeps_the_last_lines_told_and_counts_who_does_not_fit(
     many = replace(RECORDS, targets=(*TARGETS[:3], *(target(one, TargetState.ACTIVATING) for one in range(20))))
     rows = drawn(80, 24, many, *(f"line {number} {'x' * 90}" for number in range(9)))
     assert len(rows) == 23
-    assert [row[:7] for row in rows[-5:]] == [f"line {number} " for number in range(4, 9)]
+    assert [row[:16] for row in rows[-5:]] == [f"12:02:00 line {number} " for number in range(4, 9)]
     assert all(len(row) <= 80 for row in rows)
-    assert rows[-7].startswith("and 14 more: hermesops rollout status r1")
+    assert rows[-7].startswith("and 16 more: hermesops rollout status r1")
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 5), (20, 10), (200, 60)])
@@ -101,25 +107,24 @@ def test_nothing_is_drawn_beyond_the_terminal(width: int, height: int) -> None:
     rows = drawn(width, height, RECORDS, "told last")
     assert len(rows) < height
     assert all(len(row) <= width for row in rows)
-    assert rows[-1] == "told last"
+    assert rows[-1].startswith("12:02:00 told last"[:width])
 
 
 def test_before_it_is_seen_only_what_was_told_is_shown() -> None:
     recorder = Console(record=True, width=80, file=io.StringIO())
     with Live(console=recorder, auto_refresh=False, redirect_stderr=False, redirect_stdout=False) as live:
-        LiveView(live, lambda: LATER).report("waiting for [red]the lease[/red]")
+        LiveView(live, lambda: LATER, lambda _: BEFORE).report("waiting for [red]the lease[/red]")
     assert "waiting for [red]the lease[/red]" in recorder.export_text()
 
 
 def test_elsewhere_each_line_says_how_far_who_and_what(capsys: pytest.CaptureFixture[str]) -> None:
-    seen, waiting = PlainView(), TargetState.WAITING
+    seen, waiting = PlainView(lambda _: Durations()), TargetState.WAITING
     seen.show(with_states(waiting, waiting, waiting))
     seen.show(with_states(TargetState.FETCHING, TargetState.FETCHING, waiting))
     seen.show(with_states(TargetState.HEALTHY, TargetState.FAILED, waiting))
     seen.show(with_states(TargetState.HEALTHY, TargetState.FAILED, waiting))
     assert capsys.readouterr().err.splitlines() == [
-        f"rollout r1 deploys {NEW} to 3 instances",
-        "not started, 0 of 3 healthy: the rollout is running: asked for",
+        f"rollout r1 deploys {NEW} to 3 instances, begun by tester: “asked for”",
         "stage 1/1, batch 1/1, 0 of 3 healthy: user0, user1 are fetching",
         "stage 1/1, batch 1/1, 1 of 3 healthy, 1 failed: user0 is healthy",
         "stage 1/1, batch 1/1, 1 of 3 healthy, 1 failed: user1 failed",
@@ -127,7 +132,7 @@ def test_elsewhere_each_line_says_how_far_who_and_what(capsys: pytest.CaptureFix
 
 
 def test_what_the_runner_told_is_not_told_again_when_it_is_seen(capsys: pytest.CaptureFixture[str]) -> None:
-    seen = PlainView()
+    seen = PlainView(lambda _: Durations())
     seen.show(with_states(TargetState.SOAKING))
     capsys.readouterr()
     seen.report("stage 1/1, batch 1/1, 0 of 1 healthy: stage 1 soaks until 12:00:00 UTC")
@@ -141,7 +146,7 @@ def test_what_the_runner_told_is_not_told_again_when_it_is_seen(capsys: pytest.C
 
 
 def test_what_a_machine_says_is_text_elsewhere_too(capsys: pytest.CaptureFixture[str]) -> None:
-    seen = PlainView()
+    seen = PlainView(lambda _: Durations())
     seen.report("user2 failed: [bold]no[/bold]\x1b[31m\nerror: forged")
     assert capsys.readouterr().err == "user2 failed: [bold]no[/bold]\\x1b[31m error: forged\n"
 
@@ -150,7 +155,7 @@ def kind_of_view(monkeypatch: pytest.MonkeyPatch, term: str) -> tuple[type, str]
     shown = Terminal()
     monkeypatch.setenv("TERM", term)
     monkeypatch.setattr(sys, "stderr", shown)
-    with view(lambda: LATER) as seen:
+    with view(lambda: LATER, lambda _: BEFORE) as seen:
         seen.report("a line")
     return type(seen), shown.getvalue()
 
@@ -178,13 +183,13 @@ def test_what_a_rollout_does_is_told_with_who_said_so_and_no_word_of_its_web_hoo
     waiting = with_states(TargetState.WAITING)
     rollout, at = waiting.rollout, waiting.rollout.created_at
     pausing = StateChanged(RolloutState.RUNNING, RolloutState.PAUSED, "look", "root@vm", "pause")
-    seen = PlainView()
+    seen = PlainView(lambda _: Durations())
     seen.show(replace(waiting, rollout=replace(rollout, state=RolloutState.PENDING, reason="second")))
     seen.report(f"not started, 0 of 1 healthy: {NOTIFIES}the rollout is running")
     paused = replace(rollout, state=RolloutState.PAUSED, reason="look")
     seen.show(replace(waiting, rollout=paused, latest=(Recorded(at, pausing, {}, 7),)))
-    assert capsys.readouterr().err.splitlines()[1:] == [
-        f"not started, 0 of 1 healthy: begun by {rollout.who}: “second”",
+    assert capsys.readouterr().err.splitlines() == [
+        f"rollout r1 deploys {NEW} to 1 instances, begun by {rollout.who}: “second”",
         "not started, 0 of 1 healthy: the rollout is paused by root@vm: look",
     ]
 
@@ -197,3 +202,25 @@ def test_a_stage_without_instances_of_its_own_is_named() -> None:
         "stage 2 has no instances of its own",
         "stage 3",
     ]
+
+
+def test_a_change_that_lasts_says_for_how_long_and_how_long_it_took_before() -> None:
+    changing = replace(RECORDS, targets=(target(0, TargetState.ACTIVATING), target(1, TargetState.WAITING)))
+    rows = drawn(100, 30, changing)
+    assert "user0 (stage 1, batch 1): activating for 2 min (before: 20 s)" in rows
+    assert "stage 1 [>>>>>>>>>>>>............] 0/2: 1 waiting, 1 activating" in rows
+
+
+def test_lines_elsewhere_begin_with_the_durations_of_before(capsys: pytest.CaptureFixture[str]) -> None:
+    seen = PlainView(lambda _: BEFORE)
+    seen.show(with_states(TargetState.WAITING))
+    seen.report("not started, 0 of 1 healthy: the rollout is running: asked for")
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.endswith("; before, an agent took 20 s and a rollout 14 min")
+
+
+def test_a_colon_of_a_line_that_is_not_the_runners_stays(capsys: pytest.CaptureFixture[str]) -> None:
+    seen = PlainView(lambda _: BEFORE)
+    seen.report("follows: rollout/r1 is being worked on")
+    seen.report("waits: rollout/r1 is being worked on")
+    assert len(capsys.readouterr().err.splitlines()) == 2

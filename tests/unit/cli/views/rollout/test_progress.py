@@ -15,6 +15,7 @@ from hermesops.agents.rollout.events import (
 from hermesops.agents.rollout.plan.backlog import OutdatedInstance
 from hermesops.agents.rollout.plan.preview import preview
 from hermesops.agents.rollout.ports import Records
+from hermesops.agents.rollout.reports.durations import Durations, durations_of
 from hermesops.agents.rollout.reports.explain import explain
 from hermesops.agents.rollout.reports.progress import progress_of
 from hermesops.agents.rollout.reports.replay import Replayed, Verdict
@@ -31,8 +32,8 @@ ADA, BOB, EVE = (InstanceId(f"0000000{number}-0000-0000-0000-000000000000") for 
 LATER = AT + timedelta(minutes=2)
 GATES = {
     "failures": {"result": "inconclusive", "why": "1 of 2 failed"},
-    "health": {"result": "not_exercised", "why": "no data of memory"},
-    "probe": {"result": "pass", "why": "1 of 1 took a turn since"},
+    "health": {"result": "not_exercised", "why": "no figures of memory yet"},
+    "probe": {"result": "pass", "why": "1 of 1 agent answered a turn since the change"},
 }
 WELL = replace(
     target_of(ADA),
@@ -91,6 +92,7 @@ def test_how_far_it_has_come() -> None:
             {"stage": 2, "targets": 1, "reached": 0, "batch": 0, "batches": 1, "states": {"waiting": 1}},
         ],
         "gates": GATES,
+        "figures": {"changed": 2, "well": 1, "failed": 1, "stops_at": 2, "soaked_s": 120, "soak_s": 600.0},
     }
 
 
@@ -107,9 +109,9 @@ def test_the_time_left_is_the_pace_of_the_batches_that_ended() -> None:
 def test_the_time_left_is_unknown_before_a_batch_has_ended_and_while_a_person_is_waited_for() -> None:
     before = Records(RECORDS.rollout, (WAITING,))
     assert (progress_of(before, LATER).left_s, progress_of(before, LATER).per_minute) == (None, 0.0)
-    assert "time left unknown" in progress.picture(before, progress_of(before, LATER))[1]
+    assert progress.picture(before, progress_of(before, LATER))[1] == "0 of 1 healthy"
     paused = replace(RECORDS, rollout=replace(ROLLOUT, state=RolloutState.PAUSED))
-    assert "time left unknown" in progress.picture(paused, progress_of(paused, LATER))[1]
+    assert "left" not in progress.picture(paused, progress_of(paused, LATER))[1]
 
 
 def test_no_time_is_left_after_the_end() -> None:
@@ -120,13 +122,14 @@ def test_no_time_is_left_after_the_end() -> None:
 
 def test_the_picture_names_stages_gates_and_those_that_are_hurt() -> None:
     assert progress.picture(RECORDS, progress_of(RECORDS, LATER)) == [
-        f"rollout r1 of {NEW}: running (newer is better)",
+        f"rollout r1 of {NEW}: running, begun by tester 2 min ago: newer is better",
         "0 of 3 healthy, 1 soaking, 1 failed; 1 per minute; about 18 min left",
-        "stage 1 [############............] 1/2, batch 1/1: 1 soaking, 1 failed",
-        "stage 2 [........................] 0/1, batch 0/1: 1 waiting",
+        "stage 1 [============xxxxxxxxxxxx] 1/2: 1 soaking, 1 failed",
+        "stage 2 [........................] 0/1: 1 waiting",
+        "gates: health 1 of 2 ok · failures 1 of 2, stops at 2 · soak 2 of 10 min",
         "gate failures  inconclusive   1 of 2 failed",
-        "gate health    not exercised  no data of memory",
-        "gate probe     pass           1 of 1 took a turn since",
+        "gate health    not exercised  no figures of memory yet",
+        "gate probe     pass           1 of 1 agent answered a turn since the change",
         "ada (stage 1, batch 1): failed: checks: turn: 500",
     ]
 
@@ -136,7 +139,7 @@ def test_what_it_waits_for_is_told_while_it_waits() -> None:
     records = replace(RECORDS, latest=(BEGUN, waits))
     assert progress.picture(records, progress_of(records, LATER))[1] == (
         "waits: held by 1 open alert: FleetGap; hermesops alert list says what is next; hermesops rollout resume r1 "
-        "--despite-alerts WHY goes on all the same"
+        "--despite-alerts WHY continues despite them"
     )
     settles = replace(records, latest=(BEGUN, replace(waits, event=WaitBegun("it settles"))))
     assert progress.picture(settles, progress_of(settles, LATER))[1] == "waits: it settles"
@@ -248,3 +251,42 @@ def test_a_replay() -> None:
         }
     ]
     assert preview_view.replayed_line(seen).startswith("these gates would have halted it: 2 touched")
+
+
+def test_the_state_has_its_author_age_and_reason() -> None:
+    def words(state: RolloutState, who: str = "root@vm") -> str:
+        before = RolloutState.RUNNING
+        changed = Recorded(AT, StateChanged(before, state, "look", who), id=9)
+        row = replace(ROLLOUT, state=state, who=who, reason="look", updated_at=LATER)
+        records = replace(RECORDS, rollout=row, latest=(BEGUN, changed))
+        return progress.picture(records, progress_of(records, AT + timedelta(minutes=4)))[0].partition(": ")[2]
+
+    assert words(RolloutState.PAUSED) == "paused by root@vm 4 min ago: look"
+    assert words(RolloutState.HALTED, "hermesops") == "halted 4 min ago: look"
+    assert words(RolloutState.ROLLING_BACK) == "rolling back by root@vm 4 min ago: look"
+    assert status.row(replace(ROLLOUT, updated_at=AT), AT + timedelta(minutes=4))["since"] == "4 min ago"
+
+
+def test_a_bar_shows_each_state_by_its_share() -> None:
+    def bar(**counts: int) -> str:
+        states = [state for name, count in counts.items() for state in [TargetState(name)] * count]
+        targets = tuple(replace(target_of(InstanceId(f"i{at}"), at), state=state) for at, state in enumerate(states))
+        shown = progress_of(replace(RECORDS, targets=targets), LATER)
+        return progress.picture(RECORDS, shown)[2][8:].partition("]")[0] + "]"
+
+    assert bar(healthy=3, soaking=1, activating=1, failed=1) == "[############====>>>>xxxx]"
+    assert bar(waiting=1, deferred=1) == "[........................]"
+    assert bar(healthy=1, waiting=199) == "[........................]"
+    assert bar(rolled_back=1, kept=1) == "[xxxxxxxxxxxxxxxxxxxxxxxx]"
+
+
+def test_durations_before_are_those_of_rollouts_that_are_done() -> None:
+    long = replace(ROLLOUT, updated_at=AT + timedelta(minutes=14))
+    confirmed = replace(WELL, progress=Progress(confirmed_at=AT + timedelta(seconds=20), on_release=True))
+    assert durations_of([(long, (confirmed, FAILED)), (ROLLOUT, (WELL,))]) == Durations(10.0, 840.0)
+    assert durations_of([]) == Durations()
+
+
+def test_a_picture_is_wrapped_to_a_terminal() -> None:
+    lines = progress.picture(RECORDS, progress_of(RECORDS, LATER), width=60)
+    assert all(len(line) <= 60 for line in lines)
