@@ -19,8 +19,16 @@ if TYPE_CHECKING:
     from hermesops.model.rollout_spec import Spec
 
 app = Noun(no_args_is_help=True)
+
+
+def _examples(*lines: str) -> str:
+    """Examples below the help of a command, each on a line of its own."""
+    return "\n".join(("\b", "Examples:", *(f"  hermesops rollout {line}" for line in lines)))
+
+
+app.command(epilog=_examples("abort", 'abort c6ad29 --reason "crashes on start"'))(controls.abort)
 for _verb in (
-    *(controls.pause, controls.resume, controls.promote, controls.approve, controls.abort, controls.retry),
+    *(controls.pause, controls.resume, controls.promote, controls.approve, controls.retry),
     *(freezes.freeze, freezes.unfreeze, freezes.freezes),
 ):
     app.command()(_verb)
@@ -28,7 +36,7 @@ for _verb in (
 Release = Annotated[
     str,
     typer.Argument(
-        help="Id of a release, or the agent's version where one release has it; with --action machine, of an image."
+        help="Id of a release, or the agent's version if only one release has it; with --action machine, an image."
     ),
 ]
 
@@ -39,7 +47,7 @@ def _as_recorded(what: str) -> Any:  # noqa: ANN401 - Typer's own type is not fo
 
 @app.command(lists=True)
 def history(rollout_id: options.Id = "") -> None:
-    """List each change of a rollout's state: when, by whom, why."""
+    """List the changes of a rollout's state: time, operator, reason."""
     rollouts = context.compose().rollouts
     row = rollouts.find(rollout_id)
     rows = [status_view.change(at, event) for at, event in rollouts.changes(row.id)]
@@ -47,10 +55,10 @@ def history(rollout_id: options.Id = "") -> None:
     table("rollout-history", "changes", ("at", "what", "to", "who", "why"), rows, "nothing happened", beside=beside)
 
 
-@app.command()
+@app.command(epilog=_examples("explain", "explain c6ad29 --user ada"))
 def explain(
     rollout_id: options.Id = "",
-    user: Annotated[str, typer.Option(help="Only what is about this user's instance.")] = "",
+    user: Annotated[str, typer.Option(help="Only decisions about the instance of this user.")] = "",
 ) -> None:
     """Explain a rollout: each decision in order, with its reason and figures."""
     from hermesops.agents.rollout.reports.explain import explain as explained
@@ -73,12 +81,14 @@ def replay(
     beta: Annotated[float, _as_recorded("Probability of taking a bad release for a good one.")] = -1.0,
     early_failures: Annotated[int, _as_recorded("Halt from so many failures on …")] = 0,
     early_rate: Annotated[float, _as_recorded("… once more than this share of those touched failed.")] = -1.0,
-    vitals: options.Vitals = "",
+    vitals: options.RecordedVitals = "",
 ) -> None:
     """Replay a recorded rollout with other gates: would they have halted it, and when?"""
+    from hermesops.agents.rollout.plan.specs import other_gates
+
     rollouts = context.compose().rollouts
     row = rollouts.find(rollout_id)
-    gates = options.other_gates(
+    gates = other_gates(
         row.spec,
         base_rate=base_rate,
         bad_rate=bad_rate,
@@ -93,7 +103,7 @@ def replay(
     result("rollout-replay", shown, [preview_view.replayed_line(seen)])
 
 
-@app.command()
+@app.command(epilog=_examples("preview 0.19.0 --all", "preview 0.19.0 --where plan=light --stages 10%,100%"))
 @options.takes_spec("confirm_within", "drain", "defer", "manual_before", "hooks", "on_halt", "drill")
 def preview(
     release: Release,
@@ -103,7 +113,7 @@ def preview(
     spec: "Spec",
     action: options.ActionOption = "slot",
 ) -> None:
-    """Show what a rollout would do, who is first, what its gates would catch and the worst case. Nothing is touched."""
+    """Preview a rollout: stages, first instances, faults that its gates catch, and the worst case. Changes nothing."""
     from hermesops.agents.rollout.plan.requests import RolloutRequest
     from hermesops.model.rollout_spec import Action
 
@@ -114,7 +124,14 @@ def preview(
     result("rollout-preview", {"preview": shown}, preview_view.preview_lines(seen.ahead, seen.closed, seen.held))
 
 
-@app.command()
+@app.command(
+    epilog=_examples(
+        "start 0.19.0 --all",
+        'start 0.19.0 --where cell=cell1 --reason "cell1 first"',
+        "start 0.19.0 --all --stages 10%,100% --soak 30m --detach",
+        "start hermes-base --action machine --all",
+    )
+)
 @options.takes_spec()
 def start(
     release: Release,
@@ -124,16 +141,19 @@ def start(
     spec: "Spec",
     action: options.ActionOption = "slot",
     reason: Why = "",
-    queue: Annotated[bool, typer.Option("--queue", help="Wait for a rollout that has some of them already.")] = False,
+    queue: Annotated[
+        bool, typer.Option("--queue", help="Wait for the end of a rollout that has some of these instances.")
+    ] = False,
     detach: options.Detach = False,
 ) -> int:
-    """Deploy a release to running instances, 5 %, 25 %, 100 %; the same command continues what a killed one began.
+    """Deploy a release to running instances in stages; the same command continues a rollout that was interrupted.
 
-    The targets are frozen now. Each machine tries the release on a copy of its state first and goes back by itself
-    unless it is confirmed; a failing gate halts the rollout, and failed instances are rolled back. Exit 8: halted.
+    The targets are fixed at the start. Each machine tries the release on a copy of its state first, and rolls back by
+    itself unless the release is confirmed. A failing gate halts the rollout (exit 8), and failed instances are rolled
+    back.
 
-    With --action machine RELEASE is an image: each agent gets another machine that boots it, with its memory and the
-    release that it runs; the machine before is kept for a while.
+    With --action machine RELEASE is an image: each agent moves, with its memory and its release, to another machine
+    that boots it; the previous machine is kept for a while.
     """
     from hermesops.agents.rollout.plan.requests import RolloutRequest
     from hermesops.model.rollout_spec import Action
@@ -157,16 +177,17 @@ def list_(
 @app.command()
 def status(
     rollout_id: options.Id = "",
-    everything: Annotated[bool, typer.Option("--all", help="Every instance, not only those of note.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All instances, not only changing and failed ones.")
+    ] = False,
     watch: Annotated[bool, typer.Option("--watch", "--follow", "-f", help="Follow it until it ends or halts.")] = False,
     exit_code: Annotated[
-        bool, typer.Option("--exit-code", help="Exit 7 while it goes on, 8 when it is halted.")
+        bool, typer.Option("--exit-code", help="Exit 7 while the rollout runs, 8 if it is halted.")
     ] = False,
 ) -> int:
-    """Show a rollout: stages, gates, which targets are in progress, which have failed and why, rate and time left.
+    """Show a rollout: its stages, its gates with their limits, changing and failed instances, pace and time left.
 
-    With --watch it ends when the rollout does: exit 0 when it is done, 8 when a gate halted it, 6 when it was ended
-    otherwise.
+    With --follow it ends with the rollout: exit 0 for done, 8 for halted, 6 for any other end.
     """
     container = context.compose()
     row = container.rollouts.find(rollout_id)
