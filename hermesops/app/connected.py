@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from hermesops.agents.health.instance_reports import InstanceReports
     from hermesops.agents.health.instance_waits import InstanceWaits
     from hermesops.agents.instances.certificates import CertificateRenewal
+    from hermesops.agents.instances.preview.service import AgentPreviews, ChangePreviews
     from hermesops.agents.instances.release_transfer import ReleaseTransfer
     from hermesops.agents.instances.remote.state_comparison import StateComparisons
     from hermesops.agents.instances.requests.changes import InstanceRequests
@@ -66,11 +67,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Connected:
-    """All parts of one environment that need connections, while these are open."""
+    """All parts of one environment that need connections, while these are open.
+
+    Attributes:
+        is_dry_run: Whether requests write nothing: their operations are for ``change_previews`` only.
+    """
 
     container: "RegistryServices"
     client: Client
     agents: AgentApi
+    is_dry_run: bool = False
 
     @cached_property
     def admission(self) -> ProvisionAdmission:
@@ -436,7 +442,33 @@ class Connected:
     @cached_property
     def opener(self) -> OperationOpener:
         """Opens operations of instances."""
-        return OperationOpener(self.container.registry, self.container.hold_lease)
+        registry = self.container.registry
+        if self.is_dry_run:
+            from hermesops.agents.instances.preview.opening import DryRunOpener, unless_held
+
+            return DryRunOpener(registry, partial(unless_held, registry))
+        return OperationOpener(registry, self.container.hold_lease)
+
+    def dry_run(self) -> "Connected":
+        """The same parts, with requests that run every check and write nothing."""
+        return replace(self, is_dry_run=True)
+
+    @property
+    def change_previews(self) -> "ChangePreviews":
+        """Previews operations that a dry run opened."""
+        from hermesops.agents.instances.preview.service import ChangePreviews
+
+        settings, registry = self.container.env.settings, self.container.registry
+        return ChangePreviews(registry, self.handlers(), self.instance_client, self.client, settings.previous_days)
+
+    @property
+    def agent_previews(self) -> "AgentPreviews":
+        """Previews requests to provision instances."""
+        from hermesops.agents.instances.preview.service import AgentPreviews
+
+        return AgentPreviews(
+            self.container.registry, self._preflight, self._policy, self.pools.next_claim, self.change_previews
+        )
 
     @cached_property
     def instance_requests(self) -> "InstanceRequests":

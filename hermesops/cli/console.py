@@ -236,8 +236,8 @@ def require_typed_environment(*, spared: str) -> None:
     )
 
 
-def agree(question: str, *, expect: str, spared: str, yes: bool) -> None:
-    """Go on only with the operator's consent; in production, its name must be typed as well.
+def agree(question: str, *, expect: str, spared: str, yes: bool, dry_run: bool = False) -> None:
+    """Go on only with the operator's consent; in production, its name must be typed as well. A dry run needs none.
 
     Where nobody is asked, with ``--yes`` or without a terminal, the question is narrated: it says what is done.
 
@@ -248,6 +248,8 @@ def agree(question: str, *, expect: str, spared: str, yes: bool) -> None:
     Raises:
         RefusedError: There was no consent.
     """
+    if dry_run:
+        return
     if yes or not sys.stdin.isatty():
         say(question)
     if not yes and not confirm(question, expect=expect):

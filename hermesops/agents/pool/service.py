@@ -8,7 +8,7 @@ from hermesops.agents.cells.scheduling import choose_cell
 from hermesops.agents.cells.stack.stacks import CellStacks
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.pool.claims import claim
-from hermesops.agents.pool.decide import PoolSizes, Target
+from hermesops.agents.pool.decide import PoolSizes, Target, ready_for
 from hermesops.agents.pool.machines import PoolMachines
 from hermesops.agents.pool.workflow import PoolFill
 from hermesops.model.cell import Cell, parse_cell
@@ -83,6 +83,17 @@ class Pools:
         if size:
             self.registry.operations.record_step(self.open(instance.cell).id, QUEUED)
         return instance
+
+    async def next_claim(
+        self, plan: Plan, server_type: str, image_id: ImageId, region: str
+    ) -> UnassignedMachine | None:
+        """The machine that ``claim`` would give a new instance now; ``None`` if none is ready."""
+        unassigned = self.registry.unassigned.list(role=MachineRole.WARM)
+        leased = {lease.subject for lease in self.registry.leases.list()}
+        for row in ready_for(unassigned, Target(plan, 0, server_type, image_id), region=region):
+            if machine_subject(row.name) not in leased and await self.is_up(row):
+                return row
+        return None
 
     def ready(self, plan: Plan | None = None) -> list[UnassignedMachine]:
         """The machines that could be taken, of a plan or of any; the one that has waited longest first."""

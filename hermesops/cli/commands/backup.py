@@ -7,7 +7,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, advice, agree, is_json, result, table
-from hermesops.cli.options.instance import NoWait, User, Wait, find_instance, run_operation
+from hermesops.cli.options.instance import DryRun, NoWait, User, Wait, find_instance, preview_operation, run_operation
 from hermesops.cli.views import backup as backup_view
 from hermesops.errors import Hint, RefusedError
 
@@ -76,6 +76,7 @@ def restore(
     ] = False,
     yes: Yes = False,
     reason: Why = "",
+    dry_run: DryRun = False,
     no_wait: NoWait = False,
     wait: Wait = "",
 ) -> None:
@@ -102,7 +103,11 @@ def restore(
         expect=user,
         spared=f"{user} in {container.env.name} is untouched",
         yes=yes,
+        dry_run=dry_run,
     )
+    if dry_run:
+        preview_operation(container, lambda connected: connected.restores.open(request))
+        return
     operation, outcome = run_operation(
         container, lambda connected: connected.restores.open(request), no_wait=no_wait, wait=wait
     )

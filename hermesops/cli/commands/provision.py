@@ -7,11 +7,12 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.console import complain, result, table
 from hermesops.cli.options.files import read
-from hermesops.cli.options.instance import NoWait, Wait, run_operation, run_or_leave
+from hermesops.cli.options.instance import DryRun, NoWait, Wait, print_preview, run_operation, run_or_leave
 from hermesops.cli.views import shapes
 from hermesops.errors import Hint, PartlyDoneError, UsageError
 
 if TYPE_CHECKING:
+    from hermesops.agents.instances.preview.change_preview import ChangePreview
     from hermesops.agents.instances.requests.bulk import ProvisionResult
     from hermesops.app.connected import Connected
     from hermesops.model.operation import Operation
@@ -32,6 +33,7 @@ def provision(
             show_default=False,
         ),
     ] = "",
+    dry_run: DryRun = False,
     no_wait: NoWait = False,
     wait: Wait = "",
 ) -> int:
@@ -46,10 +48,15 @@ def provision(
     if source and wait:
         raise UsageError("--wait goes with one USER; with --from, the same command again does the rest")
     if source:
+        if dry_run:
+            return _preview_many(source, plan, region)
         return _many(source, plan, region, no_wait=no_wait)
     if not plan:
         raise UsageError("missing --plan (light or heavy)", hint=example)
-    _one(user, plan, region, no_wait=no_wait, wait=wait)
+    if dry_run:
+        _preview(user, plan, region)
+    else:
+        _one(user, plan, region, no_wait=no_wait, wait=wait)
     return 0
 
 
@@ -67,6 +74,33 @@ def _one(user: str, plan: str, region: str, *, no_wait: bool, wait: str) -> None
     operation, outcome = run_operation(container, begin, no_wait=no_wait, wait=wait)
     instance = container.instances.find(user)
     result("instance", {"instance": shapes.instance(instance), "operation_id": operation.id}, [outcome])
+
+
+def _preview(user: str, plan: str, region: str) -> None:
+    from hermesops.agents.instances.requests.provision import parse_plan
+
+    bought = parse_plan(plan)
+
+    async def work(connected: "Connected") -> "ChangePreview":
+        return await connected.agent_previews.of(user, bought, region=region)
+
+    print_preview(context.run_connected(context.compose(), work))
+
+
+def _preview_many(source: str, plan: str, region: str) -> int:
+    from hermesops.agents.instances.requests.bulk import parse_requests
+    from hermesops.cli.views import change_preview
+
+    requests = parse_requests(read(source), plan=plan, region=region)
+
+    async def work(connected: "Connected") -> "list[ChangePreview]":
+        await connected.bulk_provision.judge(requests)
+        return [await connected.agent_previews.of(one.user, one.plan, region=one.region) for one in requests]
+
+    previews = context.run_connected(context.compose(), work)
+    rows = [change_preview.row(preview) for preview in previews]
+    table("change-preview-list", "previews", change_preview.ROW, rows, "")
+    return 0
 
 
 def _many(source: str, plan: str, region: str, *, no_wait: bool) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.console import advice, result, say
+from hermesops.cli.console import advice, is_json, result, say
 from hermesops.cli.options import values
 from hermesops.cli.options.files import read_saved
 from hermesops.errors import AlreadySoError, Hint, UsageError
@@ -16,6 +16,7 @@ from hermesops.errors import AlreadySoError, Hint, UsageError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from hermesops.agents.instances.preview.change_preview import ChangePreview
     from hermesops.app import Container
     from hermesops.app.connected import Connected
     from hermesops.model.instance import Instance
@@ -46,6 +47,10 @@ Wait = Annotated[
         show_default=False,
     ),
 ]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Print steps, downtime, cost and losses of the change; change nothing."),
+]
 _EVERY_S = 0.5
 """Seconds between two attempts to open an operation."""
 
@@ -74,16 +79,27 @@ def approved_list(listed: Path | None, approved_by: Path | None) -> "ApprovedLis
 
 
 def change_instance(
-    kind: str, user: str, begin: "Begin", *, no_wait: bool, wait: str = "", approved: "ApprovedList | None" = None
+    kind: str,
+    user: str,
+    begin: "Begin",
+    *,
+    no_wait: bool,
+    wait: str = "",
+    approved: "ApprovedList | None" = None,
+    dry_run: bool = False,
 ) -> None:
     """Run the operation that ``begin`` opens for a user's instance, and print its outcome as a result of this kind.
 
-    Where ``begin`` finds nothing to do, the outcome says so and there is no operation.
+    Where ``begin`` finds nothing to do, the outcome says so and there is no operation. A dry run prints a preview
+    instead.
     """
     container = context.compose()
     container.approved_list = approved
     container.instances.find(user)
     try:
+        if dry_run:
+            preview_operation(container, begin)
+            return
         operation, outcome = run_operation(container, begin, no_wait=no_wait, wait=wait)
     except AlreadySoError as fulfilled:
         outcome = f"nothing to do: {fulfilled.message}"
@@ -116,6 +132,28 @@ def run_operation(
         return operation, await run_or_leave(connected.operations, operation, no_wait=no_wait)
 
     return context.run_connected(container, work)
+
+
+def why(reason: str, *, dry_run: bool) -> str:
+    """The reason of a request; a dry run needs none from the operator."""
+    return reason or ("dry run" if dry_run else "")
+
+
+def preview_operation(container: "Container", begin: "Begin") -> None:
+    """Print the preview of the operation that ``begin`` would open; every check of it runs, nothing is written."""
+
+    async def work(connected: "Connected") -> "ChangePreview":
+        dry = connected.dry_run()
+        return await dry.change_previews.of(await begin(dry))
+
+    print_preview(context.run_connected(container, work))
+
+
+def print_preview(preview: "ChangePreview") -> None:
+    """Print the result of a dry run."""
+    from hermesops.cli.views import change_preview
+
+    result("change-preview", change_preview.shape(preview), [] if is_json() else change_preview.lines(preview))
 
 
 async def begun(connected: "Connected", begin: "Begin", wait_s: float) -> "Operation":

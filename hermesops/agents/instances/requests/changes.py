@@ -23,7 +23,7 @@ from hermesops.model.cell import Placement
 from hermesops.model.ids import ImageId, InstanceId, MachineId, instance_subject
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.masking import changed, outline
-from hermesops.model.operation import Operation, OperationKind, OperationStatus
+from hermesops.model.operation import Operation, OperationKind
 from hermesops.model.plan import GB, Plan
 from hermesops.model.unassigned_machine import MachineRole
 from hermesops.store.operations.kinds import (
@@ -100,7 +100,7 @@ class InstanceRequests:
             operation = self.opener.open(instance, wanted)
             # The one that is under way may say otherwise: then that is ended first.
             if not TerminateIntent.of(operation).keeps_backup:
-                self.registry.instances.mark_for_deletion(instance.id, why=reason or f"terminate {operation.id}")
+                self.opener.mark_for_deletion(instance, reason or f"terminate {operation.id}")
         return operation
 
     async def end(self, user_text: str, termination: Termination, *, reason: str) -> Operation:
@@ -233,7 +233,7 @@ class InstanceRequests:
         for operation in self.opener.unfinished(instance, *ends) if ends else ():
             if operation.kind is OperationKind.TERMINATE and not self.registry.instances.is_machine_wanted(instance.id):
                 raise refusals.operation_unfinished(instance, operation)
-            self.registry.operations.finish(operation.id, OperationStatus.ABANDONED, f"cancelled: {reason}")
+            self.opener.cancel(operation, reason)
 
     async def _refuse_running(self, instance: Instance) -> None:
         if self.opener.unfinished(instance, OperationKind.RESUME):
@@ -386,7 +386,7 @@ class InstanceRequests:
         """The machine that an abandoned relocation ordered may be of another size or region."""
         for row in self.registry.unassigned.list(role=MachineRole.REPLACEMENT, instance_id=instance.id):
             if not wanted.fits(row):
-                self.registry.unassigned.retire(row.name, why="its relocation was given up")
+                self.opener.retire(row, why="its relocation was given up")
 
     def _asked(
         self,

@@ -11,7 +11,8 @@ from hermesops.agents.instances import refusals
 from hermesops.agents.instances.eligibility import refuse_ineligible
 from hermesops.model.ids import instance_subject
 from hermesops.model.instance import Instance
-from hermesops.model.operation import LeaseHeldError, Operation, OperationKind
+from hermesops.model.operation import LeaseHeldError, Operation, OperationKind, OperationStatus
+from hermesops.model.unassigned_machine import UnassignedMachine
 from hermesops.store.operations.kinds import InstanceIntent
 from hermesops.store.registry import Registry
 
@@ -23,7 +24,7 @@ _held_elsewhere: ContextVar[LeaseHeldError | None] = ContextVar("_held_elsewhere
 
 @dataclass(frozen=True)
 class OperationOpener:
-    """Opens operations of instances."""
+    """Opens operations of instances; every write of a request goes through it."""
 
     registry: Registry
     hold_lease: Callable[[str], AbstractAsyncContextManager[object]]
@@ -93,8 +94,24 @@ class OperationOpener:
             if not begun:
                 raise held
             return begun[0]
+        return begun[0] if begun else self.write(instance, wanted)
+
+    def write(self, instance: Instance, wanted: InstanceIntent) -> Operation:
+        """Write an operation's row, or return the unfinished one of that kind."""
         subject, intent = instance_subject(instance.id), wanted.to_json()
         return self.registry.operations.open(wanted.kind, subject, intent=intent, instance_id=instance.id)
+
+    def cancel(self, operation: Operation, reason: str) -> None:
+        """Close an operation that the request cancels."""
+        self.registry.operations.finish(operation.id, OperationStatus.ABANDONED, f"cancelled: {reason}")
+
+    def mark_for_deletion(self, instance: Instance, why: str) -> None:
+        """Let every run of the cell destroy the instance's machine from here on."""
+        self.registry.instances.mark_for_deletion(instance.id, why=why)
+
+    def retire(self, row: UnassignedMachine, why: str) -> None:
+        """Mark an ordered machine for deletion that the request has no use for."""
+        self.registry.unassigned.retire(row.name, why=why)
 
     async def open_eligible(self, instance: Instance, wanted: InstanceIntent) -> Operation:
         """Open an operation without further checks, or find the unfinished one.

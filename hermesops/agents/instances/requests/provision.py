@@ -119,8 +119,8 @@ class ProvisionAdmission:
         """
         known = self.preflight.known(user_text, plan)
         if known is None:
-            if not is_drill and is_of_drill(parse_user(user_text)):
-                raise UsageError(f"aliases that begin with {DRILLS} are those of drills", hint="choose another one")
+            if not is_drill:
+                refuse_drill(user_text)
             where = region or self.policy.region_of(plan)
             new_user = partial(self.registry.users.resolve, user_text, create=True)
             image = latest_image(self.registry, self.policy.image)
@@ -162,6 +162,12 @@ def parse_plan(text: str) -> Plan:
         return Plan(text)
     except ValueError:
         raise UsageError(f"unknown plan {text!r}: plans are {', '.join(Plan)}") from None
+
+
+def refuse_drill(user_text: str) -> None:
+    """Raise UsageError for an alias that only drills use."""
+    if is_of_drill(parse_user(user_text)):
+        raise UsageError(f"aliases that begin with {DRILLS} are those of drills", hint="choose another one")
 
 
 def refuse_other_plan(user_text: str, known: Instance, plan: Plan) -> None:

@@ -53,6 +53,18 @@ def decide(seen: Observation, *, payload_digest: str) -> Step | Done | Refused:
     return Done(f"{instance.title} has a running agent on {instance.machine_name}")
 
 
+def describe(step: Step, seen: Observation) -> str:
+    """The step in a few words."""
+    instance = seen.instance
+    match step:
+        case GrowCell():
+            return f"making machine {instance.machine_name} in {instance.cell}"
+        case RecordMachine(machine_id=machine_id):
+            return f"recording machine {machine_id}"
+        case _:
+            return start_verified.describe(step, instance)
+
+
 @dataclass
 class Provision:
     """The work of one instance, for the operations' loop.
@@ -84,14 +96,7 @@ class Provision:
 
     def describe(self, step: Step, seen: Observation) -> str:
         """The step in a few words."""
-        instance = seen.instance
-        match step:
-            case GrowCell():
-                return f"making machine {instance.machine_name} in {instance.cell}"
-            case RecordMachine(machine_id=machine_id):
-                return f"recording machine {machine_id}"
-            case _:
-                return start_verified.describe(step, instance)
+        return describe(step, seen)
 
     async def do(self, step: Step, seen: Observation) -> None:
         """Do one step; harmless when it was done before."""

@@ -6,7 +6,17 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.console import Why, Yes, agree
-from hermesops.cli.options.instance import ApprovedBy, ListOption, NoWait, User, Wait, approved_list, change_instance
+from hermesops.cli.options.instance import (
+    ApprovedBy,
+    DryRun,
+    ListOption,
+    NoWait,
+    User,
+    Wait,
+    approved_list,
+    change_instance,
+    why,
+)
 from hermesops.cli.options.values import one_of
 from hermesops.errors import UsageError
 
@@ -17,12 +27,14 @@ def suspend(
     keep: Annotated[
         str, typer.Option("--machine", help="stopped or removed; as the settings say by default.", show_default=False)
     ] = "",
+    dry_run: DryRun = False,
     no_wait: NoWait = False,
     wait: Wait = "",
 ) -> None:
     """Suspend an agent: turns end, its state is backed up, its machine is switched off or given back."""
     from hermesops.store.operations.kinds import Keep
 
+    reason = why(reason, dry_run=dry_run)
     chosen = one_of(Keep, keep, "--machine") if keep else None
     change_instance(
         "suspend",
@@ -30,13 +42,20 @@ def suspend(
         lambda s: s.instance_requests.suspend(user, keep=chosen, reason=reason),
         no_wait=no_wait,
         wait=wait,
+        dry_run=dry_run,
     )
 
 
-def resume(user: User, reason: Why = "", no_wait: NoWait = False, wait: Wait = "") -> None:
+def resume(user: User, reason: Why = "", dry_run: DryRun = False, no_wait: NoWait = False, wait: Wait = "") -> None:
     """Resume a suspended agent with its state; on a new machine where the old one was given back."""
+    reason = why(reason, dry_run=dry_run)
     change_instance(
-        "resume", user, lambda s: s.instance_requests.resume(user, reason=reason), no_wait=no_wait, wait=wait
+        "resume",
+        user,
+        lambda s: s.instance_requests.resume(user, reason=reason),
+        no_wait=no_wait,
+        wait=wait,
+        dry_run=dry_run,
     )
 
 
@@ -59,12 +78,14 @@ def resize(
     ] = False,
     listed: ListOption = None,
     approved_by: ApprovedBy = None,
+    dry_run: DryRun = False,
     no_wait: NoWait = False,
     wait: Wait = "",
 ) -> None:
     """Change an agent's plan. Its data must fit; its gateway is stopped while the machine changes."""
     from hermesops.agents.instances.requests.provision import parse_plan
 
+    reason = why(reason, dry_run=dry_run)
     wanted = parse_plan(plan)
     change_instance(
         "resize",
@@ -72,6 +93,7 @@ def resize(
         lambda s: s.instance_requests.resize(user, wanted, onto_new_machine=onto_new_machine, reason=reason),
         no_wait=no_wait,
         wait=wait,
+        dry_run=dry_run,
         approved=approved_list(listed, approved_by),
     )
 
@@ -81,16 +103,19 @@ def move(
     reason: Why = "",
     cell: Annotated[str, typer.Option(help="The cell to move to.")] = "",
     region: Annotated[str, typer.Option(help="The region to move to.")] = "",
+    dry_run: DryRun = False,
     no_wait: NoWait = False,
     wait: Wait = "",
 ) -> None:
     """Move an agent to a machine of another cell or region; the old one serves until the new one is ready."""
+    reason = why(reason, dry_run=dry_run)
     change_instance(
         "move",
         user,
         lambda s: s.instance_requests.move(user, cell=cell, region=region, reason=reason),
         no_wait=no_wait,
         wait=wait,
+        dry_run=dry_run,
     )
 
 
@@ -105,6 +130,7 @@ def terminate(
     ] = False,
     listed: ListOption = None,
     approved_by: ApprovedBy = None,
+    dry_run: DryRun = False,
     no_wait: NoWait = False,
     wait: Wait = "",
 ) -> None:
@@ -122,6 +148,7 @@ def terminate(
             lambda s: s.instance_requests.resume(user, undo=True, reason=reason or "asked for"),
             no_wait=no_wait,
             wait=wait,
+            dry_run=dry_run,
         )
         return
     container = context.compose()
@@ -137,6 +164,7 @@ def terminate(
         expect=user,
         spared=f"{user} in {name} is untouched",
         yes=yes,
+        dry_run=dry_run,
     )
     change_instance(
         "terminate",
@@ -144,5 +172,6 @@ def terminate(
         lambda s: s.instance_requests.end(user, termination, reason=reason),
         no_wait=no_wait,
         wait=wait,
+        dry_run=dry_run,
         approved=approved_list(listed, approved_by),
     )

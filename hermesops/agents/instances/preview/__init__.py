@@ -1,0 +1,1 @@
+"""Previews of changes: the steps, downtime, costs and losses of an operation that is not opened."""

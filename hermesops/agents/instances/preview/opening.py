@@ -1,0 +1,57 @@
+"""Takes requests without opening an operation: each check runs, nothing is written."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from hermesops.agents.instances.requests.opening import OperationOpener
+from hermesops.model.ids import OperationId, instance_subject
+from hermesops.model.instance import Instance
+from hermesops.model.operation import LeaseHeldError, Operation, OperationStatus
+from hermesops.model.unassigned_machine import UnassignedMachine
+from hermesops.store.operations.holder import is_gone
+from hermesops.store.operations.kinds import InstanceIntent
+from hermesops.store.operations.under_way import held_by
+from hermesops.store.registry import Registry
+
+DRY_RUN = OperationId("dry-run")
+"""Id of an operation that is in no registry."""
+
+
+@dataclass(frozen=True)
+class DryRunOpener(OperationOpener):
+    """An opener that writes nothing; ``open`` returns the operation that it would have written."""
+
+    def write(self, instance: Instance, wanted: InstanceIntent) -> Operation:
+        """Return the operation's row without writing it."""
+        return unwritten(self.registry, instance, wanted)
+
+    def cancel(self, operation: Operation, reason: str) -> None:
+        """Leave the operation open."""
+
+    def mark_for_deletion(self, instance: Instance, why: str) -> None:
+        """Leave the machine."""
+
+    def retire(self, row: UnassignedMachine, why: str) -> None:
+        """Leave the machine."""
+
+
+def unwritten(registry: Registry, instance: Instance, wanted: InstanceIntent) -> Operation:
+    """An operation as it would be opened now."""
+    now, kind = registry.now(), wanted.kind
+    row = (kind, instance_subject(instance.id), instance.id, wanted.to_json(), OperationStatus.PENDING)
+    return Operation(DRY_RUN, *row, step="", outcome="", created_at=now, updated_at=now)
+
+
+@asynccontextmanager
+async def unless_held(registry: Registry, subject: str) -> AsyncGenerator[None, None]:
+    """Check that the lease of a subject could be taken; it is not.
+
+    Raises:
+        LeaseHeldError: Another process holds it; with the message that a request gets.
+    """
+    for lease in registry.leases.list():
+        if lease.subject == subject and not is_gone(lease.holder):
+            words = f"{subject} is being worked on by {lease.holder}"
+            raise held_by(registry, LeaseHeldError(words, holder=lease.holder), subject)
+    yield
