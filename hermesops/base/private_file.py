@@ -1,8 +1,12 @@
 """Small files that hold a secret: made with mode 0600 in one step, read only where others may not read them."""
 
+import fcntl
 import os
+import re
 import secrets
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
 
@@ -11,6 +15,8 @@ from hermesops.errors import RefusedError
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _LARGEST = 1 << 20
+_DRAFT_BYTES = 6
+"""Random bytes in the name of a draft."""
 
 
 def refuse_readable_by_others(descriptor: int, path: Path, *, what: str) -> None:
@@ -60,21 +66,19 @@ def make_secret(path: Path, text: str) -> bool:
     Returns:
         Whether it was written; ``False`` when there was one, which stays as it is.
     """
-    draft = _drafted(path, text)
-    try:
-        os.link(draft, path)  # unlike a rename it never replaces: of two processes, one wins
-    except FileExistsError:
-        return False
-    finally:
-        draft.unlink()
+    with _drafted(path, text) as draft:
+        try:
+            os.link(draft, path)  # unlike a rename it never replaces: of two processes, one wins
+        except FileExistsError:
+            return False
     sync_folder(path.parent)  # what a key sealed is soon on the disk, and worth nothing without the key
     return True
 
 
 def replace_secret(path: Path, text: str) -> None:
     """Write a secret file anew, whole or not at all; its folder is made too."""
-    draft = _drafted(path, text)
-    draft.replace(path)
+    with _drafted(path, text) as draft:
+        draft.replace(path)
     sync_folder(path.parent)
 
 
@@ -97,14 +101,45 @@ def close_to_others(folder: Path) -> None:
         folder.chmod(stat.S_IMODE(status.st_mode) & ~stat.S_IRWXO)
 
 
-def _drafted(path: Path, text: str) -> Path:
-    """The text on the disk beside ``path``, readable by its owner only."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+@contextmanager
+def _drafted(path: Path, text: str) -> Iterator[Path]:
+    """Keep the text on the disk beside ``path`` for the block, readable by its owner only.
+
+    Drafts that killed processes left are removed: they have the secret too. A lock tells them from drafts in use.
+    """
     with writing(path):
         make_private_folder(path.parent)
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as file:
-            os.fchmod(file.fileno(), 0o600)  # whatever the umask took away
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-    return draft
+        _remove_left_drafts(path)
+        draft, descriptor = _locked_draft(path)
+    with os.fdopen(descriptor, "w") as file:
+        try:
+            with writing(path):
+                os.fchmod(descriptor, 0o600)  # whatever the umask took away
+                file.write(text)
+                file.flush()
+                os.fsync(descriptor)
+            yield draft
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def _locked_draft(path: Path) -> tuple[Path, int]:
+    while True:
+        draft = path.with_name(f".{path.name}.{secrets.token_hex(_DRAFT_BYTES)}")
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:
+            return draft, descriptor
+        os.close(descriptor)  # another process took it for one that was left, before the lock
+
+
+def _remove_left_drafts(path: Path) -> None:
+    is_draft = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{{2 * _DRAFT_BYTES}}}").fullmatch
+    for draft in [file for file in path.parent.iterdir() if is_draft(file.name)]:
+        with suppress(OSError):  # in use, or another process removes it
+            descriptor = os.open(draft, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                draft.unlink()
+            finally:
+                os.close(descriptor)

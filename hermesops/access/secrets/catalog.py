@@ -89,6 +89,11 @@ DATABASE_KEY = SecretSpec(
         "give the database another bucket (hermes_platform_postgresql_bucket) with a key of its own",
     ),
 )
+_TRUST_BOTH = Hint(
+    ("stack", "up", "platform"),
+    "makes the platform's services trust both; a local world with monitoring alone:",
+    ("local", "up", "--monitoring"),
+)
 AUTHORITY_KEY = SecretSpec(
     "authority.key",
     "signs machines' certificates",
@@ -96,7 +101,8 @@ AUTHORITY_KEY = SecretSpec(
     rotation=(
         Hint(("identity", "trust", "FILE"), "makes a new key in FILE, which machines trust beside the old one"),
         Hint(("identity", "renew", "--all"), "informs every machine now; renewals do within a week"),
-        Hint(("secrets", "set", "authority.key", "--from", "FILE")),
+        _TRUST_BOTH,
+        Hint(("secrets", "set", "authority.key", "--from", "FILE"), ", and the step before it once more"),
         Hint("restart", ("identity", "serve")),
     ),
 )

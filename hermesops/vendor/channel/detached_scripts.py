@@ -24,10 +24,11 @@ STATES = frozenset({DONE, RUNNING, EXPIRED, BROKEN, UNSTARTED, REFUSED, NEVER})
 # $1 folder. Whichever command makes the common folder starts its sweeper, which may sweep meanwhile. What is old and
 # not locked was read, or is not wanted. systemd writes a transient unit's command to a file and reads it back when it
 # reloads, which breaks every dollar sign, backslash and semicolon (252, seen 2026): the sweeper's command has none.
+# A folder in use stays, and is no failure: a failed unit would be one of the machine's.
 _MAKE = """
 sweeper="hermesops-sweep-${1##*/}"
 sweep="find '${1%/*}' -mindepth 1 -maxdepth 1 -mmin +10 -print0 | xargs -0 -I {} flock -n {} rm -rf {}
-rmdir '${1%/*}' && systemctl stop $sweeper.timer"
+rmdir '${1%/*}' 2>/dev/null && systemctl stop $sweeper.timer || true"
 for _ in 1 2 3; do
   mkdir -m 700 "$1" && break
   [ ! -d "$1" ] || break

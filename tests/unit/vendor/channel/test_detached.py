@@ -2,6 +2,7 @@
 
 import asyncio
 import json as text
+import os
 import shlex
 import subprocess
 from pathlib import Path
@@ -212,12 +213,33 @@ async def test_a_command_that_is_cancelled_is_ended(answered: int) -> None:
 
 def test_the_sweepers_command_has_nothing_that_a_reload_of_systemd_breaks(tmp_path: Path) -> None:
     """What it breaks was seen on a booted machine; tests/integration/test_detached_commands.py sweeps there."""
+    sweep = _sweep_of(tmp_path)
+    assert "systemctl stop hermesops-sweep-one.timer" in sweep
+    assert set(sweep).isdisjoint('$;\\"`%')
+
+
+def _sweep_of(tmp_path: Path) -> str:
+    """The sweeper's command, of a command with a folder."""
     noted = tmp_path / "noted"
     stub = tmp_path / "systemd-run"
     stub.write_text(f'#!/bin/sh\nshift $(($# - 1))\nprintf %s "$1" >{noted}\n')
     stub.chmod(0o755)
     command = scripts.stop(str(tmp_path / "runs" / "one"))
     subprocess.run(["/bin/sh", "-c", command], check=True, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, timeout=30)
-    sweep = noted.read_text()
-    assert "systemctl stop hermesops-sweep-one.timer" in sweep
-    assert set(sweep).isdisjoint('$;\\"`%')
+    return noted.read_text()
+
+
+def test_a_sweep_that_leaves_commands_in_use_is_no_failed_unit(tmp_path: Path) -> None:
+    sweep = _sweep_of(tmp_path)
+    stopped = tmp_path / "stopped"
+    (tmp_path / "systemctl").write_text(f"#!/bin/sh\ntouch {stopped}\n")
+    (tmp_path / "systemctl").chmod(0o755)
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    swept = subprocess.run(["/bin/sh", "-c", sweep], check=False, env=environ, timeout=30, capture_output=True)
+    assert (swept.returncode, swept.stderr) == (0, b"")
+    assert (tmp_path / "runs" / "one").exists()
+    assert not stopped.exists()
+    os.utime(tmp_path / "runs" / "one", (0, 0))
+    subprocess.run(["/bin/sh", "-c", sweep], check=True, env=environ, timeout=30)
+    assert not (tmp_path / "runs").exists()
+    assert stopped.exists()
