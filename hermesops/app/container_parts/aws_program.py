@@ -31,6 +31,7 @@ def aws_program(env: Environment, backend: str) -> Callable[[], Any]:
 def platform_spec(env: Environment, backend: str) -> "PlatformSpec":
     """What the platform of an environment is; raises as ``aws_program``."""
     from hermesops.base import assets
+    from hermesops.infra.stacks.platform.aws.user_data import refuse_long
     from hermesops.infra.stacks.platform.spec import PROJECT, PlatformSpec, read_sizes
     from hermesops.machines.converge.variables import literal
     from hermesops.platform.parts.control import handed_settings
@@ -41,7 +42,9 @@ def platform_spec(env: Environment, backend: str) -> "PlatformSpec":
         raise UsageError(
             f"environment {env.name} has no file {file}", hint="pulumi/platform/README.md says what is in it"
         )
-    return PlatformSpec(place, read_sizes(file.read_text(), str(file)), literal(handed_settings(env)))
+    spec = PlatformSpec(place, read_sizes(file.read_text(), str(file)), literal(handed_settings(env)))
+    refuse_long(spec)
+    return spec
 
 
 def _place(env: Environment, backend: str) -> "Place":

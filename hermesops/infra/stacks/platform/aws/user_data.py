@@ -2,10 +2,11 @@
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from hermesops.infra.stacks.platform.spec import Place
+from hermesops.errors import Hint, UsageError
+from hermesops.infra.stacks.platform.spec import Place, PlatformSpec
 
 SIGNATURE_NAMESPACE = "hermesops-platform"
 """What a bundle is signed for (``ssh-keygen -Y``), so that no other signature of the same key is one of a bundle."""
@@ -18,6 +19,12 @@ FOLDER = "/var/lib/hermesops-platform"
 
 ACT_AS_HOST = ("hermesops", "hermesops-identity", "hermes-alarms")
 """Users of the host, beside root, whose programs act with its role: not those that tenants or the internet feed."""
+
+LARGEST = 16 * 1024
+"""Bytes of user data that EC2 takes, before base64. Source: EC2 user guide, "Run commands when you launch"."""
+
+_OTHERS = 3 * 1024
+"""Bytes of role variables beside the environment's settings, and of names that AWS gives; a test measures them."""
 
 _SCRIPT = r"""#!/bin/bash
 # Written by hermesops' program of the platform. This machine becomes a platform host by hermesops' own roles; if it
@@ -146,3 +153,35 @@ def user_data(data: UserData) -> str:
     signers = "\n".join(f"{SIGNER} {key}" for key in data.signers)
     variables = json.dumps(dict(data.variables), indent=1, sort_keys=True)
     return script.replace("@SIGNERS@", signers).replace("@VARIABLES@", variables)
+
+
+def most_bytes(spec: PlatformSpec) -> int:
+    """The size of the script that a platform's host gets, rounded up: parts of it are known only once AWS has them."""
+    host = spec.sizes.host
+    data = UserData(spec.place, host.version, host.signers, "", "", "", "", "", {"settings": spec.settings})
+    return len(user_data(data).encode()) + _OTHERS
+
+
+def refuse_long(spec: PlatformSpec) -> None:
+    """Return where EC2 takes the script of a platform's host, before anything of the platform is made.
+
+    Raises:
+        UsageError: It may be too long, as the settings that the host is handed on are.
+    """
+    if (size := most_bytes(spec)) <= LARGEST:
+        return
+    lengths = {name: len(json.dumps(value, indent=1)) for name, value in _named(spec.settings)}
+    longest = max(lengths, key=lambda name: lengths[name])
+    raise UsageError(
+        f"the platform's host would get a first script of {size} bytes, and EC2 takes {LARGEST}; "
+        f"the longest of the settings in it is {longest} with {lengths[longest]}",
+        hint=Hint("make it shorter: of a hook, a program's name is enough;", ("settings", "show"), "has all of them"),
+    )
+
+
+def _named(settings: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    for table, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from ((f"{table}.{key}", inner) for key, inner in value.items())
+        else:
+            yield table, value

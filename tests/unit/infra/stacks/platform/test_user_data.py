@@ -7,22 +7,32 @@ import re
 import subprocess
 import tarfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from hermesops.app.container_parts.aws_program import platform_spec
 from hermesops.base import assets
-from hermesops.infra.stacks.platform.aws.user_data import ACT_AS_HOST, FOLDER, SIGNATURE_NAMESPACE, UserData, user_data
+from hermesops.errors import UsageError
+from hermesops.infra.stacks.platform.aws.user_data import (
+    ACT_AS_HOST,
+    FOLDER,
+    LARGEST,
+    SIGNATURE_NAMESPACE,
+    UserData,
+    most_bytes,
+    refuse_long,
+    user_data,
+)
 from hermesops.infra.stacks.platform.spec import Place
+from hermesops.settings.environment import Environment
 from hermesops.settings.fields import Settings
-from tests.support.platform.environments import ENVIRONMENTS, run_of
+from tests.support.platform.environments import ENVIRONMENTS, run_of, spec_of
 
 PLACE = Place("staging", "111122223333", "eu-central-1", "state")
-LARGEST = 16 * 1024
-"""Bytes of user data that EC2 takes. Source: EC2 user guide, "Run commands when you launch an EC2 instance"."""
-
 OF_BUNDLE = {
     "hermes_platform_control_bundle",
     "hermes_platform_control_version",
@@ -68,6 +78,25 @@ def test_the_script_is_short_and_shellcheck_has_nothing_to_say(environment: str,
     assert checked.stdout == ""
     assert len(script.encode()) < LARGEST
     assert re.findall("@[A-Z]+@", script) == []  # every placeholder has a word
+
+
+@pytest.mark.parametrize("environment", ENVIRONMENTS)
+def test_a_script_is_refused_by_its_size_before_anything_is_made(environment: str) -> None:
+    spec = spec_of(environment)
+    assert len(_script(environment).encode()) <= most_bytes(spec), "what is added to the settings is reckoned too low"
+    refuse_long(spec)
+    hooks = {f"check{number}": "/opt/checks/run --strict " * 20 for number in range(40)}
+    with pytest.raises(UsageError, match=rf"first script of 2\d{{4}} bytes.* {LARGEST}.*rollout\.hooks with 2\d{{4}}"):
+        refuse_long(replace(spec, settings={"rollout": {"hooks": hooks, "stages": "5%"}, "region": "hel1"}))
+
+
+def test_the_program_of_an_environment_is_not_made_with_too_long_a_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Path(__file__).parents[5] / ".github" / "environments"
+    env = Environment.load("production", {"HOME": "/nonexistent", "HERMESOPS_HOME": str(folder)})
+    assert platform_spec(env, env.settings.pulumi.backend)
+    monkeypatch.setattr("hermesops.infra.stacks.platform.aws.user_data.LARGEST", 1024)
+    with pytest.raises(UsageError, match="EC2 takes 1024"):
+        platform_spec(env, env.settings.pulumi.backend)
 
 
 def _options(role: str) -> Mapping[str, Mapping[str, Any]]:
