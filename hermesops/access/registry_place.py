@@ -23,7 +23,9 @@ from hermesops.model.audit import ChainReport
 from hermesops.settings.environment import Environment
 from hermesops.store.registry import Registry, open_registry
 from hermesops.store.registry.audit.anchor import Anchor
+from hermesops.store.registry.database import Database
 from hermesops.store.registry.maintenance.backup import Copies
+from hermesops.store.registry.maintenance.log_archive import archive_words
 from hermesops.store.registry.maintenance.restore import restore
 from hermesops.store.registry.open import migrate_registry
 
@@ -64,10 +66,21 @@ class RegistryPlace:
         """
         if self._copies is None:
             raise RefusedError(
-                "this registry is in PostgreSQL, which has its own backups",
-                hint=Hint("restore it there, then:", ("registry", "restore", "--already-restored", "--reason", "WHY")),
+                f"this registry is in PostgreSQL, which has its own backups; {self._archive()}",
+                hint=Hint(
+                    ("platform", "show"),
+                    "tells the age of the platform's newest one; after a restore there:",
+                    ("registry", "restore", "--already-restored", "--reason", "WHY"),
+                ),
             )
         return self._copies
+
+    def _archive(self) -> str:
+        database = Database(self._url)
+        try:
+            return archive_words(database)
+        finally:
+            database.close()
 
     def sealer(self) -> KeyRing:
         """The key that seals secrets, which outlives the registry.

@@ -150,8 +150,9 @@ class EnvironmentChecks:
         return ", ".join(reversed(rooms.values()))
 
     async def _registry_opens(self) -> str:
-        self.registry().epochs.try_to_write()
-        return f"{len(self.registry().instances.list())} instances"
+        registry = self.registry()
+        registry.epochs.try_to_write()
+        return "; ".join(filter(None, (f"{len(registry.instances.list())} instances", registry.log_archive())))
 
     async def _audit_is_whole(self) -> str:
         report, details = self.registry().audit.check(), Hint(("audit", "verify"), "says where")

@@ -12,6 +12,7 @@ from hermesops.store.registry.encryption.reseal import PROOF, SealingRepository
 from hermesops.store.registry.encryption.sealing import Sealer, place
 from hermesops.store.registry.maintenance.backup import Copies
 from hermesops.store.registry.maintenance.consistency import ConsistencyRepository
+from hermesops.store.registry.maintenance.log_archive import archive_words
 from hermesops.store.registry.maintenance.write_guard import WriteGuard, refuse_loss, refuse_moved
 from hermesops.store.registry.meta import read_meta
 from hermesops.store.registry.repositories.backups import BackupRepository
@@ -115,6 +116,10 @@ class Registry:
         """The time of the registry's clock, which all its computers share."""
         with self._database.reading() as connection:
             return self._database.now(connection)
+
+    def log_archive(self) -> str:
+        """What PostgreSQL says of its log's archive, its only backup; empty for SQLite."""
+        return archive_words(self._database)
 
     def close(self) -> None:
         """Close every connection to the database."""

@@ -3,7 +3,7 @@
 Before a migration, a restore, a rebuild over it and its move to a platform. How many stay is ``surplus``'s to say.
 
 A copy is made by SQLite's backup, checked page by page, and only then given its name, so a file of that name can be
-restored. The key of the secrets in it is stored elsewhere. PostgreSQL's backups are the database's own.
+restored. The key of the secrets in it is stored elsewhere. PostgreSQL's backups are its own: decision 0076.
 """
 
 import fcntl
