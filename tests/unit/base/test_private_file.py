@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.base import private_file
 from hermesops.base.private_file import make_secret, replace_secret
 from hermesops.errors import NotWrittenError
 
@@ -24,7 +23,7 @@ def test_a_draft_that_a_killed_process_left_is_removed_by_the_next_write(
     assert callable(write)
     child = os.fork()
     if not child:
-        monkeypatch.setattr(private_file.os, "fsync", lambda _: os.kill(os.getpid(), signal.SIGKILL))
+        monkeypatch.setattr("os.fsync", lambda _: os.kill(os.getpid(), signal.SIGKILL))
         write(key, "old")
         os._exit(1)
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
@@ -47,7 +46,7 @@ def test_a_write_that_fails_leaves_no_draft(tmp_path: Path, monkeypatch: pytest.
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(private_file.os, "fsync", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(NotWrittenError, match="the disk is full"):
         replace_secret(tmp_path / "api.key", "ours")
     assert names(tmp_path) == []
