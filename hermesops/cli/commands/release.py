@@ -102,8 +102,8 @@ def show(
     shown = releases.find(release)
     if not against:
         users = container.instance_list.agents_by_release().get(shown.id, ())
-        shape = {"release": {**release_view.lock(shown), "agents": list(users)}}
-        result("release", shape, [*release_view.lock_lines(shown), release_view.agents_line(users)])
+        data = {**release_view.lock(shown), "users": list(users)}
+        result("release", {"release": data}, [*release_view.lock_lines(shown), release_view.agents_line(users)])
         return
     other = releases.find(against)
     differences = compare(other, shown)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hermesops.errors import HermesError
     from hermesops.model.instance import Instance
 
-_STATES = (*InstanceStatus, *(one for one in Condition if one is not Condition.UNKNOWN))
+_STATES: "tuple[State, ...]" = (*InstanceStatus, *(one for one in Condition if one is not Condition.UNKNOWN))
 
 
 def wait(

@@ -1,5 +1,6 @@
 """``hermesops instance list|show``: all instances at a glance, and all that is known of one."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -43,19 +44,20 @@ def list_(
     """
     container = context.compose()
     instances = container.instance_list
-    selector = instances.selector(where)
-    filters = {
-        "status": values.one_of(InstanceStatus, status, "--status") if status else None,
-        "plan": _plan(plan) if plan else None,
-        "cell": container.cells.get(cell).name if cell else None,
-    }
+    chosen = partial(
+        instances.read,
+        instances.selector(where),
+        status=values.one_of(InstanceStatus, status, "--status") if status else None,
+        plan=_plan(plan) if plan else None,
+        cell=container.cells.get(cell).name if cell else None,
+        terminated=everything,
+    )
 
     def rows() -> list[dict[str, object]]:
         if ask:
             context.run(container.fleet_observation.ask_agents())
         now, row_of = container.now(), view.listed if is_json() else view.listed_row
-        found = instances.read(selector, **filters, terminated=everything)
-        return [row_of(one, now) for one in found]
+        return [row_of(one, now) for one in chosen()]
 
     empty = "no instance matches" if where else _none()
     if watch:

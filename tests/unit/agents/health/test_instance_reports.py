@@ -130,4 +130,4 @@ async def test_alerts_about_it_are_asked_for(registry: Registry, ada: Instance) 
         assert instance == ada
         return ("an alert",)
 
-    assert (await report_of(registry, ada, alerts=alerts)).alerts.open == ("an alert",)
+    assert list(map(str, (await report_of(registry, ada, alerts=alerts)).alerts.open)) == ["an alert"]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from hermesops.cli import context
 from hermesops.cli.commands.instance import execution, verification
 from hermesops.errors import UsageError
 
@@ -13,7 +14,7 @@ def test_a_state_is_compared_of_one_agent() -> None:
 
 
 def test_a_command_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execution.context, "compose", lambda: None)
+    monkeypatch.setattr(context, "compose", lambda: None)
     with pytest.raises(UsageError, match="missing COMMAND"):
         execution.exec_(["ada"], reason="look")
     with pytest.raises(UsageError, match="a number of seconds above 0"):

@@ -8,7 +8,7 @@ from hermesops.agents.health.instance_waits import Waited
 from hermesops.cli.commands import wait as command
 from hermesops.errors import UsageError
 from hermesops.model.health import Condition
-from tests.support.worlds.one_user import ADA
+from tests.support.fakes.instances import ADA
 
 REACHED = Waited(ADA, "healthy", "the gateway answered", is_reached=True, waited_s=12.3)
 LEFT = Waited(replace(ADA, user_alias="ben"), "down", "its machine is stopped", is_reached=False, waited_s=300)

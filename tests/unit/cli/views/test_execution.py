@@ -4,10 +4,10 @@ from hermesops.agents.instances.remote.several import Outcome
 from hermesops.cli.views import execution as view
 from hermesops.errors import Hint, RefusedError
 from hermesops.vendor.channel import Completed
-from tests.support.worlds.one_user import ADA
+from tests.support.fakes.instances import ADA
 
 DONE = Outcome(ADA, Completed(3, b"one\ntwo\n", b"warning\n"))
-REFUSED = Outcome(ADA, RefusedError("ada is suspended", hint=Hint(("instance", "resume", "ada"))))
+REFUSED: Outcome[Completed] = Outcome(ADA, RefusedError("ada is suspended", hint=Hint(("instance", "resume", "ada"))))
 
 
 def test_each_line_begins_with_its_user() -> None:

@@ -21,7 +21,8 @@ from hermesops.model.release import RecordedRelease, ReleaseId
 from hermesops.observability.telemetry.shown_alerts import OpenAlert
 from hermesops.observability.telemetry.trends import Trends
 from hermesops.vendor.justavps.wire import MachineStatus
-from tests.support.worlds.one_user import ADA, MEMORY
+from tests.support.fakes.instances import ADA
+from tests.support.worlds.one_user import MEMORY
 
 NOW = ADA.created_at + timedelta(hours=30)
 HEALTHY = Judgement(Condition.HEALTHY, ("its gateway answers",))

@@ -7,7 +7,7 @@ from hermesops.cli.views import verification as view
 from hermesops.errors import Hint, RefusedError, UnavailableError
 from hermesops.machines.verify.verification import Verification
 from hermesops.model.check import Check, Verdict
-from tests.support.worlds.one_user import ADA
+from tests.support.fakes.instances import ADA
 
 
 def verified(*verdicts: Verdict) -> Outcome[Verification]:

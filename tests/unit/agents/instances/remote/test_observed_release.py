@@ -8,8 +8,8 @@ from hermesops.agents.instances.remote.instance_client import InstanceClient
 from hermesops.model.health import NodeState
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance
+from tests.support.fakes.instances import ADA
 from tests.support.fakes.parts import part
-from tests.support.worlds.one_user import ADA
 
 OWN = NodeState(ADA.id, 1, "digest", "0.19.0-abc")
 LEASE: Any = part(subject=f"instance/{ADA.id}")

@@ -10,7 +10,7 @@ from hermesops.agents.instances.remote.several import Outcome, on_each
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance
-from tests.support.worlds.one_user import ADA
+from tests.support.fakes.instances import ADA
 
 BEN, CLEO = (replace(ADA, id=InstanceId(name), user_alias=name) for name in ("ben", "cleo"))
 
