@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 from hermesops import __version__
 from hermesops.access.registry_place import queue_url
 from hermesops.access.secrets.instance_keys import InstanceKeys
-from hermesops.agents.instances.expiry import Upkeep
+from hermesops.agents.instances.credentials.tokens import ModelTokens, ProxyTokens
 from hermesops.agents.instances.remote.certificates import Certifying
 from hermesops.agents.instances.remote.operator_access import OperatorAccess
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.remote.releases import ReleaseClient
 from hermesops.agents.instances.requests.bulk import BulkProvision
+from hermesops.agents.instances.requests.expiry import Upkeep
 from hermesops.agents.instances.requests.opening import OperationOpener
 from hermesops.agents.instances.requests.placement import MachinePlacement
 from hermesops.agents.instances.requests.provision import Policy, ProvisionAdmission, ProvisionPreflight
 from hermesops.agents.instances.snapshots import Snapshots
-from hermesops.agents.instances.tokens import ModelTokens, ProxyTokens
 from hermesops.base import assets
 from hermesops.base.narration import Reporter
 from hermesops.model.ids import MachineId
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from hermesops.agents.drill.service import DrillMachines
     from hermesops.agents.health.instance_reports import InstanceReports
     from hermesops.agents.health.instance_waits import InstanceWaits
-    from hermesops.agents.instances.certificates import CertificateRenewal
+    from hermesops.agents.instances.credentials.certificates import CertificateRenewal
     from hermesops.agents.instances.preview.service import AgentPreviews, ChangePreviews
-    from hermesops.agents.instances.release_transfer import ReleaseTransfer
+    from hermesops.agents.instances.releases.transfer import ReleaseTransfer
     from hermesops.agents.instances.remote.state_comparison import StateComparisons
     from hermesops.agents.instances.requests.changes import InstanceRequests
     from hermesops.agents.pool.service import Pools
@@ -162,7 +162,7 @@ class Connected:
     @cached_property
     def certificate_renewal(self) -> "CertificateRenewal":
         """Gives machines fresh certificates."""
-        from hermesops.agents.instances.certificates import CertificateRenewal
+        from hermesops.agents.instances.credentials.certificates import CertificateRenewal
 
         return CertificateRenewal(self.container.registry, self.instance_client, self.container.hold_lease)
 
@@ -352,7 +352,7 @@ class Connected:
         return self.instance_client.with_lease(lease)
 
     def _release_transfer(self, lease: Lease) -> "ReleaseTransfer":
-        from hermesops.agents.instances.release_transfer import ReleaseTransfer
+        from hermesops.agents.instances.releases.transfer import ReleaseTransfer
 
         client = ReleaseClient(self.instance_client.channel, lease)
         return ReleaseTransfer(self.container.registry, self.container.releases, client)

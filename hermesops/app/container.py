@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hermesops.agents.cells.service import ChosenCells
     from hermesops.agents.drift.recovery import OrphanRepairs, Orphans, RegistryRebuild
     from hermesops.agents.drill.service import RunbookDrills
-    from hermesops.agents.instances.tokens import ModelTokenRevocation
+    from hermesops.agents.instances.credentials.tokens import ModelTokenRevocation
     from hermesops.agents.relay.serve import RelayService
     from hermesops.agents.rollout.rollbacks import Rollbacks
     from hermesops.app.connected import Connected
@@ -152,7 +152,7 @@ class Container(RegistryServices):
     @property
     def model_token_revocation(self) -> "ModelTokenRevocation":
         """Revokes agents' tokens for the model router; connects only to hand an agent another."""
-        from hermesops.agents.instances.tokens import ModelTokenRevocation
+        from hermesops.agents.instances.credentials.tokens import ModelTokenRevocation
 
         async def hand(instance: "Instance") -> None:
             async with self.connect() as connected:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hermesops.agents.cells.stack.stacks import CellStacks
-from hermesops.agents.instances.mass_changes import MassChanges
+from hermesops.agents.instances.requests.mass_changes import MassChanges
 from hermesops.agents.instances.workflows.configure import Configure
+from hermesops.agents.instances.workflows.copies.snapshot import Snapshot
 from hermesops.agents.instances.workflows.provision import Provision
 from hermesops.agents.instances.workflows.reboot import Reboot
 from hermesops.agents.instances.workflows.relocate import Relocate
@@ -14,7 +15,6 @@ from hermesops.agents.instances.workflows.resize import Resize
 from hermesops.agents.instances.workflows.restart import Restart
 from hermesops.agents.instances.workflows.resume import Resume
 from hermesops.agents.instances.workflows.schedule_termination import ScheduleTermination
-from hermesops.agents.instances.workflows.snapshot import Snapshot
 from hermesops.agents.instances.workflows.suspend import Suspend
 from hermesops.agents.instances.workflows.terminate import Terminate
 from hermesops.model.backup import BEFORE_RESTORE
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from hermesops.agents.backup.drills import Drills
     from hermesops.agents.backup.service import Backups
     from hermesops.agents.cells.service import StackUps
-    from hermesops.agents.instances.release_transfer import ReleaseTransfer
+    from hermesops.agents.instances.releases.transfer import ReleaseTransfer
     from hermesops.agents.instances.remote.power_control import PowerControl
     from hermesops.agents.instances.snapshots import Snapshots
     from hermesops.agents.pool.service import Pools

@@ -9,7 +9,7 @@ import pytest
 
 from hermesops.access.identity.mass_change import APPROVED, COUNTED, asked_by
 from hermesops.agents.cells.approvals import Approvals
-from hermesops.agents.instances.mass_changes import MassChanges
+from hermesops.agents.instances.requests.mass_changes import MassChanges
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.ids import instance_subject
 from hermesops.model.instance import Instance

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from hermesops.agents.instances.releases.rollback import roll_back_release
 from hermesops.agents.instances.remote.releases import ReleaseClient
-from hermesops.agents.instances.rollback import roll_back_release
 from hermesops.base.waiting import Pending, until
 from hermesops.programs.node.release.activation import History
 from hermesops.wire.protocol import PROGRAM

@@ -11,7 +11,7 @@ from hermesops.agents.cells.environment_guard import Guards
 from hermesops.agents.cells.stack.stacks import CellStacks
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.requests.placement import MachinePlacement, refuse_unsold
-from hermesops.agents.instances.workflows.restore_drill import Drill
+from hermesops.agents.instances.workflows.copies.restore_drill import Drill
 from hermesops.agents.pool.service import Pools
 from hermesops.errors import Hint, RefusedError
 from hermesops.model.instance import Instance

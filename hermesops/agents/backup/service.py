@@ -20,12 +20,12 @@ from hermesops.agents.backup.store.object_store import ObjectStore
 from hermesops.agents.backup.store.repository_contents import RepositoryContents
 from hermesops.agents.backup.store.repository_keys import Keys
 from hermesops.agents.backup.store.restic import Restic
-from hermesops.agents.instances.eligibility import refuse_ineligible
 from hermesops.agents.instances.remote.data_volume import refuse_without_room
 from hermesops.agents.instances.remote.power_control import PowerControl
+from hermesops.agents.instances.requests.eligibility import refuse_ineligible
 from hermesops.agents.instances.requests.opening import OperationOpener
-from hermesops.agents.instances.workflows.backup import BackUp
-from hermesops.agents.instances.workflows.restore import Restore
+from hermesops.agents.instances.workflows.copies.backup import BackUp
+from hermesops.agents.instances.workflows.copies.restore import Restore
 from hermesops.base import child_environment
 from hermesops.base.fan_out import Limits, problems
 from hermesops.errors import Hint, UsageError

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hermesops.access.pki.callers import Callers
-from hermesops.agents.instances.certificates import CertificateAuthority
+from hermesops.agents.instances.credentials.certificates import CertificateAuthority
 from hermesops.agents.relay.service import Relay
 from hermesops.serving.listener import Bounds, MutualTlsListener
 from hermesops.store.registry import Registry

@@ -5,8 +5,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
 
+from hermesops.agents.instances.releases.rollback import find_machine, roll_back_release
 from hermesops.agents.instances.remote.releases import ReleaseClient
-from hermesops.agents.instances.rollback import find_machine, roll_back_release
 from hermesops.agents.rollout.machines.slots import machine_of
 from hermesops.errors import Hint
 from hermesops.machines.release import Releases

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from hermesops.agents.drift.timeline import Timelines
     from hermesops.agents.health.fleet_status import Fleet
     from hermesops.agents.health.instance_list import InstanceList
-    from hermesops.agents.instances.certificates import MachineCertificates
+    from hermesops.agents.instances.credentials.certificates import MachineCertificates
     from hermesops.agents.instances.directory import Instances
-    from hermesops.agents.instances.policies import InstancePolicies
     from hermesops.agents.instances.requests.termination import TerminationPolicy
-    from hermesops.agents.instances.settings import MaskedSettings
+    from hermesops.agents.instances.settings.masked import MaskedSettings
+    from hermesops.agents.instances.settings.policies import InstancePolicies
     from hermesops.agents.pool.directory import PoolMachines
     from hermesops.agents.rollout.directory import Rollouts
     from hermesops.agents.rollout.freezes import Freezes
@@ -63,7 +63,7 @@ class RegistryServices(Unconnected):
     @property
     def instance_policies(self) -> "InstancePolicies":
         """Changes instances' places in rollouts."""
-        from hermesops.agents.instances.policies import InstancePolicies
+        from hermesops.agents.instances.settings.policies import InstancePolicies
 
         return InstancePolicies(self.registry)
 
@@ -78,7 +78,7 @@ class RegistryServices(Unconnected):
     @property
     def masked_settings(self) -> "MaskedSettings":
         """Reads instances' settings without their secrets."""
-        from hermesops.agents.instances.settings import MaskedSettings
+        from hermesops.agents.instances.settings.masked import MaskedSettings
 
         return MaskedSettings(self.registry)
 
@@ -150,7 +150,7 @@ class RegistryServices(Unconnected):
     @property
     def machine_certificates(self) -> "MachineCertificates":
         """Finds and revokes machines' certificates."""
-        from hermesops.agents.instances.certificates import MachineCertificates
+        from hermesops.agents.instances.credentials.certificates import MachineCertificates
 
         return MachineCertificates(self.registry)
 

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from hermesops.agents.cells.service import StackUps
     from hermesops.agents.cells.stack.stacks import CellStacks
     from hermesops.agents.cells.stack.state_repair import CellStates
-    from hermesops.agents.instances.certificates import CertificateAuthority
-    from hermesops.agents.instances.mass_changes import MassChanges
+    from hermesops.agents.instances.credentials.certificates import CertificateAuthority
+    from hermesops.agents.instances.requests.mass_changes import MassChanges
     from hermesops.agents.rollout.requests import RolloutRequests
     from hermesops.app.container_parts.world_adapters import WorldAdapters
     from hermesops.infra.engine.embedded.state.bucket import BucketAccess
@@ -205,7 +205,7 @@ class Unconnected:
     @cached_property
     def authority(self) -> "CertificateAuthority":
         """Signs certificates of machines and services."""
-        from hermesops.agents.instances.certificates import CertificateAuthority
+        from hermesops.agents.instances.credentials.certificates import CertificateAuthority
 
         return CertificateAuthority(self.env, self.registry, self.secrets, self._certificate_life)
 
@@ -261,7 +261,7 @@ class Unconnected:
     @property
     def mass_changes(self) -> "MassChanges":
         """Limits how many instances are terminated or resized a day."""
-        from hermesops.agents.instances.mass_changes import MassChanges
+        from hermesops.agents.instances.requests.mass_changes import MassChanges
 
         return MassChanges(self.env, self.registry, self.approved_list)
 

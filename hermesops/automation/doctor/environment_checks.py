@@ -28,7 +28,7 @@ from hermesops.access.secrets.catalog import (
 from hermesops.access.secrets.endpoint import Endpoint
 from hermesops.access.secrets.keyring.key_ring import parse_ring
 from hermesops.access.secrets.store import Secrets, SecretState
-from hermesops.agents.instances.certificates import CertificateAuthority
+from hermesops.agents.instances.credentials.certificates import CertificateAuthority
 from hermesops.automation.doctor.computer import check_computer
 from hermesops.automation.doctor.environment import check_all
 from hermesops.automation.doctor.network import check_network

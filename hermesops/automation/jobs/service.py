@@ -7,8 +7,8 @@ from functools import partial
 
 from hermesops.agents.backup.drills import Drills
 from hermesops.agents.backup.service import Backups
-from hermesops.agents.instances.expiry import Due, Upkeep
-from hermesops.agents.instances.tokens import ModelTokens, ProxyTokens
+from hermesops.agents.instances.credentials.tokens import ModelTokens, ProxyTokens
+from hermesops.agents.instances.requests.expiry import Due, Upkeep
 from hermesops.agents.pool.service import Pools
 from hermesops.agents.rollout.plan.backlog import requests_for
 from hermesops.agents.rollout.plan.requests import RolloutRequest

@@ -1,7 +1,8 @@
 """The kinds of operations: parameters, conflicting kinds, and the note for an abandoned operation.
 
-One class a kind. ``hermesops.app.handlers`` maps kinds to their reconcilers; ``hermesops.agents.instances.eligibility``
-judges by ``statuses`` and ``blocked_by`` whether an instance may have one.
+One class a kind. ``hermesops.app.handlers`` maps kinds to their reconcilers;
+``hermesops.agents.instances.requests.eligibility`` judges by ``statuses`` and ``blocked_by`` whether an instance may
+have one.
 """
 
 from collections.abc import Mapping

@@ -11,7 +11,7 @@ from typing import Any
 
 from hermesops.agents.cells.stack.stacks import CellStacks
 from hermesops.agents.instances.observation import MachineState, Observation
-from hermesops.agents.instances.release_transfer import ReleaseTransfer
+from hermesops.agents.instances.releases.transfer import ReleaseTransfer
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.backup import Backup

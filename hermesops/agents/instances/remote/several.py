@@ -18,6 +18,9 @@ _SLOW_AFTER_S = 10.0
 _MARGIN_S = 15.0
 """Seconds beyond those of the work itself: JustAVPS is asked for the machine first."""
 
+_CANCELLED_S = 60.0
+"""Seconds more in which work that was cancelled has to end."""
+
 
 @dataclass(frozen=True)
 class Outcome(Generic[R]):
@@ -49,7 +52,7 @@ async def on_each(
         ended(outcome)
         return outcome
 
-    limits = Limits(_AT_ONCE, _SLOW_AFTER_S, within_s + 2 * _MARGIN_S)
+    limits = Limits(_AT_ONCE, _SLOW_AFTER_S, within_s + _MARGIN_S + _CANCELLED_S)
     outcomes = await fan_out(instances, done, limits)
     return tuple(
         Outcome(instance, outcome) if isinstance(outcome, HermesError) else outcome

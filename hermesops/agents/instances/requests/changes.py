@@ -12,12 +12,12 @@ from datetime import timedelta
 
 from hermesops.agents.instances import refusals
 from hermesops.agents.instances.observation import Observation
-from hermesops.agents.instances.ports import Backups
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.requests.opening import OperationOpener
 from hermesops.agents.instances.requests.placement import MachinePlacement, refuse_unsold
 from hermesops.agents.instances.requests.settings_patch import SettingsPatch
 from hermesops.agents.instances.requests.termination import Termination
+from hermesops.agents.instances.steps.ports import Backups
 from hermesops.errors import AlreadySoError, Hint, RefusedError, UsageError
 from hermesops.model.cell import Placement
 from hermesops.model.ids import ImageId, InstanceId, MachineId, instance_subject

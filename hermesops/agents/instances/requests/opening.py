@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from hermesops.agents.instances import refusals
-from hermesops.agents.instances.eligibility import refuse_ineligible
+from hermesops.agents.instances.requests.eligibility import refuse_ineligible
 from hermesops.model.ids import instance_subject
 from hermesops.model.instance import Instance
 from hermesops.model.operation import LeaseHeldError, Operation, OperationKind, OperationStatus

@@ -9,10 +9,10 @@ from functools import partial
 
 from hermesops.agents.cells.environment_guard import Guards
 from hermesops.agents.cells.scheduling import choose_cell
-from hermesops.agents.instances.eligibility import refuse_ineligible
-from hermesops.agents.instances.ports import Pool
 from hermesops.agents.instances.remote.instance_client import InstanceClient
+from hermesops.agents.instances.requests.eligibility import refuse_ineligible
 from hermesops.agents.instances.requests.placement import latest_image, refuse_unsold
+from hermesops.agents.instances.steps.ports import Pool
 from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.model.ids import instance_subject
 from hermesops.model.image import Image

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hermesops.agents.cells.stack.stacks import CellStacks
-from hermesops.agents.instances import machine_table
-from hermesops.agents.instances.machine_table import AwaitMachine, StartMachine
 from hermesops.agents.instances.observation import MachineState
-from hermesops.agents.instances.steps import OnMachine
+from hermesops.agents.instances.steps import OnMachine, machine_table
+from hermesops.agents.instances.steps.machine_table import AwaitMachine, StartMachine
 from hermesops.model.health import NodeState
 from hermesops.model.ids import CellName, MachineId, MachineName
 from hermesops.model.operation import Refused

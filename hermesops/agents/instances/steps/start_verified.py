@@ -2,11 +2,11 @@
 
 from typing import assert_never
 
-from hermesops.agents.instances import machine_table, refusals
-from hermesops.agents.instances.machine_table import AwaitMachine, StartMachine
+from hermesops.agents.instances import refusals
 from hermesops.agents.instances.observation import Observation
 from hermesops.agents.instances.remote.power_control import PowerControl
-from hermesops.agents.instances.steps import OnMachine, personalise
+from hermesops.agents.instances.steps import OnMachine, machine_table, personalise
+from hermesops.agents.instances.steps.machine_table import AwaitMachine, StartMachine
 from hermesops.agents.instances.steps.personalise import AwaitGateway, MarkRunning, Personalise
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Refused

@@ -7,12 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
 
-from hermesops.agents.instances import machine_table, refusals
-from hermesops.agents.instances.machine_table import AwaitMachine, StartMachine
+from hermesops.agents.instances import refusals
 from hermesops.agents.instances.observation import Observation
-from hermesops.agents.instances.ports import Backups
 from hermesops.agents.instances.remote.power_control import PowerControl
-from hermesops.agents.instances.steps import OnMachine
+from hermesops.agents.instances.steps import OnMachine, machine_table
+from hermesops.agents.instances.steps.machine_table import AwaitMachine, StartMachine
+from hermesops.agents.instances.steps.ports import Backups
 from hermesops.errors import BrokenInvariantError, HermesError, Hint, UnavailableError
 from hermesops.model.backup import Backup
 from hermesops.model.instance import Instance, InstanceStatus

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from hermesops.agents.cells.stack.stacks import CellStacks
-from hermesops.agents.instances import machine_table, refusals
-from hermesops.agents.instances.machine_table import AwaitMachine, StartMachine
+from hermesops.agents.instances import refusals
 from hermesops.agents.instances.observation import Observation
 from hermesops.agents.instances.remote.power_control import PowerControl
-from hermesops.agents.instances.steps import OnMachine, personalise, start_verified
+from hermesops.agents.instances.steps import OnMachine, machine_table, personalise, start_verified
+from hermesops.agents.instances.steps.machine_table import AwaitMachine, StartMachine
 from hermesops.agents.instances.steps.new_machine import GrowCell, grow_cell
 from hermesops.agents.instances.steps.personalise import AwaitGateway, MarkRunning, Personalise
 from hermesops.errors import Hint

@@ -9,11 +9,11 @@ from enum import StrEnum
 from typing import assert_never
 
 from hermesops.agents.instances import refusals
-from hermesops.agents.instances.machine_table import AwaitMachine, StartMachine
 from hermesops.agents.instances.observation import MachineState, Observation
 from hermesops.agents.instances.remote.both_ways import ask_both_ways
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.steps import OnMachine
+from hermesops.agents.instances.steps.machine_table import AwaitMachine, StartMachine
 from hermesops.agents.instances.steps.personalise import AwaitGateway
 from hermesops.agents.instances.workflows.suspend import StopMachine
 from hermesops.base import waiting

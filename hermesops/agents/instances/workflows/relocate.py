@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from hermesops.agents.cells.stack.stacks import CellStacks
 from hermesops.agents.instances import refusals
 from hermesops.agents.instances.observation import Observation
-from hermesops.agents.instances.ports import Backups
-from hermesops.agents.instances.release_transfer import ReleaseTransfer
+from hermesops.agents.instances.releases.transfer import ReleaseTransfer
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.steps import new_machine, return_machine, start_verified, stop_and_backup
 from hermesops.agents.instances.steps.new_machine import (
@@ -24,6 +23,7 @@ from hermesops.agents.instances.steps.new_machine import (
     ReplacementState,
     StartReplacement,
 )
+from hermesops.agents.instances.steps.ports import Backups
 from hermesops.agents.instances.steps.return_machine import Forget, Retire, ShrinkCell
 from hermesops.agents.instances.steps.stop_and_backup import BackUp, Fence
 from hermesops.agents.instances.workflows.suspend import MarkForDeletion, StopMachine

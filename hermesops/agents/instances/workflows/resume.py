@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from hermesops.agents.instances import refusals
 from hermesops.agents.instances.observation import Observation
-from hermesops.agents.instances.ports import Backups
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.steps import start_verified, stop_and_backup
+from hermesops.agents.instances.steps.ports import Backups
 from hermesops.errors import Hint, RefusedError
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId

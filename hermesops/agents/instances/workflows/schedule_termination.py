@@ -8,11 +8,11 @@ from datetime import datetime
 from typing import assert_never
 
 from hermesops.agents.instances import refusals
-from hermesops.agents.instances.machine_table import AwaitMachine, StartMachine
 from hermesops.agents.instances.observation import Observation
-from hermesops.agents.instances.ports import Backups
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.steps import stop_and_backup
+from hermesops.agents.instances.steps.machine_table import AwaitMachine, StartMachine
+from hermesops.agents.instances.steps.ports import Backups
 from hermesops.agents.instances.steps.stop_and_backup import ProveBackup
 from hermesops.agents.instances.workflows.suspend import StopMachine
 from hermesops.model.backup import Backup

@@ -9,11 +9,11 @@ from typing import assert_never
 
 from hermesops.agents.cells.stack.stacks import CellStacks
 from hermesops.agents.instances import refusals
-from hermesops.agents.instances.machine_table import AwaitMachine, StartMachine
 from hermesops.agents.instances.observation import Observation
-from hermesops.agents.instances.ports import Backups
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.steps import OnMachine, stop_and_backup
+from hermesops.agents.instances.steps.machine_table import AwaitMachine, StartMachine
+from hermesops.agents.instances.steps.ports import Backups
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance, InstanceStatus

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from hermesops.agents.cells.stack.stacks import CellStacks
-from hermesops.agents.instances.machine_table import AwaitMachine, StartMachine
 from hermesops.agents.instances.observation import Observation
-from hermesops.agents.instances.ports import Backups
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.snapshots import Snapshots
 from hermesops.agents.instances.steps import stop_and_backup
+from hermesops.agents.instances.steps.machine_table import AwaitMachine, StartMachine
+from hermesops.agents.instances.steps.ports import Backups
 from hermesops.agents.instances.steps.stop_and_backup import Fence, ProveBackup
 from hermesops.agents.instances.workflows.suspend import MarkForDeletion, ShrinkCell
 from hermesops.errors import Hint, RefusedError

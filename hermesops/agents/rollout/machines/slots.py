@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 
 from hermesops.agents.backup.service import Backups
+from hermesops.agents.instances.releases.rehearsal import NoRollbackError, walk
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.remote.releases import ReleaseClient
-from hermesops.agents.instances.upgrade_rehearsal import NoRollbackError, walk
 from hermesops.agents.pool.service import Pools
 from hermesops.base.waiting import WaitExpiredError
 from hermesops.errors import Hint, RefusedError, UnavailableError

@@ -73,7 +73,7 @@ def policy(
     reason: Why = "",
 ) -> None:
     """Show or change when and how early a user's agent takes part in rollouts."""
-    from hermesops.agents.instances.policies import PolicyChange
+    from hermesops.agents.instances.settings.policies import PolicyChange
 
     change = PolicyChange(opt_in, protect, quiet_hours, timezone)
     container, instance = find_instance(user)

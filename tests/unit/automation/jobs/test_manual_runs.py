@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hermesops.agents.instances.expiry import Due
+from hermesops.agents.instances.requests.expiry import Due
 from hermesops.automation.jobs.service import failure
 from hermesops.errors import PartlyDoneError, UnavailableError, UsageError
 from hermesops.model.ids import CellName, MachineName

@@ -5,7 +5,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from hermesops.agents.instances.observation import MachineState, Observation
-from hermesops.agents.instances.workflows import backup, configure, restart, restore
+from hermesops.agents.instances.workflows import configure, restart
+from hermesops.agents.instances.workflows.copies import backup, restore
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.backup import Backup
 from hermesops.model.instance import Instance, InstanceStatus

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from hermesops.agents.instances.machine_table import AwaitMachine
 from hermesops.agents.instances.observation import Observation
+from hermesops.agents.instances.steps.machine_table import AwaitMachine
 from hermesops.agents.instances.steps.start_verified import Release, next_step
 from hermesops.errors import BrokenInvariantError
 from hermesops.model.health import NodeState

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from hermesops.agents.instances.machine_table import AwaitMachine, StartMachine
 from hermesops.agents.instances.observation import MachineState, Observation
 from hermesops.agents.instances.steps import start_verified, stop_and_backup
+from hermesops.agents.instances.steps.machine_table import AwaitMachine, StartMachine
 from hermesops.agents.instances.steps.new_machine import GrowCell
 from hermesops.agents.instances.steps.personalise import AwaitGateway, MarkRunning, Personalise
 from hermesops.agents.instances.workflows.provision import (

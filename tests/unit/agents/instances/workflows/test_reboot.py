@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from hermesops.agents.instances.machine_table import AwaitMachine, StartMachine
 from hermesops.agents.instances.observation import MachineState, Observation
 from hermesops.agents.instances.remote.both_ways import ask_both_ways
+from hermesops.agents.instances.steps.machine_table import AwaitMachine, StartMachine
 from hermesops.agents.instances.steps.personalise import AwaitGateway
 from hermesops.agents.instances.workflows.reboot import Attempt, Reboot, RebootMachine, RebootState, attempt_of, decide
 from hermesops.agents.instances.workflows.suspend import StopMachine

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hermesops.agents.instances.upgrade_rehearsal import NoRollbackError, walk
+from hermesops.agents.instances.releases.rehearsal import NoRollbackError, walk
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.machines.release.releases import HandedOut
 from hermesops.model.ids import MachineId

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from hermesops.agents.instances.expiry import Upkeep, due_of
+from hermesops.agents.instances.requests.expiry import Upkeep, due_of
 from hermesops.errors import UnavailableError
 from hermesops.model.ids import CellName, InstanceId, MachineName
 from hermesops.model.instance import Instance

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from hermesops.agents.instances.observation import MachineState
-from hermesops.agents.instances.workflows.restore_drill import Drill
+from hermesops.agents.instances.workflows.copies.restore_drill import Drill
 from hermesops.errors import BrokenInvariantError
 from hermesops.model.backup import Backup
 from hermesops.model.health import NodeState

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from hermesops.agents.instances import refusals
-from hermesops.agents.instances.machine_table import own_machine
 from hermesops.agents.instances.observation import Observation
-from hermesops.agents.instances.ports import Backups
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.steps import OnMachine
+from hermesops.agents.instances.steps.machine_table import own_machine
+from hermesops.agents.instances.steps.ports import Backups
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import InstanceStatus

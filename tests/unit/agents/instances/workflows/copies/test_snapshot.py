@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hermesops.agents.instances.workflows.snapshot import Snapshot
+from hermesops.agents.instances.workflows.copies.snapshot import Snapshot
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.instance import InstanceStatus
 from hermesops.vendor.justavps.wire import Image, ImageStatus, MachineStatus

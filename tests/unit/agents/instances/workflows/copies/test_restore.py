@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from hermesops.agents.instances.workflows.backup import BackUp
-from hermesops.agents.instances.workflows.restore import Restore
+from hermesops.agents.instances.workflows.copies.backup import BackUp
+from hermesops.agents.instances.workflows.copies.restore import Restore
 from hermesops.errors import UnavailableError
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId, MachineId, OperationId

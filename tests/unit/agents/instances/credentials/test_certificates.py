@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hermesops.agents.instances.certificates import (
+from hermesops.agents.instances.credentials.certificates import (
     CertificateRenewal,
     MachineCertificates,
     find_holder,

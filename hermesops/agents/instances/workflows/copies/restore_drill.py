@@ -11,10 +11,10 @@ from typing import assert_never
 
 from hermesops.agents.cells.stack.stacks import CellStacks
 from hermesops.agents.instances.observation import MachineState
-from hermesops.agents.instances.ports import Backups
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.steps import OnMachine, return_machine
 from hermesops.agents.instances.steps.new_machine import GrowCell, grow_cell
+from hermesops.agents.instances.steps.ports import Backups
 from hermesops.agents.instances.steps.return_machine import Forget, Retire, ShrinkCell
 from hermesops.agents.instances.steps.stop_and_backup import Fence
 from hermesops.agents.instances.workflows.provision import RecordMachine

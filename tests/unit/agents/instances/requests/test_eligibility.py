@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from hermesops.agents.instances.eligibility import blocks, refuse_ineligible, refuse_stopped
+from hermesops.agents.instances.requests.eligibility import blocks, refuse_ineligible, refuse_stopped
 from hermesops.errors import RefusedError
 from hermesops.model.ids import OperationId
 from hermesops.model.instance import Instance, InstanceStatus

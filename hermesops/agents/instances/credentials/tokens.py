@@ -7,8 +7,8 @@ from functools import cached_property
 
 from hermesops.access.proxy_tokens.renewal import Due, TokenRenewal, due_of, machines_in_use, renew_each
 from hermesops.agents.instances import refusals
-from hermesops.agents.instances.eligibility import refuse_stopped
 from hermesops.agents.instances.remote.power_control import PowerControl
+from hermesops.agents.instances.requests.eligibility import refuse_stopped
 from hermesops.base.fan_out import Limits, problems
 from hermesops.errors import Hint, RefusedError, UnavailableError, problem_of
 from hermesops.model.ids import MachineId, instance_subject

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from hermesops.agents.instances.credentials.tokens import ModelTokenRevocation, ModelTokens
 from hermesops.agents.instances.observation import Observation
-from hermesops.agents.instances.tokens import ModelTokenRevocation, ModelTokens
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.model.instance import Instance, InstanceStatus
 from tests.support.fakes.instances import ADA, READY

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from hermesops.agents.instances.rollback import roll_back_release
+from hermesops.agents.instances.releases.rollback import roll_back_release
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.machines.release.releases import HandedOut
 from hermesops.model.ids import MachineId

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hermesops.agents.instances.tokens import ProxyTokens
+from hermesops.agents.instances.credentials.tokens import ProxyTokens
 from hermesops.errors import UnavailableError, UsageError
 from hermesops.model.ids import MachineId
 from hermesops.model.token import PLATFORM, KeptToken

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from hermesops.agents.instances import refusals
-from hermesops.agents.instances.machine_table import own_machine
 from hermesops.agents.instances.observation import MachineState, Observation
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.snapshots import Snapshots
 from hermesops.agents.instances.steps import OnMachine
+from hermesops.agents.instances.steps.machine_table import own_machine
 from hermesops.agents.instances.steps.personalise import AwaitGateway
 from hermesops.agents.instances.steps.start_verified import Release
 from hermesops.agents.instances.steps.stop_and_backup import Fence

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.agents.instances.policies import InstancePolicies, PolicyChange
+from hermesops.agents.instances.settings.policies import InstancePolicies, PolicyChange
 from hermesops.errors import UsageError
 from hermesops.model.instance import InstancePolicy, QuietHours
 from tests.support.real.registries import placed, registry_at

@@ -1,0 +1,1 @@
+"""Certificates and tokens of instances: issued, renewed, revoked."""

@@ -1,0 +1,1 @@
+"""Settings of agents without their secrets, and policies of rollouts."""
