@@ -84,22 +84,22 @@ def fleet_health(registry: "Registry") -> FleetHealth:
     return FleetHealth(cells, judgements, listed_at)
 
 
-def observed_health(registry: "Registry", seen: "Observation") -> Judgement | None:
+def observed_health(registry: "Registry", observation: "Observation") -> Judgement | None:
     """Judge an instance that was asked just now, recorded facts included; ``None`` for one that should not run."""
-    instance = seen.instance
+    instance = observation.instance
     if instance.status is not InstanceStatus.RUNNING:
         return None
     now = registry.now()
     recorded = registry.health_samples.list([instance.id], since=_oldest(now))[instance.id]
-    asked = (AgentFact(seen.gateway, 0.0),) if seen.gateway else ()
-    is_up = seen.machine is not None and seen.machine.is_up
+    asked = (AgentFact(observation.gateway, 0.0),) if observation.gateway else ()
+    is_up = observation.machine is not None and observation.machine.is_up
     return judge(
         HealthFacts(
-            MachineFact(seen.machine.status.value if seen.machine else GONE, 0.0),
+            MachineFact(observation.machine.status.value if observation.machine else GONE, 0.0),
             (*asked, *_reported(instance, now), *agent_facts(recorded, now)),
             _heartbeat_s(instance.last_heartbeat, now),
-            node_problem=_node_problem(seen),
-            is_unanswered=is_up and seen.node is None,
+            node_problem=_node_problem(observation),
+            is_unanswered=is_up and observation.node is None,
             unread_s=_unread_s(registry, now),
         )
     )
@@ -176,11 +176,11 @@ def _reported(one: "RecordedInstance | Instance", now: datetime) -> tuple[AgentF
     return (AgentFact(one.reported_gateway, age_of(one.last_heartbeat, now)),)
 
 
-def _node_problem(seen: "Observation") -> str:
-    if seen.node is None or seen.own_node:
-        return "its gateway is fenced" if seen.own_node and seen.own_node.fenced else ""
+def _node_problem(observation: "Observation") -> str:
+    if observation.node is None or observation.own_node:
+        return "its gateway is fenced" if observation.own_node and observation.own_node.fenced else ""
     return (
         "its machine is personalised for another instance"
-        if seen.node.instance_id
+        if observation.node.instance_id
         else "its machine is not personalised"
     )

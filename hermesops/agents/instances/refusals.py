@@ -65,22 +65,22 @@ def machine_silent(instance: Instance) -> UnavailableError:
     )
 
 
-def unreachable(seen: Observation) -> RefusedError | UnavailableError:
+def unreachable(observation: Observation) -> RefusedError | UnavailableError:
     """The machine cannot be used now: it may answer later, but not while the agent is suspended, nor once it is gone.
 
     An operation opened before the suspension must not wait for its end: resuming waits for that operation.
     """
-    if seen.instance.status is InstanceStatus.SUSPENDED:
-        return suspended(seen.instance)
-    is_gone = seen.existing_machine is None and seen.instance.machine_id is not None
-    return machine_gone(seen) if is_gone else machine_silent(seen.instance)
+    if observation.instance.status is InstanceStatus.SUSPENDED:
+        return suspended(observation.instance)
+    is_gone = observation.existing_machine is None and observation.instance.machine_id is not None
+    return machine_gone(observation) if is_gone else machine_silent(observation.instance)
 
 
 def not_running(
-    seen: Observation, unfinished: Iterable[Operation], suspension: Suspension | None
+    observation: Observation, unfinished: Iterable[Operation], suspension: Suspension | None
 ) -> RefusedError | UnavailableError:
     """A command that needs the machine finds none that runs; only what may pass by itself is worth a repetition."""
-    instance, machine = seen.instance, seen.existing_machine
+    instance, machine = observation.instance, observation.existing_machine
     if instance.status is InstanceStatus.TERMINATED:
         return terminated(instance)
     if busy := next((one for one in unfinished if one.kind in STOPS_GATEWAY), None):
@@ -92,7 +92,7 @@ def not_running(
     if instance.status is InstanceStatus.SUSPENDED:
         return suspended(instance, suspension)
     if machine is None:
-        return machine_gone(seen) if instance.machine_id else never_started(instance)
+        return machine_gone(observation) if instance.machine_id else never_started(instance)
     if machine.status is MachineStatus.STOPPED:
         return RefusedError(
             f"machine {instance.machine_name} of {instance.title} is stopped, and its agent should run",
@@ -113,11 +113,11 @@ def machine_in_error(name: str, *, hint: Hint | str) -> UnavailableError:
     )
 
 
-def machine_gone(seen: Observation) -> RefusedError:
+def machine_gone(observation: Observation) -> RefusedError:
     """The machine does not exist any more. Never advises to end what can be restored."""
-    instance = seen.instance
+    instance = observation.instance
     told = f"machine {instance.machine_name} of {instance.title} is gone at JustAVPS"
-    if seen.is_backed_up:
+    if observation.is_backed_up:
         return RefusedError(told, hint=Hint(("backup", "restore", instance.title, "--onto-new-machine")))
     return RefusedError(
         f"{told}, and there is no backup of it: what the agent knew was on that machine only",

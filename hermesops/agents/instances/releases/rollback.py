@@ -82,15 +82,15 @@ async def find_machine(
     return found[0]
 
 
-def _chosen(seen: SlotsState, to: str, title: str) -> ReleaseId:
+def _chosen(slots: SlotsState, to: str, title: str) -> ReleaseId:
     if not to:
-        if seen.before is None:
+        if slots.before is None:
             raise RefusedError(
-                f"the machine of {title} does not say which of its releases was before: {', '.join(seen.slots)}",
+                f"the machine of {title} does not say which of its releases was before: {', '.join(slots.slots)}",
                 hint=Hint(("rollback", title, "--to", "RELEASE")),
             )
-        return seen.before
-    known = sorted({*seen.slots, *([seen.before] if seen.before else [])})
+        return slots.before
+    known = sorted({*slots.slots, *([slots.before] if slots.before else [])})
     matching = [slot for slot in known if slot == to] or [slot for slot in known if slot.startswith(to)]
     if len(matching) > 1:
         raise UsageError(
@@ -98,8 +98,8 @@ def _chosen(seen: SlotsState, to: str, title: str) -> ReleaseId:
             hint=Hint(("rollback", title, "--to", "RELEASE")),
         )
     if not matching:
-        there = ", ".join(seen.slots) or "none"
-        raise unknown_name("release", to, seen.slots, where=f" on the machine of {title}, which has {there}")
+        there = ", ".join(slots.slots) or "none"
+        raise unknown_name("release", to, slots.slots, where=f" on the machine of {title}, which has {there}")
     return matching[0]
 
 

@@ -53,13 +53,13 @@ def next_step(machine: MachineState, name: str, *, if_in_error: Hint | str) -> S
             assert_never(never)
 
 
-def own_machine(seen: Observation) -> tuple[MachineState, NodeState] | Refused:
+def own_machine(observation: Observation) -> tuple[MachineState, NodeState] | Refused:
     """An instance's machine and what hermes-node says of it, where it answers and is that instance's own."""
-    if seen.machine is None or seen.node is None:
-        return Refused(refusals.unreachable(seen))
-    if seen.node.instance_id != seen.instance.id:
-        return Refused(refusals.other_instance(seen.instance, seen.node.instance_id))
-    return seen.machine, seen.node
+    if observation.machine is None or observation.node is None:
+        return Refused(refusals.unreachable(observation))
+    if observation.node.instance_id != observation.instance.id:
+        return Refused(refusals.other_instance(observation.instance, observation.node.instance_id))
+    return observation.machine, observation.node
 
 
 def describe(step: Step, instance: Instance) -> str:

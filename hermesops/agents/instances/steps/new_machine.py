@@ -73,15 +73,15 @@ class ReplacementState:
     state: State | None = None
 
 
-def next_step(seen: ReplacementState | None, release: ReleaseId | None) -> Step | Refused | None:
+def next_step(replacement: ReplacementState | None, release: ReleaseId | None) -> Step | Refused | None:
     """The next step towards a machine that can be handed over; ``None`` when it can be.
 
     Args:
         release: What it shall run; ``None`` for what its image contains.
     """
-    if seen is None:
+    if replacement is None:
         return OrderReplacement()
-    row, machine, node = seen.row, seen.machine, seen.node
+    row, machine, node = replacement.row, replacement.machine, replacement.node
     if machine is None or machine.status is MachineStatus.DELETED:
         return GrowCell()
     if row.machine_id != machine.id:

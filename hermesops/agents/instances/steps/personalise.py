@@ -36,15 +36,17 @@ class MarkRunning:
 
 
 def next_step(
-    seen: Observation, machine: MachineState, node: NodeState, *, payload_digest: str
+    observation: Observation, machine: MachineState, node: NodeState, *, payload_digest: str
 ) -> Personalise | AwaitGateway | Refused | None:
     """The next step towards a machine with its payload and a healthy gateway; ``None`` when it has both."""
-    if node.instance_id not in (None, seen.instance.id):
-        return Refused(refusals.other_instance(seen.instance, node.instance_id))
-    is_its_users = node.instance_id is not None and node.epoch >= seen.instance.epoch and node.digest == payload_digest
-    if not is_its_users or lacks_certificate(seen.instance, machine, node):
+    if node.instance_id not in (None, observation.instance.id):
+        return Refused(refusals.other_instance(observation.instance, node.instance_id))
+    is_its_users = (
+        node.instance_id is not None and node.epoch >= observation.instance.epoch and node.digest == payload_digest
+    )
+    if not is_its_users or lacks_certificate(observation.instance, machine, node):
         return Personalise(machine.id, node.request)
-    return None if seen.gateway is GatewayHealth.OK else AwaitGateway(machine.id)
+    return None if observation.gateway is GatewayHealth.OK else AwaitGateway(machine.id)
 
 
 def lacks_certificate(instance: Instance, machine: MachineState, node: NodeState) -> bool:

@@ -22,7 +22,7 @@ Step = StartMachine | AwaitMachine | Release | Personalise | AwaitGateway | Mark
 
 
 def next_step(
-    seen: Observation, *, payload_digest: str, was: State | None, state: State | None
+    observation: Observation, *, payload_digest: str, was: State | None, state: State | None
 ) -> Step | Refused | None:
     """The next step towards a running agent; ``None`` when it runs.
 
@@ -30,9 +30,9 @@ def next_step(
         was: What the state was when the gateway was stopped; ``None`` where that was not finished.
         state: What it is now; read only while the gateway is stopped.
     """
-    instance, machine, node = seen.instance, seen.existing_machine, seen.node
+    instance, machine, node = observation.instance, observation.existing_machine, observation.node
     if machine is None:
-        return Refused(refusals.machine_gone(seen))
+        return Refused(refusals.machine_gone(observation))
     again = "the same again in some minutes"
     if (step := machine_table.next_step(machine, instance.machine_name, if_in_error=again)) is not None:
         return step
@@ -47,7 +47,7 @@ def next_step(
             return AwaitMachine(machine.id)
         changes = was.differences(state)
         return Refused(refusals.state_changed(instance, changes)) if changes else Release(machine.id)
-    if (handing := personalise.next_step(seen, machine, node, payload_digest=payload_digest)) is not None:
+    if (handing := personalise.next_step(observation, machine, node, payload_digest=payload_digest)) is not None:
         return handing
     return None if instance.status is InstanceStatus.RUNNING else MarkRunning()
 

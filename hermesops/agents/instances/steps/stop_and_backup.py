@@ -39,17 +39,17 @@ class ProveBackup:
 Step = StartMachine | AwaitMachine | Fence | BackUp
 
 
-def next_step(seen: Observation, backup: Backup | None) -> Step | Refused | None:
+def next_step(observation: Observation, backup: Backup | None) -> Step | Refused | None:
     """The next step towards a stopped gateway with a backup of its state; ``None`` when done.
 
     Args:
         backup: The backup made for this operation; ``None`` before.
     """
-    instance, machine, node = seen.instance, seen.existing_machine, seen.node
+    instance, machine, node = observation.instance, observation.existing_machine, observation.node
     if instance.status is InstanceStatus.PROVISIONING:
         return Refused(refusals.never_started(instance))
     if machine is None:
-        return Refused(refusals.machine_gone(seen))
+        return Refused(refusals.machine_gone(observation))
     if machine.status is MachineStatus.STOPPED and backup:
         return None
     restore = Hint("the same again in some minutes, or", ("backup", "restore", instance.title, "--onto-new-machine"))
@@ -87,11 +87,11 @@ def next_proof(instance: Instance, backup: Backup) -> ProveBackup | Refused | No
     )
 
 
-async def stopped_state(seen: Observation, client: PowerControl) -> State | None:
+async def stopped_state(observation: Observation, client: PowerControl) -> State | None:
     """The state on the observed machine while its gateway is stopped; ``None`` while it runs or does not answer."""
-    if seen.machine is None or seen.node is None or not seen.node.fenced:
+    if observation.machine is None or observation.node is None or not observation.node.fenced:
         return None
-    return await client.state(seen.machine.id)
+    return await client.state(observation.machine.id)
 
 
 def describe(step: Step | ProveBackup, instance: Instance) -> str:

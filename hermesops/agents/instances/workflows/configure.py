@@ -19,14 +19,14 @@ from hermesops.model.operation import Done, Refused
 Step = Personalise | AwaitGateway
 
 
-def decide(seen: Observation, *, payload_digest: str) -> Step | Done | Refused:
+def decide(observation: Observation, *, payload_digest: str) -> Step | Done | Refused:
     """The next step."""
-    instance = seen.instance
+    instance = observation.instance
     if instance.status is InstanceStatus.TERMINATED:
         return Refused(refusals.terminated(instance))
-    if seen.machine is None or seen.node is None:
-        return Refused(refusals.unreachable(seen))
-    step = next_step(seen, seen.machine, seen.node, payload_digest=payload_digest)
+    if observation.machine is None or observation.node is None:
+        return Refused(refusals.unreachable(observation))
+    step = next_step(observation, observation.machine, observation.node, payload_digest=payload_digest)
     return step or Done(f"the agent of {instance.title} has these settings and is healthy")
 
 
@@ -41,26 +41,26 @@ class Configure:
         """Look at row, machine, node and gateway."""
         return await self.client.observe(self.instance_id)
 
-    def decide(self, seen: Observation) -> Step | Done | Refused:
+    def decide(self, observation: Observation) -> Step | Done | Refused:
         """The next step for what was seen."""
-        return decide(seen, payload_digest=self.client.payload_digest(seen.instance))
+        return decide(observation, payload_digest=self.client.payload_digest(observation.instance))
 
-    def describe(self, step: Step, seen: Observation) -> str:
+    def describe(self, step: Step, observation: Observation) -> str:
         """The step in a few words."""
         match step:
             case Personalise():
-                return f"handing {seen.instance.title}'s machine the new settings"
+                return f"handing {observation.instance.title}'s machine the new settings"
             case AwaitGateway():
                 return "waiting for the gateway"
 
-    async def do(self, step: Step, seen: Observation) -> None:
+    async def do(self, step: Step, observation: Observation) -> None:
         """Do one step; harmless when it was done before.
 
         Raises:
             UnavailableError: The gateway is not well with these settings, or the machine fell silent.
             RefusedError: The machine does not take them.
         """
-        instance = seen.instance
+        instance = observation.instance
         back = Hint(("instance", "settings", instance.title, "--back", "--reason", "WHY"), "goes back")
         try:
             match step:

@@ -29,24 +29,26 @@ class RecordMachine(OnMachine):
 Step = GrowCell | RecordMachine | StartMachine | AwaitMachine | Personalise | AwaitGateway | MarkRunning
 
 
-def decide(seen: Observation, *, payload_digest: str) -> Step | Done | Refused:
+def decide(observation: Observation, *, payload_digest: str) -> Step | Done | Refused:
     """The next step towards a running agent."""
-    instance, machine = seen.instance, seen.existing_machine
+    instance, machine = observation.instance, observation.existing_machine
     if instance.status is InstanceStatus.TERMINATED:
         return Refused(refusals.terminated(instance))
     if instance.status is InstanceStatus.SUSPENDED:
         return Refused(refusals.suspended(instance))
     if machine is None:
         # A new machine would be an agent without its memory: never made in silence.
-        return Refused(refusals.machine_gone(seen)) if instance.machine_id else GrowCell()
+        return Refused(refusals.machine_gone(observation)) if instance.machine_id else GrowCell()
     if instance.machine_id != machine.id:
         return RecordMachine(machine.id)
     again = Hint(("provision", instance.title), "again in some minutes, or", ("instance", "terminate", instance.title))
     if (step := machine_table.next_step(machine, instance.machine_name, if_in_error=again)) is not None:
         return step
-    if seen.node is None:
+    if observation.node is None:
         return AwaitMachine(machine.id)
-    if (handing := personalise.next_step(seen, machine, seen.node, payload_digest=payload_digest)) is not None:
+    if (
+        handing := personalise.next_step(observation, machine, observation.node, payload_digest=payload_digest)
+    ) is not None:
         return handing
     if instance.status is not InstanceStatus.RUNNING:
         return MarkRunning()
@@ -90,17 +92,17 @@ class Provision:
             return replace(marked, instance=self.registry.instances.get(self.instance_id))
         return await self.client.observe(self.instance_id)
 
-    def decide(self, seen: Observation) -> Step | Done | Refused:
+    def decide(self, observation: Observation) -> Step | Done | Refused:
         """The next step for what was seen."""
-        return decide(seen, payload_digest=self.client.payload_digest(seen.instance))
+        return decide(observation, payload_digest=self.client.payload_digest(observation.instance))
 
-    def describe(self, step: Step, seen: Observation) -> str:
+    def describe(self, step: Step, observation: Observation) -> str:
         """The step in a few words."""
-        return describe(step, seen)
+        return describe(step, observation)
 
-    async def do(self, step: Step, seen: Observation) -> None:
+    async def do(self, step: Step, observation: Observation) -> None:
         """Do one step; harmless when it was done before."""
-        instance = seen.instance
+        instance = observation.instance
         match step:
             case GrowCell():
                 await grow_cell(self.cells, instance.cell, instance.machine_name)
@@ -113,6 +115,6 @@ class Provision:
             case MarkRunning():
                 self.registry.instances.set_status(instance.id, InstanceStatus.RUNNING)
                 await self.save_record(instance)
-                self._marked = seen
+                self._marked = observation
             case _ as never:
                 assert_never(never)

@@ -62,25 +62,25 @@ class RebootState:
     attempt: Attempt
 
 
-def decide(seen: RebootState) -> Step | Done | Refused:
+def decide(state: RebootState) -> Step | Done | Refused:
     """The next step."""
-    instance, machine = seen.observation.instance, seen.observation.existing_machine
+    instance, machine = state.observation.instance, state.observation.existing_machine
     if instance.status is not InstanceStatus.RUNNING:
         is_over = instance.status is InstanceStatus.TERMINATED
         return Refused(refusals.terminated(instance) if is_over else refusals.suspended(instance))
-    if not seen.answers.machine:
+    if not state.answers.machine:
         return Refused(UnavailableError("JustAVPS does not answer", hint="the same again in some minutes"))
     if machine is None:
-        return Refused(refusals.machine_gone(seen.observation))
-    if seen.answers.is_alive:
-        return _answering(seen, machine)
+        return Refused(refusals.machine_gone(state.observation))
+    if state.answers.is_alive:
+        return _answering(state, machine)
     match machine.status:
         case MachineStatus.STOPPED:
             return StartMachine(machine.id)
         case MachineStatus.PROVISIONING | MachineStatus.UNKNOWN:
             return AwaitMachine(machine.id)
         case MachineStatus.READY:
-            return _silent(seen, machine)
+            return _silent(state, machine)
         case MachineStatus.ERROR | MachineStatus.DELETED:
             told = refusals.machine_in_error(instance.machine_name, hint="wait for it, or ask JustAVPS")
             return Refused(RefusedError(told.message, hint=told.hint))
@@ -88,12 +88,12 @@ def decide(seen: RebootState) -> Step | Done | Refused:
             assert_never(never)
 
 
-def _silent(seen: RebootState, machine: MachineState) -> Step | Refused:
-    instance = seen.observation.instance
-    if not seen.answers.is_silent:
+def _silent(state: RebootState, machine: MachineState) -> Step | Refused:
+    instance = state.observation.instance
+    if not state.answers.is_silent:
         words = f"machine {instance.machine_name} of {instance.title} could not be asked whether it runs"
         return Refused(UnavailableError(words, hint="the same again in some minutes"))
-    match seen.attempt:
+    match state.attempt:
         case Attempt.NOTHING:
             return RebootMachine(machine.id)
         case Attempt.REBOOTING | Attempt.STARTING:
@@ -112,12 +112,12 @@ def _silent(seen: RebootState, machine: MachineState) -> Step | Refused:
             assert_never(never)
 
 
-def _answering(seen: RebootState, machine: MachineState) -> Step | Done | Refused:
-    instance, node, gateway = seen.observation.instance, seen.observation.node, seen.observation.gateway
+def _answering(state: RebootState, machine: MachineState) -> Step | Done | Refused:
+    instance, node, gateway = state.observation.instance, state.observation.node, state.observation.gateway
     if node is not None and node.instance_id != instance.id:
         return Refused(refusals.other_instance(instance, node.instance_id))
     what = f"machine {instance.machine_name} of {instance.title}"
-    if seen.attempt is Attempt.NOTHING:
+    if state.attempt is Attempt.NOTHING:
         return Done(f"{what} answers: nothing was done to it")
     if node is not None and node.fenced:
         return Done(f"{what} answers again; its gateway is fenced")
@@ -170,13 +170,13 @@ class Reboot:
         recent = frozenset(step for step in steps if (now - step.at).total_seconds() < self.boot_s)
         return attempt_of(steps, recent=recent)
 
-    def decide(self, seen: RebootState) -> Step | Done | Refused:
+    def decide(self, state: RebootState) -> Step | Done | Refused:
         """The next step for what was seen."""
-        return decide(seen)
+        return decide(state)
 
-    def describe(self, step: Step, seen: RebootState) -> str:
+    def describe(self, step: Step, state: RebootState) -> str:
         """The step in a few words, by which ``attempt_of`` knows it again."""
-        name = seen.observation.instance.machine_name
+        name = state.observation.instance.machine_name
         match step:
             case RebootMachine():
                 return f"{_REBOOTING} {name}"
@@ -189,9 +189,9 @@ class Reboot:
             case AwaitGateway():
                 return "waiting for the gateway"
 
-    async def do(self, step: Step, seen: RebootState) -> None:
+    async def do(self, step: Step, state: RebootState) -> None:
         """Do one step; harmless when it was done before."""
-        instance = seen.observation.instance
+        instance = state.observation.instance
         match step:
             case RebootMachine(machine_id=machine_id):
                 await self.client.reboot_machine(machine_id)
@@ -202,7 +202,7 @@ class Reboot:
             case StopMachine(machine_id=machine_id):
                 await self.client.stop_machine(instance, machine_id)
             case AwaitMachine(machine_id=machine_id):
-                await self._await(instance, machine_id, passes=seen.attempt is not Attempt.NOTHING)
+                await self._await(instance, machine_id, passes=state.attempt is not Attempt.NOTHING)
             case AwaitGateway(machine_id=machine_id):
                 await self._await_gateway(instance, machine_id)
             case _ as never:

@@ -89,35 +89,35 @@ class RelocationState:
     previous_in_stack: bool = False
 
 
-def decide(seen: RelocationState, intent: RelocateIntent, *, payload_digest: str) -> Step | Done | Refused:
+def decide(state: RelocationState, intent: RelocateIntent, *, payload_digest: str) -> Step | Done | Refused:
     """The next step towards the instance's agent on its new machine."""
-    instance = seen.observation.instance
+    instance = state.observation.instance
     if instance.status is InstanceStatus.TERMINATED:
         return Refused(refusals.terminated(instance))
     if instance.machine_name != intent.origin:
-        return _after(seen, intent, payload_digest)
-    if intent.snapshot and seen.wanted and seen.observation.existing_machine is None:
+        return _after(state, intent, payload_digest)
+    if intent.snapshot and state.wanted and state.observation.existing_machine is None:
         return MarkForDeletion()  # it is gone: none is to be made in its place
-    return new_machine.next_step(seen.replacement, seen.release) or _stopped(seen, intent) or _handed_over(seen)
+    return new_machine.next_step(state.replacement, state.release) or _stopped(state, intent) or _handed_over(state)
 
 
-def _stopped(seen: RelocationState, intent: RelocateIntent) -> stop_and_backup.Step | StopMachine | Refused | None:
+def _stopped(state: RelocationState, intent: RelocateIntent) -> stop_and_backup.Step | StopMachine | Refused | None:
     if not intent.snapshot:
-        return stop_and_backup.next_step(seen.observation, seen.backup)
-    machine = seen.observation.existing_machine
+        return stop_and_backup.next_step(state.observation, state.backup)
+    machine = state.observation.existing_machine
     if machine is None or machine.status is MachineStatus.STOPPED:
         return None
-    if machine.status is MachineStatus.READY and seen.observation.own_node:
+    if machine.status is MachineStatus.READY and state.observation.own_node:
         # Back up the present state too: the operator may need it after restoring an older one.
-        return stop_and_backup.next_step(seen.observation, seen.backup)
+        return stop_and_backup.next_step(state.observation, state.backup)
     return StopMachine(machine.id)  # it does not answer, and must not come back with its gateway
 
 
-def _handed_over(seen: RelocationState) -> Prepare | RestoreBackup | AwaitReplacement | CutOver | Refused:
-    instance, there = seen.observation.instance, seen.replacement
+def _handed_over(state: RelocationState) -> Prepare | RestoreBackup | AwaitReplacement | CutOver | Refused:
+    instance, there = state.observation.instance, state.replacement
     if there is None or there.machine is None or there.node is None:
         raise ValueError("asked before the new machine answers")
-    if seen.source is None:
+    if state.source is None:
         return Refused(_no_backup(instance))
     if there.node.instance_id not in (None, instance.id):
         return Refused(refusals.other_instance(instance, there.node.instance_id))
@@ -125,22 +125,22 @@ def _handed_over(seen: RelocationState) -> Prepare | RestoreBackup | AwaitReplac
         return Prepare(there.machine.id, there.node.request)
     if there.state is None:
         return AwaitReplacement(there.machine.id)
-    if not there.state.is_of(seen.source.id, seen.source.state):
-        return RestoreBackup(there.machine.id, seen.source.id)
+    if not there.state.is_of(state.source.id, state.source.state):
+        return RestoreBackup(there.machine.id, state.source.id)
     return CutOver()
 
 
-def _after(seen: RelocationState, intent: RelocateIntent, payload_digest: str) -> Step | Done | Refused:
-    instance = seen.observation.instance
-    if seen.source is None:
+def _after(state: RelocationState, intent: RelocateIntent, payload_digest: str) -> Step | Done | Refused:
+    instance = state.observation.instance
+    if state.source is None:
         return Refused(_no_backup(instance))
-    was = seen.source.state
-    step = start_verified.next_step(seen.observation, payload_digest=payload_digest, was=was, state=seen.state)
+    was = state.source.state
+    step = start_verified.next_step(state.observation, payload_digest=payload_digest, was=was, state=state.state)
     if step is not None:
         return step
-    previous = seen.previous
+    previous = state.previous
     if previous is not None and not (previous.wanted and intent.keeps_previous):
-        return return_machine.next_step(previous, exists=seen.previous_in_stack)
+        return return_machine.next_step(previous, exists=state.previous_in_stack)
     kept = f"; {intent.origin} is kept for a while, its gateway stopped" if previous is not None else ""
     return Done(f"the agent of {instance.title} is on {instance.machine_name} with {was}{kept}")
 
@@ -222,25 +222,25 @@ class Relocate:
         seen = await self.client.observe_as(successor(instance, row))
         return ReplacementState(row, seen.machine, seen.node, await stop_and_backup.stopped_state(seen, self.client))
 
-    def decide(self, seen: RelocationState) -> Step | Done | Refused:
+    def decide(self, state: RelocationState) -> Step | Done | Refused:
         """The next step for what was seen."""
-        digest = self.client.payload_digest(seen.observation.instance)
-        return decide(seen, self.request, payload_digest=digest)
+        digest = self.client.payload_digest(state.observation.instance)
+        return decide(state, self.request, payload_digest=digest)
 
-    def describe(self, step: Step, seen: RelocationState) -> str:
+    def describe(self, step: Step, state: RelocationState) -> str:
         """The step in a few words."""
-        instance = seen.observation.instance
+        instance = state.observation.instance
         if isinstance(step, Fence | BackUp):
             return stop_and_backup.describe(step, instance)
         words = _WORDS.get(type(step))
         if words is None:
             return start_verified.describe(step, instance)  # type: ignore[arg-type] # all others stand above
-        to = seen.replacement.row.name if seen.replacement else ""
+        to = state.replacement.row.name if state.replacement else ""
         return words.format(user=instance.title, here=instance.machine_name, replacement=to)
 
-    async def do(self, step: Step, seen: RelocationState) -> None:
+    async def do(self, step: Step, state: RelocationState) -> None:
         """Do one step; harmless when it was done before."""
-        instance = seen.observation.instance
+        instance = state.observation.instance
         match step:
             case MarkForDeletion():
                 self.registry.instances.leave_machine(instance.id, why=self.why)
@@ -249,13 +249,13 @@ class Relocate:
             case StopMachine(machine_id=machine_id):
                 await self.client.stop_machine(instance, machine_id)
             case Retire() | ShrinkCell() | Forget():
-                if seen.previous is None:
+                if state.previous is None:
                     raise ValueError("asked when there is no previous machine")
-                await return_machine.do(step, seen.previous, registry=self.registry, cells=self.cells, why=self.why)
+                await return_machine.do(step, state.previous, registry=self.registry, cells=self.cells, why=self.why)
             case Prepare() | RestoreBackup() | CutOver():
-                await self._hand_over(step, seen)
+                await self._hand_over(step, state)
             case GrowCell() | RecordReplacement() | StartReplacement() | AwaitReplacement() | DeployRelease():
-                await self._make_ready(step, seen)
+                await self._make_ready(step, state)
             case Fence() | BackUp():
                 await stop_and_backup.do(step, instance, client=self.client, backups=self.backups, why=self.why)
             case _:
@@ -264,9 +264,9 @@ class Relocate:
     async def _make_ready(
         self,
         step: GrowCell | RecordReplacement | StartReplacement | AwaitReplacement | DeployRelease,
-        seen: RelocationState,
+        state: RelocationState,
     ) -> None:
-        row, there = _replacement_of(seen)
+        row, there = _replacement_of(state)
         match step:
             case GrowCell():
                 await new_machine.grow_cell(self.cells, row.cell, row.name)
@@ -280,8 +280,8 @@ class Relocate:
             case DeployRelease(machine_id=machine_id, release=release):
                 await self.releases.deploy(machine_id, release)
 
-    async def _hand_over(self, step: Prepare | RestoreBackup | CutOver, seen: RelocationState) -> None:
-        row, there = _replacement_of(seen)
+    async def _hand_over(self, step: Prepare | RestoreBackup | CutOver, state: RelocationState) -> None:
+        row, there = _replacement_of(state)
         match step:
             case Prepare(machine_id=machine_id, request=request):
                 await self.client.prepare(there, machine_id, request)
@@ -304,8 +304,8 @@ class Relocate:
         )
 
 
-def _replacement_of(seen: RelocationState) -> tuple[UnassignedMachine, Instance]:
+def _replacement_of(state: RelocationState) -> tuple[UnassignedMachine, Instance]:
     """The machine that was ordered, and the instance as it will be on it."""
-    if seen.replacement is None:
+    if state.replacement is None:
         raise ValueError("asked before there is a next machine")
-    return seen.replacement.row, successor(seen.observation.instance, seen.replacement.row)
+    return state.replacement.row, successor(state.observation.instance, state.replacement.row)

@@ -47,22 +47,22 @@ class ResizeState:
     backup: Backup | None = None
 
 
-def decide(seen: ResizeState, size: PlanSize, *, payload_digest: str) -> Step | Done | Refused:
+def decide(state: ResizeState, size: PlanSize, *, payload_digest: str) -> Step | Done | Refused:
     """The next step towards an agent of that plan."""
-    instance, machine = seen.observation.instance, seen.observation.machine
+    instance, machine = state.observation.instance, state.observation.machine
     if instance.status is InstanceStatus.TERMINATED:
         return Refused(refusals.terminated(instance))
     if instance.plan is not size.plan:
-        return stop_and_backup.next_step(seen.observation, seen.backup) or ChangePlan()
+        return stop_and_backup.next_step(state.observation, state.backup) or ChangePlan()
     settled = machine is not None and machine.status in {MachineStatus.READY, MachineStatus.STOPPED}
     if machine is not None and settled and machine.server_type != size.server_type:
         return ApplyCell()
-    if seen.backup is None:
+    if state.backup is None:
         return Done(f"{instance.title} has plan {size.plan} already")
     step = start_verified.next_step(
-        seen.observation, payload_digest=payload_digest, was=seen.backup.state, state=seen.state
+        state.observation, payload_digest=payload_digest, was=state.backup.state, state=state.state
     )
-    return step or Done(f"{instance.title} has plan {size.plan} on a {size.server_type}, with {seen.backup.state}")
+    return step or Done(f"{instance.title} has plan {size.plan} on a {size.server_type}, with {state.backup.state}")
 
 
 @dataclass
@@ -91,17 +91,17 @@ class Resize:
         state = await stop_and_backup.stopped_state(observation, self.client)
         return ResizeState(observation, state, self.backups.made(self.instance_id, self.why))
 
-    def decide(self, seen: ResizeState) -> Step | Done | Refused:
+    def decide(self, state: ResizeState) -> Step | Done | Refused:
         """The next step; after a refusal of the vendor, the way back and then the vendor's message."""
-        digest = self.client.payload_digest(seen.observation.instance)
+        digest = self.client.payload_digest(state.observation.instance)
         if self._refusal is None:
-            return decide(seen, self.size, payload_digest=digest)
-        back = decide(seen, self.before, payload_digest=digest)
+            return decide(state, self.size, payload_digest=digest)
+        back = decide(state, self.before, payload_digest=digest)
         return Refused(self._refusal) if isinstance(back, Done) else back
 
-    def describe(self, step: Step, seen: ResizeState) -> str:
+    def describe(self, step: Step, state: ResizeState) -> str:
         """The step in a few words."""
-        instance = seen.observation.instance
+        instance = state.observation.instance
         size = self.size if self._refusal is None else self.before
         match step:
             case ChangePlan():
@@ -113,14 +113,14 @@ class Resize:
             case _:
                 return start_verified.describe(step, instance)
 
-    async def do(self, step: Step, seen: ResizeState) -> None:
+    async def do(self, step: Step, state: ResizeState) -> None:
         """Do one step; harmless when it was done before."""
-        instance, size = seen.observation.instance, self.size if self._refusal is None else self.before
+        instance, size = state.observation.instance, self.size if self._refusal is None else self.before
         match step:
             case ChangePlan():
                 self.registry.instances.change_plan(instance.id, size.plan, size.server_type, why=self.why)
             case ApplyCell():
-                await self._apply_cell(seen.observation, size)
+                await self._apply_cell(state.observation, size)
             case Fence() | BackUp():
                 await stop_and_backup.do(step, instance, client=self.client, backups=self.backups, why=self.why)
             case _:

@@ -36,18 +36,18 @@ class RestartState:
     invocation: str
 
 
-def decide(seen: RestartState, *, before: str) -> Step | Done | Refused:
+def decide(state: RestartState, *, before: str) -> Step | Done | Refused:
     """The next step.
 
     Args:
         before: The gateway's start id when the restart was asked for; empty when it was not running.
     """
-    machine, instance = seen.observation.machine, seen.observation.instance
-    if machine is None or seen.observation.node is None:
-        return Refused(refusals.unreachable(seen.observation))
-    if not seen.invocation or seen.invocation == before:
+    machine, instance = state.observation.machine, state.observation.instance
+    if machine is None or state.observation.node is None:
+        return Refused(refusals.unreachable(state.observation))
+    if not state.invocation or state.invocation == before:
         return RestartGateway(machine.id)
-    if seen.observation.gateway is not GatewayHealth.OK:
+    if state.observation.gateway is not GatewayHealth.OK:
         return AwaitGateway(machine.id)
     return Done(f"the gateway of {instance.title} was restarted and is healthy")
 
@@ -67,24 +67,24 @@ class Restart:
             return RestartState(observation, "")
         return RestartState(observation, await self.client.gateways.invocation(observation.machine.id))
 
-    def decide(self, seen: RestartState) -> Step | Done | Refused:
+    def decide(self, state: RestartState) -> Step | Done | Refused:
         """The next step for what was seen."""
-        return decide(seen, before=self.before)
+        return decide(state, before=self.before)
 
-    def describe(self, step: Step, seen: RestartState) -> str:
+    def describe(self, step: Step, state: RestartState) -> str:
         """The step in a few words."""
         match step:
             case RestartGateway():
-                return f"restarting the gateway of {seen.observation.instance.title}"
+                return f"restarting the gateway of {state.observation.instance.title}"
             case AwaitGateway():
                 return "waiting for the gateway"
 
-    async def do(self, step: Step, seen: RestartState) -> None:
+    async def do(self, step: Step, state: RestartState) -> None:
         """Do one step; harmless when it was done before."""
         match step:
             case RestartGateway(machine_id=machine_id):
                 await self.client.gateways.restart(machine_id)
             case AwaitGateway(machine_id=machine_id):
-                await self.client.await_gateway(seen.observation.instance, machine_id)
+                await self.client.await_gateway(state.observation.instance, machine_id)
             case _ as never:
                 assert_never(never)

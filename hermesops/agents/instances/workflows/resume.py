@@ -32,23 +32,23 @@ class ResumeState:
     state: State | None
 
 
-def decide(seen: ResumeState, *, payload_digest: str) -> Step | Done | Refused:
+def decide(state: ResumeState, *, payload_digest: str) -> Step | Done | Refused:
     """The next step towards a running agent."""
-    instance = seen.observation.instance
+    instance = state.observation.instance
     if instance.status is InstanceStatus.TERMINATED:
         return Refused(refusals.terminated(instance))
     was = None
     # An abandoned operation stopped the gateway of a running agent: its state is on the machine.
     if instance.status is InstanceStatus.SUSPENDED:
-        if seen.backup is None:
+        if state.backup is None:
             return Refused(
                 RefusedError(
                     f"{instance.title} has no backup to hold the agent's state against",
                     hint=Hint(("instance", "show", instance.title)),
                 )
             )
-        was = seen.backup.state
-    step = start_verified.next_step(seen.observation, payload_digest=payload_digest, was=was, state=seen.state)
+        was = state.backup.state
+    step = start_verified.next_step(state.observation, payload_digest=payload_digest, was=was, state=state.state)
     return step or Done(f"the agent of {instance.title} is running")
 
 
@@ -67,14 +67,14 @@ class Resume:
         state = await stop_and_backup.stopped_state(observation, self.client)
         return ResumeState(observation, self.backups.newest(self.instance_id), state)
 
-    def decide(self, seen: ResumeState) -> Step | Done | Refused:
+    def decide(self, state: ResumeState) -> Step | Done | Refused:
         """The next step for what was seen."""
-        return decide(seen, payload_digest=self.client.payload_digest(seen.observation.instance))
+        return decide(state, payload_digest=self.client.payload_digest(state.observation.instance))
 
-    def describe(self, step: Step, seen: ResumeState) -> str:
+    def describe(self, step: Step, state: ResumeState) -> str:
         """The step in a few words."""
-        return start_verified.describe(step, seen.observation.instance)
+        return start_verified.describe(step, state.observation.instance)
 
-    async def do(self, step: Step, seen: ResumeState) -> None:
+    async def do(self, step: Step, state: ResumeState) -> None:
         """Do one step; harmless when it was done before."""
-        await start_verified.do(step, seen.observation.instance, client=self.client, registry=self.registry)
+        await start_verified.do(step, state.observation.instance, client=self.client, registry=self.registry)

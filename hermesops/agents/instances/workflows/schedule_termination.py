@@ -40,9 +40,9 @@ class ScheduleTerminationState:
     newest: Backup | None
 
 
-def decide(seen: ScheduleTerminationState) -> Step | Done | Refused:
+def decide(state: ScheduleTerminationState) -> Step | Done | Refused:
     """The next step towards a scheduled termination."""
-    instance, machine = seen.observation.instance, seen.observation.existing_machine
+    instance, machine = state.observation.instance, state.observation.existing_machine
     if instance.status is InstanceStatus.TERMINATED:
         return Refused(refusals.terminated(instance))
     off = machine is None or machine.status is MachineStatus.STOPPED
@@ -50,8 +50,8 @@ def decide(seen: ScheduleTerminationState) -> Step | Done | Refused:
     if is_suspended and instance.grace_until is not None:
         return _ends(instance, instance.grace_until)
     # A suspended agent was backed up when it was suspended, and is not resumed to be backed up again.
-    last = seen.backup or (seen.newest if is_suspended else None)
-    if not (is_suspended and last) and (step := stop_and_backup.next_step(seen.observation, seen.backup)) is not None:
+    last = state.backup or (state.newest if is_suspended else None)
+    if not (is_suspended and last) and (step := stop_and_backup.next_step(state.observation, state.backup)) is not None:
         return step
     if last is None:
         raise ValueError("stopped without a backup")
@@ -89,13 +89,13 @@ class ScheduleTermination:
             observation, self.backups.made(self.instance_id, self.why), self.backups.newest(self.instance_id)
         )
 
-    def decide(self, seen: ScheduleTerminationState) -> Step | Done | Refused:
+    def decide(self, state: ScheduleTerminationState) -> Step | Done | Refused:
         """The next step for what was seen."""
-        return decide(seen)
+        return decide(state)
 
-    def describe(self, step: Step, seen: ScheduleTerminationState) -> str:
+    def describe(self, step: Step, state: ScheduleTerminationState) -> str:
         """The step in a few words."""
-        instance = seen.observation.instance
+        instance = state.observation.instance
         match step:
             case StopMachine():
                 return f"switching machine {instance.machine_name} off"
@@ -104,12 +104,12 @@ class ScheduleTermination:
             case _:
                 return stop_and_backup.describe(step, instance)
 
-    async def do(self, step: Step, seen: ScheduleTerminationState) -> None:
+    async def do(self, step: Step, state: ScheduleTerminationState) -> None:
         """Do one step; harmless when it was done before."""
-        instance = seen.observation.instance
+        instance = state.observation.instance
         match step:
             case ProveBackup():
-                if (last := seen.backup or seen.newest) is not None:
+                if (last := state.backup or state.newest) is not None:
                     await self.backups.prove(instance, last)
             case StopMachine(machine_id=machine_id):
                 await self.client.stop_machine(instance, machine_id)

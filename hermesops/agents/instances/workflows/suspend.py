@@ -60,31 +60,31 @@ class SuspendState:
     in_stack: bool
 
 
-def decide(seen: SuspendState, *, keep: Keep) -> Step | Done | Refused:
+def decide(state: SuspendState, *, keep: Keep) -> Step | Done | Refused:
     """The next step towards a suspended agent."""
-    instance, machine = seen.observation.instance, seen.observation.machine
+    instance, machine = state.observation.instance, state.observation.machine
     if instance.status is InstanceStatus.TERMINATED:
         return Refused(refusals.terminated(instance))
-    gone = seen.observation.existing_machine is None
-    if instance.status is InstanceStatus.SUSPENDED and _is_kept(seen, keep, gone=gone):
+    gone = state.observation.existing_machine is None
+    if instance.status is InstanceStatus.SUSPENDED and _is_kept(state, keep, gone=gone):
         return _done(instance, keep)  # another backup would need a resume first
-    if not (gone and seen.backup) and (step := stop_and_backup.next_step(seen.observation, seen.backup)) is not None:
+    if not (gone and state.backup) and (step := stop_and_backup.next_step(state.observation, state.backup)) is not None:
         return step
     if keep is Keep.STOPPED and machine is not None and machine.status is not MachineStatus.STOPPED:
         return StopMachine(machine.id)
-    if keep is Keep.REMOVED and seen.wanted:
+    if keep is Keep.REMOVED and state.wanted:
         return MarkForDeletion()
-    if keep is Keep.REMOVED and (not gone or seen.in_stack):
+    if keep is Keep.REMOVED and (not gone or state.in_stack):
         return ShrinkCell()
     if instance.status is not InstanceStatus.SUSPENDED:
         return MarkSuspended()
     return _done(instance, keep)
 
 
-def _is_kept(seen: SuspendState, keep: Keep, *, gone: bool) -> bool:
+def _is_kept(state: SuspendState, keep: Keep, *, gone: bool) -> bool:
     if keep is Keep.REMOVED:
-        return gone and not seen.wanted and not seen.in_stack
-    machine = seen.observation.machine
+        return gone and not state.wanted and not state.in_stack
+    machine = state.observation.machine
     return machine is not None and machine.status is MachineStatus.STOPPED
 
 
@@ -114,13 +114,13 @@ class Suspend:
             in_stack=await self._holds(observation.instance),
         )
 
-    def decide(self, seen: SuspendState) -> Step | Done | Refused:
+    def decide(self, state: SuspendState) -> Step | Done | Refused:
         """The next step for what was seen."""
-        return decide(seen, keep=self.keep)
+        return decide(state, keep=self.keep)
 
-    def describe(self, step: Step, seen: SuspendState) -> str:
+    def describe(self, step: Step, state: SuspendState) -> str:
         """The step in a few words."""
-        instance = seen.observation.instance
+        instance = state.observation.instance
         match step:
             case StopMachine():
                 return f"switching machine {instance.machine_name} off"
@@ -131,9 +131,9 @@ class Suspend:
             case _:
                 return stop_and_backup.describe(step, instance)
 
-    async def do(self, step: Step, seen: SuspendState) -> None:
+    async def do(self, step: Step, state: SuspendState) -> None:
         """Do one step; harmless when it was done before."""
-        instance = seen.observation.instance
+        instance = state.observation.instance
         match step:
             case StopMachine(machine_id=machine_id):
                 await self.client.stop_machine(instance, machine_id)

@@ -50,35 +50,35 @@ class TerminationState:
     newest: Backup | None = None
 
 
-def decide(seen: TerminationState, *, keeps_backup: bool = False) -> Step | Done | Refused:
+def decide(state: TerminationState, *, keeps_backup: bool = False) -> Step | Done | Refused:
     """The next step towards the end.
 
     Args:
         keeps_backup: Whether a backup with a successful test restore is required before anything is destroyed.
     """
-    instance = seen.observation.instance
+    instance = state.observation.instance
     if instance.status is InstanceStatus.TERMINATED:
         return Done(f"the instance of {instance.title} is terminated")
-    machine = seen.observation.existing_machine
+    machine = state.observation.existing_machine
     gone = machine is None
-    if seen.wanted:
-        proving = _kept(seen, gone=gone) if keeps_backup else None
+    if state.wanted:
+        proving = _kept(state, gone=gone) if keeps_backup else None
         return proving or MarkForDeletion()
-    if machine is not None and seen.reachable and not seen.fenced:
+    if machine is not None and state.reachable and not state.fenced:
         return Fence(machine.id)
-    if not gone or seen.in_stack:
+    if not gone or state.in_stack:
         return ShrinkCell()
     return MarkTerminated()
 
 
-def _kept(seen: TerminationState, *, gone: bool) -> stop_and_backup.Step | ProveBackup | Refused | None:
-    instance, last = seen.observation.instance, seen.newest
+def _kept(state: TerminationState, *, gone: bool) -> stop_and_backup.Step | ProveBackup | Refused | None:
+    instance, last = state.observation.instance, state.newest
     if instance.status is InstanceStatus.PROVISIONING:
         return None  # it has no data of a user yet
     if not gone and instance.status is InstanceStatus.RUNNING:
-        if (resting := stop_and_backup.next_step(seen.observation, seen.backup)) is not None:
+        if (resting := stop_and_backup.next_step(state.observation, state.backup)) is not None:
             return resting
-        last = seen.backup
+        last = state.backup
     return Refused(_no_backup(instance)) if last is None else stop_and_backup.next_proof(instance, last)
 
 
@@ -121,13 +121,13 @@ class Terminate:
             newest=self.backups.newest(self.instance_id),
         )
 
-    def decide(self, seen: TerminationState) -> Step | Done | Refused:
+    def decide(self, state: TerminationState) -> Step | Done | Refused:
         """The next step for what was seen."""
-        return decide(seen, keeps_backup=self.keeps_backup)
+        return decide(state, keeps_backup=self.keeps_backup)
 
-    def describe(self, step: Step, seen: TerminationState) -> str:
+    def describe(self, step: Step, state: TerminationState) -> str:
         """The step in a few words."""
-        instance = seen.observation.instance
+        instance = state.observation.instance
         match step:
             case MarkForDeletion():
                 return f"giving machine {instance.machine_name} up"
@@ -138,16 +138,16 @@ class Terminate:
             case _:
                 return stop_and_backup.describe(step, instance)
 
-    async def do(self, step: Step, seen: TerminationState) -> None:
+    async def do(self, step: Step, state: TerminationState) -> None:
         """Do one step; harmless when it was done before."""
-        instance = seen.observation.instance
+        instance = state.observation.instance
         match step:
             case ProveBackup():
-                if (last := seen.backup or seen.newest) is not None:
+                if (last := state.backup or state.newest) is not None:
                     await self.backups.prove(instance, last)
             case MarkForDeletion():
                 self.registry.instances.mark_for_deletion(instance.id, why=self.why)
-            case Fence(machine_id=machine_id) if not seen.wanted:
+            case Fence(machine_id=machine_id) if not state.wanted:
                 # Do not wait for running turns: their results are not needed, and they must not delay the termination.
                 await self.client.gateways.fence(machine_id)
             case ShrinkCell():

@@ -26,17 +26,17 @@ class BackupState:
     backup: Backup | None
 
 
-def decide(seen: BackupState) -> MakeBackup | Done | Refused:
+def decide(state: BackupState) -> MakeBackup | Done | Refused:
     """The next step."""
-    instance = seen.observation.instance
-    if seen.backup is not None:
-        made = seen.backup
+    instance = state.observation.instance
+    if state.backup is not None:
+        made = state.backup
         return Done(f"backup {made.id[:8]} of {instance.title}: {made.state}; {made.added} bytes were new")
     if instance.status is InstanceStatus.TERMINATED:
         return Refused(refusals.terminated(instance))
     if instance.status is InstanceStatus.PROVISIONING:
         return Refused(refusals.never_started(instance))
-    found = own_machine(seen.observation)
+    found = own_machine(state.observation)
     return found if isinstance(found, Refused) else MakeBackup(found[0].id)
 
 
@@ -58,14 +58,14 @@ class BackUp:
         observation = await self.client.observe(self.instance_id)
         return BackupState(observation, self.backups.made(self.instance_id, self.why))
 
-    def decide(self, seen: BackupState) -> MakeBackup | Done | Refused:
+    def decide(self, state: BackupState) -> MakeBackup | Done | Refused:
         """The next step for what was seen."""
-        return decide(seen)
+        return decide(state)
 
-    def describe(self, step: MakeBackup, seen: BackupState) -> str:  # noqa: ARG002 - there is one step
+    def describe(self, step: MakeBackup, state: BackupState) -> str:  # noqa: ARG002 - there is one step
         """The step in a few words."""
-        return f"backing up {seen.observation.instance.title}"
+        return f"backing up {state.observation.instance.title}"
 
-    async def do(self, step: MakeBackup, seen: BackupState) -> None:
+    async def do(self, step: MakeBackup, state: BackupState) -> None:
         """Make it, unless it was made before."""
-        await self.backups.make(seen.observation.instance, step.machine_id, why=self.why)
+        await self.backups.make(state.observation.instance, step.machine_id, why=self.why)

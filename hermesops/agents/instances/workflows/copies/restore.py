@@ -55,40 +55,38 @@ class RestoreState:
     is_recorded: bool
 
 
-def decide(seen: RestoreState, *, keeps: bool, payload_digest: str) -> Step | Done | Refused:
+def decide(state: RestoreState, *, keeps: bool, payload_digest: str) -> Step | Done | Refused:
     """The next step.
 
     Args:
         keeps: Whether the present state is backed up first, which is impossible for a damaged one.
         payload_digest: Digest of the payload that the node should have, with a token made after the restore.
     """
-    instance = seen.observation.instance
+    instance = state.observation.instance
     if instance.status is InstanceStatus.TERMINATED:
         return Refused(refusals.terminated(instance))
-    found = own_machine(seen.observation)
+    found = own_machine(state.observation)
     if isinstance(found, Refused):
         return found
     machine, node = found
-    if seen.is_recorded:
-        return _started(seen, machine, node, payload_digest)
+    if state.is_recorded:
+        return _started(state, machine, node, payload_digest)
     if not node.fenced:
         return Fence(machine.id)
-    if keeps and seen.before is None:
+    if keeps and state.before is None:
         return BackUp(machine.id)
-    is_in_place = seen.state is not None and seen.state.is_of(seen.source.id, seen.source.state)
+    is_in_place = state.state is not None and state.state.is_of(state.source.id, state.source.state)
     return Record() if is_in_place else RestoreBackup(machine.id)
 
 
-def _started(seen: RestoreState, machine: MachineState, node: NodeState, payload_digest: str) -> Step | Done | Refused:
+def _started(state: RestoreState, machine: MachineState, node: NodeState, payload_digest: str) -> Step | Done | Refused:
     if node.fenced:
         return Release(machine.id)
-    if (step := next_step(seen.observation, machine, node, payload_digest=payload_digest)) is not None:
+    if (step := next_step(state.observation, machine, node, payload_digest=payload_digest)) is not None:
         return step
-    source = seen.source
-    return Done(
-        f"{seen.observation.instance.title} has the state of backup {source.id[:8]} of {source.at:%Y-%m-%d %H:%M} UTC: "
-        f"{source.state}"
-    )
+    source = state.source
+    title = state.observation.instance.title
+    return Done(f"{title} has the state of backup {source.id[:8]} of {source.at:%Y-%m-%d %H:%M} UTC: {source.state}")
 
 
 @dataclass
@@ -125,14 +123,14 @@ class Restore:
         except UnavailableError:
             return None  # a damaged state cannot be digested, and may be why a backup is restored
 
-    def decide(self, seen: RestoreState) -> Step | Done | Refused:
+    def decide(self, state: RestoreState) -> Step | Done | Refused:
         """The next step for what was seen."""
-        digest = self.client.payload_digest(seen.observation.instance)
-        return decide(seen, keeps=self.request.keeps, payload_digest=digest)
+        digest = self.client.payload_digest(state.observation.instance)
+        return decide(state, keeps=self.request.keeps, payload_digest=digest)
 
-    def describe(self, step: Step, seen: RestoreState) -> str:
+    def describe(self, step: Step, state: RestoreState) -> str:
         """The step in a few words."""
-        instance, source = seen.observation.instance, seen.source
+        instance, source = state.observation.instance, state.source
         match step:
             case Fence():
                 return stop_and_backup.describe(step, instance)
@@ -147,19 +145,19 @@ class Restore:
             case Release() | AwaitGateway():
                 return start_verified.describe(step, instance)
 
-    async def do(self, step: Step, seen: RestoreState) -> None:
+    async def do(self, step: Step, state: RestoreState) -> None:
         """Do one step; harmless when it was done before."""
-        instance = seen.observation.instance
+        instance = state.observation.instance
         match step:
             case Fence(machine_id=machine_id):
                 await self.client.fence(instance, machine_id)
             case BackUp(machine_id=machine_id):
                 await self.backups.make(instance, machine_id, why=self._why)
             case RestoreBackup(machine_id=machine_id):
-                await self.backups.restore(instance, machine_id, seen.source)
+                await self.backups.restore(instance, machine_id, state.source)
             case Record():
                 self.registry.backups.record_restored(
-                    instance.id, seen.source.id, self.operation_id, why=self.request.reason
+                    instance.id, state.source.id, self.operation_id, why=self.request.reason
                 )
             case Release() | Personalise() | AwaitGateway():
                 await start_verified.do(step, instance, client=self.client, registry=self.registry)

@@ -70,23 +70,23 @@ class DrillState:
     seconds: float | None = None
 
 
-def decide(seen: DrillState) -> Step | Done | Refused:
+def decide(state: DrillState) -> Step | Done | Refused:
     """The next step."""
-    row = seen.row
-    has_ended = seen.instance.status is InstanceStatus.TERMINATED
-    if row is not None and (seen.is_over or has_ended or seen.backup is None or not row.wanted):
-        is_there = seen.machine is not None and seen.machine.status is not MachineStatus.DELETED
-        return return_machine.next_step(row, exists=seen.in_stack or is_there)
-    if seen.backup is None or has_ended:
-        return Refused(RefusedError(f"the backup of {seen.instance.title} that was to be restored is kept no more"))
-    if seen.is_over:
-        return _outcome(seen.instance, seen.backup, seen.seconds or 0.0)
-    return TakeMachine() if row is None else _on_machine(seen, row)
+    row = state.row
+    has_ended = state.instance.status is InstanceStatus.TERMINATED
+    if row is not None and (state.is_over or has_ended or state.backup is None or not row.wanted):
+        is_there = state.machine is not None and state.machine.status is not MachineStatus.DELETED
+        return return_machine.next_step(row, exists=state.in_stack or is_there)
+    if state.backup is None or has_ended:
+        return Refused(RefusedError(f"the backup of {state.instance.title} that was to be restored is kept no more"))
+    if state.is_over:
+        return _outcome(state.instance, state.backup, state.seconds or 0.0)
+    return TakeMachine() if row is None else _on_machine(state, row)
 
 
-def _on_machine(seen: DrillState, row: UnassignedMachine) -> Step | Refused:
-    machine, node = seen.machine, seen.node
-    if machine is None or machine.status is MachineStatus.DELETED or not seen.in_stack:
+def _on_machine(state: DrillState, row: UnassignedMachine) -> Step | Refused:
+    machine, node = state.machine, state.node
+    if machine is None or machine.status is MachineStatus.DELETED or not state.in_stack:
         # A run that was killed may have made it and not written it down; what no stack holds, no run destroys.
         return GrowCell()
     if row.machine_id != machine.id:
@@ -178,22 +178,22 @@ class Drill:
             seconds=(checked_at - began_at).total_seconds() if is_over and checked_at and began_at else None,
         )
 
-    def decide(self, seen: DrillState) -> Step | Done | Refused:
+    def decide(self, state: DrillState) -> Step | Done | Refused:
         """The next step for what was seen."""
-        return decide(seen)
+        return decide(state)
 
-    def describe(self, step: Step, seen: DrillState) -> str:
+    def describe(self, step: Step, state: DrillState) -> str:
         """The step in a few words."""
-        machine = seen.row.name if seen.row else ""
-        backup = seen.backup.id[:8] if seen.backup else ""
-        return _WORDS[type(step)].format(user=seen.instance.title, machine=machine, backup=backup)
+        machine = state.row.name if state.row else ""
+        backup = state.backup.id[:8] if state.backup else ""
+        return _WORDS[type(step)].format(user=state.instance.title, machine=machine, backup=backup)
 
-    async def do(self, step: Step, seen: DrillState) -> None:
+    async def do(self, step: Step, state: DrillState) -> None:
         """Do one step; harmless when it was done before."""
         if isinstance(step, TakeMachine):
-            await self.take(seen.instance)
+            await self.take(state.instance)
             return
-        if (row := seen.row) is None:
+        if (row := state.row) is None:
             raise ValueError(f"{step} without a machine")
         match step:
             case GrowCell():
@@ -201,12 +201,12 @@ class Drill:
             case Retire() | ShrinkCell() | Forget():
                 await return_machine.do(step, row, registry=self.registry, cells=self.cells, why=self._why)
             case RecordMachine() | AwaitMachine() | Fence() | Prove():
-                await self._on_machine(step, seen, row)
+                await self._on_machine(step, state, row)
             case _ as never:
                 assert_never(never)
 
     async def _on_machine(
-        self, step: RecordMachine | AwaitMachine | Fence | Prove, seen: DrillState, row: UnassignedMachine
+        self, step: RecordMachine | AwaitMachine | Fence | Prove, state: DrillState, row: UnassignedMachine
     ) -> None:
         match step:
             case RecordMachine(machine_id=machine_id):
@@ -217,8 +217,8 @@ class Drill:
                 await self.client.await_named(row.name, machine_id)
             case Fence(machine_id=machine_id):
                 await self.client.silence(machine_id)
-            case Prove(machine_id=machine_id) if seen.backup is not None:
-                await self._prove(seen.instance, machine_id, seen.backup, row.name)
+            case Prove(machine_id=machine_id) if state.backup is not None:
+                await self._prove(state.instance, machine_id, state.backup, row.name)
 
     async def _prove(self, instance: Instance, machine_id: MachineId, backup: Backup, name: MachineName) -> None:
         problem = ""

@@ -50,16 +50,16 @@ class SnapshotState:
     image: Image | None
 
 
-def decide(seen: SnapshotState) -> Step | Done | Refused:
+def decide(state: SnapshotState) -> Step | Done | Refused:
     """The next step."""
-    instance, image = seen.observation.instance, seen.image
+    instance, image = state.observation.instance, state.image
     if instance.status is InstanceStatus.TERMINATED:
         return Refused(refusals.terminated(instance))
     if instance.status is InstanceStatus.PROVISIONING:
         return Refused(refusals.never_started(instance))
     if instance.status is InstanceStatus.SUSPENDED:
         return Refused(refusals.suspended(instance))
-    found = own_machine(seen.observation)
+    found = own_machine(state.observation)
     if isinstance(found, Refused):
         return found
     machine, node = found
@@ -68,7 +68,7 @@ def decide(seen: SnapshotState) -> Step | Done | Refused:
     if not image.bootable and image.status in {ImageStatus.CREATING, ImageStatus.READY, ImageStatus.UNKNOWN}:
         # If an operator started the gateway meanwhile, the image is still one of some instant.
         return AwaitImage(image.id)
-    return _start(seen.observation, machine, image, fenced=node.fenced)
+    return _start(state.observation, machine, image, fenced=node.fenced)
 
 
 def _start(observation: Observation, machine: MachineState, image: Image, *, fenced: bool) -> Step | Done | Refused:
@@ -106,13 +106,13 @@ class Snapshot:
         """Look at machine, node and gateway, and for the image."""
         return SnapshotState(await self.client.observe(self.instance_id), await self.snapshots.named(self.name))
 
-    def decide(self, seen: SnapshotState) -> Step | Done | Refused:
+    def decide(self, state: SnapshotState) -> Step | Done | Refused:
         """The next step for what was seen."""
-        return decide(seen)
+        return decide(state)
 
-    def describe(self, step: Step, seen: SnapshotState) -> str:
+    def describe(self, step: Step, state: SnapshotState) -> str:
         """The step in a few words."""
-        instance = seen.observation.instance
+        instance = state.observation.instance
         match step:
             case Fence():
                 return f"stopping the gateway of {instance.title}"
@@ -123,11 +123,11 @@ class Snapshot:
             case AwaitGateway():
                 return "waiting for the gateway"
 
-    async def do(self, step: Step, seen: SnapshotState) -> None:
+    async def do(self, step: Step, state: SnapshotState) -> None:
         """Do one step; harmless when it was done before."""
         match step:
             case Fence(machine_id=machine_id):
-                await self.client.fence(seen.observation.instance, machine_id)
+                await self.client.fence(state.observation.instance, machine_id)
             case Save(machine_id=machine_id):
                 await self.snapshots.save(machine_id, self.name)
             case AwaitImage(image_id=image_id):
@@ -137,6 +137,6 @@ class Snapshot:
             case AwaitGateway(machine_id=machine_id):
                 # A process killed between unfencing and starting left it stopped; a gateway that runs is not touched.
                 await self.client.release(machine_id)
-                await self.client.await_gateway(seen.observation.instance, machine_id)
+                await self.client.await_gateway(state.observation.instance, machine_id)
             case _ as never:
                 assert_never(never)
