@@ -49,7 +49,7 @@ class FleetHealth:
     @property
     def ids(self) -> frozenset[InstanceId]:
         """All their instances."""
-        return frozenset(one.id for cell in self.cells for one in cell.instances)
+        return frozenset(instance.id for cell in self.cells for instance in cell.instances)
 
 
 @dataclass(frozen=True)
@@ -69,17 +69,17 @@ def fleet_health(registry: "Registry") -> FleetHealth:
     unread_s = _unread_s(registry, now)
     judge_once = cache(judge)  # thousands have the same facts where nothing but their machines was listed
     judgements = {
-        one.id: judge_once(
+        instance.id: judge_once(
             HealthFacts(
-                None if listed_s is None else MachineFact(one.machine_status, listed_s),
-                (*_reported(one, now), *agent_facts(samples.get(one.id, ()), now)),
-                _heartbeat_s(one.last_heartbeat, now),
+                None if listed_s is None else MachineFact(instance.machine_status, listed_s),
+                (*_reported(instance, now), *agent_facts(samples.get(instance.id, ()), now)),
+                _heartbeat_s(instance.last_heartbeat, now),
                 unread_s=unread_s,
             )
         )
         for cell in cells
-        for one in cell.instances
-        if one.status is InstanceStatus.RUNNING
+        for instance in cell.instances
+        if instance.status is InstanceStatus.RUNNING
     }
     return FleetHealth(cells, judgements, listed_at)
 
@@ -91,12 +91,12 @@ def observed_health(registry: "Registry", observation: "Observation") -> Judgeme
         return None
     now = registry.now()
     recorded = registry.health_samples.list([instance.id], since=_oldest(now))[instance.id]
-    asked = (AgentFact(observation.gateway, 0.0),) if observation.gateway else ()
+    answer = (AgentFact(observation.gateway, 0.0),) if observation.gateway else ()
     is_up = observation.machine is not None and observation.machine.is_up
     return judge(
         HealthFacts(
             MachineFact(observation.machine.status.value if observation.machine else GONE, 0.0),
-            (*asked, *_reported(instance, now), *agent_facts(recorded, now)),
+            (*answer, *_reported(instance, now), *agent_facts(recorded, now)),
             _heartbeat_s(instance.last_heartbeat, now),
             node_problem=_node_problem(observation),
             is_unanswered=is_up and observation.node is None,
@@ -108,13 +108,21 @@ def observed_health(registry: "Registry", observation: "Observation") -> Judgeme
 def selected(health: FleetHealth, conditions: Collection[Condition]) -> tuple[JudgedInstance, ...]:
     """The instances in one of these conditions, the worst condition first, then by user."""
     order = list(Condition)
-    found = [
-        JudgedInstance(cell.cell, one, judgement)
+    judged = [
+        JudgedInstance(cell.cell, instance, judgement)
         for cell in health.cells
-        for one in cell.instances
-        if (judgement := health.judgements.get(one.id)) and judgement.condition in conditions
+        for instance in cell.instances
+        if (judgement := health.judgements.get(instance.id)) and judgement.condition in conditions
     ]
-    return tuple(sorted(found, key=lambda one: (order.index(one.judgement.condition), one.instance.user)))
+    return tuple(
+        sorted(
+            judged,
+            key=lambda judged_instance: (
+                order.index(judged_instance.judgement.condition),
+                judged_instance.instance.user,
+            ),
+        )
+    )
 
 
 def narrowed(health: FleetHealth, selector: Selector) -> FleetHealth:
@@ -123,18 +131,20 @@ def narrowed(health: FleetHealth, selector: Selector) -> FleetHealth:
         replace(
             cell,
             instances=tuple(
-                one
-                for one in cell.instances
-                if selector.takes({"cell": cell.cell, "plan": one.plan, "status": one.status, "user": one.user})
+                instance
+                for instance in cell.instances
+                if selector.takes(
+                    {"cell": cell.cell, "plan": instance.plan, "status": instance.status, "user": instance.user}
+                )
             ),
             unassigned={},
         )
         for cell in health.cells
     )
-    kept = tuple(cell for cell in cells if cell.instances)
-    ids = {one.id for cell in kept for one in cell.instances}
-    judgements = {one: judgement for one, judgement in health.judgements.items() if one in ids}
-    return FleetHealth(kept, judgements, health.listed_at)
+    populated = tuple(cell for cell in cells if cell.instances)
+    ids = {instance.id for cell in populated for instance in cell.instances}
+    judgements = {instance_id: judgement for instance_id, judgement in health.judgements.items() if instance_id in ids}
+    return FleetHealth(populated, judgements, health.listed_at)
 
 
 def fleet_selector(registry: "Registry", where: str, *, fields: frozenset[str] = SELECTABLE) -> Selector:
@@ -169,11 +179,11 @@ def _heartbeat_s(at: datetime | None, now: datetime) -> float | None:
     return None if at is None else age_of(at, now)
 
 
-def _reported(one: "RecordedInstance | Instance", now: datetime) -> tuple[AgentFact, ...]:
+def _reported(instance: "RecordedInstance | Instance", now: datetime) -> tuple[AgentFact, ...]:
     """What its machine said of its gateway with the last heartbeat."""
-    if one.last_heartbeat is None or one.reported_gateway is None:
+    if instance.last_heartbeat is None or instance.reported_gateway is None:
         return ()
-    return (AgentFact(one.reported_gateway, age_of(one.last_heartbeat, now)),)
+    return (AgentFact(instance.reported_gateway, age_of(instance.last_heartbeat, now)),)
 
 
 def _node_problem(observation: "Observation") -> str:

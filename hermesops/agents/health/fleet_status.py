@@ -104,10 +104,10 @@ class Fleet:
         if is_part:
             health = narrowed(health, selector)
             alerts = within(alerts, health)
-            users = {one.user for cell in health.cells for one in cell.instances}
-            crowded = tuple(one for one in crowded if one.user in users)
-            ending = tuple(one for one in ending if one.id in health.ids)
-            unfinished = tuple(one for one in unfinished if one.instance_id in health.ids)
+            users = {instance.user for cell in health.cells for instance in cell.instances}
+            crowded = tuple(agent for agent in crowded if agent.user in users)
+            ending = tuple(instance for instance in ending if instance.id in health.ids)
+            unfinished = tuple(operation for operation in unfinished if operation.instance_id in health.ids)
         now, (stopped, at_work) = registry.now(), at_rest(unfinished, self._leased())
         return FleetStatus(
             health=health,
@@ -117,7 +117,7 @@ class Fleet:
             work=registry.operations.background(),
             actions=self.monitoring.actions,
             silent_share=self.monitoring.silent_share,
-            freezes=tuple(one for one in registry.freezes.list() if one.holds_at(now)),
+            freezes=tuple(freeze for freeze in registry.freezes.list() if freeze.holds_at(now)),
             ending=ending,
             stopped=stopped,
             at_work=at_work,
@@ -132,7 +132,7 @@ class Fleet:
         return {plan: gb * GB for plan, gb in self.data_gb.items()}
 
     def _leased(self) -> frozenset[str]:
-        return frozenset(one.subject for one in self.registry.leases.list() if not is_gone(one.holder))
+        return frozenset(lease.subject for lease in self.registry.leases.list() if not is_gone(lease.holder))
 
 
 def at_rest(unfinished: Sequence[Operation], leased: Collection[str]) -> tuple[tuple[Operation, ...], int]:
@@ -141,5 +141,5 @@ def at_rest(unfinished: Sequence[Operation], leased: Collection[str]) -> tuple[t
     Args:
         leased: Subjects whose lease a living process holds.
     """
-    stopped = tuple(one for one in unfinished if one.subject not in leased)
+    stopped = tuple(operation for operation in unfinished if operation.subject not in leased)
     return stopped, len(unfinished) - len(stopped)

@@ -78,12 +78,14 @@ class InstanceList:
         """Instances, oldest first; terminated ones only with ``terminated`` or with that ``status``."""
         registry = self.registry
         judgements = fleet_health(registry).judgements
-        regions = {one.name: one.region for one in registry.cells.list()}
+        regions = {place.name: place.region for place in registry.cells.list()}
         releases = registry.rollout_targets.recorded_releases()
         instances = registry.instances.list(plan=plan, status=status, cell=cell, terminated=terminated)
         rows = (
-            ListedInstance(one, regions.get(one.cell, ""), judgements.get(one.id), releases.get(one.id))
-            for one in instances
+            ListedInstance(
+                instance, regions.get(instance.cell, ""), judgements.get(instance.id), releases.get(instance.id)
+            )
+            for instance in instances
         )
         return tuple(row for row in rows if selector is None or selector.takes(row.fields))
 
@@ -91,7 +93,7 @@ class InstanceList:
         """Users of running agents by the release that each was last observed to run, ``UNKNOWN`` for none."""
         releases = self.registry.rollout_targets.recorded_releases()
         users: dict[str, list[str]] = {}
-        for one in self.registry.instances.list(status=InstanceStatus.RUNNING):
-            recorded = releases.get(one.id)
-            users.setdefault(recorded.id if recorded else UNKNOWN, []).append(one.title)
+        for instance in self.registry.instances.list(status=InstanceStatus.RUNNING):
+            recorded = releases.get(instance.id)
+            users.setdefault(recorded.id if recorded else UNKNOWN, []).append(instance.title)
         return {release: tuple(sorted(names)) for release, names in users.items()}

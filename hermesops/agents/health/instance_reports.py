@@ -126,18 +126,18 @@ class InstanceReports:
     async def _alerts(self, instance: Instance, *, has_monitoring: bool) -> InstanceAlerts:
         if not has_monitoring:
             return InstanceAlerts(problem="there is no monitoring here")
-        found = await attempt(lambda one: self.alerts().list(instance=one), instance, _WITHIN_S)
-        return InstanceAlerts(problem=found.message) if isinstance(found, HermesError) else InstanceAlerts(found)
+        alerts = await attempt(lambda subject: self.alerts().list(instance=subject), instance, _WITHIN_S)
+        return InstanceAlerts(problem=alerts.message) if isinstance(alerts, HermesError) else InstanceAlerts(alerts)
 
     async def _price(self, observation: Observation) -> Decimal | None:
         machine = observation.existing_machine
         if machine is None or machine.price_monthly is not None:
             return machine.price_monthly if machine else None
-        price = await attempt(lambda one: self.price(one.region, one.server_type), machine, _WITHIN_S)
+        price = await attempt(lambda rented: self.price(rented.region, rented.server_type), machine, _WITHIN_S)
         return None if isinstance(price, HermesError) else price
 
     def _open_work(self, operations: tuple[Operation, ...]) -> tuple[OpenWork, ...]:
-        unfinished = [one for one in operations if not one.status.has_ended]
+        unfinished = [operation for operation in operations if not operation.status.has_ended]
         leases = self.registry.leases.list() if unfinished else ()
-        holders = {one.subject: one.holder for one in leases if not is_gone(one.holder)}
-        return tuple(OpenWork(one, holders.get(one.subject, "")) for one in unfinished)
+        holders = {lease.subject: lease.holder for lease in leases if not is_gone(lease.holder)}
+        return tuple(OpenWork(operation, holders.get(operation.subject, "")) for operation in unfinished)

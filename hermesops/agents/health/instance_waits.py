@@ -64,7 +64,7 @@ class InstanceWaits:
     async def until(self, instances: Sequence[Instance], state: State, timeout_s: float) -> tuple[Waited, ...]:
         """Wait until each is in that state or terminated, or the time is up; one that hangs delays no other."""
         run = _Run(self, state)
-        tasks = [asyncio.ensure_future(run.follow(one)) for one in instances]
+        tasks = [asyncio.ensure_future(run.follow(instance)) for instance in instances]
         narration = asyncio.ensure_future(run.narrate(instances, timeout_s))
         try:
             await asyncio.wait(tasks, timeout=timeout_s)
@@ -73,18 +73,18 @@ class InstanceWaits:
                     task.result()  # a bug, or a registry that is gone
         finally:
             await waiting.cancel(narration, *tasks)
-        return tuple(run.last(one) for one in instances)
+        return tuple(run.last(instance) for instance in instances)
 
     async def state_of(self, instance_id: InstanceId, state: State) -> tuple[str, str]:
         """The state of an instance now, and why, as far as it has to be known to wait for another one."""
         instance = self.registry.instances.get(instance_id)
         if isinstance(state, InstanceStatus) or instance.status is not InstanceStatus.RUNNING:
             return instance.status.value, ""
-        seen = await attempt(self.observe, instance_id, _ASK_S)
-        if isinstance(seen, HermesError):
-            return Condition.UNKNOWN.value, seen.message
-        health = observed_health(self.registry, seen)
-        return (health.condition.value, health.reasons[0]) if health else (seen.instance.status.value, "")
+        observation = await attempt(self.observe, instance_id, _ASK_S)
+        if isinstance(observation, HermesError):
+            return Condition.UNKNOWN.value, observation.message
+        health = observed_health(self.registry, observation)
+        return (health.condition.value, health.reasons[0]) if health else (observation.instance.status.value, "")
 
 
 @dataclass
@@ -121,7 +121,7 @@ class _Run:
     async def narrate(self, instances: Sequence[Instance], timeout_s: float) -> None:
         await waiting.pause(min(self.waits.every_s, self.waits.report_every_s))  # what is so at once needs no words
         while True:
-            left = [one for one in map(self.last, instances) if not one.is_reached]
+            left = [waited for waited in map(self.last, instances) if not waited.is_reached]
             waited = time.monotonic() - self.began
             states = _words(left, len(instances))
             self.waits.report(f"waiting for {self.state}: {states} ({waited:.0f} of {timeout_s:g} s)")
@@ -129,7 +129,7 @@ class _Run:
 
 
 def _words(left: Sequence[Waited], count: int) -> str:
-    named = ", ".join(f"{one.instance.title} is {one.state}" for one in left[:_NAMED])
+    named = ", ".join(f"{waited.instance.title} is {waited.state}" for waited in left[:_NAMED])
     more = f" +{len(left) - _NAMED}" if len(left) > _NAMED else ""
     done = f"{count - len(left)} of {count} reached; " if count > 1 else ""
     return f"{done}{named}{more}"

@@ -104,18 +104,18 @@ def judge(facts: HealthFacts) -> Judgement:
     answer of its gateway counts, then its heartbeats. Nothing recent is ``unknown``.
     """
     doubts = _doubts(facts)
-    answers = sorted((one for one in facts.agent if _is_recent(one.age_s, ANSWER_S)), key=_newest_and_worst_first)
+    answers = sorted((fact for fact in facts.agent if _is_recent(fact.age_s, ANSWER_S)), key=_newest_and_worst_first)
     beat = facts.heartbeat_age_s if facts.heartbeat_age_s is not None and _is_possible(facts.heartbeat_age_s) else None
-    signs_of_life = [*(one.age_s for one in answers), *([] if beat is None else [beat])]
-    found = (
+    signs_of_life = [*(fact.age_s for fact in answers), *([] if beat is None else [beat])]
+    judgement = (
         _of_machine(facts.machine, min(signs_of_life, default=math.inf))
         or (Judgement(Condition.DOWN, (facts.node_problem,)) if facts.node_problem else None)
         or (_of_agent(facts, answers, beat) if answers else _of_silence(facts, beat))
         or Judgement(Condition.UNKNOWN, _why_unknown(facts, beat))
     )
-    if found.condition is Condition.HEALTHY and doubts:
-        return Judgement(Condition.UNKNOWN, (*doubts, *found.reasons))
-    return replace(found, reasons=(*found.reasons, *doubts)) if doubts else found
+    if judgement.condition is Condition.HEALTHY and doubts:
+        return Judgement(Condition.UNKNOWN, (*doubts, *judgement.reasons))
+    return replace(judgement, reasons=(*judgement.reasons, *doubts)) if doubts else judgement
 
 
 def _of_machine(machine: MachineFact | None, life_s: float) -> Judgement | None:
@@ -139,11 +139,11 @@ def _of_agent(facts: HealthFacts, answers: Sequence[AgentFact], beat: float | No
         down_s = _held_s(answers, lambda one: one.gateway in _DOWN)
         return Judgement(Condition.DOWN, (f"{_PROBLEM[newest.gateway]}, {ago(newest.age_s)}",), down_s, _GATEWAY_DOWN)
     problems = [f"{_PROBLEM[newest.gateway]}, {ago(newest.age_s)}"] if newest.gateway in _PROBLEM else []
-    restarts = restarts_during([one.restarts for one in reversed(answers)])
+    restarts = restarts_during([fact.restarts for fact in reversed(answers)])
     if restarts:
         times = "once" if restarts == 1 else f"{restarts} times"
         problems.append(f"the gateway restarted {times} within {answers[-1].age_s - newest.age_s:.0f} s")
-    turns = [one for one in answers if one.turn is not TurnOutcome.NOT_TAKEN]
+    turns = [fact for fact in answers if fact.turn is not TurnOutcome.NOT_TAKEN]
     if turns and turns[0].turn is TurnOutcome.FAILED:
         problems.append(f"its last turn failed, {ago(turns[0].age_s)}")
     if beat is not None and facts.is_missed(beat):
@@ -196,7 +196,7 @@ def _doubts(facts: HealthFacts) -> tuple[str, ...]:
     """What is wrong with the facts themselves: nothing can be told from an age that cannot be."""
     ages = {
         "the listing of its machine": [facts.machine.age_s] if facts.machine else [],
-        "an answer of its gateway": [one.age_s for one in facts.agent],
+        "an answer of its gateway": [fact.age_s for fact in facts.agent],
         "its last heartbeat": [] if facts.heartbeat_age_s is None else [facts.heartbeat_age_s],
     }
     return tuple(
@@ -215,8 +215,8 @@ def _is_recent(age_s: float, limit_s: float) -> bool:
     return -_CLOCK_S <= age_s <= limit_s
 
 
-def _newest_and_worst_first(one: AgentFact) -> tuple[float, int, int, bool]:
-    return one.age_s, _WORST_FIRST.index(one.gateway), -one.restarts, one.turn is not TurnOutcome.FAILED
+def _newest_and_worst_first(fact: AgentFact) -> tuple[float, int, int, bool]:
+    return fact.age_s, _WORST_FIRST.index(fact.gateway), -fact.restarts, fact.turn is not TurnOutcome.FAILED
 
 
 def _missed(beat: float) -> str:
@@ -239,12 +239,12 @@ def age_of(at: datetime, now: datetime) -> float:
 
 def agent_facts(samples: Iterable[str], now: datetime) -> tuple[AgentFact, ...]:
     """Stored samples as facts; one that cannot be read is no fact."""
-    found = []
+    facts = []
     for text in samples:
         try:
             sample = HealthSample.from_json(text)
         except UnavailableError:
             continue
         taken = sample.outcome if sample.turn_s is not None else TurnOutcome.NOT_TAKEN
-        found.append(AgentFact(sample.gateway, age_of(sample.at, now), sample.restarts, taken))
-    return tuple(found)
+        facts.append(AgentFact(sample.gateway, age_of(sample.at, now), sample.restarts, taken))
+    return tuple(facts)

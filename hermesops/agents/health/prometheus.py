@@ -89,10 +89,10 @@ class Prometheus:
         for begin in range(0, len(ordered), _AT_ONCE):
             some = ordered[begin : begin + _AT_ONCE]
             for vital, query in self._queries.items():
-                found = await self._by_instance(query.promql(some, window_s), until)
-                twice.update((each, vital) for each in some if each in found.ambiguous)
-                for each in (each for each in some if each in found.values):
-                    figures[each][vital] = found.values[each]
+                answer = await self._by_instance(query.promql(some, window_s), until)
+                twice.update((each, vital) for each in some if each in answer.ambiguous)
+                for each in (each for each in some if each in answer.values):
+                    figures[each][vital] = answer.values[each]
         return {each: self._vitals(each, figures[each], twice, since, until) for each in ordered}
 
     def _vitals(
@@ -146,8 +146,8 @@ class Prometheus:
         if proxy is None:  # the variable has just gone
             return UnavailableError(f"{self._name} gives no answer: {str(error)[:300]}")
         named = f"the proxy {proxy.shown}, which {proxy.variable} names"
-        said = f"{self._name} was not asked: {named}, does not answer, or refuses"
-        return UnavailableError(said, hint=proxy_hint(proxy))
+        message = f"{self._name} was not asked: {named}, does not answer, or refuses"
+        return UnavailableError(message, hint=proxy_hint(proxy))
 
     def _server(self) -> "PrometheusConnect":
         from prometheus_api_client import PrometheusConnect  # noqa: PLC0415

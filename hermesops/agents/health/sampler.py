@@ -46,15 +46,15 @@ class Sampler:
             Samples with our own time, not the machines'; ``None`` for a node without an answer in its time.
         """
         new = {
-            one: asyncio.ensure_future(self._answer(one, question))
-            for one, question in questions.items()
-            if one not in self._asked
+            instance_id: asyncio.ensure_future(self._answer(instance_id, question))
+            for instance_id, question in questions.items()
+            if instance_id not in self._asked
         }
         self._asked.update(new)
         if new:
             await asyncio.wait(new.values(), timeout=_GLANCE_S)
-        answered = [one for one, task in self._asked.items() if task.done()]
-        return {one: self._asked.pop(one).result() for one in answered}
+        answered = [instance_id for instance_id, task in self._asked.items() if task.done()]
+        return {instance_id: self._asked.pop(instance_id).result() for instance_id in answered}
 
     async def stop(self) -> None:
         """Stop waiting for answers."""
@@ -68,8 +68,8 @@ class Sampler:
             sample = await attempt(self._ask, (instance_id, question), longest_s)
         return None if isinstance(sample, HermesError) else sample
 
-    async def _ask(self, asked: tuple[InstanceId, Question]) -> HealthSample | None:
-        instance_id, question = asked
+    async def _ask(self, questioned: tuple[InstanceId, Question]) -> HealthSample | None:
+        instance_id, question = questioned
         at = self._now()
         channel = await self._open_channel(instance_id)
         words = [PROGRAM, "probe"]

@@ -137,13 +137,13 @@ class VitalsPair:
 
 def figures_of(vital: Vital, pairs: Mapping[InstanceId, VitalsPair]) -> dict[InstanceId, tuple[float, float]]:
     """One figure of each instance, before and after; instances that lack either are left out."""
-    found = {}
+    figures = {}
     for instance_id, pair in pairs.items():
         before = pair.before.figures.get(vital) if pair.before else None
         after = pair.after.figures.get(vital) if pair.after else None
         if before is not None and after is not None:
-            found[instance_id] = (before, after)
-    return found
+            figures[instance_id] = (before, after)
+    return figures
 
 
 def vitals_of(instance_id: InstanceId, samples: Sequence[HealthSample]) -> Vitals:
@@ -159,7 +159,7 @@ def vitals_of(instance_id: InstanceId, samples: Sequence[HealthSample]) -> Vital
         raise ValueError("no sample")
     first, last = samples[0], samples[-1]
     taken = [sample for sample in samples if sample.turn_s is not None]
-    found: dict[Vital, tuple[float | None, str]] = {
+    figures: dict[Vital, tuple[float | None, str]] = {
         Vital.GATEWAY_ERRORS: _errors(samples),
         Vital.RESTARTS: _restarts(samples),
         Vital.TURN_LATENCY: _median([each.turn_s for each in taken if each.turn_ok], "no turn was answered"),
@@ -173,9 +173,9 @@ def vitals_of(instance_id: InstanceId, samples: Sequence[HealthSample]) -> Vital
         since=first.since or first.at,
         until=last.at,
         source=Source.NODE,
-        figures={vital: value for vital, (value, _) in found.items() if value is not None},
+        figures={vital: value for vital, (value, _) in figures.items() if value is not None},
         turn=worst,
-        missing={vital: why for vital, (value, why) in found.items() if value is None},
+        missing={vital: why for vital, (value, why) in figures.items() if value is None},
     )
 
 

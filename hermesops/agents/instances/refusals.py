@@ -45,10 +45,12 @@ def never_started(instance: Instance) -> RefusedError:
 
 def operation_unfinished(instance: Instance, operation: Operation) -> RefusedError:
     """Another operation of the instance has not ended."""
-    one = operation.id
+    operation_id = operation.id
     return RefusedError(
-        f"operation {one} ({KINDS[operation.kind].title}) of {instance.title} has not ended",
-        hint=Hint(("operation", "continue", one), "ends it,", ("operation", "abandon", one), "gives it up"),
+        f"operation {operation_id} ({KINDS[operation.kind].title}) of {instance.title} has not ended",
+        hint=Hint(
+            ("operation", "continue", operation_id), "ends it,", ("operation", "abandon", operation_id), "gives it up"
+        ),
     )
 
 
@@ -83,7 +85,7 @@ def not_running(
     instance, machine = observation.instance, observation.existing_machine
     if instance.status is InstanceStatus.TERMINATED:
         return terminated(instance)
-    if busy := next((one for one in unfinished if one.kind in STOPS_GATEWAY), None):
+    if busy := next((operation for operation in unfinished if operation.kind in STOPS_GATEWAY), None):
         return UnavailableError(
             f"machine {instance.machine_name} of {instance.title} does not run: {KINDS[busy.kind].title} of "
             f"{busy.created_at:%Y-%m-%d %H:%M} UTC has not ended",
@@ -116,11 +118,11 @@ def machine_in_error(name: str, *, hint: Hint | str) -> UnavailableError:
 def machine_gone(observation: Observation) -> RefusedError:
     """The machine does not exist any more. Never advises to end what can be restored."""
     instance = observation.instance
-    told = f"machine {instance.machine_name} of {instance.title} is gone at JustAVPS"
+    message = f"machine {instance.machine_name} of {instance.title} is gone at JustAVPS"
     if observation.is_backed_up:
-        return RefusedError(told, hint=Hint(("backup", "restore", instance.title, "--onto-new-machine")))
+        return RefusedError(message, hint=Hint(("backup", "restore", instance.title, "--onto-new-machine")))
     return RefusedError(
-        f"{told}, and there is no backup of it: what the agent knew was on that machine only",
+        f"{message}, and there is no backup of it: what the agent knew was on that machine only",
         hint=Hint(
             f"ask JustAVPS for machine {instance.machine_id} first; to begin anew without memory:",
             ("instance", "terminate", instance.title, "--now", "--without-backup"),

@@ -34,8 +34,10 @@ class Snapshots:
 
     async def of(self, instance_id: InstanceId) -> list[Image]:
         """An instance's, newest first."""
-        found = [one for one in await self.client.list_images() if owner_of(one.name, self.environment) == instance_id]
-        return sorted(found, key=lambda one: (one.created_at is not None, one.created_at), reverse=True)
+        snapshots = [
+            image for image in await self.client.list_images() if owner_of(image.name, self.environment) == instance_id
+        ]
+        return sorted(snapshots, key=lambda image: (image.created_at is not None, image.created_at), reverse=True)
 
     async def open(self, instance: Instance, *, reason: str) -> Operation:
         """Open the operation that takes a snapshot.
@@ -85,11 +87,11 @@ class Snapshots:
 
         async def observe() -> bool | waiting.Pending[bool]:
             try:
-                seen = await self.client.get_image(image_id)
+                image = await self.client.get_image(image_id)
             except UnavailableError as error:
                 return waiting.Pending(str(error))
-            has_ended = seen.bootable or seen.status in {ImageStatus.FAILED, ImageStatus.DELETED}
-            return True if has_ended else waiting.Pending(str(seen.status))
+            has_ended = image.bootable or image.status in {ImageStatus.FAILED, ImageStatus.DELETED}
+            return True if has_ended else waiting.Pending(str(image.status))
 
         what = f"image {image_id}"
         await waiting.until(observe, what=what, timeout_s=_SAVED_S, every_s=0.5, report=self.report)
@@ -101,5 +103,5 @@ def chosen(snapshots: list[Image], text: str, user: str) -> Image:
     Raises:
         UsageError: None does, or several do.
     """
-    by_id = {one.id: one for one in snapshots}
+    by_id = {snapshot.id: snapshot for snapshot in snapshots}
     return by_id[find_by_id("snapshot", text, by_id, of=user)]

@@ -27,7 +27,7 @@ class Suspension:
 
 def suspension_of(newest_first: Iterable[Operation]) -> Suspension | None:
     """The last operation that suspended the agent; ``None`` where none is recorded, as after a rebuild."""
-    for one in newest_first:
-        if one.kind in _SUSPENDING and one.status is OperationStatus.DONE:
-            return Suspension(one.updated_at, str(one.intent.get("reason", "")))
+    for operation in newest_first:
+        if operation.kind in _SUSPENDING and operation.status is OperationStatus.DONE:
+            return Suspension(operation.updated_at, str(operation.intent.get("reason", "")))
     return None

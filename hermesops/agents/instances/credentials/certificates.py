@@ -147,14 +147,14 @@ class Holder:
 def holders_of(registry: Registry) -> list[Holder]:
     """Every machine that should have a certificate: instances' and the warm pools'."""
     of_instances = [
-        Holder(one.title, one.machine_id, instance_subject(one.id), one)
-        for one in registry.instances.list()
-        if one.machine_id
+        Holder(instance.title, instance.machine_id, instance_subject(instance.id), instance)
+        for instance in registry.instances.list()
+        if instance.machine_id
     ]
     of_pools = [
-        Holder(one.name, one.machine_id, machine_subject(one.name))
-        for one in registry.unassigned.list(role=MachineRole.WARM)
-        if one.machine_id and one.wanted
+        Holder(machine.name, machine.machine_id, machine_subject(machine.name))
+        for machine in registry.unassigned.list(role=MachineRole.WARM)
+        if machine.machine_id and machine.wanted
     ]
     return of_instances + of_pools
 
@@ -178,10 +178,10 @@ def find_holder(registry: Registry, who: str) -> Holder:
 def newest_certificates(registry: Registry) -> list[tuple[str, Certificate]]:
     """The newest certificate of every machine with its instance; deleted machines by their ids."""
     titles = {holder.machine_id: holder.title for holder in holders_of(registry)}
-    found: dict[MachineId, Certificate] = {}
-    for one in registry.certificates.list():
-        found.setdefault(one.machine_id, one)
-    return [(titles.get(machine_id, machine_id), one) for machine_id, one in found.items()]
+    newest: dict[MachineId, Certificate] = {}
+    for certificate in registry.certificates.list():
+        newest.setdefault(certificate.machine_id, certificate)
+    return [(titles.get(machine_id, machine_id), certificate) for machine_id, certificate in newest.items()]
 
 
 @dataclass(frozen=True)
@@ -237,13 +237,13 @@ class CertificateRenewal:
             if client.certifying is None:
                 raise RefusedError(NO_URL, hint=Hint(("settings", "show")))
             channel = client.channel(holder.machine_id)
-            made = await client.certifying.certify(channel, holder.machine_id, holder.instance)
-        if made is None:
+            certificate = await client.certifying.certify(channel, holder.machine_id, holder.instance)
+        if certificate is None:
             raise RefusedError(
                 f"hermes-node on the machine of {holder.title} knows of no certificates",
                 hint=Hint(("image", "build"), ", and a machine from the new image"),
             )
-        return made
+        return certificate
 
     async def renew_all(self) -> dict[str, str]:
         """Renew those of all machines; the problem of each by title, empty for none."""

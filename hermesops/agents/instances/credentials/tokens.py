@@ -44,19 +44,19 @@ class ModelTokens:
 
     def plans_due(self) -> list[Plan]:
         """Plans whose budget for models is another one in the registry than in settings."""
-        told = self.registry.model_usage.budgets()
-        return [plan for plan in Plan if told.get(plan, Budget()) != self.budgets.get(plan, Budget())]
+        budgets = self.registry.model_usage.budgets()
+        return [plan for plan in Plan if budgets.get(plan, Budget()) != self.budgets.get(plan, Budget())]
 
     def write_budgets(self) -> None:
         """Write the budgets of settings where model routers read them."""
-        wanted = {plan: self.budgets.get(plan, Budget()) for plan in Plan}
-        self.registry.model_usage.set_budgets(wanted, why="settings")
+        budgets = {plan: self.budgets.get(plan, Budget()) for plan in Plan}
+        self.registry.model_usage.set_budgets(budgets, why="settings")
         self.registry.model_usage.forget_batches()
 
     def of(self, instance: Instance | None = None) -> list[tuple[Instance, PresentToken]]:
         """The present token of one instance, or of each that is not terminated."""
         instances = [instance] if instance else self.registry.instances.list()
-        return [(one, self.registry.model_tokens.get(one.id)) for one in instances]
+        return [(each, self.registry.model_tokens.get(each.id)) for each in instances]
 
     def due(self) -> Sequence[Instance]:
         """Running instances whose token has lived half its life, or that lack the present one."""
@@ -64,7 +64,7 @@ class ModelTokens:
 
     async def renew_due(self) -> dict[str, str]:
         """Hand a fresh one to each that is due; the problem of each by user, empty for none."""
-        return await problems({one.title: one for one in self.due()}, self.hand, _HANDOVERS)
+        return await problems({instance.title: instance for instance in self.due()}, self.hand, _HANDOVERS)
 
     async def hand(self, instance: Instance) -> None:
         """Give a running agent its present token, or a fresh one where that has lived half its life, without a restart.
@@ -80,16 +80,16 @@ class ModelTokens:
                 raise refusals.suspended(instance)
             refuse_stopped(instance, self.registry.operations.list(unfinished=True, instance_id=instance.id))
             client = self.instance_client.with_lease(turn.lease)
-            seen = await client.observe(instance.id)
-            if seen.machine is None or seen.node is None:
-                raise refusals.unreachable(seen)
-            if seen.node.instance_id != instance.id:
-                raise refusals.other_instance(instance, seen.node.instance_id)
-            if seen.node.fenced:
+            observation = await client.observe(instance.id)
+            if observation.machine is None or observation.node is None:
+                raise refusals.unreachable(observation)
+            if observation.node.instance_id != instance.id:
+                raise refusals.other_instance(instance, observation.node.instance_id)
+            if observation.node.fenced:
                 raise RefusedError(
                     f"the gateway of {instance.title} rests", hint=Hint(("instance", "show", instance.title))
                 )
-            await client.personalise(instance, MachineId(seen.machine.id), None)
+            await client.personalise(instance, MachineId(observation.machine.id), None)
 
 
 @dataclass(frozen=True)
@@ -141,10 +141,12 @@ class ProxyTokens:
 
     def of(self, instance: Instance | None = None) -> list[tuple[Instance | None, KeptToken]]:
         """The tokens of one instance or of all, each with its instance."""
-        owners = {one.machine_id: one for one in self.registry.instances.list()}
-        kept = self.registry.proxy_tokens.kept()
+        owners = {owner.machine_id: owner for owner in self.registry.instances.list()}
+        tokens = self.registry.proxy_tokens.kept()
         return [
-            (owners.get(one.machine_id), one) for one in kept if not instance or one.machine_id == instance.machine_id
+            (owners.get(token.machine_id), token)
+            for token in tokens
+            if not instance or token.machine_id == instance.machine_id
         ]
 
     def due(self) -> Due:
@@ -155,13 +157,13 @@ class ProxyTokens:
     async def renew_due(self) -> dict[str, str]:
         """Renew and drop what is due; the problem of each by user or machine, empty for none."""
         due = self.due()
-        titles = {one.machine_id: one.title for one in self.registry.instances.list()}
+        titles = {owner.machine_id: owner.title for owner in self.registry.instances.list()}
         dropped = await problems(
-            {f"{one.purpose} of {one.machine_id}": one for one in due.drop}, self.renewal.drop, _DROPS
+            {f"{token.purpose} of {token.machine_id}": token for token in due.drop}, self.renewal.drop, _DROPS
         )
-        told = {token: problem for token, problem in dropped.items() if problem}
+        failures = {token: problem for token, problem in dropped.items() if problem}
         machines = {machine: titles[machine] for machine in due.renew if machine in titles}
-        return told | await renew_each(machines, self.renewal.renew, at_once=_AT_ONCE)
+        return failures | await renew_each(machines, self.renewal.renew, at_once=_AT_ONCE)
 
     async def revoke(self, instance: Instance, purpose: str, *, reason: str) -> Sequence[KeptToken]:
         """Revoke an instance's tokens, of one purpose or of all, with a line in the audit; those that were revoked.
@@ -170,11 +172,11 @@ class ProxyTokens:
             UsageError: No token is for that.
         """
         _refuse_unknown(instance, purpose or PLATFORM)
-        found = [token for _, token in self.of(instance) if purpose in {"", purpose_of(token.purpose)}]
-        for token in found:
+        tokens = [token for _, token in self.of(instance) if purpose in {"", purpose_of(token.purpose)}]
+        for token in tokens:
             await self.renewal.drop(token)
-        self._note(instance, "tokens_revoked", reason, [token.purpose for token in found])
-        return found
+        self._note(instance, "tokens_revoked", reason, [token.purpose for token in tokens])
+        return tokens
 
     async def renew(self, instance: Instance, purpose: str, *, reason: str) -> None:
         """Replace an instance's token of a purpose, with a line in the audit.

@@ -57,10 +57,10 @@ async def _deploy(slots: ReleaseClient, machine_id: MachineId, bundle: HandedOut
 
 
 async def _seen(slots: ReleaseClient, machine_id: MachineId) -> SlotsState:
-    seen = await slots.observe(machine_id)
-    if seen is None:
+    slots_state = await slots.observe(machine_id)
+    if slots_state is None:
         raise UnavailableError(f"hermes-node on machine {machine_id} gives no answer")
-    return seen
+    return slots_state
 
 
 async def _state(states: PowerControl, machine_id: MachineId) -> State:

@@ -41,17 +41,17 @@ async def roll_back_release(
         RefusedError: Rows would be lost, the release was revoked, or the machine lost it and so did the store.
         UnavailableError: It does not answer, or it did not work.
     """
-    seen = await slots.observe(machine_id)
-    if seen is None:
+    state = await slots.observe(machine_id)
+    if state is None:
         raise UnavailableError(
             f"the machine of {title} tells nothing of releases", hint=Hint(("instance", "show", title))
         )
-    wanted = _chosen(seen, to, title)
-    if wanted == seen.current and seen.switch is None:
-        return RollbackResult(wanted, wanted, gap_s=0.0, migrated=0, listed=0, kept="")
-    if wanted not in seen.slots:
-        await slots.install(machine_id, bundle_of(wanted), python=seen.python)
-    return await slots.roll_back(machine_id, to=wanted, loses=loses, even_revoked=even_revoked)
+    release = _chosen(state, to, title)
+    if release == state.current and state.switch is None:
+        return RollbackResult(release, release, gap_s=0.0, migrated=0, listed=0, kept="")
+    if release not in state.slots:
+        await slots.install(machine_id, bundle_of(release), python=state.python)
+    return await slots.roll_back(machine_id, to=release, loses=loses, even_revoked=even_revoked)
 
 
 async def find_machine(
@@ -66,20 +66,24 @@ async def find_machine(
     Raises:
         UsageError: No machine matches, or several do.
     """
-    machines = [one for one in await vendor.list_machines() if one.status is not MachineStatus.DELETED]
-    named = [one for one in machines if text in {one.name, one.id}]
-    ours = [one for one in machines if is_machine_name(one.name, environment) and one.status is MachineStatus.READY]
-    found = named or await _those_of(ours, channel_to, text)
-    if len(found) != 1:
-        if not found:
-            names = [one.name for one in ours]
+    machines = [machine for machine in await vendor.list_machines() if machine.status is not MachineStatus.DELETED]
+    named = [machine for machine in machines if text in {machine.name, machine.id}]
+    ours = [
+        machine
+        for machine in machines
+        if is_machine_name(machine.name, environment) and machine.status is MachineStatus.READY
+    ]
+    matching = named or await _those_of(ours, channel_to, text)
+    if len(matching) != 1:
+        if not matching:
+            names = [machine.name for machine in ours]
             raise unknown_name("machine", text, names, of="CELL", where=f" that answers in {environment}")
-        several = ", ".join(sorted(one.name for one in found))
+        several = ", ".join(sorted(machine.name for machine in matching))
         raise UsageError(
-            f"{len(found)} machines are {shown(text)} in {environment}: {several}",
+            f"{len(matching)} machines are {shown(text)} in {environment}: {several}",
             hint=Hint(("rollback", "--direct", "--machine", "NAME")),
         )
-    return found[0]
+    return matching[0]
 
 
 def _chosen(slots: SlotsState, to: str, title: str) -> ReleaseId:
@@ -115,10 +119,10 @@ async def _those_of(
     machines: Sequence[Machine], channel_to: Callable[[MachineId], Channel], text: str
 ) -> list[Machine]:
     """The machine must answer: its name contains only the beginning of its instance's id, and no user's id."""
-    wanted = {text, user_id_of(text) or user_id_from_alias(text)}
+    names = {text, user_id_of(text) or user_id_from_alias(text)}
 
     async def is_meant(machine: Machine) -> bool:
-        return bool(wanted & await _names_on(channel_to(machine_id := MachineId(machine.id)), machine_id))
+        return bool(names & await _names_on(channel_to(machine_id := MachineId(machine.id)), machine_id))
 
     answers = await fan_out(machines, is_meant, Limits(_AT_ONCE, slow_after_s=_LOOK_S, within_s=2 * _LOOK_S))
     # One that does not answer, or answers nonsense, is not the machine that is meant.

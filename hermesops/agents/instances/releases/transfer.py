@@ -24,13 +24,13 @@ class ReleaseTransfer:
     releases: Releases
     release_client: ReleaseClient
 
-    async def of(self, instance_id: InstanceId, told: str) -> ReleaseId | None:
+    async def of(self, instance_id: InstanceId, reported: str) -> ReleaseId | None:
         """The release that an agent runs, if the store has it.
 
         Args:
             told: What its machine reports; if empty, the registry's row is used.
         """
-        noted = ReleaseId(told) or (await in_db_thread(self.registry.rollout_targets.instance_releases)).get(
+        noted = ReleaseId(reported) or (await in_db_thread(self.registry.rollout_targets.instance_releases)).get(
             instance_id
         )
         return noted if noted in self._kept else None
@@ -43,10 +43,10 @@ class ReleaseTransfer:
             UnavailableError: The machine does not answer.
             LeaseLostError: Somebody with a newer lease has been there.
         """
-        seen = await self.release_client.observe(machine_id)
-        if seen is None:
+        state = await self.release_client.observe(machine_id)
+        if state is None:
             raise UnavailableError(f"hermes-node on machine {machine_id} tells nothing of releases")
-        done = await self.release_client.deploy(machine_id, HandedOut(release, self.releases), python=seen.python)
+        done = await self.release_client.deploy(machine_id, HandedOut(release, self.releases), python=state.python)
         if done.problem:
             raise RefusedError(
                 f"release {release} does not run on machine {machine_id}: {done.stage}: {done.problem}",

@@ -29,14 +29,14 @@ class Certifying:
         """The same under a lease."""
         return Certifying(self.authority, lease)
 
-    def names(self, told: Mapping[str, Any]) -> MachineNames | None:
+    def names(self, answer: Mapping[str, Any]) -> MachineNames | None:
         """The machine's certificate as hermes-node reports it; ``None`` unless it is valid.
 
         A revoked certificate is not replaced: the operator who revoked it issues the next one.
         """
-        if not told.get("serial") or told.get("expired") or not self.authority.is_known(str(told["serial"])):
+        if not answer.get("serial") or answer.get("expired") or not self.authority.is_known(str(answer["serial"])):
             return None
-        return MachineNames.parse([str(name) for name in told["names"]])
+        return MachineNames.parse([str(name) for name in answer["names"]])
 
     async def credential(
         self, channel: Channel, machine_id: MachineId, request: str, instance: Instance | None = None
@@ -47,12 +47,12 @@ class Certifying:
             request: Its signing request; empty if it has no key yet.
         """
         cell, instance_id = (instance.cell, instance.id) if instance else (None, None)
-        asked = request or await self._ask(channel, "")
+        signing_request = request or await self._ask(channel, "")
         try:
-            return self.authority.issue(asked, machine_id, cell=cell, instance_id=instance_id)
+            return self.authority.issue(signing_request, machine_id, cell=cell, instance_id=instance_id)
         except KeyTakenError:  # its disk is a copy of another machine's
-            asked = await self._ask(channel, " --new")
-            return self.authority.issue(asked, machine_id, cell=cell, instance_id=instance_id)
+            signing_request = await self._ask(channel, " --new")
+            return self.authority.issue(signing_request, machine_id, cell=cell, instance_id=instance_id)
 
     async def certify(
         self, channel: Channel, machine_id: MachineId, instance: Instance | None = None
@@ -67,10 +67,10 @@ class Certifying:
         if done.exit_code == ExitCode.BAD_REQUEST:
             return None
         request = _request_in(well(done, machine_id, "certificate"), machine_id)
-        made = await self.credential(channel, machine_id, request, instance)
-        done = await hand(channel, "certificate install", made.to_json(), self.lease, timeout_s=_QUICK_S)
+        credential = await self.credential(channel, machine_id, request, instance)
+        done = await hand(channel, "certificate install", credential.to_json(), self.lease, timeout_s=_QUICK_S)
         well(done, machine_id, "certificate")
-        return made
+        return credential
 
     async def _ask(self, channel: Channel, option: str) -> str:
         done = await change(channel, f"certificate request{option}", self.lease, timeout_s=_QUICK_S)
@@ -80,6 +80,6 @@ class Certifying:
 
 
 def _request_in(done: Completed, machine_id: MachineId) -> str:
-    told = object_in(done, machine_id, "certificate request")
+    answer = object_in(done, machine_id, "certificate request")
     with understood(machine_id, "certificate request"):
-        return str(told["request"])
+        return str(answer["request"])

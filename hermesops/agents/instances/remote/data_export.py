@@ -71,14 +71,14 @@ async def export_data(channel: Channel, write: Callable[[bytes], object]) -> dic
         UnavailableError: The export is incomplete.
         BrokenInvariantError: The received rows differ from those sent.
     """
-    tally, said = Tally(channel.machine_id), b""
+    tally, errors = Tally(channel.machine_id), b""
     async for piece in channel.stream(f"{PROGRAM} export", timeout_s=_EXPORT_S):
         if isinstance(piece, Exit):
             if piece.exit_code != 0:
-                why = last_words(Completed(piece.exit_code, b"", said))
+                why = last_words(Completed(piece.exit_code, b"", errors))
                 raise UnavailableError(f"hermes-node cannot export: {why}", hint="the same command again")
         elif piece.stream == "stderr":
-            said = (said + piece.data)[-4096:]
+            errors = (errors + piece.data)[-4096:]
         elif lines := tally.take(piece.data):
             write(lines)
     return tally.end()

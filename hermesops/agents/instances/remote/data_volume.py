@@ -38,9 +38,9 @@ async def observe(channel: Channel) -> DataRoom | None:
     if done.exit_code == ExitCode.BAD_REQUEST:  # an older hermes-node without the command
         return None
     _refuse_failed(done)
-    told = object_in(done, channel.machine_id, "volume show")
+    answer = object_in(done, channel.machine_id, "volume show")
     with understood(channel.machine_id, "volume show"):
-        return DataRoom(int(told["size"]), int(told["used"])) if told else None
+        return DataRoom(int(answer["size"]), int(answer["used"])) if answer else None
 
 
 async def want(channel: Channel, gigabytes: int, lease: Lease | None) -> None:

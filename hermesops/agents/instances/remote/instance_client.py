@@ -101,10 +101,10 @@ class InstanceClient:
 
     def _not_running(self, instance: Instance, machine: Machine | None) -> RefusedError | UnavailableError:
         there = MachineState.of(machine) if machine else None
-        seen = Observation(instance, there, is_backed_up=self.registry.backups.is_backed_up(instance.id))
+        observation = Observation(instance, there, is_backed_up=self.registry.backups.is_backed_up(instance.id))
         operations = self.registry.operations.list(instance_id=instance.id)
-        unfinished = [one for one in operations if not one.status.has_ended]
-        return refusals.not_running(seen, unfinished, suspension_of(operations))
+        unfinished = [operation for operation in operations if not operation.status.has_ended]
+        return refusals.not_running(observation, unfinished, suspension_of(operations))
 
     async def chat(self, instance: Instance, text: str, *, session_id: str) -> AsyncIterator[Piece]:
         """Send a message to the instance's agent and yield its answer in pieces."""
@@ -156,26 +156,26 @@ class InstanceClient:
         Under a lease, the release that its node reports is recorded: every workflow observes what it has done, and
         nobody else deploys another one meanwhile.
         """
-        seen = await self.observe_as(self.registry.instances.get(instance_id))
-        node = seen.own_node
+        observation = await self.observe_as(self.registry.instances.get(instance_id))
+        node = observation.own_node
         if self.lease and node and node.release and not node.switching:
             self.registry.rollout_targets.record_release(instance_id, ReleaseId(node.release), lease=self.lease)
-        return seen
+        return observation
 
     async def observe_as(self, instance: Instance) -> Observation:
         """Observe an instance as if its row said this, as it may soon."""
         machine = await self.machine(instance)
         if machine is None:
             return Observation(instance, None, is_backed_up=self.registry.backups.is_backed_up(instance.id))
-        seen = MachineState.of(machine)
+        state = MachineState.of(machine)
         if machine.status is MachineStatus.DELETED:
-            return Observation(instance, seen, is_backed_up=self.registry.backups.is_backed_up(instance.id))
+            return Observation(instance, state, is_backed_up=self.registry.backups.is_backed_up(instance.id))
         if machine.status is not MachineStatus.READY:
-            return Observation(instance, seen)
+            return Observation(instance, state)
         node = await self.node(MachineId(machine.id))
         if node is None or node.instance_id != instance.id:
-            return Observation(instance, seen, node)
-        return Observation(instance, seen, node, await self.health(instance, machine))
+            return Observation(instance, state, node)
+        return Observation(instance, state, node, await self.health(instance, machine))
 
     async def health(self, instance: Instance, machine: Machine) -> GatewayHealth:
         """What the instance's gateway says of itself."""
@@ -196,7 +196,7 @@ class InstanceClient:
     def _seen(self, status: Mapping[str, Any]) -> NodeState:
         identity = status.get("identity") or {}
         # A handover that was cut short wrote the payload and neither restarted the gateway nor made its jobs.
-        told = status.get("certificate") if self.certifying else None
+        certificate = status.get("certificate") if self.certifying else None
         is_applied = not status.get("restart_needed") and not status.get("jobs_missing")
         return NodeState(
             instance_id=InstanceId(identity["instance"]) if identity else None,
@@ -205,8 +205,8 @@ class InstanceClient:
             release=str((status.get("release") or {}).get("id") or ""),
             fenced=bool(status.get("fenced")),
             switching=bool((status.get("releases") or {}).get("activation")),
-            request=str(told["request"]) if told else None,
-            names=self.certifying.names(told) if told and self.certifying else None,
+            request=str(certificate["request"]) if certificate else None,
+            names=self.certifying.names(certificate) if certificate and self.certifying else None,
         )
 
     def _payload(self, instance: Instance) -> Payload:
@@ -293,8 +293,8 @@ class InstanceClient:
         token = self.keys.renew(instance.id)
         channel, payload = self.channel(machine_id), self._payload(instance)
         if request is not None and self.certifying:
-            given = await self.certifying.credential(channel, machine_id, request, instance)
-            payload = replace(payload, credential=given)
+            credential = await self.certifying.credential(channel, machine_id, request, instance)
+            payload = replace(payload, credential=credential)
         done = await node_commands.hand(
             channel,
             "personalise",
@@ -349,13 +349,13 @@ class InstanceClient:
 
         await waiting.until(ask, what=what, timeout_s=timeout_s, every_s=every_s, report=report)
 
-    async def _explain(self, instance: Instance, machine_id: MachineId, seen: str) -> NoReturn:
+    async def _explain(self, instance: Instance, machine_id: MachineId, health: str) -> NoReturn:
         mask = self.mask(instance)
         for line in await self.gateways.log_tail(machine_id, lines=LOG_LINES):
             self.report(f"  {mask(line)}")
         user = instance.title
         raise UnavailableError(
-            f"the gateway of {user} is not healthy after {self.gateway_timeout_s:g} s: {seen}",
+            f"the gateway of {user} is not healthy after {self.gateway_timeout_s:g} s: {health}",
             hint=Hint(("instance", "verify", user), "names what is wrong; its last log lines stand above"),
         )
 

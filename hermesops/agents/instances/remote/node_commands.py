@@ -70,10 +70,10 @@ def well(done: Completed, machine_id: MachineId, verb: str) -> Completed:
     """
     if done.exit_code == 0:
         return done
-    said = f"hermes-node on machine {machine_id}, {verb}: {last_words(done)}"
+    message = f"hermes-node on machine {machine_id}, {verb}: {last_words(done)}"
     if done.exit_code in _REFUSED:
-        raise RefusedError(said)
-    raise UnavailableError(said, hint="the same command again")
+        raise RefusedError(message)
+    raise UnavailableError(message, hint="the same command again")
 
 
 async def admit(channel: Channel, lease: Lease | None) -> None:

@@ -103,28 +103,28 @@ class PowerControl(InstanceClient):
                 hint=f"{PROGRAM} status there says more",
             )
         try:
-            kept = await channel.get(str(Layout().warm))
+            content = await channel.get(str(Layout().warm))
         except NoSuchFileError as error:
             raise UnavailableError(f"machine {machine_id} says that it is warm, and holds no key") from error
         with understood(machine_id, "warm"):
-            return str(strict_json.parse_object(kept)["secrets"]["api_server_key"])
+            return str(strict_json.parse_object(content)["secrets"]["api_server_key"])
 
     async def state(self, machine_id: MachineId) -> State | None:
         """What the state on a machine amounts to; ``None`` when it does not answer."""
-        said = await self._stated(machine_id)
+        answer = await self._stated(machine_id)
         with understood(machine_id, "state"):
-            if said is None:
+            if answer is None:
                 return None
-            restored = said.get("restored")
+            restored = answer.get("restored")
             return replace(
-                State.from_json(said["state"]), restored=None if restored is None else str(restored)[:_SNAPSHOT]
+                State.from_json(answer["state"]), restored=None if restored is None else str(restored)[:_SNAPSHOT]
             )
 
     async def bytes_in_use(self, machine_id: MachineId) -> int | None:
         """Bytes that the instance's data takes on a machine; ``None`` when it does not answer."""
-        said = await self._stated(machine_id)
+        answer = await self._stated(machine_id)
         with understood(machine_id, "state"):
-            return None if said is None else int(said["bytes"])
+            return None if answer is None else int(answer["bytes"])
 
     async def room(self, machine_id: MachineId) -> DataRoom | None:
         """How much room its user's data have on a machine; ``None`` when it does not answer, or cannot tell yet."""

@@ -63,9 +63,9 @@ class ReleaseClient:
         done = await self.channel_to(machine_id).run(f"{PROGRAM} release ready", timeout_s=_READY_S)
         if done.exit_code == ExitCode.BAD_REQUEST:  # its hermes-node is older than that command
             return ""
-        told = _answer(done, machine_id, "release ready")
+        answer = _answer(done, machine_id, "release ready")
         with understood(machine_id, "release ready"):
-            failed = next((check for check in told["checks"] if not check["ok"]), None)
+            failed = next((check for check in answer["checks"] if not check["ok"]), None)
             return f"{failed['name']}: {failed['detail']}" if failed else ""
 
     async def fetch(self, machine_id: MachineId, bundle: HandedOut, *, python: str) -> None:
@@ -83,9 +83,9 @@ class ReleaseClient:
             if done.exit_code != ExitCode.UNFINISHED:
                 _answer(done, machine_id, "release fetch")
                 return
-            told = object_in(done, machine_id, "release fetch")
+            answer = object_in(done, machine_id, "release fetch")
             with understood(machine_id, "release fetch"):
-                missing = [str(blob["sha256"]) for blob in told.get("missing") or ()]
+                missing = [str(blob["sha256"]) for blob in answer.get("missing") or ()]
             for sha256 in missing:
                 await channel.put(f"{BLOBS}/{sha256}", bundle.blob(sha256), mode=0o600)
         raise UnavailableError(
@@ -120,11 +120,11 @@ class ReleaseClient:
         channel, timeout_s = self.channel_to(machine_id), drain_s + _SWITCH_S
         done = await node_commands.change(channel, words, self.lease, timeout_s=timeout_s)
         if done.exit_code == ExitCode.FAILED:
-            told = {"error": "it did not work", **object_in(done, machine_id, "release activate")}
+            answer = {"error": "it did not work", **object_in(done, machine_id, "release activate")}
         else:
-            told = dict(_answer(done, machine_id, "release activate"))
+            answer = dict(_answer(done, machine_id, "release activate"))
         with understood(machine_id, "release activate"):
-            return Activation.from_told(release, told)
+            return Activation.from_told(release, answer)
 
     async def deploy(self, machine_id: MachineId, bundle: HandedOut, *, python: str) -> Activation:
         """Switch a machine without an instance to a release, and confirm it; safe to call twice.
@@ -187,9 +187,9 @@ class ReleaseClient:
         """
         words = "release rollback" + (f" --to {to}" if to else "") + (" --lose" if loses else "")
         words += " --even-revoked" if even_revoked else ""
-        told = await self._changed(machine_id, words, timeout_s=_BACK_S)
+        answer = await self._changed(machine_id, words, timeout_s=_BACK_S)
         with understood(machine_id, "release rollback"):
-            return RollbackResult.from_told(told)
+            return RollbackResult.from_told(answer)
 
     async def _changed(self, machine_id: MachineId, words: str, *, timeout_s: float) -> Mapping[str, Any]:
         done = await node_commands.change(self.channel_to(machine_id), words, self.lease, timeout_s=timeout_s)

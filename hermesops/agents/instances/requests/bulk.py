@@ -83,11 +83,11 @@ def parse_requests(text: str, *, plan: str, region: str) -> tuple[ProvisionReque
 def _request(number: int, cells: Sequence[str], columns: Sequence[str], plan: str, region: str) -> ProvisionRequest:
     if len(cells) > len(columns):
         raise UsageError(f"{len(cells)} fields where there are {len(columns)}")
-    said = dict(zip(columns, cells, strict=False))
-    chosen = said.get("plan") or plan
+    values = dict(zip(columns, cells, strict=False))
+    chosen = values.get("plan") or plan
     if not chosen:
         raise UsageError("no plan, and no --plan for those who name none")
-    return ProvisionRequest(number, said.get("user", ""), parse_plan(chosen), said.get("region") or region)
+    return ProvisionRequest(number, values.get("user", ""), parse_plan(chosen), values.get("region") or region)
 
 
 @dataclass

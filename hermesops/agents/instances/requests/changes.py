@@ -90,14 +90,14 @@ class InstanceRequests:
             RefusedError: Somebody is working on the instance, or too many end; nothing was changed.
         """
         async with self.opener.eligible(user_text, TerminateIntent) as instance:
-            wanted = TerminateIntent(
+            intent = TerminateIntent(
                 user=user_text,
                 machine_name=instance.machine_name,
                 reason=reason,
                 keeps_backup=keeps_backup,
                 approved=self.admit(OperationKind.TERMINATE, instance.id),
             )
-            operation = self.opener.open(instance, wanted)
+            operation = self.opener.open(instance, intent)
             # The one that is under way may say otherwise: then that is ended first.
             if not TerminateIntent.of(operation).keeps_backup:
                 self.opener.mark_for_deletion(instance, reason or f"terminate {operation.id}")
@@ -120,13 +120,13 @@ class InstanceRequests:
             RefusedError: It has ended, has never started, or has another unfinished operation.
         """
         async with self._asked(user_text, ScheduleTerminationIntent, reason) as instance:
-            wanted = ScheduleTerminationIntent(
+            intent = ScheduleTerminationIntent(
                 user=user_text,
                 reason=reason.strip(),
                 until=self.registry.now() + self.policy.grace,
                 approved=self.admit(OperationKind.SCHEDULE_TERMINATION, instance.id),
             )
-            return self.opener.open(instance, wanted)
+            return self.opener.open(instance, intent)
 
     async def restart(self, user_text: str, *, reason: str = "") -> Operation:
         """Record that a gateway shall be restarted, with the id of its present start and the reason, if any.
@@ -173,21 +173,21 @@ class InstanceRequests:
             observation = await self.client.observe(instance.id)
             if observation.machine is None or observation.node is None:
                 raise refusals.unreachable(observation)
-            held = self.registry.instance_secrets.settings(instance.id)
-            wanted = patch(held) if patch else self.registry.instance_secrets.settings_before(instance.id)
-            if wanted is None:
+            settings = self.registry.instance_secrets.settings(instance.id)
+            new_settings = patch(settings) if patch else self.registry.instance_secrets.settings_before(instance.id)
+            if new_settings is None:
                 raise RefusedError(
                     f"the settings of {instance.title} were never changed: there is nothing to go back to"
                 )
             intent = ConfigureIntent(
                 user=user_text,
                 reason=reason.strip(),
-                changed=tuple(changed(held, wanted)),
-                settings=outline(wanted),
+                changed=tuple(changed(settings, new_settings)),
+                settings=outline(new_settings),
             )
             subject = instance_subject(instance.id)
             return self.registry.settings_changes.change(
-                instance.id, wanted, subject=subject, intent=intent.to_json(), why=intent.reason
+                instance.id, new_settings, subject=subject, intent=intent.to_json(), why=intent.reason
             )
 
     async def suspend(self, user_text: str, *, keep: Keep | None, reason: str) -> Operation:
@@ -200,8 +200,8 @@ class InstanceRequests:
             RefusedError: It has ended, has never started, or has another unfinished operation.
         """
         async with self._asked(user_text, SuspendIntent, reason) as instance:
-            wanted = SuspendIntent(user=user_text, reason=reason.strip(), keep=keep or self.policy.keep)
-            return self.opener.open(instance, wanted, lambda begun: keep in {None, begun.keep})
+            intent = SuspendIntent(user=user_text, reason=reason.strip(), keep=keep or self.policy.keep)
+            return self.opener.open(instance, intent, lambda begun: keep in {None, begun.keep})
 
     async def resume(self, user_text: str, *, undo: bool = False, reason: str) -> Operation:
         """Record that a suspended agent shall be resumed, on its machine or with its newest backup on another.
@@ -262,14 +262,14 @@ class InstanceRequests:
             await refuse_unsold(self.client, size, place.region)
             if onto_new_machine:
                 return self._relocation(instance, user_text, reason, place, plan=plan)
-            wanted = ResizeIntent(
+            intent = ResizeIntent(
                 user=user_text,
                 reason=reason.strip(),
                 before=PlanSize(instance.plan, self.policy.server_types[instance.plan]),
                 after=PlanSize(plan, size),
                 approved=self.admit(OperationKind.RESIZE, instance.id),
             )
-            return self.opener.open(instance, wanted, lambda begun: begun.after.plan is plan)
+            return self.opener.open(instance, intent, lambda begun: begun.after.plan is plan)
 
     def shrinks(self, instance: Instance, plan: Plan) -> bool:
         """Whether a plan has room for less data than an instance's own."""
@@ -280,12 +280,12 @@ class InstanceRequests:
         if not self.shrinks(instance, plan):
             return
         answers = observation.machine is not None and observation.node is not None
-        held = await self.client.bytes_in_use(observation.machine.id) if answers and observation.machine else None
-        if held is None:
+        used = await self.client.bytes_in_use(observation.machine.id) if answers and observation.machine else None
+        if used is None:
             raise refusals.unreachable(observation)
-        if held > room * GB:
+        if used > room * GB:
             raise RefusedError(
-                f"{instance.title} has {held / GB:.1f} GB of data; plan {plan} has room for {room} GB",
+                f"{instance.title} has {used / GB:.1f} GB of data; plan {plan} has room for {room} GB",
                 hint="the user has to delete some first",
             )
 
@@ -362,7 +362,7 @@ class InstanceRequests:
         With ``None`` for it whatever is under way is continued.
         """
         size = plan or instance.plan
-        wanted = RelocateIntent(
+        intent = RelocateIntent(
             user=user_text,
             reason=reason.strip(),
             origin=instance.machine_name,
@@ -378,20 +378,20 @@ class InstanceRequests:
             approved=self.admit(OperationKind.RELOCATE, instance.id) if plan else None,
         )
         if not self.opener.unfinished(instance, OperationKind.RELOCATE):
-            self._drop_leftovers(instance, wanted)
-        is_the_same = None if said is None else (lambda begun: wanted.asks_the_same(begun, *said))
-        return self.opener.open(instance, wanted, is_the_same)
+            self._drop_leftovers(instance, intent)
+        is_the_same = None if said is None else (lambda begun: intent.asks_the_same(begun, *said))
+        return self.opener.open(instance, intent, is_the_same)
 
-    def _drop_leftovers(self, instance: Instance, wanted: RelocateIntent) -> None:
+    def _drop_leftovers(self, instance: Instance, intent: RelocateIntent) -> None:
         """The machine that an abandoned relocation ordered may be of another size or region."""
         for row in self.registry.unassigned.list(role=MachineRole.REPLACEMENT, instance_id=instance.id):
-            if not wanted.fits(row):
+            if not intent.fits(row):
                 self.opener.retire(row, why="its relocation was given up")
 
     def _asked(
         self,
         user_text: str,
-        wanted: type[InstanceIntent],
+        kind: type[InstanceIntent],
         reason: str,
         *,
         cancels: AbstractSet[OperationKind] = frozenset(),
@@ -400,4 +400,4 @@ class InstanceRequests:
         """As ``OperationOpener.eligible``, for requests that need a reason."""
         if not reason.strip():
             raise UsageError(f"say why you do that to {user_text}", hint='--reason "…"')
-        return self.opener.eligible(user_text, wanted, cancels=cancels, while_running=while_running)
+        return self.opener.eligible(user_text, kind, cancels=cancels, while_running=while_running)

@@ -10,7 +10,7 @@ from hermesops.store.operations.kinds import STOPS_GATEWAY, BlockedBy, InstanceI
 
 
 def refuse_ineligible(
-    wanted: type[InstanceIntent],
+    kind: type[InstanceIntent],
     instance: Instance,
     unfinished: Iterable[Operation],
     *,
@@ -27,21 +27,21 @@ def refuse_ineligible(
         RefusedError: The instance was terminated, is suspended or has never started, or another operation of it has
             not ended.
     """
-    if instance.status is InstanceStatus.TERMINATED and instance.status not in wanted.statuses:
+    if instance.status is InstanceStatus.TERMINATED and instance.status not in kind.statuses:
         raise refusals.terminated(instance)
     for operation in unfinished:
-        if blocks(wanted, operation.kind) and operation.kind not in cancels:
+        if blocks(kind, operation.kind) and operation.kind not in cancels:
             raise refusals.operation_unfinished(instance, operation)
-    if instance.status not in wanted.statuses or (while_running and instance.status is not InstanceStatus.RUNNING):
+    if instance.status not in kind.statuses or (while_running and instance.status is not InstanceStatus.RUNNING):
         is_suspended = instance.status is InstanceStatus.SUSPENDED
         raise refusals.suspended(instance) if is_suspended else refusals.never_started(instance)
 
 
-def blocks(wanted: type[InstanceIntent], unfinished: OperationKind) -> bool:
+def blocks(kind: type[InstanceIntent], unfinished: OperationKind) -> bool:
     """Whether an unfinished operation of a kind refuses a new one of the wanted kind."""
-    if unfinished is wanted.kind or unfinished in wanted.continues:
+    if unfinished is kind.kind or unfinished in kind.continues:
         return False
-    match wanted.blocked_by:
+    match kind.blocked_by:
         case BlockedBy.NOTHING:
             return False
         case BlockedBy.STOPPED_GATEWAY:
@@ -56,5 +56,5 @@ def refuse_stopped(instance: Instance, unfinished: Iterable[Operation]) -> None:
     Raises:
         RefusedError: Such an operation has not ended.
     """
-    if operation := next((one for one in unfinished if one.kind in STOPS_GATEWAY), None):
+    if operation := next((operation for operation in unfinished if operation.kind in STOPS_GATEWAY), None):
         raise refusals.operation_unfinished(instance, operation)

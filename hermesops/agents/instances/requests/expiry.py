@@ -47,15 +47,17 @@ def due_of(
         drilled: Instances with a restore drill under way; the machine lent to it stays.
         rolls_out: Whether a rollout is under way; machines that are lent to no instance are its drill's.
     """
-    held = {MachineRole.DRILL: drilled}
+    lent = {MachineRole.DRILL: drilled}
     idle = [
-        one
-        for one in unassigned
-        if (one.instance_id and one.instance_id not in held.get(one.role, busy))
-        or (one.instance_id is None and one.role is MachineRole.DRILL and not rolls_out)
+        machine
+        for machine in unassigned
+        if (machine.instance_id and machine.instance_id not in lent.get(machine.role, busy))
+        or (machine.instance_id is None and machine.role is MachineRole.DRILL and not rolls_out)
     ]
     goes = {MachineRole.REPLACEMENT, MachineRole.DRILL}
-    leaves = tuple(one for one in idle if one.role in goes or not one.wanted or one.created_at <= now - kept)
+    leaves = tuple(
+        machine for machine in idle if machine.role in goes or not machine.wanted or machine.created_at <= now - kept
+    )
     return Due(tuple(instance for instance in ends if instance.id not in busy), leaves)
 
 
@@ -72,12 +74,12 @@ class Upkeep:
         """What is due now."""
         unfinished = self.registry.operations.list(unfinished=True)
         busy = frozenset(operation.instance_id for operation in unfinished if operation.instance_id)
-        drills = frozenset(one.subject for one in unfinished if one.kind is OperationKind.DRILL)
+        drills = frozenset(operation.subject for operation in unfinished if operation.kind is OperationKind.DRILL)
         unassigned = self.registry.unassigned.list()
         lent = {row.instance_id for row in unassigned if row.role is MachineRole.DRILL and row.instance_id}
         drilled = frozenset(id_ for id_ in lent if drill_subject(id_) in drills)
         ends = self.registry.instances.past_grace()
-        rolls_out = any(one.kind is OperationKind.ROLLOUT for one in unfinished)
+        rolls_out = any(operation.kind is OperationKind.ROLLOUT for operation in unfinished)
         return due_of(
             ends, unassigned, busy, now=self.registry.now(), kept=self.kept, drilled=drilled, rolls_out=rolls_out
         )

@@ -78,9 +78,9 @@ class MassChanges:
         for begun in self.registry.operations.list(unfinished=True, instance_id=instance_id, kind=kind):
             self.refuse_unapproved(begun)
             return None
-        for given, is_new in self._at_hand(instance_id):
-            self._refuse_unlisted(given, instance_id, is_new=is_new)
-            return given
+        for listed, is_new in self._at_hand(instance_id):
+            self._refuse_unlisted(listed, instance_id, is_new=is_new)
+            return listed
         self._refuse_many(instance_id, self.registry.now())
         return None
 
@@ -92,9 +92,9 @@ class MassChanges:
         """
         if not self._is_required or operation.instance_id is None:
             return
-        held = _held(operation.intent)
-        if held is not None:
-            self._refuse_unlisted(held, operation.instance_id, is_new=False)
+        listed = _held(operation.intent)
+        if listed is not None:
+            self._refuse_unlisted(listed, operation.instance_id, is_new=False)
         else:
             self._refuse_many(operation.instance_id, operation.created_at)
 
@@ -106,17 +106,17 @@ class MassChanges:
         """The list that was passed, else the one that its days of grace were approved with; whether it is new."""
         if self.given is not None:
             yield self.given, True
-        for one in self.registry.operations.list(
+        for operation in self.registry.operations.list(
             instance_id=instance_id, kind=OperationKind.SCHEDULE_TERMINATION, limit=1
         ):
-            if (held := _held(one.intent)) is not None:
-                yield held, False
+            if (listed := _held(operation.intent)) is not None:
+                yield listed, False
 
-    def _refuse_unlisted(self, given: ApprovedList, instance_id: InstanceId, *, is_new: bool) -> None:
+    def _refuse_unlisted(self, listed: ApprovedList, instance_id: InstanceId, *, is_new: bool) -> None:
         approvals = Approvals(self.env)
         try:
-            change, asker = self.open(given.change)
-            approval, approver = approvals.read(given.approval)
+            change, asker = self.open(listed.change)
+            approval, approver = approvals.read(listed.approval)
             refuse_other(approval, asked_by(change, asker), signer=approver)
             if is_new:
                 refuse_old(approval, now=datetime.now(UTC), life=approvals.life)
@@ -126,13 +126,13 @@ class MassChanges:
             raise RefusedError(f"the approval is not about instance {instance_id}", hint=HINT)
 
     def _refuse_many(self, instance_id: InstanceId, at: datetime) -> None:
-        rows = (one for kind in KINDS for one in self.registry.operations.list(kind=kind))
+        rows = (operation for kind in KINDS for operation in self.registry.operations.list(kind=kind))
         refuse_many(rows, instance_id, at, limit=self.limit, environment=self.env.name)
 
 
 def _held(intent: Mapping[str, Any]) -> ApprovedList | None:
-    held = intent.get(APPROVED)
-    if held is None:
+    stored = intent.get(APPROVED)
+    if stored is None:
         return None
-    told = held if isinstance(held, dict) else {}
-    return ApprovedList(str(told.get("change", "")), str(told.get("approval", "")))
+    fields = stored if isinstance(stored, dict) else {}
+    return ApprovedList(str(fields.get("change", "")), str(fields.get("approval", "")))

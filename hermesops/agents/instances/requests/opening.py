@@ -33,7 +33,7 @@ class OperationOpener:
     async def eligible(
         self,
         user_text: str,
-        wanted: type[InstanceIntent],
+        kind: type[InstanceIntent],
         *,
         cancels: AbstractSet[OperationKind] = frozenset(),
         while_running: bool = False,
@@ -46,36 +46,36 @@ class OperationOpener:
             LeaseHeldError: Another process works on the instance, and not on such an operation.
             RefusedError: It may not have such an operation now.
         """
-        async with self._lease_unless_begun(user_text, wanted, may_follow=not cancels):
+        async with self._lease_unless_begun(user_text, kind, may_follow=not cancels):
             instance = self.registry.instances.find(user_text)
             unfinished = self.unfinished(instance)
-            refuse_ineligible(wanted, instance, unfinished, cancels=cancels, while_running=while_running)
+            refuse_ineligible(kind, instance, unfinished, cancels=cancels, while_running=while_running)
             yield instance
 
     @asynccontextmanager
     async def _lease_unless_begun(
-        self, user_text: str, wanted: type[InstanceIntent], *, may_follow: bool
+        self, user_text: str, kind: type[InstanceIntent], *, may_follow: bool
     ) -> AsyncGenerator[None, None]:
         """Hold the instance's lease; where a process holds it for such an operation, ``open`` only finds that one."""
         instance = self.registry.instances.find(user_text)
         async with AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(self.hold_lease(instance_subject(instance.id)))
-            except LeaseHeldError as held:
-                is_begun = self.unfinished(instance, wanted.kind, *wanted.continues)
-                if not (may_follow and wanted.repeatable and is_begun):
+            except LeaseHeldError as error:
+                is_begun = self.unfinished(instance, kind.kind, *kind.continues)
+                if not (may_follow and kind.repeatable and is_begun):
                     raise
-                before = _held_elsewhere.set(held)
+                before = _held_elsewhere.set(error)
                 stack.callback(_held_elsewhere.reset, before)
             yield
 
     def unfinished(self, instance: Instance, *kinds: OperationKind) -> list[Operation]:
         """Its operations that have not ended, of these kinds or of all."""
-        found = self.registry.operations.list(unfinished=True, instance_id=instance.id)
-        return [one for one in found if not kinds or one.kind in kinds]
+        operations = self.registry.operations.list(unfinished=True, instance_id=instance.id)
+        return [operation for operation in operations if not kinds or operation.kind in kinds]
 
     def open(
-        self, instance: Instance, wanted: WantedT, is_the_same: Callable[[WantedT], bool] | None = None
+        self, instance: Instance, requested: WantedT, is_the_same: Callable[[WantedT], bool] | None = None
     ) -> Operation:
         """Write an operation's row, or find the unfinished one of that kind; within ``eligible``.
 
@@ -86,20 +86,20 @@ class OperationOpener:
             RefusedError: An unfinished one of that kind has another intent.
             LeaseHeldError: Another process worked on one, which has ended meanwhile.
         """
-        begun = self.unfinished(instance, wanted.kind)
+        begun = self.unfinished(instance, requested.kind)
         for operation in begun if is_the_same else ():
-            if is_the_same and not is_the_same(type(wanted).of(operation)):
+            if is_the_same and not is_the_same(type(requested).of(operation)):
                 raise refusals.operation_unfinished(instance, operation)
-        if held := _held_elsewhere.get():
+        if error := _held_elsewhere.get():
             if not begun:
-                raise held
+                raise error
             return begun[0]
-        return begun[0] if begun else self.write(instance, wanted)
+        return begun[0] if begun else self.write(instance, requested)
 
-    def write(self, instance: Instance, wanted: InstanceIntent) -> Operation:
+    def write(self, instance: Instance, requested: InstanceIntent) -> Operation:
         """Write an operation's row, or return the unfinished one of that kind."""
-        subject, intent = instance_subject(instance.id), wanted.to_json()
-        return self.registry.operations.open(wanted.kind, subject, intent=intent, instance_id=instance.id)
+        subject, intent = instance_subject(instance.id), requested.to_json()
+        return self.registry.operations.open(requested.kind, subject, intent=intent, instance_id=instance.id)
 
     def cancel(self, operation: Operation, reason: str) -> None:
         """Close an operation that the request cancels."""
@@ -113,12 +113,12 @@ class OperationOpener:
         """Mark an ordered machine for deletion that the request has no use for."""
         self.registry.unassigned.retire(row.name, why=why)
 
-    async def open_eligible(self, instance: Instance, wanted: InstanceIntent) -> Operation:
+    async def open_eligible(self, instance: Instance, intent: InstanceIntent) -> Operation:
         """Open an operation without further checks, or find the unfinished one.
 
         Raises:
             LeaseHeldError: Another process works on the instance.
             RefusedError: It may not have such an operation now.
         """
-        async with self.eligible(instance.id, type(wanted)) as found:
-            return self.open(found, wanted)
+        async with self.eligible(instance.id, type(intent)) as eligible:
+            return self.open(eligible, intent)

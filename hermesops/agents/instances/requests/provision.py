@@ -72,7 +72,7 @@ class ProvisionPreflight:
             refuse_other_plan(user_text, instance, plan)
         return instance
 
-    async def refuse_unrentable(self, *wanted: tuple[Plan, str]) -> Image:
+    async def refuse_unrentable(self, *sizes: tuple[Plan, str]) -> Image:
         """The image of new machines of these plans and regions, where all of them can be rented.
 
         Raises:
@@ -80,9 +80,9 @@ class ProvisionPreflight:
                 boot from.
             UnavailableError: JustAVPS does not answer.
         """
-        for plan, region in dict.fromkeys(wanted):
+        for plan, region in dict.fromkeys(sizes):
             await refuse_unsold(self.client, self.policy.server_types[plan], region)
-        await self.budget.refuse_unaffordable(*((self.policy.server_types[plan], region) for plan, region in wanted))
+        await self.budget.refuse_unaffordable(*((self.policy.server_types[plan], region) for plan, region in sizes))
         name = self.policy.image
         image = latest_image(self.registry, name)
         if not await self.client.is_bootable(image.id):

@@ -36,8 +36,8 @@ def replacing(text: str, *, where: str) -> SettingsPatch:
     """
     if len(text.encode()) > _MOST_BYTES:
         raise UsageError(f"{where}: larger than {_MOST_BYTES // 1024} KiB")
-    wanted = _parse(_load(text, where), where)
-    return lambda _: wanted
+    settings = _parse(_load(text, where), where)
+    return lambda _: settings
 
 
 def setting(assignments: Sequence[str]) -> SettingsPatch:
@@ -59,7 +59,7 @@ def setting(assignments: Sequence[str]) -> SettingsPatch:
             )
         raw[name] = [tool.strip() for tool in value.split(",") if tool.strip()] if name == "disabled_tools" else value
     parsed = asdict(_parse(raw, "--set"))
-    return lambda held: replace(held, **{name: parsed[name] for name in raw})
+    return lambda settings: replace(settings, **{name: parsed[name] for name in raw})
 
 
 class _Shallow(yaml.SafeLoader):
@@ -93,7 +93,7 @@ def _parse(raw: object, where: str) -> InstanceSettings:
     offered = [route.name for route in ROUTES]
     if parsed.model and parsed.model not in offered:
         raise UsageError(f"{where}: settings.model: no route {parsed.model!r}; there are {', '.join(offered)}")
-    wanted = InstanceSettings(**asdict(parsed))
-    if has_mask(wanted):
+    settings = InstanceSettings(**asdict(parsed))
+    if has_mask(settings):
         raise UsageError(f"{where}: holds {MASK} in place of a secret; write the value itself")
-    return wanted
+    return settings

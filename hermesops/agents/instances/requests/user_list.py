@@ -39,7 +39,7 @@ def parse_user_list(text: str) -> UserList:
         UsageError: It is no CSV, or its heading names other columns than ``COLUMNS``.
     """
     lines = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip() and line.strip()[0] != "#"]
-    separator = next((one for one in _SEPARATORS if lines and one in lines[0][1]), ",")
+    separator = next((sign for sign in _SEPARATORS if lines and sign in lines[0][1]), ",")
     rows = [(number, cells) for number, line in lines if any(cells := _cells(line, number, separator))]
     names = [name.casefold() for name in rows[0][1]] if rows else []
     if "user" in names or (len(names) > 1 and set(names) <= {*COLUMNS, ""}):

@@ -68,25 +68,25 @@ class InstancePolicies:
         Raises:
             UsageError: The hours or the time zone cannot be read.
         """
-        held = self.registry.policies.get(instance.id)
-        wanted = change.applied_to(held)
-        if wanted != held:
-            self.registry.policies.set(instance.id, wanted, why=why)
-        return wanted
+        before = self.registry.policies.get(instance.id)
+        after = change.applied_to(before)
+        if after != before:
+            self.registry.policies.set(instance.id, after, why=why)
+        return after
 
 
-def _quiet(text: str, timezone: str, held: QuietHours | None) -> QuietHours | None:
+def _quiet(text: str, timezone: str, before: QuietHours | None) -> QuietHours | None:
     if text == "none":
         return None
-    zone = timezone or (held.timezone if held else "UTC")
+    zone = timezone or (before.timezone if before else "UTC")
     try:
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise UsageError(f"{zone!r} is no time zone", hint="an IANA name, as Europe/Berlin or UTC") from None
     if not text:
-        if held is None:
+        if before is None:
             raise UsageError("--timezone goes with --quiet-hours: there are none", hint=_QUIET)
-        return QuietHours(held.begin, held.end, zone)
+        return QuietHours(before.begin, before.end, zone)
     begin, dash, end = text.partition("-")
     if not dash:
         raise UsageError(f"{text!r} are no hours", hint=_QUIET)

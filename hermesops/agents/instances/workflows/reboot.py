@@ -82,8 +82,8 @@ def decide(state: RebootState) -> Step | Done | Refused:
         case MachineStatus.READY:
             return _silent(state, machine)
         case MachineStatus.ERROR | MachineStatus.DELETED:
-            told = refusals.machine_in_error(instance.machine_name, hint="wait for it, or ask JustAVPS")
-            return Refused(RefusedError(told.message, hint=told.hint))
+            error = refusals.machine_in_error(instance.machine_name, hint="wait for it, or ask JustAVPS")
+            return Refused(RefusedError(error.message, hint=error.hint))
         case _ as never:
             assert_never(never)
 
@@ -161,9 +161,9 @@ class Reboot:
         attempt = self._attempt()
         if answers.is_alive:
             return RebootState(await self.client.observe(self.instance_id), answers, attempt)
-        found = MachineState.of(machine) if machine else None
+        state = MachineState.of(machine) if machine else None
         backed_up = self.registry.backups.is_backed_up(instance.id)
-        return RebootState(Observation(instance, found, is_backed_up=backed_up), answers, attempt)
+        return RebootState(Observation(instance, state, is_backed_up=backed_up), answers, attempt)
 
     def _attempt(self) -> Attempt:
         steps, now = self.registry.operations.steps(self.operation_id), self.registry.now()

@@ -141,8 +141,8 @@ def _after(state: RelocationState, intent: RelocateIntent, payload_digest: str) 
     previous = state.previous
     if previous is not None and not (previous.wanted and intent.keeps_previous):
         return return_machine.next_step(previous, exists=state.previous_in_stack)
-    kept = f"; {intent.origin} is kept for a while, its gateway stopped" if previous is not None else ""
-    return Done(f"the agent of {instance.title} is on {instance.machine_name} with {was}{kept}")
+    remark = f"; {intent.origin} is kept for a while, its gateway stopped" if previous is not None else ""
+    return Done(f"the agent of {instance.title} is on {instance.machine_name} with {was}{remark}")
 
 
 def _no_backup(instance: Instance) -> RefusedError:
@@ -201,11 +201,11 @@ class Relocate:
         backup = self.backups.made(self.instance_id, self.why)
         chosen = self.backups.get(self.instance_id, self.request.snapshot) if self.request.snapshot else backup
         previous = self.registry.unassigned.find(self.request.origin)
-        told = observation.own_node.release if observation.own_node else ""
+        release = observation.own_node.release if observation.own_node else ""
         return RelocationState(
             observation,
             state=await stop_and_backup.stopped_state(observation, self.client),
-            release=await self.releases.of(self.instance_id, told),
+            release=await self.releases.of(self.instance_id, release),
             replacement=await self._replacement(observation.instance),
             backup=backup,
             source=chosen,
@@ -219,8 +219,10 @@ class Relocate:
         row = next((row for row in ordered if row.wanted), None)
         if row is None:
             return None
-        seen = await self.client.observe_as(successor(instance, row))
-        return ReplacementState(row, seen.machine, seen.node, await stop_and_backup.stopped_state(seen, self.client))
+        observation = await self.client.observe_as(successor(instance, row))
+        return ReplacementState(
+            row, observation.machine, observation.node, await stop_and_backup.stopped_state(observation, self.client)
+        )
 
     def decide(self, state: RelocationState) -> Step | Done | Refused:
         """The next step for what was seen."""

@@ -30,14 +30,14 @@ def decide(state: BackupState) -> MakeBackup | Done | Refused:
     """The next step."""
     instance = state.observation.instance
     if state.backup is not None:
-        made = state.backup
-        return Done(f"backup {made.id[:8]} of {instance.title}: {made.state}; {made.added} bytes were new")
+        backup = state.backup
+        return Done(f"backup {backup.id[:8]} of {instance.title}: {backup.state}; {backup.added} bytes were new")
     if instance.status is InstanceStatus.TERMINATED:
         return Refused(refusals.terminated(instance))
     if instance.status is InstanceStatus.PROVISIONING:
         return Refused(refusals.never_started(instance))
-    found = own_machine(state.observation)
-    return found if isinstance(found, Refused) else MakeBackup(found[0].id)
+    own = own_machine(state.observation)
+    return own if isinstance(own, Refused) else MakeBackup(own[0].id)
 
 
 @dataclass

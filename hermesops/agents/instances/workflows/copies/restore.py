@@ -65,10 +65,10 @@ def decide(state: RestoreState, *, keeps: bool, payload_digest: str) -> Step | D
     instance = state.observation.instance
     if instance.status is InstanceStatus.TERMINATED:
         return Refused(refusals.terminated(instance))
-    found = own_machine(state.observation)
-    if isinstance(found, Refused):
-        return found
-    machine, node = found
+    own = own_machine(state.observation)
+    if isinstance(own, Refused):
+        return own
+    machine, node = own
     if state.is_recorded:
         return _started(state, machine, node, payload_digest)
     if not node.fenced:

@@ -161,7 +161,7 @@ class Drill:
     async def observe(self) -> DrillState:
         """Look at the rows, and at the machine that is lent."""
         of, registry = self._intent.instance, self.registry
-        backup = next((one for one in registry.backups.list(of) if one.id == self._intent.snapshot), None)
+        backup = next((each for each in registry.backups.list(of) if each.id == self._intent.snapshot), None)
         row = next(iter(registry.unassigned.list(role=MachineRole.DRILL, instance_id=of)), None)
         machine = await self.client.machine_named(row.name, row.machine_id) if row else None
         checked_at = backup.checked_at if backup else None

@@ -59,10 +59,10 @@ def decide(state: SnapshotState) -> Step | Done | Refused:
         return Refused(refusals.never_started(instance))
     if instance.status is InstanceStatus.SUSPENDED:
         return Refused(refusals.suspended(instance))
-    found = own_machine(state.observation)
-    if isinstance(found, Refused):
-        return found
-    machine, node = found
+    own = own_machine(state.observation)
+    if isinstance(own, Refused):
+        return own
+    machine, node = own
     if image is None:
         return Save(machine.id) if node.fenced else Fence(machine.id)
     if not image.bootable and image.status in {ImageStatus.CREATING, ImageStatus.READY, ImageStatus.UNKNOWN}:
