@@ -55,8 +55,8 @@ def build(
         )
     container = context.compose()
     if lock is not None:
-        given = [file for file in (wheel, source) if file]
-        work = container.release_changes.rebuild(_lock_in(lock), given, note=note)
+        sources = [file for file in (wheel, source) if file]
+        work = container.release_changes.rebuild(_lock_in(lock), sources, note=note)
     else:
         from hermesops.machines.release.service import usual_request
 
@@ -81,7 +81,7 @@ def list_() -> None:
     """List releases, newest first, and how many running agents were last observed to run each."""
     container = context.compose()
     users = container.instance_list.agents_by_release()
-    rows = [release_view.kept(one, users.get(one.id, ())) for one in container.releases.list()]
+    rows = [release_view.kept(release, users.get(release.id, ())) for release in container.releases.list()]
     columns = ("id", "agents", "state", "agent", "created_at", "origin", "pythons", "who", "note")
     elsewhere = release_view.elsewhere(users, {str(row["id"]) for row in rows})
     table("release-list", "releases", columns, rows, advice("no releases;", ("release", "build")), beside=elsewhere)
@@ -107,7 +107,7 @@ def show(
         return
     other = releases.find(against)
     differences = compare(other, shown)
-    shape = {"from": other.id, "to": shown.id, "differences": [release_view.difference(one) for one in differences]}
+    shape = {"from": other.id, "to": shown.id, "differences": [release_view.difference(each) for each in differences]}
     result("release-difference", shape, [f"{other.id} -> {shown.id}", *release_view.difference_lines(differences)])
 
 
@@ -117,9 +117,9 @@ def verify(release: Release) -> int:
     releases = context.compose().releases
     lock = releases.find(release)
     damage = releases.verify(lock.id)
-    found = [{"name": one.name, "what": one.what} for one in damage]
-    shape = {"id": lock.id, "files": len(lock.all_blobs()), "damage": found}
-    lines = [f"{one.name} {one.what}" for one in damage]
+    damaged = [{"name": file.name, "what": file.what} for file in damage]
+    shape = {"id": lock.id, "files": len(lock.all_blobs()), "damage": damaged}
+    lines = [f"{file.name} {file.what}" for file in damage]
     result("release-verify", shape, lines or [f"{lock.id} is whole: {shape['files']} files, and the signature counts"])
     if not damage:
         return 0
@@ -157,8 +157,8 @@ def floor(
     container = context.compose()
     revocations = container.releases.revocations()
     if version:
-        wanted = "" if version == "none" else version
-        revocations = context.run(container.release_changes.set_floor(wanted, reason=reason))
+        oldest = "" if version == "none" else version
+        revocations = context.run(container.release_changes.set_floor(oldest, reason=reason))
     line = f"machines install no agent older than {revocations.floor}" if revocations.floor else "there is no floor"
     result("release-floor", release_view.revocations(revocations), [line])
 
@@ -233,7 +233,7 @@ def _managed(source: str) -> "Managed":
     if not source:
         return Managed()
     try:
-        given = json.loads(files.read(source))
-        return managed_from({"config": {}, "environment": {}, **given})  # either may be left out
+        parsed = json.loads(files.read(source))
+        return managed_from({"config": {}, "environment": {}, **parsed})  # either may be left out
     except (TypeError, ValueError, NodeError) as error:
         raise UsageError(f"{source}: {error}", hint='{"config": {…}, "environment": {…}}') from error

@@ -20,13 +20,16 @@ if TYPE_CHECKING:
     from hermesops.errors import HermesError
     from hermesops.model.instance import Instance
 
-_STATES: "tuple[State, ...]" = (*InstanceStatus, *(one for one in Condition if one is not Condition.UNKNOWN))
+_STATES: "tuple[State, ...]" = (
+    *InstanceStatus,
+    *(condition for condition in Condition if condition is not Condition.UNKNOWN),
+)
 
 
 def wait(
     users: Users = None,
     state: Annotated[
-        str, typer.Option("--for", help=f"The state: {', '.join(one.value for one in _STATES)}.")
+        str, typer.Option("--for", help=f"The state: {', '.join(name.value for name in _STATES)}.")
     ] = Condition.HEALTHY.value,
     where: Where = "",
     everything: All = False,
@@ -38,14 +41,14 @@ def wait(
     The state of an agent that should not run is its status. A terminated agent gets into no other state: that ends
     with 3. The last states are printed in any case; every ten seconds at most, it says for whom it waits.
     """
-    wanted = _state(state)
+    goal = _state(state)
     timeout_s = values.seconds(timeout, "--timeout")
     container = context.compose()
     instances = choose_instances(container, users, where, everything=everything, only_running=False)
-    waited = _wait(container, instances, wanted, timeout_s)
-    shape = {"for": wanted.value, "timeout_s": timeout_s, "instances": [_shape(one) for one in waited]}
-    result("wait", shape, [_line(one) for one in waited])
-    failure = _failure(waited, wanted, timeout_s)
+    waited = _wait(container, instances, goal, timeout_s)
+    shape = {"for": goal.value, "timeout_s": timeout_s, "instances": [_shape(last) for last in waited]}
+    result("wait", shape, [_line(last) for last in waited])
+    failure = _failure(waited, goal, timeout_s)
     if failure is None:
         return 0
     complain(failure)
@@ -53,9 +56,9 @@ def wait(
 
 
 def _state(text: str) -> "State":
-    chosen = next((one for one in _STATES if one == text.strip()), None)
+    chosen = next((known for known in _STATES if known == text.strip()), None)
     if chosen is None:
-        raise UsageError(f"--for {text!r}: one of {', '.join(one.value for one in _STATES)}")
+        raise UsageError(f"--for {text!r}: one of {', '.join(known.value for known in _STATES)}")
     return chosen
 
 
@@ -70,29 +73,29 @@ def _wait(
 def _failure(waited: "Sequence[Waited]", state: "State", timeout_s: float) -> "HermesError | None":
     from hermesops.base.waiting import WaitExpiredError
 
-    left = [one for one in waited if not one.is_reached]
+    left = [last for last in waited if not last.is_reached]
     if not left:
         return None
-    if ended := [one.instance.title for one in left if one.is_impossible]:
+    if ended := [last.instance.title for last in left if last.is_impossible]:
         return RefusedError(f"not {state} any more: {', '.join(ended)}", hint=Hint(("instance", "list", "--all")))
-    seen = ", ".join(f"{one.instance.title} {one.state}" for one in left)
-    what = f"{len(left)} of {len(waited)} to be {state}" if len(waited) > 1 else f"{seen.split()[0]} to be {state}"
-    failure = WaitExpiredError(what, timeout_s, seen)
+    states = ", ".join(f"{last.instance.title} {last.state}" for last in left)
+    what = f"{len(left)} of {len(waited)} to be {state}" if len(waited) > 1 else f"{states.split()[0]} to be {state}"
+    failure = WaitExpiredError(what, timeout_s, states)
     failure.hint = Hint(("instance", "show", left[0].instance.title))
     return failure
 
 
-def _shape(one: "Waited") -> dict[str, object]:
+def _shape(waited: "Waited") -> dict[str, object]:
     return {
-        "user": one.instance.title,
-        "instance_id": one.instance.id,
-        "state": one.state,
-        "detail": one.detail or None,
-        "reached": one.is_reached,
-        "waited_s": round(one.waited_s, 1),
+        "user": waited.instance.title,
+        "instance_id": waited.instance.id,
+        "state": waited.state,
+        "detail": waited.detail or None,
+        "reached": waited.is_reached,
+        "waited_s": round(waited.waited_s, 1),
     }
 
 
-def _line(one: "Waited") -> str:
-    reason = f", {one.detail}" if one.detail and not one.is_reached else ""
-    return f"{one.instance.title}: {one.state} after {one.waited_s:.0f} s{reason}"
+def _line(waited: "Waited") -> str:
+    reason = f", {waited.detail}" if waited.detail and not waited.is_reached else ""
+    return f"{waited.instance.title}: {waited.state} after {waited.waited_s:.0f} s{reason}"

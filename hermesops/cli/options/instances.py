@@ -43,8 +43,8 @@ def choose_instances(
     if sum((bool(users), bool(where), everything)) != 1:
         raise UsageError("name one or more USERs, or give --where or --all", hint=Hint(("instance", "list")))
     if users:
-        found = [container.instances.find(user) for user in users]
-        return tuple({one.id: one for one in found}.values())
+        named = [container.instances.find(user) for user in users]
+        return tuple({instance.id: instance for instance in named}.values())
     selector = container.instance_list.selector(where)
     is_limited = everything or (only_running and not selector.values("status"))
     status = InstanceStatus.RUNNING if is_limited else None

@@ -50,5 +50,5 @@ def exit_code(outcome: "Outcome[Completed]") -> int:
 
 def _bounded(output: bytes) -> tuple[str, int]:
     """The first lines of an output, and how many bytes follow them."""
-    kept = b"".join(output[:_MOST_BYTES].splitlines(keepends=True)[:_MOST_LINES])
-    return kept.decode(errors="replace"), len(output) - len(kept)
+    beginning = b"".join(output[:_MOST_BYTES].splitlines(keepends=True)[:_MOST_LINES])
+    return beginning.decode(errors="replace"), len(output) - len(beginning)

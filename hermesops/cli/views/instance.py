@@ -52,14 +52,14 @@ def _age_s(row: "ListedInstance", now: "datetime") -> int:
     return max(0, round((now - row.instance.created_at).total_seconds()))
 
 
-def report(one: "InstanceReport", now: "datetime") -> dict[str, object]:
+def report(known: "InstanceReport", now: "datetime") -> dict[str, object]:
     """All that is known of one instance, for programs."""
-    return {"instance": _facts(one), "alerts": _alerts(one.alerts, now), "trends": trends.shape(one.trends)}
+    return {"instance": _facts(known), "alerts": _alerts(known.alerts, now), "trends": trends.shape(known.trends)}
 
 
-def report_lines(one: "InstanceReport", now: "datetime", *, in_sections: bool) -> list[str]:
+def report_lines(known: "InstanceReport", now: "datetime", *, in_sections: bool) -> list[str]:
     """The same for people: sections on a terminal, a line a field elsewhere."""
-    values, last_hour = _people(one, now), trends.lines(one.trends)
+    values, last_hour = _people(known, now), trends.lines(known.trends)
     if not in_sections:
         return [*shapes.fields(values), *last_hour]
     values = {name: value for name, value in values.items() if value or name not in _ONLY_IF_KNOWN}
@@ -89,22 +89,22 @@ _ONLY_IF_KNOWN = frozenset({"ends_at", "reasons", "gateway", "price", "address",
 _MOMENTS = frozenset({"suspended_at", "ends_at", "created_at", "last_heartbeat", "release_since"})
 
 
-def _facts(one: "InstanceReport") -> dict[str, object]:
-    seen, machine = one.observation, one.observation.machine
-    node = seen.own_node
-    running = (node.release if node else "") or (one.release.id if one.release else "")
-    is_recorded = one.release is not None and one.release.id == running
+def _facts(known: "InstanceReport") -> dict[str, object]:
+    observation, machine = known.observation, known.observation.machine
+    node = observation.own_node
+    running = (node.release if node else "") or (known.release.id if known.release else "")
+    is_recorded = known.release is not None and known.release.id == running
     return {
-        **shapes.observation(seen, one.health),
+        **shapes.observation(observation, known.health),
         "release": running or None,
-        "release_since": timestamp(one.release.since) if one.release and is_recorded else None,
-        "region": one.region,
+        "release_since": timestamp(known.release.since) if known.release and is_recorded else None,
+        "region": known.region,
         "server_type": (machine.server_type or None) if machine else None,
         "address": machine.address if machine else None,
-        "price_monthly": None if one.price is None else f"{one.price:.2f}",
-        "backup": _backup(one.backup) if one.backup else None,
-        "operations": [_operation(work) for work in one.work],
-        **shapes.suspension(seen.instance, one.suspension),
+        "price_monthly": None if known.price is None else f"{known.price:.2f}",
+        "backup": _backup(known.backup) if known.backup else None,
+        "operations": [_operation(work) for work in known.work],
+        **shapes.suspension(observation.instance, known.suspension),
     }
 
 
@@ -127,13 +127,13 @@ def _next(work: "OpenWork") -> Hint:
     return Hint((*verb, work.operation.id))
 
 
-def _alerts(found: "InstanceAlerts", now: "datetime") -> dict[str, object]:
-    return {"problem": found.problem or None, "open": [alerts_view.alert(alert, now) for alert in found.open]}
+def _alerts(alerts: "InstanceAlerts", now: "datetime") -> dict[str, object]:
+    return {"problem": alerts.problem or None, "open": [alerts_view.alert(alert, now) for alert in alerts.open]}
 
 
-def _people(one: "InstanceReport", now: "datetime") -> dict[str, object]:
+def _people(known: "InstanceReport", now: "datetime") -> dict[str, object]:
     """Fields and their values, of which a person sees one line each."""
-    data = {**_facts(one), **shapes.instance_line(one.observation.instance)}
+    data = {**_facts(known), **shapes.instance_line(known.observation.instance)}
     data.pop("operations")
     data.pop("price_monthly")
     suspended = shapes.suspension_line(data)
@@ -141,10 +141,10 @@ def _people(one: "InstanceReport", now: "datetime") -> dict[str, object]:
         **data,
         **suspended,
         "release": data["release"] or UNKNOWN,
-        "price": f"${one.price:.2f} a month" if one.price is not None else None,
-        "backup": _backup_line(one.backup, now) if one.backup else "none",
-        "operation": [_operation_line(work, now) for work in one.work] or "none",
-        "alert": _alert_lines(one.alerts, now),
+        "price": f"${known.price:.2f} a month" if known.price is not None else None,
+        "backup": _backup_line(known.backup, now) if known.backup else "none",
+        "operation": [_operation_line(work, now) for work in known.work] or "none",
+        "alert": _alert_lines(known.alerts, now),
     }
 
 
@@ -162,10 +162,10 @@ def _operation_line(work: "OpenWork", now: "datetime") -> str:
     return advice(f"{begun}{step}; {'a process works on it' if work.holder else 'nobody works on it'}:", _next(work))
 
 
-def _alert_lines(found: "InstanceAlerts", now: "datetime") -> object:
-    if found.problem:
-        return f"not known: {found.problem}"
-    return [_alert_line(alert, now) for alert in found.open] or "none"
+def _alert_lines(alerts: "InstanceAlerts", now: "datetime") -> object:
+    if alerts.problem:
+        return f"not known: {alerts.problem}"
+    return [_alert_line(alert, now) for alert in alerts.open] or "none"
 
 
 def _alert_line(alert: "OpenAlert", now: "datetime") -> str:

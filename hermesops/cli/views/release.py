@@ -21,18 +21,18 @@ _NAMED = 10
 """Users who are named in a line for people."""
 
 
-def kept(one: "Kept", users: "Sequence[str]") -> dict[str, object]:
+def kept(release: "Kept", users: "Sequence[str]") -> dict[str, object]:
     """A release in a list; ``users`` are those whose running agents run it."""
-    at = one.about.created_at
+    at = release.about.created_at
     return {
-        "id": one.id,
-        "agent": one.lock.agent_version,
-        "origin": one.lock.origin,
-        "pythons": sorted(one.lock.pythons),
-        "state": one.revoked or "good",
+        "id": release.id,
+        "agent": release.lock.agent_version,
+        "origin": release.lock.origin,
+        "pythons": sorted(release.lock.pythons),
+        "state": release.revoked or "good",
         "created_at": shapes.timestamp(at) if at else None,
-        "who": one.about.who,
-        "note": one.about.note,
+        "who": release.about.who,
+        "note": release.about.note,
         "agents": len(users),
     }
 
@@ -47,13 +47,13 @@ def elsewhere(users: "Mapping[str, Sequence[str]]", listed: "Collection[str]") -
     }
 
 
-def elsewhere_lines(found: "Mapping[str, object]") -> list[str]:
+def elsewhere_lines(counts: "Mapping[str, object]") -> list[str]:
     """The same for people; nothing where every running agent runs a listed release."""
     lines = []
-    if isinstance(unknown := found["agents_of_unknown_release"], int) and unknown:
+    if isinstance(unknown := counts["agents_of_unknown_release"], int) and unknown:
         shows = ("instance", "list", "--where", f"release={UNKNOWN}")
         lines.append(advice(f"{counted(unknown, 'agent')} with an unknown release:", shows))
-    if isinstance(others := found["agents_of_other_releases"], dict):
+    if isinstance(others := counts["agents_of_other_releases"], dict):
         lines += [
             f"{counted(count, 'agent')} with {release}, which is not in the store" for release, count in others.items()
         ]
@@ -80,51 +80,52 @@ def built(lock: "Lock", *, made: bool) -> dict[str, object]:
     }
 
 
-def lock(one: "Lock") -> dict[str, object]:
+def lock(release: "Lock") -> dict[str, object]:
     """A release as it is shown; the lock itself says every hash."""
     return {
-        "id": one.id,
-        "digest": one.digest,
-        "agent": {"version": one.agent_version, "origin": one.origin, "config_schema": one.config_schema},
-        "pythons": {python: _packages(one, python) for python in sorted(one.pythons)},
-        "bytes": {python: sum(blob.size for blob in one.blobs(python)) for python in sorted(one.pythons)},
-        "managed": {"config": dict(one.managed.config), "environment": dict(one.managed.environment)},
-        "site": [blob.name for blob in one.site],
-        "unit": one.unit.sha256,
-        "skills": one.skills.sha256,
-        "node": {"protocol": one.node.protocol, "sha256": one.node.program.sha256},
+        "id": release.id,
+        "digest": release.digest,
+        "agent": {"version": release.agent_version, "origin": release.origin, "config_schema": release.config_schema},
+        "pythons": {python: _packages(release, python) for python in sorted(release.pythons)},
+        "bytes": {python: sum(blob.size for blob in release.blobs(python)) for python in sorted(release.pythons)},
+        "managed": {"config": dict(release.managed.config), "environment": dict(release.managed.environment)},
+        "site": [blob.name for blob in release.site],
+        "unit": release.unit.sha256,
+        "skills": release.skills.sha256,
+        "node": {"protocol": release.node.protocol, "sha256": release.node.program.sha256},
     }
 
 
-def lock_lines(one: "Lock") -> list[str]:
+def lock_lines(release: "Lock") -> list[str]:
     """The same for a person."""
-    shape = lock(one)
-    lines = [f"{one.id}: hermes-agent {one.agent_version} from the {one.origin}, configuration {one.config_schema}"]
-    for python in sorted(one.pythons):
-        size = sum(blob.size for blob in one.blobs(python))
-        lines.append(f"  Python {python}: {len(one.pythons[python].wheels)} packages, {size / 1e6:.0f} MB in all")
-    return [*lines, f"  laid over the base configuration: {shape['managed']}", f"  lock: sha256 {one.digest}"]
+    shape = lock(release)
+    agent = f"hermes-agent {release.agent_version} from the {release.origin}"
+    lines = [f"{release.id}: {agent}, configuration {release.config_schema}"]
+    for python in sorted(release.pythons):
+        size = sum(blob.size for blob in release.blobs(python))
+        lines.append(f"  Python {python}: {len(release.pythons[python].wheels)} packages, {size / 1e6:.0f} MB in all")
+    return [*lines, f"  laid over the base configuration: {shape['managed']}", f"  lock: sha256 {release.digest}"]
 
 
-def difference(one: "Difference") -> dict[str, object]:
+def difference(change: "Difference") -> dict[str, object]:
     """One thing that is otherwise."""
-    return {"what": one.what, "before": one.before or None, "after": one.after or None}
+    return {"what": change.what, "before": change.before or None, "after": change.after or None}
 
 
 def difference_lines(differences: "Sequence[Difference]") -> list[str]:
     """The same for a person."""
     if not differences:
         return ["they are the same"]
-    return [f"  {one.what}: {one.before or '(absent)'} -> {one.after or '(absent)'}" for one in differences]
+    return [f"  {change.what}: {change.before or '(absent)'} -> {change.after or '(absent)'}" for change in differences]
 
 
-def revocations(one: "Revocations") -> dict[str, object]:
+def revocations(document: "Revocations") -> dict[str, object]:
     """What must not run any more."""
-    return {"number": one.number, "floor": one.floor or None, "revoked": dict(one.revoked)}
+    return {"number": document.number, "floor": document.floor or None, "revoked": dict(document.revoked)}
 
 
-def _packages(one: "Lock", python: str) -> dict[str, str]:
+def _packages(release: "Lock", python: str) -> dict[str, str]:
     from hermesops.machines.release.requirements import pin_of
 
-    pins = sorted((pin_of(wheel) for wheel in one.pythons[python].wheels), key=lambda pin: pin.name)
+    pins = sorted((pin_of(wheel) for wheel in release.pythons[python].wheels), key=lambda pin: pin.name)
     return {pin.name: pin.version for pin in pins}

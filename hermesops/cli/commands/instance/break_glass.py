@@ -76,8 +76,8 @@ def break_glass(
 
 def _close(orders: "BreakGlassOrders", instance: "Instance", reason: str) -> int:
     ended = orders.close(instance, why=reason)
-    lines = [f"order {one.id[:8]} is ended; the machine closes sshd within half a minute" for one in ended]
-    data = {"user": instance.title, "orders": [one.id for one in ended]}
+    lines = [f"order {order.id[:8]} is ended; the machine closes sshd within half a minute" for order in ended]
+    data = {"user": instance.title, "orders": [order.id for order in ended]}
     result("break-glass-closed", data, lines or [f"there is no order for {instance.title}"])
     return 0
 
@@ -119,8 +119,8 @@ def _session(order: "BreakGlass", key: "Path", place: str, command: str) -> int:
         code = session.run(command, write) if command else session.terminal()
     if is_json():
         stdout, stderr = (
-            b"".join(piece for piece, is_error in printed if is_error == wanted).decode(errors="replace")
-            for wanted in (False, True)
+            b"".join(piece for piece, is_error in printed if is_error == is_stderr).decode(errors="replace")
+            for is_stderr in (False, True)
         )
         result("break-glass", {"order": order.id, "exit_code": code, "stdout": stdout, "stderr": stderr})
     return code

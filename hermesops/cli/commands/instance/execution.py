@@ -93,16 +93,18 @@ def _several(
         container,
         lambda connected: on_each(
             instances,
-            lambda one: connected.operator_access.run(one, line, user=as_user, timeout_s=timeout, reason=reason),
+            lambda instance: connected.operator_access.run(
+                instance, line, user=as_user, timeout_s=timeout, reason=reason
+            ),
             within_s=timeout,
             ended=ended,
         ),
     )
     if is_json():
-        result("exec-several", {"command": line, "instances": [execution.shape(one) for one in outcomes]})
+        result("exec-several", {"command": line, "instances": [execution.shape(outcome) for outcome in outcomes]})
     else:
         write("\n")
-        table("exec-several", "instances", execution.COLUMNS, [execution.row(one) for one in outcomes], "")
-    codes = [execution.exit_code(one) for one in outcomes]
+        table("exec-several", "instances", execution.COLUMNS, [execution.row(outcome) for outcome in outcomes], "")
+    codes = [execution.exit_code(outcome) for outcome in outcomes]
     say(f"{codes.count(0)} of {len(codes)} ended with 0")
     return max(codes)

@@ -121,14 +121,14 @@ def chat(
 ) -> None:
     """Say something to a user's agent through the proxy and stream its answer."""
     container = context.compose()
-    said = message or sys.stdin.read().strip()
-    if not said:
+    prompt = message or sys.stdin.read().strip()
+    if not prompt:
         raise UsageError("nothing to say", hint=Hint(("instance", "chat", "USER", "hello", "--reason", "WHY")))
     answer: list[str] = []
     instance = container.instances.find(user)
 
     async def work(connected: "Connected") -> None:
-        pieces = connected.operator_access.chat(instance, said, session_id=session_id, reason=reason)
+        pieces = connected.operator_access.chat(instance, prompt, session_id=session_id, reason=reason)
         async for piece in pieces:
             if piece.is_tool:
                 say(f"[{one_line(piece.text, longest=80)}]")
@@ -180,14 +180,14 @@ def logs(
         _follow(container, instance, question, first if source else LogSource.MACHINE)
         return
 
-    found = context.run_connected(
+    excerpt = context.run_connected(
         container, lambda connected: connected.instance_logs.read(instance, question, first=first)
     )
-    shown = {"user": user, "source": found.source.value, "note": found.note or None, "lines": list(found.lines)}
-    result("logs", shown, found.lines, verbatim=True)
-    if found.note or is_search:
-        where = "the machine" if found.source is LogSource.MACHINE else "the platform's monitoring"
-        say(f"from {where}" + (f": {found.note}" if found.note else ""))
+    shown = {"user": user, "source": excerpt.source.value, "note": excerpt.note or None, "lines": list(excerpt.lines)}
+    result("logs", shown, excerpt.lines, verbatim=True)
+    if excerpt.note or is_search:
+        where = "the machine" if excerpt.source is LogSource.MACHINE else "the platform's monitoring"
+        say(f"from {where}" + (f": {excerpt.note}" if excerpt.note else ""))
 
 
 def _follow(container: "Container", instance: "Instance", question: "LogQuestion", source: "LogSource") -> None:

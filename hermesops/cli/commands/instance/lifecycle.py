@@ -86,11 +86,11 @@ def resize(
     from hermesops.agents.instances.requests.provision import parse_plan
 
     reason = why(reason, dry_run=dry_run)
-    wanted = parse_plan(plan)
+    new_plan = parse_plan(plan)
     change_instance(
         "resize",
         user,
-        lambda s: s.instance_requests.resize(user, wanted, onto_new_machine=onto_new_machine, reason=reason),
+        lambda s: s.instance_requests.resize(user, new_plan, onto_new_machine=onto_new_machine, reason=reason),
         no_wait=no_wait,
         wait=wait,
         dry_run=dry_run,
@@ -155,9 +155,9 @@ def terminate(
     container.instances.find(user)
     policy, name = container.termination_policy, container.env.name
     termination = policy.choose(now=now, without_backup=without_backup)
-    kept = "; its last backup is kept" if termination.keeps_backup else " with all its memories"
+    remark = "; its last backup is kept" if termination.keeps_backup else " with all its memories"
     agree(
-        f"This destroys the machine of {user} in environment {name}{kept}."
+        f"This destroys the machine of {user} in environment {name}{remark}."
         if termination.at_once
         else f"This ends the agent of {user} in environment {name}: it is suspended for {policy.days:g} days, "
         "then its machine is destroyed.",

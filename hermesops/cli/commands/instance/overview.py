@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.cli import context, terminal
-from hermesops.cli.console import advice, is_json, result, table
+from hermesops.cli.console import advice, is_json, result, say, table
 from hermesops.cli.options import values
 from hermesops.cli.options.instance import User, find_instance
 from hermesops.cli.options.watch import Every, Watch
 from hermesops.cli.views import instance as view
+from hermesops.model.health import Condition
 from hermesops.model.instance import InstanceStatus
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def list_(
         if ask:
             context.run(container.fleet_observation.ask_agents())
         now, row_of = container.now(), view.listed if is_json() else view.listed_row
-        return [row_of(one, now) for one in chosen()]
+        return [row_of(instance, now) for instance in chosen()]
 
     empty = "no instance matches" if where else _none()
     if watch:
@@ -66,8 +67,11 @@ def list_(
         watch_list("instances", view.COLUMNS, rows, empty, every_s=values.seconds(every, "--every"))
         return
     listed = rows()
-    ends = ("ends_at",) if any(one["status"] == "ending" for one in listed) else ()
+    ends = ("ends_at",) if any(row["status"] == "ending" for row in listed) else ()
     table("instance-list", "instances", (*view.COLUMNS[:3], *ends, *view.COLUMNS[3:]), listed, empty)
+    unknown = sum(row["health"] == Condition.UNKNOWN for row in listed)
+    if unknown and not ask:
+        say(advice(f"{unknown} of unknown health:", ("instance", "list", "--ask"), "asks the agents"))
 
 
 def show(user: User) -> None:

@@ -55,8 +55,8 @@ def _one(user: str, *, only_failed: bool) -> int:
     container, instance = find_instance(user)
     verified = context.run_connected(container, lambda connected: connected.verify(instance))
     checks = verified.for_user(user)
-    shown = [one for one in checks if not only_failed or one.verdict is not Verdict.OK]
-    rows = [{**shapes.check(one), "hint": "" if one.verdict is Verdict.OK else one.hint} for one in shown]
+    shown = [check for check in checks if not only_failed or check.verdict is not Verdict.OK]
+    rows = [{**shapes.check(check), "hint": "" if check.verdict is Verdict.OK else check.hint} for check in shown]
     table("verify", "checks", ("check", "verdict", "seen", "hint"), rows, "everything is ok")
     fine = sum(check.verdict is Verdict.OK for check in checks)
     warnings = sum(check.verdict is Verdict.WARNING for check in checks)
@@ -78,10 +78,10 @@ def _several(container: "Container", instances: "Sequence[Instance]", *, only_fa
     every = context.run_connected(
         container, lambda connected: on_each(instances, connected.verify, within_s=_WITHIN_S, ended=ended)
     )
-    rows = [verification.row(one) for one in every]
-    shown = [one for one in rows if not only_failed or one["verdict"] != "ok"]
+    rows = [verification.row(outcome) for outcome in every]
+    shown = [row for row in rows if not only_failed or row["verdict"] != "ok"]
     table("verify-several", "instances", verification.COLUMNS, shown, f"all {count} are ok")
-    return max(verification.exit_code(one) for one in every)
+    return max(verification.exit_code(outcome) for outcome in every)
 
 
 def _state(user: str) -> int:
