@@ -39,7 +39,7 @@ _LEAST_BEFORE = timedelta(minutes=10)
 
 @dataclass(frozen=True)
 class CanaryObservation:
-    """What was observed.
+    """The observations of one round.
 
     Attributes:
         liveness_of: Of the changed instances that have answered.
@@ -52,7 +52,7 @@ class CanaryObservation:
 
 @dataclass(frozen=True)
 class CanaryWatch:
-    """Watches instances."""
+    """Watches the instances of a stage while they run a new release."""
 
     sampler: Sampler
     store: StoredHealthSamples

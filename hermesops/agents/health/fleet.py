@@ -48,7 +48,7 @@ class FleetHealth:
 
     @property
     def ids(self) -> frozenset[InstanceId]:
-        """All their instances."""
+        """The ids of the instances in all cells."""
         return frozenset(instance.id for cell in self.cells for instance in cell.instances)
 
 
@@ -180,7 +180,7 @@ def _heartbeat_s(at: datetime | None, now: datetime) -> float | None:
 
 
 def _reported(instance: "RecordedInstance | Instance", now: datetime) -> tuple[AgentFact, ...]:
-    """What its machine said of its gateway with the last heartbeat."""
+    """The gateway's health in the machine's last heartbeat."""
     if instance.last_heartbeat is None or instance.reported_gateway is None:
         return ()
     return (AgentFact(instance.reported_gateway, age_of(instance.last_heartbeat, now)),)

@@ -39,7 +39,7 @@ class ListedInstance:
 
     @property
     def fields(self) -> Mapping[str, str]:
-        """What ``--where`` selects by; one that should not run has no health."""
+        """The values that ``--where`` compares; an instance that should not run has no health."""
         instance, health = self.instance, self.health
         return {
             "cell": instance.cell,

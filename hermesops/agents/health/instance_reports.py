@@ -55,7 +55,7 @@ class OpenWork:
 
 @dataclass(frozen=True)
 class InstanceReport:
-    """What is known of one instance now.
+    """Everything that is known of one instance now.
 
     Attributes:
         region: Of its cell.

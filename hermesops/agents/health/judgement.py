@@ -1,6 +1,6 @@
 """One judgement of an instance that should run, from recorded facts with their ages. Pure: no clock is read here.
 
-What is not known is never taken for good: facts that are old, or whose age is impossible, do not make an instance
+Unknown is never taken for good: facts that are old, or whose age is impossible, do not make an instance
 healthy, and neither does a machine that runs while nobody asked the agent on it.
 """
 
@@ -75,7 +75,7 @@ class AgentFact:
 
 @dataclass(frozen=True, slots=True)
 class HealthFacts:
-    """What is known of one instance that should run. Ages are in seconds before now; any order, duplicates allowed.
+    """The facts about one instance that should run. Ages are in seconds before now; any order, duplicates allowed.
 
     Attributes:
         machine: ``None`` when the vendor was never asked.
@@ -193,7 +193,7 @@ def _why_unknown(facts: HealthFacts, beat: float | None) -> tuple[str, ...]:
 
 
 def _doubts(facts: HealthFacts) -> tuple[str, ...]:
-    """What is wrong with the facts themselves: nothing can be told from an age that cannot be."""
+    """Doubts about the facts themselves: an impossible age proves nothing."""
     ages = {
         "the listing of its machine": [facts.machine.age_s] if facts.machine else [],
         "an answer of its gateway": [fact.age_s for fact in facts.agent],

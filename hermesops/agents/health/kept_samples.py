@@ -17,7 +17,7 @@ class StoredHealthSamples:
     registry: Registry
 
     async def add(self, read: Mapping[InstanceId, HealthSample]) -> None:
-        """Store one sample of each."""
+        """Store one sample of each instance."""
         rows = {each: (sample.at, sample.to_json()) for each, sample in read.items()}
         if rows:
             await in_db_thread(self.registry.health_samples.add, rows)

@@ -30,7 +30,7 @@ _LARGEST = 16 << 20
 """Bytes of an answer: some hundred for each instance that a question names."""
 
 _WRONG = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
-"""What the library raises of JSON that is no answer of Prometheus's."""
+"""Exceptions of the library for JSON that is no answer of Prometheus."""
 
 _AT_ONCE = 200
 """How many instances a query names: an address holds some thousands of characters."""

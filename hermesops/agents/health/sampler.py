@@ -27,7 +27,7 @@ OpenChannel = Callable[[InstanceId], Awaitable[Channel]]
 
 
 class Sampler:
-    """Asks nodes."""
+    """Asks nodes for health samples."""
 
     def __init__(self, open_channel: OpenChannel, now: Callable[[], datetime]) -> None:
         self._open_channel = open_channel
@@ -57,7 +57,7 @@ class Sampler:
         return {instance_id: self._asked.pop(instance_id).result() for instance_id in answered}
 
     async def stop(self) -> None:
-        """Stop waiting for answers."""
+        """Cancel the questions that are unanswered."""
         asking = list(self._asked.values())
         self._asked.clear()
         await cancel(*asking)

@@ -92,7 +92,7 @@ class HealthSample:
         )
 
     def to_json(self) -> str:
-        """As the node prints it."""
+        """Parse the node's JSON."""
         return json.dumps(
             {
                 "at": self.at.timestamp(),
@@ -229,7 +229,7 @@ def _timestamp(seconds: float) -> datetime:
 
 @dataclass(frozen=True)
 class Question:
-    """What one node is asked.
+    """A question to one node.
 
     Attributes:
         since: From when on errors are counted; ``None`` counts none.
@@ -253,7 +253,7 @@ def stalest(
 
 
 def question(stored: Sequence[HealthSample], begin: datetime | None, now: datetime) -> Question:
-    """What a node is asked: errors since its last sample, and a turn where it is time for one.
+    """The question to a node: errors since its last sample, and a turn where it is time for one.
 
     Args:
         begin: Where "after" begins for it; ``None`` while all is "before".

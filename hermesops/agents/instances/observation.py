@@ -72,5 +72,5 @@ class Observation:
 
     @property
     def own_node(self) -> NodeState | None:
-        """What hermes-node says of a machine that is this instance's; ``None`` for somebody else's, or silence."""
+        """hermes-node's report of this instance's machine; ``None`` if it is silent or another instance's."""
         return self.node if self.node and self.node.instance_id == self.instance.id else None

@@ -14,7 +14,7 @@ from hermesops.wire.foreign_text import one_line
 
 
 def terminated(instance: Instance) -> RefusedError:
-    """The instance has ended."""
+    """Refusal: the instance is terminated."""
     return RefusedError(
         f"instance {instance.id} was terminated", hint=Hint(("provision", "USER"), "gives the user a new one")
     )

@@ -23,7 +23,7 @@ _SAVED_S = 3600.0
 
 @dataclass(frozen=True)
 class Snapshots:
-    """Snapshots of an environment's instances."""
+    """Takes, lists and deletes snapshots of instances."""
 
     environment: str
     registry: Registry
@@ -33,7 +33,7 @@ class Snapshots:
     report: Callable[[str], None]
 
     async def of(self, instance_id: InstanceId) -> list[Image]:
-        """An instance's, newest first."""
+        """Snapshots of one instance, newest first."""
         snapshots = [
             image for image in await self.client.list_images() if owner_of(image.name, self.environment) == instance_id
         ]
@@ -67,7 +67,7 @@ class Snapshots:
         self.registry.audit.append("snapshot_deleted", subject, why=why, before={"image": image.id})
 
     async def named(self, name: str) -> Image | None:
-        """The image of a name."""
+        """The image with that name, if there is one."""
         return next((image for image in await self.client.list_images() if image.name == name), None)
 
     async def save(self, machine_id: MachineId, name: str) -> None:

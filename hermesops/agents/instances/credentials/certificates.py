@@ -41,7 +41,7 @@ _RENEWALS = Limits(at_once=16, slow_after_s=20.0, within_s=120.0)
 
 @dataclass(frozen=True)
 class CertificateAuthority:
-    """The authority of one environment."""
+    """Issues and revokes certificates of one environment's machines."""
 
     env: Environment
     registry: Registry
@@ -219,7 +219,7 @@ class MachineCertificates:
 
 @dataclass(frozen=True)
 class CertificateRenewal:
-    """Gives machines fresh certificates."""
+    """Replaces machines' certificates before they expire."""
 
     registry: Registry
     instance_client: PowerControl

@@ -34,7 +34,7 @@ _DROPS = Limits(_AT_ONCE, slow_after_s=10.0, within_s=120.0)
 
 @dataclass(frozen=True)
 class ModelTokens:
-    """Tokens for the model router."""
+    """Hands agents their tokens for the model router."""
 
     registry: Registry
     instance_client: PowerControl
@@ -127,7 +127,7 @@ class ProxyTokens:
 
     @cached_property
     def renewal(self) -> TokenRenewal:
-        """Renews and revokes."""
+        """Renews and revokes proxy tokens of instances."""
         return TokenRenewal(self.client, self.registry, self._opens, self._address)
 
     async def _address(self, machine_id: MachineId) -> str:

@@ -1,1 +1,1 @@
-"""What is read and changed on an instance's machine: hermes-node, gateway, releases, data volume, power."""
+"""Reads and changes an instance's machine: hermes-node, gateway, releases, data volume, power."""

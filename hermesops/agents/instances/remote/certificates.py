@@ -20,13 +20,13 @@ _QUICK_S = 30.0
 
 @dataclass(frozen=True)
 class Certifying:
-    """Gets machines their certificates."""
+    """Issues certificates for machines' signing requests."""
 
     authority: Certificates
     lease: Lease | None = None
 
     def with_lease(self, lease: Lease | None) -> "Certifying":
-        """The same under a lease."""
+        """Return a copy that works under a lease."""
         return Certifying(self.authority, lease)
 
     def names(self, answer: Mapping[str, Any]) -> MachineNames | None:

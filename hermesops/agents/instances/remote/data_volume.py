@@ -17,14 +17,14 @@ _QUICK_S = 20.0
 
 @dataclass(frozen=True)
 class DataRoom:
-    """What the data of a machine's user lie on, in bytes."""
+    """The volume of a machine's user data, in bytes."""
 
     size: int
     used: int
 
     @property
     def free(self) -> int:
-        """Bytes that are left."""
+        """Bytes that are free on the volume."""
         return max(0, self.size - self.used)
 
 

@@ -73,7 +73,7 @@ class InstanceClient:
 
     @property
     def gateways(self) -> GatewayService:
-        """The gateways' systemd units."""
+        """The gateways' systemd units on the machines."""
         return GatewayService(self.channel, self.lease)
 
     def with_lease(self, lease: Lease) -> Self:
@@ -178,11 +178,11 @@ class InstanceClient:
         return Observation(instance, state, node, await self.health(instance, machine))
 
     async def health(self, instance: Instance, machine: Machine) -> GatewayHealth:
-        """What the instance's gateway says of itself."""
+        """The health that the instance's gateway reports."""
         return await self.agents.health(machine, self.keys.secrets_of(instance.id).api_server_key)
 
     async def node(self, machine_id: MachineId) -> NodeState | None:
-        """What hermes-node reports; ``None`` while it does not answer.
+        """hermes-node's report; ``None`` while it does not answer.
 
         Raises:
             UnavailableError: Its answer is not understood.
@@ -222,7 +222,7 @@ class InstanceClient:
         return digest_of(self._payload(instance))
 
     async def start_machine(self, machine_id: MachineId) -> None:
-        """Boot a stopped machine."""
+        """Boot a stopped machine through the vendor."""
         await self.vendor.start_machine(machine_id)
 
     async def await_machine(self, instance: Instance, machine_id: MachineId, *, timeout_s: float = _MACHINE_S) -> None:

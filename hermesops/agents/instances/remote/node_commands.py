@@ -23,7 +23,7 @@ _ADMIT_S = 20.0
 
 
 async def status(channel: Channel, *, timeout_s: float) -> Mapping[str, Any] | None:
-    """What hermes-node reports of its machine; ``None`` while it does not answer.
+    """hermes-node's report of its machine; ``None`` while it does not answer.
 
     Raises:
         UnavailableError: Its answer is not understood.

@@ -110,7 +110,7 @@ class PowerControl(InstanceClient):
             return str(strict_json.parse_object(content)["secrets"]["api_server_key"])
 
     async def state(self, machine_id: MachineId) -> State | None:
-        """What the state on a machine amounts to; ``None`` when it does not answer."""
+        """The state on a machine, as counts and hashes; ``None`` when it does not answer."""
         answer = await self._stated(machine_id)
         with understood(machine_id, "state"):
             if answer is None:

@@ -55,7 +55,7 @@ class ReleaseClient:
             return SlotsState.from_status(status) if status and status.get("releases") else None
 
     async def problem_of_agent(self, machine_id: MachineId) -> str:
-        """What the agent on a machine fails of the checks that follow a change of release; empty for nothing.
+        """The checks after a change of release that the agent on a machine fails; empty for none.
 
         Raises:
             UnavailableError: The machine does not answer.

@@ -23,7 +23,7 @@ class StateComparison:
 
     @property
     def differences(self) -> list[str]:
-        """The differences, one text each."""
+        """The differences, one line for each."""
         return list(self.backup.state.differences(self.state))
 
 

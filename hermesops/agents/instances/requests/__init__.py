@@ -1,1 +1,1 @@
-"""What operators ask of instances: checked, then written as rows that say so."""
+"""Operators' requests about instances: checked, then written as operations."""

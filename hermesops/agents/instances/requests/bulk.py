@@ -92,7 +92,7 @@ def _request(number: int, cells: Sequence[str], columns: Sequence[str], plan: st
 
 @dataclass
 class BulkProvision:
-    """Takes many requests."""
+    """Provisions many users, a few at a time."""
 
     admission: ProvisionAdmission
     preflight: ProvisionPreflight

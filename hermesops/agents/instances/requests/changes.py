@@ -46,7 +46,7 @@ from hermesops.store.registry import Registry
 
 @dataclass(frozen=True)
 class Policy:
-    """What the environment's settings say about changes of instances.
+    """The environment's settings about changes of instances.
 
     Attributes:
         grace: For how long a termination can be cancelled.

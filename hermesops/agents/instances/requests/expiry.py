@@ -20,7 +20,7 @@ _LIMITS = Limits(at_once=1, slow_after_s=600.0, within_s=3 * 3600.0)
 
 @dataclass(frozen=True)
 class Due:
-    """What is to be done.
+    """Terminations and returns of machines that are due.
 
     Attributes:
         leaves: Machines to return: an instance left them, or they were ordered for a change that was abandoned.
@@ -40,7 +40,7 @@ def due_of(
     drilled: frozenset[InstanceId] = frozenset(),
     rolls_out: bool = False,
 ) -> Due:
-    """What is due. Pure.
+    """Choose the terminations and returns that are due. Pure.
 
     Args:
         unassigned: Machines that instances were on before, or were to be on next.
@@ -71,7 +71,7 @@ class Upkeep:
     kept: timedelta
 
     def due(self) -> Due:
-        """What is due now."""
+        """The terminations and returns that are due now."""
         unfinished = self.registry.operations.list(unfinished=True)
         busy = frozenset(operation.instance_id for operation in unfinished if operation.instance_id)
         drills = frozenset(operation.subject for operation in unfinished if operation.kind is OperationKind.DRILL)

@@ -24,7 +24,7 @@ _held_elsewhere: ContextVar[LeaseHeldError | None] = ContextVar("_held_elsewhere
 
 @dataclass(frozen=True)
 class OperationOpener:
-    """Opens operations of instances; every write of a request goes through it."""
+    """Opens operations of instances under their lease; every write of a request goes through it."""
 
     registry: Registry
     hold_lease: Callable[[str], AbstractAsyncContextManager[object]]

@@ -18,7 +18,7 @@ from hermesops.store.registry import Registry
 
 @dataclass(frozen=True)
 class MachinePlacement:
-    """Chooses places."""
+    """Chooses cell and region of new machines."""
 
     registry: Registry
     image_name: str
@@ -48,7 +48,7 @@ class MachinePlacement:
         return Placement(cells[name].name, cells[name].region, cells[name].only_plan)
 
     def image(self) -> ImageId:
-        """What new machines boot from."""
+        """The image that new machines boot."""
         return latest_image(self.registry, self.image_name).id
 
     def _choose(self, cells: Sequence[Cell], plan: Plan, region: str) -> Placement:

@@ -26,7 +26,7 @@ from hermesops.store.registry import Registry
 
 @dataclass(frozen=True)
 class Policy:
-    """What the environment's settings say about new instances.
+    """The environment's settings about new instances.
 
     Attributes:
         plan_regions: Where machines of a plan are rented, where that differs from ``region``.
@@ -94,7 +94,7 @@ class ProvisionPreflight:
 
 @dataclass
 class ProvisionAdmission:
-    """Turns requests into rows."""
+    """Checks provision requests and writes their rows."""
 
     registry: Registry
     preflight: ProvisionPreflight

@@ -21,7 +21,7 @@ class Termination:
 
 @dataclass(frozen=True)
 class TerminationPolicy:
-    """What the environment's settings say about the end of agents.
+    """The environment's settings about the end of agents.
 
     Attributes:
         grace: For how long a termination can be cancelled; zero for not at all.
@@ -33,7 +33,7 @@ class TerminationPolicy:
 
     @property
     def days(self) -> float:
-        """The grace in days."""
+        """Days between request and termination."""
         return self.grace / timedelta(days=1)
 
     def choose(self, *, now: bool, without_backup: bool) -> Termination:

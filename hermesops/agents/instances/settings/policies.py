@@ -55,7 +55,7 @@ class PolicyChange:
 
 @dataclass(frozen=True)
 class InstancePolicies:
-    """Policies of one environment's instances."""
+    """Reads and changes rollout policies of instances."""
 
     registry: "Registry"
 

@@ -1,4 +1,4 @@
-"""What the vendor says of a machine, and what follows from it: a step towards one that answers, or a refusal. Pure.
+"""The vendor's status of a machine, and the next step: towards a machine that answers, or a refusal. Pure.
 
 | the vendor says       | next                                                  |
 | --------------------- | ----------------------------------------------------- |

@@ -56,7 +56,7 @@ WORDS: Mapping[type, str] = {
     AwaitReplacement: "waiting for machine {replacement}",
     DeployRelease: "bringing the release of {user} to machine {replacement}",
 }
-"""What is said of each, with the names of ``user`` and ``replacement``."""
+"""Narration of each step, with the names ``user`` and ``replacement``."""
 
 
 @dataclass(frozen=True)

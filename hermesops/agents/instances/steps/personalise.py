@@ -32,7 +32,7 @@ class AwaitGateway(OnMachine):
 
 @dataclass(frozen=True)
 class MarkRunning:
-    """Write ``running`` into the registry."""
+    """Write the status ``running`` into the registry."""
 
 
 def next_step(
@@ -59,7 +59,7 @@ def lacks_certificate(instance: Instance, machine: MachineState, node: NodeState
 def payload_of(
     instance: Instance, settings: InstanceSettings, secrets: InstanceSecrets, *, model_base_url: str
 ) -> protocol.Payload:
-    """What ``hermes-node personalise`` reads. It holds secrets: its file has mode 0600, on a tmpfs, and is unlinked."""
+    """The input of ``hermes-node personalise``. It holds secrets: its file is on a tmpfs, mode 0600, and unlinked."""
     return protocol.Payload(
         identity=protocol.Identity(
             instance=instance.id,

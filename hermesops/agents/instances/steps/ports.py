@@ -1,4 +1,4 @@
-"""What instances need of pools and backups, which import instances; ``hermesops.app`` passes it in."""
+"""Pools and backups as instances use them; both import instances, so ``hermesops.app`` passes them in."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -11,7 +11,7 @@ from hermesops.model.user import User
 
 
 class Pool(Protocol):
-    """Machines that wait for users."""
+    """Prepared machines that wait for users."""
 
     async def claim(
         self,
@@ -36,10 +36,10 @@ class Backups(Protocol):
         """The backup that was made for that."""
 
     def newest(self, instance_id: InstanceId) -> Backup | None:
-        """The one made last."""
+        """The newest backup; ``None`` for none."""
 
     def get(self, instance_id: InstanceId, snapshot: str) -> Backup:
-        """One backup of an instance."""
+        """Find one backup of an instance."""
 
     async def make(self, instance: Instance, machine_id: MachineId, *, why: str) -> Backup:
         """Back up the state on a machine, unless it was backed up for that before."""

@@ -20,7 +20,7 @@ Step = Personalise | AwaitGateway
 
 
 def decide(observation: Observation, *, payload_digest: str) -> Step | Done | Refused:
-    """The next step."""
+    """The next step towards a gateway with these settings."""
     instance = observation.instance
     if instance.status is InstanceStatus.TERMINATED:
         return Refused(refusals.terminated(instance))

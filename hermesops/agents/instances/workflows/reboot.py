@@ -30,14 +30,14 @@ BOOT_S = 180.0
 
 
 class RebootMachine(OnMachine):
-    """Reboot it the hard way."""
+    """Reboot the machine without a shutdown."""
 
 
 Step = StartMachine | RebootMachine | StopMachine | AwaitMachine | AwaitGateway
 
 
 class Attempt(StrEnum):
-    """What this operation has done to the machine, as its recorded steps say."""
+    """The attempts of this operation, from its recorded steps."""
 
     NOTHING = "nothing"
     REBOOTING = "rebooting"
@@ -50,7 +50,7 @@ class Attempt(StrEnum):
 
 @dataclass(frozen=True)
 class RebootState:
-    """What a reboot observes.
+    """The instance, and the attempts to bring its machine up.
 
     Attributes:
         answers: By both ways.
@@ -63,7 +63,7 @@ class RebootState:
 
 
 def decide(state: RebootState) -> Step | Done | Refused:
-    """The next step."""
+    """The next step towards a machine that answers."""
     instance, machine = state.observation.instance, state.observation.existing_machine
     if instance.status is not InstanceStatus.RUNNING:
         is_over = instance.status is InstanceStatus.TERMINATED
@@ -130,7 +130,7 @@ _REBOOTING, _STARTING = "rebooting machine", "starting machine"
 
 
 def attempt_of(steps: tuple[OperationStep, ...], *, recent: frozenset[OperationStep]) -> Attempt:
-    """What an operation's steps did. Pure.
+    """Read the attempts from an operation's steps. Pure.
 
     Args:
         recent: Those after which a machine still has time to answer.

@@ -68,7 +68,7 @@ Step = NextStep | stop_and_backup.Step | StopMachine | CutOver | start_verified.
 
 @dataclass(frozen=True)
 class RelocationState:
-    """What relocating observes.
+    """The instance, its old and new machine, and the backup between them.
 
     Attributes:
         state: What is on that machine, while its gateway is stopped.

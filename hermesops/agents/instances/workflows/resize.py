@@ -40,7 +40,7 @@ Step = stop_and_backup.Step | ChangePlan | ApplyCell | start_verified.Step
 
 @dataclass(frozen=True)
 class ResizeState:
-    """What resizing observes."""
+    """The instance, its stopped state, and its backup of this operation."""
 
     observation: Observation
     state: State | None = None

@@ -26,7 +26,7 @@ Step = RestartGateway | AwaitGateway
 
 @dataclass(frozen=True)
 class RestartState:
-    """What a restart observes.
+    """The instance and its gateway's invocation.
 
     Attributes:
         invocation: The id of the gateway's present start; empty when it is not running.
@@ -61,7 +61,7 @@ class Restart:
     client: PowerControl
 
     async def observe(self) -> RestartState:
-        """Look at machine and gateway."""
+        """Observe the machine and the gateway's invocation."""
         observation = await self.client.observe(self.instance_id)
         if observation.machine is None or observation.node is None:
             return RestartState(observation, "")

@@ -20,7 +20,7 @@ Step = start_verified.Step
 
 @dataclass(frozen=True)
 class ResumeState:
-    """What resuming observes.
+    """The instance, its newest backup, and its stopped state.
 
     Attributes:
         backup: The newest; made when the agent was suspended.

@@ -33,7 +33,7 @@ Step = stop_and_backup.Step | ProveBackup | StopMachine | StartGracePeriod
 
 @dataclass(frozen=True)
 class ScheduleTerminationState:
-    """What scheduling a termination observes."""
+    """The instance, and its backup of this operation."""
 
     observation: Observation
     backup: Backup | None

@@ -39,7 +39,7 @@ class ShrinkCell:
 
 @dataclass(frozen=True)
 class MarkSuspended:
-    """Write ``suspended`` into the registry."""
+    """Write the status ``suspended`` into the registry."""
 
 
 Step = stop_and_backup.Step | StopMachine | MarkForDeletion | ShrinkCell | MarkSuspended
@@ -47,7 +47,7 @@ Step = stop_and_backup.Step | StopMachine | MarkForDeletion | ShrinkCell | MarkS
 
 @dataclass(frozen=True)
 class SuspendState:
-    """What suspending observes.
+    """The instance, its backup, and its machine in the stack.
 
     Attributes:
         backup: The one made for this very operation.

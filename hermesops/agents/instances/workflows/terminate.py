@@ -34,7 +34,7 @@ Step = stop_and_backup.Step | ProveBackup | MarkForDeletion | Fence | ShrinkCell
 
 @dataclass(frozen=True)
 class TerminationState:
-    """What a termination observes.
+    """The instance, its last backup, and its machine in the stack.
 
     Attributes:
         fenced: Whether the gateway is known to be stopped; ``False`` without an answer.

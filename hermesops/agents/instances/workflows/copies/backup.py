@@ -20,14 +20,14 @@ class MakeBackup(OnMachine):
 
 @dataclass(frozen=True)
 class BackupState:
-    """What making a backup observes."""
+    """The instance, and its backup of this operation."""
 
     observation: Observation
     backup: Backup | None
 
 
 def decide(state: BackupState) -> MakeBackup | Done | Refused:
-    """The next step."""
+    """The next step towards a backup."""
     instance = state.observation.instance
     if state.backup is not None:
         backup = state.backup

@@ -40,7 +40,7 @@ Step = Fence | BackUp | RestoreBackup | Record | Release | Personalise | AwaitGa
 
 @dataclass(frozen=True)
 class RestoreState:
-    """What a restore observes.
+    """The instance and the backups of a restore.
 
     Attributes:
         before: The backup of the replaced state, made for this operation.

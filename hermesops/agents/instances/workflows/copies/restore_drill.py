@@ -52,7 +52,7 @@ Step = TakeMachine | GrowCell | RecordMachine | AwaitMachine | Fence | Prove | r
 
 @dataclass(frozen=True)
 class DrillState:
-    """What a drill observes.
+    """The borrowed machine and the backup of a drill.
 
     Attributes:
         backup: The backup to restore; ``None`` when its row is gone.
@@ -71,7 +71,7 @@ class DrillState:
 
 
 def decide(state: DrillState) -> Step | Done | Refused:
-    """The next step."""
+    """The next step towards a restored and compared state."""
     row = state.row
     has_ended = state.instance.status is InstanceStatus.TERMINATED
     if row is not None and (state.is_over or has_ended or state.backup is None or not row.wanted):

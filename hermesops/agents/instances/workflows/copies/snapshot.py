@@ -40,7 +40,7 @@ Step = Fence | Save | AwaitImage | Release | AwaitGateway
 
 @dataclass(frozen=True)
 class SnapshotState:
-    """What taking a snapshot observes.
+    """The instance and its image of this operation.
 
     Attributes:
         image: What this very operation has begun to save; ``None`` before that.
@@ -51,7 +51,7 @@ class SnapshotState:
 
 
 def decide(state: SnapshotState) -> Step | Done | Refused:
-    """The next step."""
+    """The next step towards a private image of the machine."""
     instance, image = state.observation.instance, state.image
     if instance.status is InstanceStatus.TERMINATED:
         return Refused(refusals.terminated(instance))
