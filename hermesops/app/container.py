@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hermesops.agents.drill.service import RunbookDrills
     from hermesops.agents.instances.credentials.tokens import ModelTokenRevocation
     from hermesops.agents.relay.serve import RelayService
-    from hermesops.agents.rollout.rollbacks import Rollbacks
+    from hermesops.agents.rollout.operators.rollbacks import Rollbacks
     from hermesops.app.connected import Connected
     from hermesops.app.container_parts.platform import PlatformParts
     from hermesops.automation.doctor.environment_checks import EnvironmentChecks
@@ -123,7 +123,7 @@ class Container(RegistryServices):
     @property
     def rollbacks(self) -> "Rollbacks":
         """Rolls back single agents."""
-        from hermesops.agents.rollout.rollbacks import Rollbacks
+        from hermesops.agents.rollout.operators.rollbacks import Rollbacks
 
         return Rollbacks(self.env.name, lambda: self.registry, self.vendor, self.hold_lease, lambda: self.releases)
 

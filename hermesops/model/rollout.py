@@ -235,7 +235,7 @@ class RolloutEvent:
 
     Attributes:
         id: Rises within a rollout; 0 before it is written.
-        kind: The stored name of its type; ``hermesops.agents.rollout.events`` has both.
+        kind: The stored name of its type; ``hermesops.agents.rollout.records.events`` has both.
         decision: The fields of that type.
         evidence: The figures that it followed from.
     """

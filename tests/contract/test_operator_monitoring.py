@@ -9,7 +9,7 @@ import pytest
 
 from hermesops.access.pki.client import client_context
 from hermesops.agents.health.prometheus import PlatformPrometheus
-from hermesops.agents.rollout.alert_watch import RolloutAlerts
+from hermesops.agents.rollout.watch.alerts import RolloutAlerts
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.alert import Matcher, Silence
 from hermesops.model.certificate import CallerName

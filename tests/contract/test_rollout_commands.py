@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from hermesops.agents.rollout.directory import Rollouts
-from hermesops.agents.rollout.events import BatchBegun, Recorded, StateChanged, to_row
-from hermesops.agents.rollout.operator_commands import RolloutCommands
+from hermesops.agents.rollout.operators.service import RolloutCommands
+from hermesops.agents.rollout.records.directory import Rollouts
+from hermesops.agents.rollout.records.events import BatchBegun, Recorded, StateChanged, to_row
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.rollout import Rollout, RolloutId, RolloutState
 from hermesops.store.registry import Registry

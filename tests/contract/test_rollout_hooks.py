@@ -145,7 +145,7 @@ async def test_one_that_is_ended_by_a_signal_is_inconclusive() -> None:
     assert await asked(python(program)) == (GateResult.INCONCLUSIVE, "exit code 137")
 
 
-@pytest.mark.parametrize(("command", "words"), [("/nowhere", "/nowhere: No such file"), ("'", "but as no command")])
+@pytest.mark.parametrize(("command", "words"), [("/nowhere", "/nowhere: No such file"), ("'", "without a command")])
 async def test_a_command_that_cannot_be_run_is_inconclusive(command: str, words: str) -> None:
     result, detail = await asked(command)
     assert result is GateResult.INCONCLUSIVE

@@ -13,7 +13,7 @@ import pytest
 
 from hermesops.agents.rollout.gates.hooks import AllowedHooks, ask_hook
 from hermesops.agents.rollout.ports import AskHook
-from hermesops.agents.rollout.webhooks import WebHook
+from hermesops.agents.rollout.watch.webhooks import WebHook
 from hermesops.model.rollout import GateResult
 from hermesops.model.rollout_spec import HookGate
 from tests.support.rollouts.rows import ROLLOUT, STARTED
@@ -134,13 +134,13 @@ async def test_a_service_that_drips_is_left_at_the_deadline() -> None:
 @pytest.mark.parametrize(
     ("url", "is_local", "words"),
     [
-        ("http://hooks.example/x?key=geheim", False, "hooks.example would be asked without TLS"),
-        ("http://hooks.example/x", True, "hooks.example would be asked without TLS"),
+        ("http://hooks.example/x?key=geheim", False, "hooks.example has no TLS"),
+        ("http://hooks.example/x", True, "hooks.example has no TLS"),
         ("https://other.example/x?key=geheim", False, "other.example is not among the hosts"),
         ("https://other.example/x", True, "other.example is not among the hosts"),
         ("https://hooks.example:8443/", False, "hooks.example is not among the hosts"),
         ("https://hooks.example@other.example/", False, "other.example is not among the hosts"),
-        ("http://127.0.0.1:9/", False, "127.0.0.1 would be asked without TLS"),
+        ("http://127.0.0.1:9/", False, "127.0.0.1 has no TLS"),
         ("https://127.0.0.1:9/", False, "127.0.0.1 is not among the hosts"),
         ("ftp://hooks.example/", True, "the URL cannot be read"),
         ("https://[::1", True, "the URL cannot be read"),
@@ -169,5 +169,5 @@ async def test_a_message_goes_nowhere_without_tls() -> None:
     )
     await hook.notify(ROLLOUT, STARTED)
     assert len(warned) == 1
-    assert "without TLS" in warned[0]
+    assert "has no TLS" in warned[0]
     assert "geheim" not in warned[0]

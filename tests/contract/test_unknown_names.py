@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.agents.rollout.store import refuse_unknown
+from hermesops.agents.rollout.records.store import refuse_unknown
 from hermesops.automation.doctor.environments import require_known
 from hermesops.errors import UsageError
 from hermesops.model.selector import Selector

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from hermesops.agents.rollout import commands
-from hermesops.agents.rollout.commands import OperatorCommand
+from hermesops.agents.rollout.operators import commands
+from hermesops.agents.rollout.operators.commands import OperatorCommand
 from hermesops.agents.rollout.ports import Records
 from hermesops.model.rollout import RolloutState, TargetState
 from hermesops.model.rollout_spec import HaltRollback
@@ -92,7 +92,7 @@ def test_a_bug_that_one_machine_provokes_is_its_own_failure() -> None:
     failed = {number for number, state in _ended(world).items() if state.has_failed}
     assert failed
     assert failed <= set(HOSTILE)
-    assert all(world.nth(number).detail == "a bug: RecursionError" for number in failed)
+    assert all(world.nth(number).detail == "a bug in hermesops: RecursionError" for number in failed)
 
 
 def test_machines_that_do_not_go_back_keep_no_others_from_it() -> None:

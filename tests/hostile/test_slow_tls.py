@@ -13,7 +13,7 @@ import pytest
 from hermesops.agents.backup.repository import Bucket
 from hermesops.agents.backup.store.object_store import ObjectStore
 from hermesops.agents.health.prometheus import Prometheus
-from hermesops.agents.rollout.webhooks import ask_service
+from hermesops.agents.rollout.watch.webhooks import ask_service
 from hermesops.base.aws_client import call
 from hermesops.errors import HermesError
 from hermesops.model.ids import InstanceId

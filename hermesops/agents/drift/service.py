@@ -15,7 +15,7 @@ from hermesops.agents.drift.inspection import Asked, RolesReport, inspect
 from hermesops.agents.instances import refusals
 from hermesops.agents.instances.observation import Observation
 from hermesops.agents.instances.remote.power_control import PowerControl
-from hermesops.agents.rollout.store import refuse_unknown
+from hermesops.agents.rollout.records.store import refuse_unknown
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.infra.engine.interface import Engine
 from hermesops.machines.converge import Converged, Converger, hosts_of

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Protocol
 
-from hermesops.agents.rollout.events import E_co, Event, GateAnswered, Recorded, StateChanged
+from hermesops.agents.rollout.records.events import E_co, Event, GateAnswered, Recorded, StateChanged
 from hermesops.model.alert import Alert
 from hermesops.model.ids import InstanceId
 from hermesops.model.release import ReleaseId

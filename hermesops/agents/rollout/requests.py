@@ -4,14 +4,14 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from hermesops.agents.rollout.alert_watch import held_now
 from hermesops.agents.rollout.plan import backlog
-from hermesops.agents.rollout.plan.admission import refuse_raised, refuse_spec
 from hermesops.agents.rollout.plan.backlog import OutdatedInstance
 from hermesops.agents.rollout.plan.preview import RolloutPreview, preview
 from hermesops.agents.rollout.plan.requests import RolloutRequest, find_overlapping, find_same, running_targets
+from hermesops.agents.rollout.plan.specs import refuse_raised, refuse_spec
 from hermesops.agents.rollout.plan.windows import closed_at
-from hermesops.agents.rollout.store import fleet_of, refuse_unknown, start_of
+from hermesops.agents.rollout.records.store import fleet_of, refuse_unknown, start_of
+from hermesops.agents.rollout.watch.alerts import held_now
 from hermesops.errors import HermesError, Hint, RefusedError, UsageError
 from hermesops.machines.release import Releases
 from hermesops.model.image import PLATFORM_IMAGE

@@ -9,19 +9,19 @@ from functools import partial
 from hermesops.agents.health.prometheus import PlatformPrometheus, Prometheus
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.remote.releases import ReleaseClient
-from hermesops.agents.rollout.alert_watch import RolloutAlerts
-from hermesops.agents.rollout.events import Recorded, RolloutStarted, to_row
 from hermesops.agents.rollout.gates.hooks import AllowedHooks, ask_hook
-from hermesops.agents.rollout.health_watch import RolloutHealth
-from hermesops.agents.rollout.operator_commands import check_approval
-from hermesops.agents.rollout.plan.admission import refuse_spec
+from hermesops.agents.rollout.operators.service import check_approval
 from hermesops.agents.rollout.plan.batches import batches_of
 from hermesops.agents.rollout.plan.requests import RolloutRequest, continued
+from hermesops.agents.rollout.plan.specs import refuse_spec
 from hermesops.agents.rollout.ports import Machines
+from hermesops.agents.rollout.records.events import Recorded, RolloutStarted, to_row
+from hermesops.agents.rollout.records.store import RolloutRows, start_of
 from hermesops.agents.rollout.requests import RolloutRequests
-from hermesops.agents.rollout.runner import Runner
-from hermesops.agents.rollout.store import RolloutRows, start_of
-from hermesops.agents.rollout.webhooks import WebHook
+from hermesops.agents.rollout.steps.runner import Runner
+from hermesops.agents.rollout.watch.alerts import RolloutAlerts
+from hermesops.agents.rollout.watch.health import RolloutHealth
+from hermesops.agents.rollout.watch.webhooks import WebHook
 from hermesops.base import waiting
 from hermesops.base.fan_out import Limits, fan_out
 from hermesops.base.narration import warn
@@ -103,7 +103,8 @@ class Rollouts:
         """
         requests = self.requests
         requests.refuse_unsound(request)
-        allowed_hooks(self.env).refuse_others(request.spec.gates.hooks)
+        if request.spec.gates.hooks:
+            allowed_hooks(self.env).refuse_others(request.spec.gates.hooks)
         release = await in_db_thread(requests.find_release, request)
         await self._end_stale_operations()
         if found := await in_db_thread(requests.find_unfinished, release, request):

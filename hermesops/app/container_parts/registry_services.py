@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from hermesops.agents.instances.settings.masked import MaskedSettings
     from hermesops.agents.instances.settings.policies import InstancePolicies
     from hermesops.agents.pool.directory import PoolMachines
-    from hermesops.agents.rollout.directory import Rollouts
-    from hermesops.agents.rollout.freezes import Freezes
-    from hermesops.agents.rollout.operator_commands import RolloutCommands
+    from hermesops.agents.rollout.operators.freezes import Freezes
+    from hermesops.agents.rollout.operators.service import RolloutCommands
+    from hermesops.agents.rollout.records.directory import Rollouts
     from hermesops.agents.rollout.requests import Outdated
     from hermesops.automation.monitor.fleet_observation import FleetObservation
     from hermesops.automation.monitor.service import MonitorLead
@@ -218,21 +218,21 @@ class RegistryServices(Unconnected):
     @property
     def rollouts(self) -> "Rollouts":
         """Finds rollouts and reads what is recorded of them; those of a session are started and run."""
-        from hermesops.agents.rollout.directory import Rollouts
+        from hermesops.agents.rollout.records.directory import Rollouts
 
         return Rollouts(self.registry)
 
     @property
     def rollout_commands(self) -> "RolloutCommands":
         """Operators' commands to rollouts."""
-        from hermesops.agents.rollout.operator_commands import RolloutCommands
+        from hermesops.agents.rollout.operators.service import RolloutCommands
 
         return RolloutCommands(self.env, self.registry)
 
     @property
     def freezes(self) -> "Freezes":
         """Sets, lifts and lists freezes."""
-        from hermesops.agents.rollout.freezes import Freezes
+        from hermesops.agents.rollout.operators.freezes import Freezes
 
         return Freezes(self.registry)
 

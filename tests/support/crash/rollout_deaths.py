@@ -4,8 +4,8 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable
 
-from hermesops.agents.rollout import commands
-from hermesops.agents.rollout.commands import OperatorCommand
+from hermesops.agents.rollout.operators import commands
+from hermesops.agents.rollout.operators.commands import OperatorCommand
 from hermesops.agents.rollout.ports import Records
 from tests.support.crash.death import Death, KilledError
 from tests.support.rollouts.world import NEW, OLD, World, fleet

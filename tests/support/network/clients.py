@@ -18,7 +18,7 @@ import httpx
 from hermesops.agents.backup.repository import Bucket
 from hermesops.agents.backup.store.object_store import ObjectStore
 from hermesops.agents.health.prometheus import Prometheus
-from hermesops.agents.rollout.webhooks import ask_service
+from hermesops.agents.rollout.watch.webhooks import ask_service
 from hermesops.base.network.channels import async_channel, channel, keep_pulumi_direct
 from hermesops.base.network.http import blocking_client
 from hermesops.errors import HermesError

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from hermesops.agents.rollout.events import Recorded, RolloutStarted, to_row
+from hermesops.agents.rollout.records.events import Recorded, RolloutStarted, to_row
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan

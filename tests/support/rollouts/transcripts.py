@@ -8,8 +8,8 @@ from dataclasses import replace
 from datetime import time, timedelta
 from pathlib import Path
 
-from hermesops.agents.rollout import commands
-from hermesops.agents.rollout.commands import OperatorCommand
+from hermesops.agents.rollout.operators import commands
+from hermesops.agents.rollout.operators.commands import OperatorCommand
 from hermesops.agents.rollout.ports import Records
 from hermesops.agents.rollout.reports.explain import explain
 from hermesops.model.instance import QuietHours

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from hermesops.agents.rollout.actions import Decision
-from hermesops.agents.rollout.commands import Transition
-from hermesops.agents.rollout.events import Event, Recorded, StateChanged, TargetsUpdated, WaitBegun, kind_of
-from hermesops.agents.rollout.health_watch import RolloutHealth
+from hermesops.agents.rollout.operators.commands import Transition
 from hermesops.agents.rollout.plan.batches import batches_of
 from hermesops.agents.rollout.ports import AlertState, ApprovalState, Comparison, HealthObservation, Records
-from hermesops.agents.rollout.runner import Runner
-from hermesops.agents.rollout.store import RolloutRows
+from hermesops.agents.rollout.records.events import Event, Recorded, StateChanged, TargetsUpdated, WaitBegun, kind_of
+from hermesops.agents.rollout.records.store import RolloutRows
+from hermesops.agents.rollout.steps.actions import Decision
+from hermesops.agents.rollout.steps.runner import Runner
+from hermesops.agents.rollout.watch.health import RolloutHealth
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.ids import CellName, InstanceId
 from hermesops.model.operation import Done, LeaseHeldError

@@ -29,8 +29,9 @@ PROSE = {
     "localcloud/world/local_world.py": ["local up"],
     "programs/node/instance/certificate.py": ["identity renew USER"],
     "programs/node/release/fetch.py": ["release signers restore --reason WHY"],
-    "agents/rollout/decide.py": ["fleet outdated"],
-    "agents/rollout/stage_entry.py": ["rollout promote ROLLOUT"],
+    "agents/rollout/steps/decide.py": ["fleet outdated"],
+    "agents/rollout/steps/stage_entry.py": ["rollout promote ROLLOUT"],
+    "cli/commands/rollout/group.py": ["rollout start RELEASE --all"],
     "settings/fields.py": ["identity serve"],
 }
 """Commands in help texts, narration, records and words of a machine: they follow from no error."""

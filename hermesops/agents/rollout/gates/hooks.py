@@ -18,7 +18,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Self
 
 from hermesops.agents.rollout.gates import hook_guard
-from hermesops.agents.rollout.webhooks import ask_service, message
+from hermesops.agents.rollout.watch.webhooks import ask_service, message
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.rollout import GateResult, Rollout
 from hermesops.model.rollout_spec import HOOK_FACTS, HookGate

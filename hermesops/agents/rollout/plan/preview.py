@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hermesops.agents.rollout.gates.power import odds, seen_with, worst_failed
-from hermesops.agents.rollout.plan.admission import blast_radius
 from hermesops.agents.rollout.plan.batches import batches_of, shape_of, stratum
+from hermesops.agents.rollout.plan.specs import blast_radius
 from hermesops.model.release import ReleaseId
 from hermesops.model.rollout import RolloutTarget, Target
 from hermesops.model.rollout_spec import Spec

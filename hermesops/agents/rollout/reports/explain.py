@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from hermesops.agents.rollout.events import (
+from hermesops.agents.rollout.records.events import (
     BatchBegun,
     BatchEnded,
     CommandGiven,

@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from statistics import fmean
 
-from hermesops.agents.rollout.actions import (
+from hermesops.agents.rollout.gates.judgement import judge, soaked_at
+from hermesops.agents.rollout.ports import HealthObservation, Records
+from hermesops.agents.rollout.records.events import RolloutStarted, StateChanged, WaitBegun
+from hermesops.agents.rollout.steps.actions import (
     AskHook,
     Change,
     Decision,
@@ -16,10 +19,7 @@ from hermesops.agents.rollout.actions import (
     UpdateTargets,
     Wait,
 )
-from hermesops.agents.rollout.events import RolloutStarted, StateChanged, WaitBegun
-from hermesops.agents.rollout.gates.judgement import judge, soaked_at
-from hermesops.agents.rollout.observation import RolloutObservation, count_states, entered_stage, was_tried
-from hermesops.agents.rollout.ports import HealthObservation, Records
+from hermesops.agents.rollout.steps.observation import RolloutObservation, count_states, entered_stage, was_tried
 from hermesops.agents.rollout.wording import names
 from hermesops.model.rollout import RolloutState, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import Spec

@@ -8,10 +8,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from hermesops.agents.rollout.events import BatchBegun, BatchEnded, Event, Recorded, StateChanged, TargetsUpdated
 from hermesops.agents.rollout.gates.failure import Tally, weigh
 from hermesops.agents.rollout.gates.health import has_power, named
 from hermesops.agents.rollout.gates.judgement import share_of_alpha
+from hermesops.agents.rollout.records.events import (
+    BatchBegun,
+    BatchEnded,
+    Event,
+    Recorded,
+    StateChanged,
+    TargetsUpdated,
+)
 from hermesops.model.rollout import GateResult, RolloutTarget
 from hermesops.model.rollout_spec import Gates, HealthGate
 

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
-from hermesops.agents.rollout.observation import PreflightAnswers
 from hermesops.agents.rollout.ports import Machines
+from hermesops.agents.rollout.steps.observation import PreflightAnswers
 from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError
 from hermesops.model.ids import InstanceId

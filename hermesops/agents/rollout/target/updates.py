@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from hermesops.agents.rollout.gates.health import worse_than_controls
 from hermesops.agents.rollout.gates.judgement import soaked_at
-from hermesops.agents.rollout.observation import RolloutObservation
 from hermesops.agents.rollout.plan.windows import quiet_until
+from hermesops.agents.rollout.steps.observation import RolloutObservation
 from hermesops.agents.rollout.target.decision import LEFT_UNCHANGED, deferral
 from hermesops.model.rollout import RolloutTarget, TargetState
 

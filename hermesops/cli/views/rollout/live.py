@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hermesops.agents.rollout.decide import NOTIFIES
+from hermesops.agents.rollout.steps.decide import NOTIFIES
 from hermesops.cli import console, palette
 from hermesops.cli.views.rollout import progress as progress_view
 from hermesops.wire.foreign_text import quoted, unbroken
@@ -151,7 +151,7 @@ def _title(records: "Records", usual: "Durations") -> str:
 
 def _state_line(records: "Records") -> str:
     """The new state of the rollout, its author and its reason."""
-    from hermesops.agents.rollout.events import StateChanged
+    from hermesops.agents.rollout.records.events import StateChanged
 
     rollout = records.rollout
     changed = records.newest(StateChanged)

@@ -9,8 +9,8 @@ from hermesops.cli.views.shapes import timestamp
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hermesops.agents.rollout.events import CommandGiven, Event, Recorded, RolloutStarted, StateChanged
     from hermesops.agents.rollout.plan.backlog import OutdatedInstance
+    from hermesops.agents.rollout.records.events import CommandGiven, Event, Recorded, RolloutStarted, StateChanged
     from hermesops.agents.rollout.reports.explain import Explained
     from hermesops.agents.rollout.reports.progress import RolloutProgress
     from hermesops.model.ids import InstanceId
@@ -114,7 +114,7 @@ def rollout_progress(seen: "RolloutProgress") -> dict[str, object]:
 
 def event(one: "Recorded[Event]") -> dict[str, object]:
     """An event of a rollout, by its stored name and keys."""
-    from hermesops.agents.rollout.events import to_row
+    from hermesops.agents.rollout.records.events import to_row
 
     row = to_row(one)
     return {
@@ -168,7 +168,7 @@ def rollback_line(user: str, done: "RollbackResult") -> str:
 
 def change(at: "datetime", event: "RolloutStarted | StateChanged | CommandGiven") -> dict[str, object]:
     """A start, a change of state or a command of a rollout."""
-    from hermesops.agents.rollout.events import CommandGiven, RolloutStarted
+    from hermesops.agents.rollout.records.events import CommandGiven, RolloutStarted
 
     match event:
         case RolloutStarted():

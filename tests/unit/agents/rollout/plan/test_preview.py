@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from hermesops.agents.rollout.plan.admission import refuse_raised, refuse_spec
 from hermesops.agents.rollout.plan.batches import batches_of
 from hermesops.agents.rollout.plan.preview import preview
+from hermesops.agents.rollout.plan.specs import refuse_raised, refuse_spec
 from hermesops.agents.rollout.ports import Comparison
 from hermesops.agents.rollout.reports.replay import replay
 from hermesops.errors import UsageError

@@ -4,7 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from hermesops.agents.rollout.actions import (
+from hermesops.agents.rollout.ports import Records
+from hermesops.agents.rollout.records.events import Recorded, StateChanged
+from hermesops.agents.rollout.reports.progress import change_lines, names, narrate, progress_line
+from hermesops.agents.rollout.steps.actions import (
     Change,
     Decision,
     DeployTargets,
@@ -14,10 +17,7 @@ from hermesops.agents.rollout.actions import (
     UpdateTargets,
     Wait,
 )
-from hermesops.agents.rollout.events import Recorded, StateChanged
-from hermesops.agents.rollout.observation import RolloutObservation
-from hermesops.agents.rollout.ports import Records
-from hermesops.agents.rollout.reports.progress import change_lines, names, narrate, progress_line
+from hermesops.agents.rollout.steps.observation import RolloutObservation
 from hermesops.model.ids import InstanceId
 from hermesops.model.rollout import Progress, RolloutState, RolloutTarget, TargetState
 from tests.support.rollouts.rows import AT, NEW, ROLLOUT, target_of

@@ -9,10 +9,10 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
-from hermesops.agents.rollout.decide import NOTIFIES
-from hermesops.agents.rollout.events import BatchBegun, Recorded, StateChanged
 from hermesops.agents.rollout.ports import Records
+from hermesops.agents.rollout.records.events import BatchBegun, Recorded, StateChanged
 from hermesops.agents.rollout.reports.durations import Durations
+from hermesops.agents.rollout.steps.decide import NOTIFIES
 from hermesops.cli import console as terminal
 from hermesops.cli.views.rollout.live import LiveView, PlainView, view
 from hermesops.model.ids import InstanceId

@@ -3,7 +3,10 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from hermesops.agents.rollout.events import (
+from hermesops.agents.rollout.plan.backlog import OutdatedInstance
+from hermesops.agents.rollout.plan.preview import preview
+from hermesops.agents.rollout.ports import Records
+from hermesops.agents.rollout.records.events import (
     BatchBegun,
     BatchEnded,
     Recorded,
@@ -12,9 +15,6 @@ from hermesops.agents.rollout.events import (
     WaitBegun,
     instances_of,
 )
-from hermesops.agents.rollout.plan.backlog import OutdatedInstance
-from hermesops.agents.rollout.plan.preview import preview
-from hermesops.agents.rollout.ports import Records
 from hermesops.agents.rollout.reports.durations import Durations, durations_of
 from hermesops.agents.rollout.reports.explain import explain
 from hermesops.agents.rollout.reports.progress import progress_of

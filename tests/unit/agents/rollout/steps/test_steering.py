@@ -6,11 +6,11 @@ from datetime import time as clock_time
 
 import pytest
 
-from hermesops.agents.rollout import commands
-from hermesops.agents.rollout.commands import OperatorCommand
-from hermesops.agents.rollout.events import Notified, Recorded, StateChanged, TargetsUpdated, WaitBegun
-from hermesops.agents.rollout.plan.admission import blast_radius
+from hermesops.agents.rollout.operators import commands
+from hermesops.agents.rollout.operators.commands import OperatorCommand
+from hermesops.agents.rollout.plan.specs import blast_radius
 from hermesops.agents.rollout.ports import AlertState, ApprovalState, Records
+from hermesops.agents.rollout.records.events import Notified, Recorded, StateChanged, TargetsUpdated, WaitBegun
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.alert import Alert, Severity
 from hermesops.model.instance import QuietHours

@@ -7,8 +7,8 @@ state does not allow is refused, and the error names one that it allows.
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from hermesops.agents.rollout.events import CommandGiven, Recorded, StateChanged
 from hermesops.agents.rollout.ports import Records
+from hermesops.agents.rollout.records.events import CommandGiven, Recorded, StateChanged
 from hermesops.errors import Hint, RefusedError
 from hermesops.model.ids import InstanceId
 from hermesops.model.rollout import Progress, Rollout, RolloutState, RolloutTarget, TargetState

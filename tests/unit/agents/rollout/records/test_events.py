@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from hermesops.agents.rollout.events import (
+from hermesops.agents.rollout.records.events import (
     STORED_NAMES,
     BatchBegun,
     BatchEnded,

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hermesops.agents.rollout.alert_watch import COUNTS, RolloutAlerts, held_now
 from hermesops.agents.rollout.ports import AlertState
+from hermesops.agents.rollout.watch.alerts import COUNTS, RolloutAlerts, held_now
 from hermesops.errors import UnavailableError
 from hermesops.model.rollout_spec import Spec
 from hermesops.observability.telemetry.client import MonitoringClient

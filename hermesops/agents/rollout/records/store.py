@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, replace
 
-from hermesops.agents.rollout.directory import Rollouts
-from hermesops.agents.rollout.events import Event, Recorded, RolloutStarted, from_row, to_row
 from hermesops.agents.rollout.plan.requests import Fleet
 from hermesops.agents.rollout.ports import Records
+from hermesops.agents.rollout.records.directory import Rollouts
+from hermesops.agents.rollout.records.events import Event, Recorded, RolloutStarted, from_row, to_row
 from hermesops.model.cell import parse_cell
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Lease

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
-from hermesops.agents.rollout.health_watch import RolloutHealth
+from hermesops.agents.rollout.watch.health import RolloutHealth
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance
 from hermesops.model.vitals import ChangeSpan, Vital

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hermesops.agents.rollout.events import (
+from hermesops.agents.rollout.ports import Records
+from hermesops.agents.rollout.records.events import (
     CommandGiven,
     Event,
     Recorded,
@@ -12,7 +13,6 @@ from hermesops.agents.rollout.events import (
     from_row,
     instances_of,
 )
-from hermesops.agents.rollout.ports import Records
 from hermesops.agents.rollout.reports.durations import Durations, durations_of
 from hermesops.agents.rollout.reports.progress import RolloutProgress, progress_of
 from hermesops.agents.rollout.reports.replay import Replayed, replay

@@ -7,11 +7,11 @@ overrides those that need more data or a person; nothing overrides a failing gat
 from collections.abc import Iterator
 from datetime import timedelta
 
-from hermesops.agents.rollout.actions import AskHook, Change, Decision, Drill, Step, Wait
-from hermesops.agents.rollout.events import DrillEnded, Event, Recorded, StateChanged
 from hermesops.agents.rollout.gates.judgement import Judgement, evidence_of, soaked_at
-from hermesops.agents.rollout.observation import RolloutObservation
-from hermesops.agents.rollout.plan.admission import blast_radius
+from hermesops.agents.rollout.plan.specs import blast_radius
+from hermesops.agents.rollout.records.events import DrillEnded, Event, Recorded, StateChanged
+from hermesops.agents.rollout.steps.actions import AskHook, Change, Decision, Drill, Step, Wait
+from hermesops.agents.rollout.steps.observation import RolloutObservation
 from hermesops.agents.rollout.wording import counted
 from hermesops.model.rollout import GateResult, RolloutState, TargetState
 from hermesops.model.rollout_spec import DrillPolicy

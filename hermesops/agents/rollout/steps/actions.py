@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hermesops.agents.rollout.events import Recorded, StateChanged
+from hermesops.agents.rollout.records.events import Recorded, StateChanged
 from hermesops.model.rollout import RolloutState, RolloutTarget
 from hermesops.model.rollout_spec import HookGate
 

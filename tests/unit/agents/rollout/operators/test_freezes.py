@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.agents.rollout.freezes import Freezes
+from hermesops.agents.rollout.operators.freezes import Freezes
 from hermesops.errors import UsageError
 from tests.support.real.registries import TurnedClock, registry_at
 

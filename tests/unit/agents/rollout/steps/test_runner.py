@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from hermesops.agents.rollout import commands
-from hermesops.agents.rollout.commands import OperatorCommand
-from hermesops.agents.rollout.events import StateChanged
+from hermesops.agents.rollout.operators import commands
+from hermesops.agents.rollout.operators.commands import OperatorCommand
 from hermesops.agents.rollout.ports import HealthObservation, Records
+from hermesops.agents.rollout.records.events import StateChanged
 from hermesops.model.ids import InstanceId
 from hermesops.model.rollout import GateResult, RolloutState, TargetState
 from hermesops.model.rollout_spec import FailureGate, Spec

@@ -6,7 +6,7 @@ A receiver that does not answer does not delay a rollout: it is logged, and a ga
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hermesops.agents.rollout.events import Event, Recorded, kind_of
+from hermesops.agents.rollout.records.events import Event, Recorded, kind_of
 from hermesops.errors import UsageError
 from hermesops.model.rollout import GateResult, Rollout
 from hermesops.wire.foreign_text import one_line, quoted

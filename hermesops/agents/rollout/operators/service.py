@@ -13,11 +13,11 @@ from math import inf
 from hermesops.access.identity.approval import Asked, digest_of, refuse_other
 from hermesops.access.identity.operators import proved_identity
 from hermesops.agents.cells.approvals import Approvals
-from hermesops.agents.rollout import commands
-from hermesops.agents.rollout.commands import OperatorCommand, Transition
-from hermesops.agents.rollout.directory import Rollouts
-from hermesops.agents.rollout.events import RolloutStarted, to_row
+from hermesops.agents.rollout.operators import commands
+from hermesops.agents.rollout.operators.commands import OperatorCommand, Transition
 from hermesops.agents.rollout.ports import ApprovalState, Records
+from hermesops.agents.rollout.records.directory import Rollouts
+from hermesops.agents.rollout.records.events import RolloutStarted, to_row
 from hermesops.base import waiting
 from hermesops.base.waiting import cancel
 from hermesops.errors import RefusedError, UnavailableError, UsageError
@@ -29,7 +29,7 @@ from hermesops.store.registry import Registry
 from hermesops.store.registry.repositories.rollouts.targets import to_json
 
 Decide = Callable[[Records, OperatorCommand], Transition]
-"""Calls one of ``hermesops.agents.rollout.commands``."""
+"""Calls one of ``hermesops.agents.rollout.operators.commands``."""
 
 Show = Callable[[Records], None]
 """Shows a rollout."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import assert_never
 
-from hermesops.agents.rollout import actions, ports
-from hermesops.agents.rollout.actions import Decision
-from hermesops.agents.rollout.decide import decide
-from hermesops.agents.rollout.events import (
+from hermesops.agents.rollout import ports
+from hermesops.agents.rollout.gates.judgement import judge
+from hermesops.agents.rollout.ports import AlertState, HealthObservation, Records
+from hermesops.agents.rollout.records.events import (
     BatchBegun,
     BatchEnded,
     DrillEnded,
@@ -23,14 +23,16 @@ from hermesops.agents.rollout.events import (
     TargetsUpdated,
     WaitBegun,
 )
-from hermesops.agents.rollout.gates.judgement import judge
-from hermesops.agents.rollout.health_watch import RolloutHealth
-from hermesops.agents.rollout.observation import PreflightAnswers, RolloutObservation
-from hermesops.agents.rollout.ports import AlertState, HealthObservation, Records
+from hermesops.agents.rollout.records.store import RolloutRows
 from hermesops.agents.rollout.reports.progress import narrate
-from hermesops.agents.rollout.store import RolloutRows
-from hermesops.agents.rollout.target.executor import POLL_S, BatchExecutor
+from hermesops.agents.rollout.steps import actions
+from hermesops.agents.rollout.steps.actions import Decision
+from hermesops.agents.rollout.steps.decide import decide
+from hermesops.agents.rollout.steps.observation import PreflightAnswers, RolloutObservation
+from hermesops.agents.rollout.target.deployment import POLL_S
+from hermesops.agents.rollout.target.executor import BatchExecutor
 from hermesops.agents.rollout.target.preflight import Preflight
+from hermesops.agents.rollout.watch.health import RolloutHealth
 from hermesops.base.fan_out import Limits, fan_out
 from hermesops.base.waiting import pause
 from hermesops.errors import HermesError, RefusedError, problem_of

@@ -7,7 +7,11 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import assert_never
 
-from hermesops.agents.rollout.actions import (
+from hermesops.agents.rollout.gates.judgement import Judgement, evidence_of, judge
+from hermesops.agents.rollout.plan.open_alerts import held_by_alerts
+from hermesops.agents.rollout.plan.windows import closed_at
+from hermesops.agents.rollout.records.events import Notified, StateChanged
+from hermesops.agents.rollout.steps.actions import (
     Change,
     Decision,
     DeployTargets,
@@ -16,12 +20,13 @@ from hermesops.agents.rollout.actions import (
     UpdateTargets,
     Wait,
 )
-from hermesops.agents.rollout.events import Notified, StateChanged
-from hermesops.agents.rollout.gates.judgement import Judgement, evidence_of, judge
-from hermesops.agents.rollout.observation import RolloutObservation, count_states
-from hermesops.agents.rollout.plan.open_alerts import held_by_alerts
-from hermesops.agents.rollout.plan.windows import closed_at
-from hermesops.agents.rollout.stage_entry import OBSERVE_S, refuse_altered_approval, refuse_end, refuse_stage_entry
+from hermesops.agents.rollout.steps.observation import RolloutObservation, count_states
+from hermesops.agents.rollout.steps.stage_entry import (
+    OBSERVE_S,
+    refuse_altered_approval,
+    refuse_end,
+    refuse_stage_entry,
+)
 from hermesops.agents.rollout.target.updates import (
     changed_by_health,
     deferred_by_hour,

@@ -1,0 +1,1 @@
+"""Rollouts in the registry: rows, events, and their readers."""

@@ -1,0 +1,1 @@
+"""Steps of a rollout: observe, decide, do one, record it."""

@@ -1,0 +1,1 @@
+"""Sources of a rollout's observations, health and open alerts, and receivers of its messages."""
