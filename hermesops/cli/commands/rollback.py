@@ -9,6 +9,7 @@ from hermesops.cli.commands.rollout import follow
 from hermesops.cli.console import Why, Yes, agree, result
 from hermesops.cli.options.rollout import Detach
 from hermesops.cli.views.rollout import status
+from hermesops.cli.views.shapes import counted
 from hermesops.errors import Hint, UsageError
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def rollback(
     """
     if direct or machine:
         if rollout_id or not (user or machine):
-            raise UsageError("--direct is about one machine", hint=Hint(("rollback", "USER", "--direct")))
+            raise UsageError("--direct rolls back one machine only", hint=Hint(("rollback", "USER", "--direct")))
         text = machine or user
         work = context.compose().rollbacks.roll_back_directly(text, to=to, loses=lose, even_revoked=even_revoked)
         name, done = context.run(work)
@@ -68,9 +69,9 @@ def rollback(
         row = container.rollouts.find(rollout_id)
         changed = sum(target.progress.on_release for target in container.rollouts.targets(row.id))
         agree(
-            f"This rolls {changed} agents in environment {container.env.name} back from {row.release}.",
+            f"This rolls back {counted(changed, 'agent')} in environment {container.env.name} from {row.release}.",
             expect=row.id,
-            spared=f"rollout {row.id} is as it was",
+            spared=f"rollout {row.id} is unchanged",
             yes=yes,
         )
         container.rollout_commands.roll_back(row.id, lose=lose, even_revoked=even_revoked, why=reason)
@@ -83,7 +84,7 @@ def _everybody(container: "Container", to: str, *, why: str, yes: bool, detach: 
     agree(
         f"This deploys {request.release} to every running agent in environment {container.env.name}, without stages.",
         expect=container.env.name,
-        spared="nothing was begun",
+        spared="nothing was started",
         yes=yes,
     )
     return follow.start(request, queue=False, detach=detach)

@@ -14,7 +14,7 @@ from hermesops.cli.views.rollout import status
 def pause(rollout_id: Id = "", reason: Why = "") -> None:
     """Pause a rollout: no further instance starts; those in progress finish, and gates still count."""
     paused = context.compose().rollout_commands.pause(rollout_id, why=reason)
-    line = advice(f"rollout {paused.id} is paused:", ("rollout", "resume", paused.id), "goes on")
+    line = advice(f"rollout {paused.id} is paused;", ("rollout", "resume", paused.id), "continues it")
     result("rollout", {"rollout": status.rollout(paused)}, [line])
 
 
@@ -24,7 +24,7 @@ def resume(
         str,
         typer.Option(
             "--despite-alerts",
-            help="From now on ignore open pages about cells or the fleet, and that they are not known; says why.",
+            help="Ignore open page-severity alerts of cells and the fleet, and an unreachable Alertmanager.",
             metavar="REASON",
             show_default=False,
         ),
@@ -55,7 +55,7 @@ def promote(
 
 def approve(
     rollout_id: Id = "",
-    stage: Annotated[int, typer.Option(min=1, help="The last stage that you approve.")] = 1,
+    stage: Annotated[int, typer.Option(min=1, help="Number of the last stage that you approve.")] = 1,
     reason: Why = "",
 ) -> None:
     """Approve stages whose blast radius needs a second operator; signed with your key, never your own rollout."""

@@ -1,4 +1,4 @@
-"""Run or watch a rollout until it ends or halts, and print what became of it."""
+"""Runs or watches a rollout until it ends or halts, and prints its end."""
 
 import asyncio
 from typing import TYPE_CHECKING
@@ -61,10 +61,10 @@ def problem_of(rollout: "Rollout", rollout_progress: "RolloutProgress", *, wante
     if wanted != "done" or rollout_progress.reached == rollout_progress.targets:
         return None
     return PartlyDoneError(
-        f"rollout {rollout.id} is done, and not all instances have the release: {rollout.reason}",
+        f"rollout {rollout.id} is done, but not all instances have the release: {rollout.reason}",
         hint=Hint(
             ("rollout", "status", rollout.id),
-            "names them;",
+            "names the others;",
             (*_repeated(rollout), "--where", "user=USER"),
             "tries one again",
         ),
@@ -105,7 +105,7 @@ async def _run_or_leave(connected: "Connected", rollout: "Rollout", seen: "View"
         return await connected.container.rollout_commands.follow(connected.operations, rollout.id, seen.show)
     except asyncio.CancelledError:
         now = connected.container.rollouts.get(rollout.id)
-        left = "rolls back by itself" if now.action == "slot" else "stays half moved, its old machine kept"
+        left = "rolls back by itself" if now.action == "slot" else "stays between two machines; both are kept"
         words = f"rollout {now.id} is {now.state.replace('_', ' ')} and no process runs it now; an instance that is "
         on, end = ("rollout", "resume", now.id), ("rollout", "abort", now.id)
         say(advice(f"{words}not confirmed {left}.", on, "continues it,", end, "ends it"))
@@ -116,7 +116,7 @@ def _print_end(container: "Container", rollout: "Rollout", *, wanted: str, detac
     rollout_progress = container.rollouts.progress(container.rollouts.records(rollout.id))
     shown = {"rollout": status.rollout(rollout), "progress": status.rollout_progress(rollout_progress)}
     if detach and rollout.state.has_runner:
-        line = advice("left to the workers:", ("rollout", "status", rollout.id, "--watch"), "follows it")
+        line = advice("left to the workers;", ("rollout", "status", rollout.id, "--follow"), "shows its progress")
         result("rollout", shown, [line])
         return 0
     words = rollout.state.value.replace("_", " ")
@@ -132,7 +132,9 @@ def _failure(rollout: "Rollout") -> HaltedError | PartlyDoneError:
     explain, retry = ("rollout", "explain", rollout.id), ("rollout", "retry", rollout.id)
     hint = Hint(explain, ", then", retry, ", promote or abort; runbooks/rollout-halted.md")
     if rollout.state.value == "aborted":
-        hint = Hint(("rollback", "--rollout", rollout.id), "rolls back those who have it;", explain, "says why")
+        hint = Hint(
+            ("rollback", "--rollout", rollout.id), "rolls back the changed instances;", explain, "has the reasons"
+        )
     if rollout.state.value == "halted":
         return HaltedError(f"rollout {rollout.id} is halted: {rollout.reason}", hint=hint)
     return PartlyDoneError(f"rollout {rollout.id} is {rollout.state.replace('_', ' ')}: {rollout.reason}", hint=hint)

@@ -8,7 +8,7 @@ from hermesops.cli import context
 from hermesops.cli.console import advice, result, table
 from hermesops.cli.views.rollout import status as status_view
 
-Reason = Annotated[str, typer.Option("--reason", help="Why; those who have to wait read it.")]
+Reason = Annotated[str, typer.Option("--reason", help="Reason, shown in rollouts that wait.")]
 
 
 def freezes(
@@ -23,7 +23,7 @@ def freezes(
         "freezes",
         ("id", "state", "begins_at", "ends_at", "reason", "who"),
         rows,
-        "nothing is frozen",
+        "no freeze holds or is to come",
     )
 
 
@@ -39,29 +39,31 @@ def freeze(
         ),
     ] = "",
 ) -> None:
-    """Freeze all rollouts of the environment for a while; one that runs stops before its next batch."""
+    """Freeze all rollouts of the environment; a running one stops before its next batch."""
     from hermesops.cli.options.values import until as timestamp_of
 
     container = context.compose()
     now = container.now()
     begins_at = timestamp_of(begin, now=now) if begin else None
     ends_at = timestamp_of(until, now=now) if until else None
-    made = container.freezes.set(begins_at=begins_at, ends_at=ends_at, reason=reason)
-    ends = f"until {made.ends_at:%Y-%m-%d %H:%M} UTC" if made.ends_at else "until it is lifted"
+    created = container.freezes.set(begins_at=begins_at, ends_at=ends_at, reason=reason)
+    ends = f"until {created.ends_at:%Y-%m-%d %H:%M} UTC" if created.ends_at else "until it is lifted"
     line = advice(
-        f"{container.env.name} is frozen {ends}:", ("rollout", "unfreeze", made.id, "--reason", "WHY"), "ends it"
+        f"environment {container.env.name}: rollouts are frozen {ends};",
+        ("rollout", "unfreeze", created.id, "--reason", "WHY"),
+        "ends the freeze",
     )
-    result("freeze", {"freeze": status_view.freeze(made, container.now())}, [line])
+    result("freeze", {"freeze": status_view.freeze(created, container.now())}, [line])
 
 
 def unfreeze(
     freeze_id: Annotated[
         str,
-        typer.Argument(help="Id of the freeze, or its beginning; not needed where there is one.", show_default=False),
+        typer.Argument(help="Id of the freeze, or its beginning; by default the only one.", show_default=False),
     ] = "",
     reason: Reason = "",
 ) -> None:
-    """End a freeze now; rollouts go on."""
+    """End a freeze now; rollouts continue."""
     container = context.compose()
     lifted = container.freezes.lift(freeze_id, reason=reason)
     result("freeze", {"freeze": status_view.freeze(lifted, container.now())}, [f"freeze {lifted.id} is lifted"])

@@ -170,7 +170,7 @@ def list_(
     container = context.compose()
     rows = container.rollouts.list(unfinished=not everything)
     columns = ("id", "release", "state", "since", "who", "reason")
-    empty = advice("nothing is being rolled out;", ("rollout", "start", "RELEASE", "--all"), "begins")
+    empty = advice("no rollout is under way;", ("rollout", "start", "RELEASE", "--all"), "starts one")
     table("rollout-list", "rollouts", columns, [status_view.row(one, container.now()) for one in rows], empty)
 
 

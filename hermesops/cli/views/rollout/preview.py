@@ -4,11 +4,14 @@ from typing import TYPE_CHECKING
 
 from hermesops.cli.console import advice
 from hermesops.cli.views.rollout.progress import span
-from hermesops.cli.views.shapes import timestamp
+from hermesops.cli.views.shapes import counted, timestamp
 
 if TYPE_CHECKING:
-    from hermesops.agents.rollout.plan.preview import RolloutPreview
+    from hermesops.agents.rollout.plan.preview import RolloutPreview, StageAhead
     from hermesops.agents.rollout.reports.replay import Replayed
+
+_NAMED = 10
+"""First users that are named."""
 
 
 def preview(ahead: "RolloutPreview") -> dict[str, object]:
@@ -58,31 +61,40 @@ def preview_lines(ahead: "RolloutPreview", closed: str, held: str) -> list[str]:
         closed: What forbids it now.
         held: Which open alerts do.
     """
-    lines = [f"{ahead.release} to {len(ahead.targets)} instances, {ahead.at_once} at once, in {span(ahead.seconds)}"]
+    total = counted(len(ahead.targets), "agent")
+    lines = [f"{ahead.release} to {total}, {ahead.at_once} at once, about {span(ahead.seconds)}"]
     if closed:
         lines.append(f"not now: {closed}")
     if held:
-        lines.append(advice(f"not now: {held};", ("alert", "list"), "says what is next"))
-    for stage in ahead.stages:
-        batches = "+".join(map(str, stage.batches[:8])) + ("+…" if len(stage.batches) > 8 else "")  # noqa: PLR2004 - a line
-        two = ", needs a second operator" if stage.two_people else ""
-        lines.append(
-            f"stage {stage.number}: batches of {batches}, {stage.after} of {len(ahead.targets)} instances by its end, "
-            f"{stage.strata} of {stage.of} kinds, blast radius {stage.blast_radius:g}{two}, about {span(stage.seconds)}"
-        )
-    lines += [f"first: {', '.join(target.facts.user for target in ahead.canaries[:10])}"]
+        lines.append(advice(f"not now: {held};", ("alert", "list"), "has the next step of each alert"))
+    lines += [_stage_line(stage, total) for stage in ahead.stages]
+    first = [target.facts.user for target in ahead.canaries]
+    more = f" and {len(first) - _NAMED} more" if len(first) > _NAMED else ""
+    lines += [f"first: {', '.join(first[:_NAMED])}{more}"]
     lines += [
-        f"a fault in {power.rate:.0%} of users: halted with {power.halted:.1%}, in stage 1 with "
-        f"{power.first_stage:.1%}; {power.touched:.1f} touched, {power.failed:.1f} failed on average"
+        f"a fault in {power.rate:.0%} of agents: halts with {power.halted:.0%} probability ({power.first_stage:.0%} in "
+        f"stage 1), on average after {power.touched:.1f} changed and {power.failed:.1f} failed"
         for power in ahead.powers
     ]
     where = f"reached in stage {ahead.seen_in}" if ahead.seen_in else "more than there are"
     return [
         *lines,
-        f"a fault in 10% of users shows with 90% on {ahead.seen_machines} machines: {where}",
-        f"worst case: a release that breaks every instance fails on {ahead.worst_failed}",
-        f"a good release is halted with {ahead.false_halt:.1%} where {ahead.base_rate:.0%} fail anyway",
+        f"a fault in 10% of agents needs {ahead.seen_machines} agents to show with 90% probability: {where}",
+        f"worst case: a release that breaks every agent fails on {counted(ahead.worst_failed, 'agent')}",
+        f"a good release halts with {ahead.false_halt:.0%} probability where {ahead.base_rate:.0%} fail anyway",
     ]
+
+
+def _stage_line(stage: "StageAhead", total: str) -> str:
+    batches = "+".join(map(str, stage.batches[:8])) + ("+…" if len(stage.batches) > 8 else "")  # noqa: PLR2004 - a line
+    more = " more" if stage.after > sum(stage.batches) else ""
+    sizes = f" in batches of {batches}" if len(stage.batches) > 1 else ""
+    kinds = f", {stage.strata} of {stage.of} kinds of agents" if stage.of > 1 else ""
+    two = ", needs a second operator" if stage.two_people else ""
+    return (
+        f"stage {stage.number}: {sum(stage.batches)}{more}{sizes} ({stage.after} of {total}){kinds}, about "
+        f"{span(stage.seconds)}, blast radius {stage.blast_radius:g}{two}"
+    )
 
 
 def replayed(seen: "Replayed") -> dict[str, object]:
@@ -111,6 +123,6 @@ def replayed_line(seen: "Replayed") -> str:
     """The same in one line."""
     did = "would have halted it" if seen.halted else "would not have halted what was recorded"
     return (
-        f"these gates {did}: {seen.touched} touched and {seen.failed} failed by then; in truth "
+        f"these gates {did}: {seen.touched} changed and {seen.failed} failed by then; recorded: "
         f"{seen.recorded_touched} and {seen.recorded_failed}"
     )

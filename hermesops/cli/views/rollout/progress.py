@@ -139,7 +139,9 @@ def _wait_line(rollout_id: str, why: str) -> str:
     if not why.startswith((HELD, UNKNOWN)):
         return f"waits: {why}"
     resume = ("rollout", "resume", rollout_id, "--despite-alerts", "WHY")
-    return advice(f"waits: {why};", ("alert", "list"), "says what is next;", resume, "continues despite them")
+    return advice(
+        f"waits: {why};", ("alert", "list"), "has the next step of each alert;", resume, "continues despite them"
+    )
 
 
 def _count(rollout_progress: "RolloutProgress", state: "TargetState") -> int:

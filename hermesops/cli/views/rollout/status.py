@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hermesops.cli.views.rollout.progress import span
-from hermesops.cli.views.shapes import timestamp
+from hermesops.cli.views.shapes import counted, timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -157,12 +157,12 @@ def rollback_result(user: str, done: "RollbackResult", *, machine: str = "") -> 
 def rollback_line(user: str, done: "RollbackResult") -> str:
     """The same in one line."""
     if done.release == done.before:
-        return f"{user} is on {done.release} already"
+        return f"{user} already runs {done.release}"
     words = f"{user} is back on {done.release}; its gateway was down for {done.gap_s:.1f} s"
     if done.migrated:
-        words += f"; {done.migrated} rows written since were migrated"
+        words += f"; migrated {counted(done.migrated, 'row')} written since"
     if done.listed:
-        words += f"; {done.listed} rows written since do not fit and are listed in {done.kept}"
+        words += f"; {counted(done.listed, 'row')} written since could not be migrated: see {done.kept}"
     return words
 
 

@@ -138,7 +138,7 @@ def test_what_it_waits_for_is_told_while_it_waits() -> None:
     waits = Recorded(LATER, WaitBegun("held by 1 open alert: FleetGap"), id=BEGUN.id + 1)
     records = replace(RECORDS, latest=(BEGUN, waits))
     assert progress.picture(records, progress_of(records, LATER))[1] == (
-        "waits: held by 1 open alert: FleetGap; hermesops alert list says what is next; hermesops rollout resume r1 "
+        "waits: held by 1 open alert: FleetGap; hermesops alert list has the next step of each alert; hermesops rollout resume r1 "
         "--despite-alerts WHY continues despite them"
     )
     settles = replace(records, latest=(BEGUN, replace(waits, event=WaitBegun("it settles"))))
@@ -213,11 +213,11 @@ def test_a_way_back() -> None:
         "kept": "/var/lib/hermes/kept/1",
     }
     assert status.rollback_line("ada", done) == (
-        f"ada is back on {OLD}; its gateway was down for 2.3 s; 3 rows written since were migrated; "
-        "1 rows written since do not fit and are listed in /var/lib/hermes/kept/1"
+        f"ada is back on {OLD}; its gateway was down for 2.3 s; migrated 3 rows written since; "
+        "1 row written since could not be migrated: see /var/lib/hermes/kept/1"
     )
     there = RollbackResult(ReleaseId("x"), ReleaseId("x"), gap_s=0, migrated=0, listed=0, kept="")
-    assert status.rollback_line("ada", there) == "ada is on x already"
+    assert status.rollback_line("ada", there) == "ada already runs x"
 
 
 def test_a_preview_says_what_it_knows() -> None:
@@ -233,8 +233,8 @@ def test_a_preview_says_what_it_knows() -> None:
     }
     lines = preview_view.preview_lines(ahead, "frozen by ada: fair", "held by 1 open alert: FleetGap")
     assert lines[1] == "not now: frozen by ada: fair"
-    assert lines[2] == "not now: held by 1 open alert: FleetGap; hermesops alert list says what is next"
-    assert f"worst case: a release that breaks every instance fails on {ahead.worst_failed}" in lines
+    assert lines[2] == "not now: held by 1 open alert: FleetGap; hermesops alert list has the next step of each alert"
+    assert f"worst case: a release that breaks every agent fails on {ahead.worst_failed} agents" in lines
 
 
 def test_a_replay() -> None:
@@ -250,7 +250,7 @@ def test_a_replay() -> None:
             "why": "1 of 2",
         }
     ]
-    assert preview_view.replayed_line(seen).startswith("these gates would have halted it: 2 touched")
+    assert preview_view.replayed_line(seen).startswith("these gates would have halted it: 2 changed")
 
 
 def test_the_state_has_its_author_age_and_reason() -> None:
