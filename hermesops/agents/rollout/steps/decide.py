@@ -71,8 +71,8 @@ def decide(observation: RolloutObservation) -> Decision | Done:
     return _finish_flights(observation) or _roll_back(observation, to_roll_back) or end
 
 
-NOTIFIES = "notify: "
-"""How the step that only tells a web hook is described; whoever watches the rollout sees the state itself."""
+NOTIFIES, PAUSED = "notify: ", "paused by "
+"""Beginnings of two steps that say no more than the state of the rollout: a message to a web hook, and a pause."""
 
 
 def _notify(observation: RolloutObservation) -> Decision | None:
@@ -96,7 +96,7 @@ def _guarded(observation: RolloutObservation) -> Decision:
     if before:
         return before
     if observation.rollout.state is RolloutState.PAUSED:
-        return _wait(observation, OBSERVE_S, f"paused by {observation.rollout.who}: {observation.rollout.reason}")
+        return _wait(observation, OBSERVE_S, f"{PAUSED}{observation.rollout.who}: {observation.rollout.reason}")
     return _forward(observation, judgement)
 
 

@@ -22,6 +22,9 @@ OBSERVE_S = 10.0
 _DRILLED_STAGE = 1
 """The rollback is rehearsed before the second stage."""
 
+NEEDS_APPROVAL = "needs a second operator's approval"
+"""Part of the reason of a rollout that waits for one."""
+
 Obstacles = Iterator[tuple[Step, str]]
 """Steps that must come first, each with its reason."""
 
@@ -72,7 +75,7 @@ def _second_operator(observation: RolloutObservation, stage: int) -> Obstacles:
     if approval.objection:
         yield Change(RolloutState.HALTED), f"the approval of stage {stage + 1} is not valid: {approval.objection}"
     elif approval.stages < stage + 1:
-        words = f"stage {stage + 1} needs a second operator's approval: blast radius {score:g} (limit {limit:g})"
+        words = f"stage {stage + 1} {NEEDS_APPROVAL}: blast radius {score:g} (limit {limit:g})"
         yield Change(RolloutState.PAUSED), f"{words}; {approval.expired}" if approval.expired else words
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from hermesops.agents.rollout.steps.decide import NOTIFIES
+from hermesops.agents.rollout.steps.decide import NOTIFIES, PAUSED
 from hermesops.cli import console, palette
 from hermesops.cli.views.rollout import progress as progress_view
 from hermesops.wire.foreign_text import quoted, unbroken
@@ -46,7 +46,7 @@ class PlainView:
     def report(self, line: str) -> None:
         """Show narration of the runner; a line that repeats the last one is left out."""
         what = _without_place(line)
-        if what.startswith((NOTIFIES, _RUNS)):
+        if what.startswith((NOTIFIES, PAUSED, _RUNS)):
             return
         if not self._reported or what != self._reported[-1]:
             console.say(unbroken(line))
@@ -86,7 +86,7 @@ class LiveView:
     def report(self, line: str) -> None:
         """Show narration of the runner with its time; a line that repeats the last one is left out."""
         what = _without_place(line)
-        if what.startswith((NOTIFIES, _RUNS)):
+        if what.startswith((NOTIFIES, PAUSED, _RUNS)):
             return
         if not self._reported or what != self._reported[-1][1]:
             self._reported.append((self._now(), what))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hermesops.agents.rollout.ports import Records
     from hermesops.agents.rollout.reports.durations import Durations
     from hermesops.agents.rollout.reports.progress import GateFigures, RolloutProgress, StageProgress
-    from hermesops.model.rollout import RolloutTarget, TargetState
+    from hermesops.model.rollout import Rollout, RolloutTarget, TargetState
 
 _BAR = 24
 _SIGNS = {"healthy": "#", "soaking": "=", "fetching": ">", "activating": ">", "unconfirmed": ">", "waiting": "."}
@@ -120,7 +120,8 @@ def _head(records: "Records", rollout_progress: "RolloutProgress", usual: "Durat
     if row.state.has_runner and usual and usual.rollout_s:
         parts.append(f"the last rollout took {span(usual.rollout_s)}")
     waits = [_wait_line(row.id, rollout_progress.waits_for)] if rollout_progress.waits_for else []
-    return [f"rollout {row.id} of {row.release}: {state_words(records, rollout_progress)}", *waits, "; ".join(parts)]
+    state = f"rollout {row.id} of {row.release}: {state_words(records, rollout_progress)}"
+    return [state, *_next_lines(records.rollout, rollout_progress), *waits, "; ".join(parts)]
 
 
 def state_words(records: "Records", rollout_progress: "RolloutProgress") -> str:
@@ -131,6 +132,21 @@ def state_words(records: "Records", rollout_progress: "RolloutProgress") -> str:
     if state.value in {"pending", "running"}:
         return f"{name}, begun by {since.who} {ago}"
     return f"{name} {ago}" if state.value in {"halted", "done"} else f"{name} by {since.who} {ago}"
+
+
+def _next_lines(rollout: "Rollout", rollout_progress: "RolloutProgress") -> list[str]:
+    """The next command of a rollout that an operator has to continue."""
+    if rollout.state.value == "halted":
+        retry = ("rollout", "retry", rollout.id)
+        return [advice("next:", ("rollout", "explain", rollout.id), ", then", retry, ", promote or abort")]
+    if rollout.state.value != "paused":
+        return []
+    from hermesops.agents.rollout.steps.stage_entry import NEEDS_APPROVAL
+
+    if NEEDS_APPROVAL in rollout.reason:
+        stage = next((one.number for one in rollout_progress.stages if not one.batch), 1)
+        return [advice("next:", ("rollout", "approve", rollout.id, "--stage", str(stage)), "by another operator")]
+    return [advice("next:", ("rollout", "resume", rollout.id), "continues it")]
 
 
 def _wait_line(rollout_id: str, why: str) -> str:

@@ -12,7 +12,7 @@ from rich.live import Live
 from hermesops.agents.rollout.ports import Records
 from hermesops.agents.rollout.records.events import BatchBegun, Recorded, StateChanged
 from hermesops.agents.rollout.reports.durations import Durations
-from hermesops.agents.rollout.steps.decide import NOTIFIES
+from hermesops.agents.rollout.steps.decide import NOTIFIES, PAUSED
 from hermesops.cli import console as terminal
 from hermesops.cli.views.rollout.live import LiveView, PlainView, view
 from hermesops.model.ids import InstanceId
@@ -186,6 +186,7 @@ def test_what_a_rollout_does_is_told_with_who_said_so_and_no_word_of_its_web_hoo
     seen = PlainView(lambda _: Durations())
     seen.show(replace(waiting, rollout=replace(rollout, state=RolloutState.PENDING, reason="second")))
     seen.report(f"not started, 0 of 1 healthy: {NOTIFIES}the rollout is running")
+    seen.report(f"not started, 0 of 1 healthy: {PAUSED}root@vm: look")
     paused = replace(rollout, state=RolloutState.PAUSED, reason="look")
     seen.show(replace(waiting, rollout=paused, latest=(Recorded(at, pausing, {}, 7),)))
     assert capsys.readouterr().err.splitlines() == [

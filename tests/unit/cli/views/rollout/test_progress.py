@@ -111,13 +111,13 @@ def test_the_time_left_is_unknown_before_a_batch_has_ended_and_while_a_person_is
     assert (progress_of(before, LATER).left_s, progress_of(before, LATER).per_minute) == (None, 0.0)
     assert progress.picture(before, progress_of(before, LATER))[1] == "0 of 1 healthy"
     paused = replace(RECORDS, rollout=replace(ROLLOUT, state=RolloutState.PAUSED))
-    assert "left" not in progress.picture(paused, progress_of(paused, LATER))[1]
+    assert "left" not in progress.picture(paused, progress_of(paused, LATER))[2]
 
 
 def test_no_time_is_left_after_the_end() -> None:
     halted = replace(RECORDS, rollout=replace(ROLLOUT, state=RolloutState.HALTED))
     assert progress_of(halted, LATER).left_s is None
-    assert "left" not in progress.picture(halted, progress_of(halted, LATER))[1]
+    assert "left" not in progress.picture(halted, progress_of(halted, LATER))[2]
 
 
 def test_the_picture_names_stages_gates_and_those_that_are_hurt() -> None:
@@ -138,7 +138,8 @@ def test_what_it_waits_for_is_told_while_it_waits() -> None:
     waits = Recorded(LATER, WaitBegun("held by 1 open alert: FleetGap"), id=BEGUN.id + 1)
     records = replace(RECORDS, latest=(BEGUN, waits))
     assert progress.picture(records, progress_of(records, LATER))[1] == (
-        "waits: held by 1 open alert: FleetGap; hermesops alert list has the next step of each alert; hermesops rollout resume r1 "
+        "waits: held by 1 open alert: FleetGap; hermesops alert list has the next step of each alert; "
+        "hermesops rollout resume r1 "
         "--despite-alerts WHY continues despite them"
     )
     settles = replace(records, latest=(BEGUN, replace(waits, event=WaitBegun("it settles"))))
@@ -290,3 +291,16 @@ def test_durations_before_are_those_of_rollouts_that_are_done() -> None:
 def test_a_picture_is_wrapped_to_a_terminal() -> None:
     lines = progress.picture(RECORDS, progress_of(RECORDS, LATER), width=60)
     assert all(len(line) <= 60 for line in lines)
+
+
+def test_a_rollout_that_waits_for_an_operator_names_the_next_command() -> None:
+    def line(state: RolloutState, reason: str) -> str:
+        records = replace(RECORDS, rollout=replace(ROLLOUT, state=state, reason=reason))
+        return progress.picture(records, progress_of(records, LATER))[1]
+
+    assert line(RolloutState.PAUSED, "look") == "next: hermesops rollout resume r1 continues it"
+    approval = "stage 2 needs a second operator's approval: blast radius 18 (limit 8)"
+    assert line(RolloutState.PAUSED, approval) == "next: hermesops rollout approve r1 --stage 2 by another operator"
+    halted = "next: hermesops rollout explain r1, then hermesops rollout retry r1, promote or abort"
+    assert line(RolloutState.HALTED, "2 of 2 failed") == halted
+    assert not line(RolloutState.RUNNING, "look").startswith("next")
