@@ -1,4 +1,4 @@
-"""What the runner needs of the outside world, and the data that crosses; failures are ``HermesError``."""
+"""Interfaces of the runner to the outside world, and their data; failures are ``HermesError``."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from hermesops.model.vitals import Liveness, Vital
 
 @dataclass(frozen=True)
 class Records:
-    """What the registry holds of one rollout.
+    """The rows of one rollout in the registry.
 
     Attributes:
         targets: By position.
@@ -30,10 +30,12 @@ class Records:
 
     def newest(self, kind: type[E_co]) -> Recorded[E_co] | None:
         """The newest event of a type."""
-        found: list[Recorded[E_co]] = [
-            Recorded(one.at, one.event, one.evidence, one.id) for one in self.latest if isinstance(one.event, kind)
+        events: list[Recorded[E_co]] = [
+            Recorded(event.at, event.event, event.evidence, event.id)
+            for event in self.latest
+            if isinstance(event.event, kind)
         ]
-        return max(found, key=lambda one: one.id, default=None)
+        return max(events, key=lambda event: event.id, default=None)
 
     def gate_answer(self, gate: str) -> Recorded[GateAnswered] | None:
         """The newest answer of a hook."""
@@ -45,7 +47,7 @@ class Records:
 
 @dataclass(frozen=True)
 class ApprovalState:
-    """What the second operator's signature is worth, checked against what the registry holds now.
+    """The validity of the second operator's signature, checked against the present rows.
 
     Attributes:
         limit: Blast radius above which a stage needs it here, whatever the rollout's own limit is.
@@ -123,7 +125,7 @@ class Machines(Protocol):
         """
 
     async def observe_agent(self, target: Target) -> str:
-        """What is wrong with the agent of an untouched target; empty when it answers as it should.
+        """The problem of the agent of an untouched target; empty when it answers correctly.
 
         Raises:
             LeaseHeldError: It does not answer, and another operation works on the instance.
@@ -131,7 +133,7 @@ class Machines(Protocol):
         """
 
     async def fetch(self, target: Target, release: ReleaseId) -> None:
-        """Copy to the machine what it lacks of the release; changes nothing that runs. Safe to call twice.
+        """Copy the missing parts of the release to the machine; changes nothing that runs. Safe to call twice.
 
         Raises:
             RefusedError: The machine does not take it.

@@ -34,7 +34,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class RequestPreview:
-    """What a request for a rollout would do now.
+    """The effects of a request for a rollout, if it started now.
 
     Attributes:
         closed: The window or freeze that forbids it now; empty for none.
@@ -75,12 +75,12 @@ class RolloutRequests:
             return self.check_release(request.release)
         if request.action is Action.TOKENS:
             return self._find_rotation(request)
-        images = [one for one in self.registry.images.list() if one.name != PLATFORM_IMAGE]
+        images = [image for image in self.registry.images.list() if image.name != PLATFORM_IMAGE]
         text = request.release
         latest = self.registry.images.latest(text) if text != PLATFORM_IMAGE else None
-        meant = latest or next((one for one in images if one.id == text), None)
+        meant = latest or next((image for image in images if image.id == text), None)
         if meant is None:
-            raise unknown_name("image", text, dict.fromkeys(one.name for one in images))
+            raise unknown_name("image", text, dict.fromkeys(image.name for image in images))
         return ReleaseId(meant.id)
 
     def _find_rotation(self, request: RolloutRequest) -> ReleaseId:
@@ -149,7 +149,7 @@ class RolloutRequests:
         return request.select(running_targets(fleet_of(self.registry), request.action))
 
     async def preview(self, request: RolloutRequest) -> RequestPreview:
-        """What a request would do, by registry and open alerts; nothing is touched.
+        """Preview a request by registry and open alerts; changes nothing.
 
         Raises:
             UsageError: As ``targets``; or it cannot be carried out.
@@ -174,8 +174,8 @@ class RolloutRequests:
     def find_ahead(self, request: RolloutRequest) -> Rollout | None:
         """A rollout that has not ended and has one of the instances that a request means."""
         rows = self.registry.rollouts.list(unfinished=True)
-        held = ((row, [target.id for target in self.registry.rollout_targets.list(row.id)]) for row in rows)
-        return find_overlapping(held, self.targets(request))
+        targets_of = ((row, [target.id for target in self.registry.rollout_targets.list(row.id)]) for row in rows)
+        return find_overlapping(targets_of, self.targets(request))
 
 
 def outdated(registry: Registry) -> tuple[OutdatedInstance, ...]:
@@ -187,7 +187,7 @@ def outdated(registry: Registry) -> tuple[OutdatedInstance, ...]:
     if last is None:
         return missed
     late = backlog.late_instances(last, start_of(registry, last.id).where, fleet_of(registry))
-    known = {one.instance_id for one in missed}
+    known = {target.instance_id for target in missed}
     return (*missed, *(one for one in late if one.instance_id not in known))
 
 

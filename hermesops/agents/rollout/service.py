@@ -107,10 +107,10 @@ class Rollouts:
             allowed_hooks(self.env).refuse_others(request.spec.gates.hooks)
         release = await in_db_thread(requests.find_release, request)
         await self._end_stale_operations()
-        if found := await in_db_thread(requests.find_unfinished, release, request):
-            began = await in_db_thread(start_of, self.registry, found.id)
-            self.report(continued(found, began.who or found.who, request))
-            return found
+        if unfinished := await in_db_thread(requests.find_unfinished, release, request):
+            began = await in_db_thread(start_of, self.registry, unfinished.id)
+            self.report(continued(unfinished, began.who or unfinished.who, request))
+            return unfinished
         if request.action is Action.SLOT:
             await in_db_thread(requests.refuse_damaged, release)
         await self._health(self.registry.now).require(request.spec.gates.health.vitals)
@@ -130,17 +130,17 @@ class Rollouts:
 
         async def ask(instance_id: InstanceId) -> ReleaseId | None:
             instance = await in_db_thread(self.registry.instances.get, instance_id)
-            seen = await releases.observe(instance.machine_id) if instance.machine_id else None
-            return seen.current if seen else None
+            slots = await releases.observe(instance.machine_id) if instance.machine_id else None
+            return slots.current if slots else None
 
         unknown = [target.instance_id for target in targets if not target.release_before]
         answers = await fan_out(unknown, ask, _ASK_RELEASE)
-        found = {
+        answered = {
             instance_id: release
             for instance_id, release in zip(unknown, answers, strict=True)
             if release and not isinstance(release, HermesError)
         }
-        await in_db_thread(self.registry.rollout_targets.record_releases, found)
+        await in_db_thread(self.registry.rollout_targets.record_releases, answered)
 
     async def _end_stale_operations(self) -> None:
         """End the operations of rollouts that have ended: their runner died before it could."""
@@ -188,7 +188,7 @@ class Rollouts:
 
 
 def allowed_hooks(env: Environment) -> AllowedHooks:
-    """What this computer's settings say about hooks."""
+    """The hooks that the settings of this computer allow."""
     hosts = (host.strip().lower() for host in env.settings.rollout.hook_hosts.split(","))
     return AllowedHooks(env.settings.rollout.hooks, frozenset(filter(None, hosts)), is_local=env.is_local)
 

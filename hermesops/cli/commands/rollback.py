@@ -75,7 +75,7 @@ def rollback(
             yes=yes,
         )
         container.rollout_commands.roll_back(row.id, lose=lose, even_revoked=even_revoked, why=reason)
-        return follow.run(container, row.id, wanted="rolled_back", detach=detach)
+        return follow.run(container, row.id, expected="rolled_back", detach=detach)
     return _everybody(container, to, why=reason or f"back to {to}", yes=yes, detach=detach)
 
 

@@ -33,7 +33,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What the logarithm of the ratio is compared with, and what each target adds to it.
+    """Bounds of the logarithm of the ratio, and the share of each target in it.
 
     Attributes:
         bad: From here on the release counts as bad.

@@ -101,7 +101,7 @@ def worse_than_controls(comparisons: Iterable[Comparison]) -> dict[InstanceId, s
     Worse than before and worse than others: where others got better, as after their first turn, one that stayed as it
     was has not failed.
     """
-    found: dict[InstanceId, str] = {}
+    harms: dict[InstanceId, str] = {}
     for comparison in comparisons:
         tolerance = TOLERANCES[comparison.vital]
         controls = _changes(comparison.controls, tolerance)
@@ -112,8 +112,8 @@ def worse_than_controls(comparisons: Iterable[Comparison]) -> dict[InstanceId, s
         for instance_id, pair in comparison.canaries.items():
             excess = _change(pair, tolerance) - usual
             if excess > critical:
-                found.setdefault(instance_id, _harm(comparison.vital, excess, tolerance, beside_others=usual > 0))
-    return found
+                harms.setdefault(instance_id, _harm(comparison.vital, excess, tolerance, beside_others=usual > 0))
+    return harms
 
 
 def _harm(vital: Vital, excess: float, tolerance: Tolerance, *, beside_others: bool) -> str:

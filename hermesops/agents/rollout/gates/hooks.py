@@ -50,7 +50,7 @@ _GUARD = (sys.executable, "-I", "-S", "-B", hook_guard.__file__)
 
 @dataclass(frozen=True)
 class AllowedHooks:
-    """What the settings of this computer say about hooks.
+    """The hooks that the settings of this computer allow.
 
     Attributes:
         hosts: Of web services: ``host``, or ``host:port`` where that is not 443.
@@ -160,7 +160,7 @@ def _is_loopback(host: str) -> bool:
 async def run_hook(
     words: Sequence[str], variables: Mapping[str, str], body: Mapping[str, object], *, timeout_s: float
 ) -> tuple[int | None, str]:
-    """Run a command.
+    """Run the command of a hook and end all its processes.
 
     Args:
         words: The command and its arguments; never a shell's line.
@@ -180,7 +180,7 @@ async def run_hook(
             return None, f"{words[0]}: {error.strerror}"
         finally:
             os.close(end)
-        async with _Output(output) as kept:
+        async with _Output(output) as tail:
             try:
                 async with asyncio.timeout(timeout_s):
                     code = await process.wait()
@@ -188,15 +188,15 @@ async def run_hook(
                 return None, f"no answer in {timeout_s:g} s"
             finally:
                 await _end(process)
-    return code, kept.last_line()
+    return code, tail.last_line()
 
 
 async def _start(
-    words: Sequence[str], environment: Mapping[str, str], given: bytes, output: int
+    words: Sequence[str], environment: Mapping[str, str], request: bytes, output: int
 ) -> asyncio.subprocess.Process:
     """Start it with descriptors: pipes of asyncio's would wait for other processes that hold their ends."""
     with os.fdopen(os.memfd_create("stdin"), "w+b") as stdin:
-        stdin.write(given)
+        stdin.write(request)
         stdin.seek(0)
         return await asyncio.create_subprocess_exec(
             *_GUARD,

@@ -134,7 +134,7 @@ def soaked_at(target: RolloutTarget, spec: Spec) -> datetime | None:
 
 
 def _answers_of(rollout: Rollout, targets: Sequence[RolloutTarget]) -> GateAnswer:
-    unseen = [one for one in targets if is_unseen(one) and not rollout.decisions.forgive(one)]
+    unseen = [target for target in targets if is_unseen(target) and not rollout.decisions.forgive(target)]
     most = rollout.spec.gates.failures.unseen_rate
     if len(unseen) > most * len(targets):
         words = f"{len(unseen)} of {len(targets)} agents did not answer before their change"
@@ -160,8 +160,8 @@ def _health(spec: Spec, compared: Sequence[Compared], running: int) -> GateAnswe
     gate = spec.gates.health
     if not gate.vitals:
         return GateAnswer(GateResult.PASS, "switched off")
-    seen = {each.vital for each in compared}
-    missing = [vital for vital in gate.vitals if vital not in seen]
+    measured = {each.vital for each in compared}
+    missing = [vital for vital in gate.vitals if vital not in measured]
     for each in compared:
         if each.result is GateResult.FAIL:
             return GateAnswer(GateResult.FAIL, each.why)

@@ -24,7 +24,7 @@ Ways = dict[tuple[int, int], float]
 
 @dataclass(frozen=True)
 class Odds:
-    """What is to be expected of given batches if each target fails with one probability.
+    """Expectations for given batches if each target fails with one probability.
 
     Attributes:
         halted: Probability that the gate halts it at some point.

@@ -70,14 +70,14 @@ class RelocatedMachines:
 
     async def observe(self, instance_id: InstanceId) -> ReleaseStatus:
         """Read the image and the last relocation, and ask hermes-node whether the agent is busy."""
-        found = await in_db_thread(relocation_state, self.registry, instance_id)
-        status = status_of(found)
+        state = await in_db_thread(relocation_state, self.registry, instance_id)
+        status = status_of(state)
         if status.absent or status.activation:
             return status
-        node = await self._node(found.instance)
-        if node.get("fenced") and found.given_up:
+        node = await self._node(state.instance)
+        if node.get("fenced") and state.given_up:
             return replace(status, activation=status.last_to, phase="unconfirmed")  # its agent does not run yet
-        with understood(machine_of(found.instance), "status"):
+        with understood(machine_of(state.instance), "status"):
             return replace(status, busy=SlotsState.from_status(node).busy)
 
     async def observe_agent(self, target: Target) -> str:
@@ -100,10 +100,10 @@ class RelocatedMachines:
 
     async def confirm(self, target: Target, release: ReleaseId) -> None:
         """Finish a relocation that was left; its last step sees the gateway answer through the proxy."""
-        found = await in_db_thread(relocation_state, self.registry, target.instance_id)
-        if found.unfinished:
-            await self._finish(target, found.unfinished)
-        elif found.image != release:
+        state = await in_db_thread(relocation_state, self.registry, target.instance_id)
+        if state.unfinished:
+            await self._finish(target, state.unfinished)
+        elif state.image != release:
             await self._undo(target, f"{self.purpose} was given up")
 
     async def roll_back(
@@ -120,7 +120,10 @@ class RelocatedMachines:
         """Restore the backup that was proved longest ago onto a warm-pool machine, if those boot the image."""
         ready = await in_db_thread(self.pools.ready)
         drills = self.drills
-        if not any(str(one.image_id) == release for one in ready) or await in_db_thread(drills.candidate) is None:
+        if (
+            not any(str(machine.image_id) == release for machine in ready)
+            or await in_db_thread(drills.candidate) is None
+        ):
             words = f"no machine of a pool boots from {release}, or there is no backup; before it was {before}"
             return GateResult.NOT_EXERCISED, words
         operation = await drills.open(None, why=self.purpose)
@@ -145,21 +148,21 @@ class RelocatedMachines:
             await self._undo(target, error.message)
             raise RefusedError(error.message, hint=error.hint) from error
         except HermesError as error:
-            found = await in_db_thread(relocation_state, self.registry, target.instance_id)
-            if not found.is_cut_over:
+            state = await in_db_thread(relocation_state, self.registry, target.instance_id)
+            if not state.is_cut_over:
                 raise
             await self._undo(target, error.message)
             raise RefusedError(f"on its new machine: {error.message}", hint=error.hint) from error
 
     async def _undo(self, target: Target, why: str) -> None:
-        found = await in_db_thread(relocation_state, self.registry, target.instance_id)
+        state = await in_db_thread(relocation_state, self.registry, target.instance_id)
         with held_is_unavailable():
-            if found.unfinished:
-                await abandon(found.unfinished, self.registry, reason=why)
-            if found.image != target.release_before:
+            if state.unfinished:
+                await abandon(state.unfinished, self.registry, reason=why)
+            if state.image != target.release_before:
                 image = ImageId(target.release_before)
                 operation = await self.requests.renew(target.instance_id, image, reason=self.purpose)
-            elif (await self._node(found.instance)).get("fenced"):
+            elif (await self._node(state.instance)).get("fenced"):
                 operation = await self.requests.resume(target.instance_id, reason=why)
             else:
                 return
@@ -169,26 +172,28 @@ class RelocatedMachines:
 def relocation_state(registry: Registry, instance_id: InstanceId) -> RelocationState:
     """Read an instance and its relocations."""
     instance = registry.instances.get(instance_id)
-    ordered = next((one for one in registry.fleet.list_ordered(instance.cell) if one.instance.id == instance_id), None)
+    ordered = next(
+        (ordered for ordered in registry.fleet.list_ordered(instance.cell) if ordered.instance.id == instance_id), None
+    )
     moves = registry.operations.list(instance_id=instance_id, kind=OperationKind.RELOCATE)
     return RelocationState(
         instance,
         (ordered.image_id if ordered else None) or "",
-        next((one for one in moves if not one.status.has_ended), None),
-        next((one for one in moves if one.status in _GIVEN_UP), None),
+        next((operation for operation in moves if not operation.status.has_ended), None),
+        next((operation for operation in moves if operation.status in _GIVEN_UP), None),
     )
 
 
-def status_of(found: RelocationState) -> ReleaseStatus:
+def status_of(state: RelocationState) -> ReleaseStatus:
     """An instance's image and relocations as rollouts read them. Pure."""
-    unfinished, last = found.unfinished, found.given_up
+    unfinished, last = state.unfinished, state.given_up
     return ReleaseStatus(
-        current=found.image,
+        current=state.image,
         activation=RelocateIntent.of(unfinished).image_id or "" if unfinished else "",
         phase="unconfirmed" if unfinished else "",
         last=f"{last.id} {last.status}" if last else "",
         last_to=RelocateIntent.of(last).image_id or "" if last else "",
         last_failed=last is not None,
         why=last.outcome if last else "",
-        absent="" if found.instance.status is InstanceStatus.RUNNING else found.instance.status.value,
+        absent="" if state.instance.status is InstanceStatus.RUNNING else state.instance.status.value,
     )

@@ -56,21 +56,21 @@ class SlotMachines:
         instance = await in_db_thread(self.registry.instances.get, instance_id)
         if instance.status is not InstanceStatus.RUNNING:
             return ReleaseStatus("", absent=instance.status.value)
-        seen = await self._client().observe(machine_of(instance))
-        if seen is None:
+        slots = await self._client().observe(machine_of(instance))
+        if slots is None:
             await refuse_if_worked_on(self.registry, instance)
             raise UnavailableError(f"hermes-node on {instance.machine_name} gives no answer")
-        return status_of(seen)
+        return status_of(slots)
 
     async def observe_agent(self, target: Target) -> str:
         """Ask the gateway through the proxy, and hermes-node."""
         return await unwell(self.registry, self.instance_client, target)
 
     async def fetch(self, target: Target, release: ReleaseId) -> None:
-        """Copy to the machine what it lacks of the release."""
+        """Copy the missing parts of the release to the machine."""
         async with self._releases(target) as (releases, machine_id):
-            seen = await releases.observe(machine_id)
-            python = seen.python if seen else ""
+            slots = await releases.observe(machine_id)
+            python = slots.python if slots else ""
             await releases.fetch(machine_id, HandedOut(release, self.releases), python=python)
 
     async def activate(self, target: Target, release: ReleaseId, spec: Spec) -> None:
@@ -106,9 +106,9 @@ class SlotMachines:
         """Roll the machine back to the release that it had; a slot that it lost is installed anew."""
         async with self._releases(target) as (releases, machine_id):
             before = ReleaseId(target.release_before)
-            seen = await releases.observe(machine_id)
-            if seen and before not in seen.slots:
-                await releases.install(machine_id, HandedOut(before, self.releases), python=seen.python)
+            slots = await releases.observe(machine_id)
+            if slots and before not in slots.slots:
+                await releases.install(machine_id, HandedOut(before, self.releases), python=slots.python)
             await releases.roll_back(machine_id, to=before, loses=lose, even_revoked=even_revoked)
 
     async def drill(self, release: ReleaseId, before: str) -> tuple[GateResult, str]:
@@ -119,7 +119,7 @@ class SlotMachines:
         Raises:
             HermesError: The machine could not be asked, so nothing is known.
         """
-        for row in (one for plan in Plan for one in self.pools.ready(plan)):
+        for row in (machine for plan in Plan for machine in self.pools.ready(plan)):
             try:
                 async with self.hold_lease(machine_subject(row.name)) as keeper:
                     if await self.pools.is_up(row) and await in_db_thread(
@@ -140,7 +140,7 @@ class SlotMachines:
             HandedOut(before, self.releases),
         )
         try:
-            seen = await keeper.guard(walk(slots, client, MachineId(row.machine_id or ""), new, before=old))
+            rehearsal = await keeper.guard(walk(slots, client, MachineId(row.machine_id or ""), new, before=old))
         except LeaseLostError:
             raise
         except NoRollbackError as failed:
@@ -150,7 +150,7 @@ class SlotMachines:
         finally:
             await in_db_thread(self.registry.unassigned.retire, row.name, why=self.purpose)
             self.leave(self.pools.open(row.cell))
-        return GateResult.PASS, seen
+        return GateResult.PASS, rehearsal
 
     def _client(self, lease: Lease | None = None) -> ReleaseClient:
         return ReleaseClient(self.instance_client.channel, lease)
@@ -190,7 +190,7 @@ def held_is_unavailable() -> Iterator[None]:
 
 
 async def unwell(registry: Registry, client: PowerControl, target: Target) -> str:
-    """What is wrong with the agent of an untouched target; empty for nothing.
+    """The problem of the agent of an untouched target; empty for none.
 
     Raises:
         LeaseHeldError: It does not answer, and another operation works on the instance: that says nothing of it.
@@ -204,8 +204,8 @@ async def unwell(registry: Registry, client: PowerControl, target: Target) -> st
         await refuse_if_worked_on(registry, instance)
         return f"its gateway did not answer correctly within {_AGENT_S:g} s: {expired.seen}"
     releases = ReleaseClient(client.channel)
-    seen = await releases.observe(machine_of(instance))
-    if seen and seen.is_activity_unknown:
+    slots = await releases.observe(machine_of(instance))
+    if slots and slots.is_activity_unknown:
         return "its agent did not report to hermes-node whether it is busy"
     problem = await releases.problem_of_agent(machine_of(instance))
     return f"its agent fails a check of hermes-node: {problem}" if problem else ""
@@ -223,11 +223,11 @@ async def refuse_if_worked_on(registry: Registry, instance: Instance) -> None:
         raise LeaseHeldError(f"{instance.title} is being worked on", holder="".join(holders))
 
 
-def status_of(seen: SlotsState) -> ReleaseStatus:
-    """What a machine says of its releases, as rollouts read it. Pure."""
-    switch, last = seen.switch, seen.last
+def status_of(slots: SlotsState) -> ReleaseStatus:
+    """The report of a machine on its releases, as rollouts read it. Pure."""
+    switch, last = slots.switch, slots.last
     return ReleaseStatus(
-        current=seen.current,
+        current=slots.current,
         activation=switch.release if switch else "",
         phase=switch.phase if switch else "",
         last=f"{last.at} {last.before} {last.release} {last.outcome}" if last else "",
@@ -235,7 +235,7 @@ def status_of(seen: SlotsState) -> ReleaseStatus:
         last_failed=last is not None and last.outcome != "confirmed",
         confirm_timed_out=last is not None and last.outcome == "confirm_timed_out",
         why=last.why if last else "",
-        busy=seen.busy,
+        busy=slots.busy,
     )
 
 

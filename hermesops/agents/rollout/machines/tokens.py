@@ -85,7 +85,7 @@ class TokenMachines:
         lose: bool,  # noqa: ARG002 - nothing is lost by it
         even_revoked: bool = False,  # noqa: ARG002 - a token that ended does not come back
     ) -> None:
-        """Let the agent not belong to the rotation, and hand it a token again: what ended stays ended."""
+        """Take the agent out of the rotation and hand it a token again; an ended token stays ended."""
         await in_db_thread(self.registry.model_tokens.leave_rotation, target.instance_id, self.rotation)
         await self._hand(target)
 
@@ -98,8 +98,8 @@ class TokenMachines:
             await self.hand(await in_db_thread(self.registry.instances.get, target.instance_id))
 
 
-def status_of(found: TokenRotation, rotation: ReleaseId) -> ReleaseStatus:
+def status_of(tokens: TokenRotation, rotation: ReleaseId) -> ReleaseStatus:
     """An agent's tokens as rollouts read them: its release is the last rotation that ended the tokens before. Pure."""
-    if found.is_old_valid and found.rotation == rotation:
+    if tokens.is_old_valid and tokens.rotation == rotation:
         return ReleaseStatus("", activation=rotation, phase="unconfirmed")
-    return ReleaseStatus("" if found.is_old_valid else ReleaseId(found.rotation))
+    return ReleaseStatus("" if tokens.is_old_valid else ReleaseId(tokens.rotation))

@@ -28,7 +28,7 @@ class OperatorCommand:
 
 @dataclass(frozen=True)
 class Transition:
-    """What a command makes of a rollout.
+    """The new rows of a rollout after a command.
 
     Attributes:
         targets: Those that change with it; written before the row is.
@@ -46,7 +46,7 @@ def pause(records: Records, command: OperatorCommand) -> Transition:
 
 
 def resume(records: Records, command: OperatorCommand, *, despite_alerts: bool = False) -> Transition:
-    """Go on; what paused it by itself may do so again.
+    """Continue; a gate that paused the rollout may pause it again.
 
     Args:
         despite_alerts: Open alerts do not hold it from now on, for the command's reason. As at its start, that adds to
@@ -63,21 +63,21 @@ def resume(records: Records, command: OperatorCommand, *, despite_alerts: bool =
 
 
 def promote(records: Records, command: OperatorCommand, *, full: bool = False) -> Transition:
-    """Begin the next stage without soak and without what needs more data or a person; a failing gate still halts.
+    """Begin the next stage without soak, more data or a person; a failing gate still halts.
 
     After a halt it forgives the failures so far: the operator has checked them, and answers for it. Targets that were
     well and were rolled back get another try.
     """
     rollout, targets = records.rollout, records.targets
     _refuse_unless(rollout, "promoted", _RUNNING, _PAUSED, _HALTED)
-    entered = max((one.stage for one in targets if one.state is not TargetState.WAITING), default=-1)
+    entered = max((target.stage for target in targets if target.state is not TargetState.WAITING), default=-1)
     promoted = len(rollout.spec.stages) if full else min(entered + 1, len(rollout.spec.stages))
     decisions = replace(rollout.decisions, promoted=max(rollout.decisions.promoted, promoted))
     if rollout.state is not RolloutState.RUNNING:
         decisions = replace(decisions, forgiven_at=command.now)
     promoted_rollout = replace(rollout, decisions=decisions)
     transition = _to(promoted_rollout, RolloutState.RUNNING, command, "promote", promoted=decisions.promoted)
-    return replace(transition, targets=tuple(_again(one, command.now) for one in targets if _was_well(one)))
+    return replace(transition, targets=tuple(_again(target, command.now) for target in targets if _was_well(target)))
 
 
 def approve(rollout: Rollout, stage: int, command: OperatorCommand, approval: str) -> Transition:
@@ -104,9 +104,9 @@ def retry(records: Records, command: OperatorCommand) -> Transition:
     """Give targets that failed or were unreachable another try, before the others and through the same gates."""
     rollout, targets = records.rollout, records.targets
     _refuse_unless(rollout, "retried", _RUNNING, _PAUSED, _HALTED)
-    missed = [one for one in targets if one.state.has_failed or one.state is TargetState.UNREACHABLE]
-    failed = [one for one in missed if not one.progress.on_release]
-    again = tuple(_again(one, command.now) for one in [*failed, *filter(_was_well, targets)])
+    missed = [target for target in targets if target.state.has_failed or target.state is TargetState.UNREACHABLE]
+    failed = [target for target in missed if not target.progress.on_release]
+    again = tuple(_again(target, command.now) for target in [*failed, *filter(_was_well, targets)])
     if not again:
         raise RefusedError(f"no target of rollout {rollout.id} failed", hint=Hint(("rollout", "status", rollout.id)))
     ids = tuple(one.id for one in again)
@@ -125,11 +125,13 @@ def roll_back(
     rollout, targets = records.rollout, records.targets
     if rollout.state is RolloutState.ROLLED_BACK:
         raise RefusedError(f"rollout {rollout.id} is rolled back", hint=Hint(("rollout", "history", rollout.id)))
-    free = tuple(replace(one, progress=replace(one.progress, stuck="")) for one in targets if one.progress.stuck)
-    kept = tuple(replace(one, state=TargetState.SOAKING) if one.state is TargetState.KEPT else one for one in free)
+    free = tuple(
+        replace(target, progress=replace(target.progress, stuck="")) for target in targets if target.progress.stuck
+    )
+    soaking = tuple(replace(one, state=TargetState.SOAKING) if one.state is TargetState.KEPT else one for one in free)
     decisions = replace(rollout.decisions, may_lose=lose, even_revoked=even_revoked)
     transition = _to(replace(rollout, decisions=decisions), RolloutState.ROLLING_BACK, command, "roll_back")
-    return replace(transition, targets=kept)
+    return replace(transition, targets=soaking)
 
 
 def _was_well(target: RolloutTarget) -> bool:

@@ -108,10 +108,10 @@ class RolloutCommands:
         Raises:
             HermesError: A step failed; the same command goes on.
         """
-        seen = await self._read(rollout_id, show)
-        if not seen.rollout.state.has_runner:
-            return seen.rollout
-        operation = await in_db_thread(self.registry.rollouts.reopen_operation, seen.rollout)
+        records = await self._read(rollout_id, show)
+        if not records.rollout.state.has_runner:
+            return records.rollout
+        operation = await in_db_thread(self.registry.rollouts.reopen_operation, records.rollout)
         watching = asyncio.ensure_future(self.watch(rollout_id, show))
         try:
             await operations.resume(operation, wait_s=inf)
@@ -122,9 +122,9 @@ class RolloutCommands:
     async def watch(self, rollout_id: RolloutId, show: Show) -> Rollout:
         """Show a rollout until it ends or halts, whichever process runs it."""
         while True:
-            seen = await self._read(rollout_id, show)
-            if not seen.rollout.state.has_runner:
-                return seen.rollout
+            records = await self._read(rollout_id, show)
+            if not records.rollout.state.has_runner:
+                return records.rollout
             await waiting.pause(_OBSERVE_S)
 
     async def _read(self, rollout_id: RolloutId, show: Show) -> Records:
@@ -152,7 +152,7 @@ class RolloutCommands:
 
 
 async def check_approval(env: Environment, records: Records) -> ApprovalState:
-    """Check a rollout's stored signature, and compare what was signed with the present rows."""
+    """Check the stored signature of a rollout, and compare its content with the present rows."""
     settings = env.settings
     limit, decisions = settings.highest_two_person, records.rollout.decisions
     if not decisions.approved and not decisions.approval:
@@ -160,18 +160,18 @@ async def check_approval(env: Environment, records: Records) -> ApprovalState:
     if settings.allowed_signers is None:
         return ApprovalState(limit=limit, expired="no allowed_signers is set here to check the approval with")
     approvals = Approvals(env)
-    asked = asked_for(records, decisions.approved, env.name)
+    expected = asked_for(records, decisions.approved, env.name)
     try:
-        given, signer = await asyncio.to_thread(approvals.read, decisions.approval)
-        refuse_other(given, asked, signer=signer)
+        signed, signer = await asyncio.to_thread(approvals.read, decisions.approval)
+        refuse_other(signed, expected, signer=signer)
     except (RefusedError, UsageError) as error:
         return ApprovalState(limit=limit, objection=error.message)
-    expired = approvals.age_of(given)
+    expired = approvals.age_of(signed)
     return ApprovalState(0 if expired else decisions.approved, limit, expired)
 
 
 def asked_for(records: Records, stage: int, environment: str) -> Asked:
-    """What is to be approved, by its content: this release to these instances up to that stage, in this way."""
+    """The content of an approval: this release to these instances up to that stage, with this spec."""
     rollout, started = records.rollout, records.newest(RolloutStarted)
     who = (started.event.who if started else "") or rollout.who
     content = {

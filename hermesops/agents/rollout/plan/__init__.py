@@ -1,1 +1,1 @@
-"""A rollout before it starts: the request, its targets and batches, when it may run, what it is refused for."""
+"""A rollout before it starts: request, spec, targets, batches, windows, preview."""

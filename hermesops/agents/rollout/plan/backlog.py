@@ -50,7 +50,9 @@ def last_done(rollouts: Iterable[Rollout]) -> Rollout | None:
     Args:
         rollouts: The newest first.
     """
-    return next((one for one in rollouts if one.state is RolloutState.DONE and one.action is Action.SLOT), None)
+    return next(
+        (rollout for rollout in rollouts if rollout.state is RolloutState.DONE and rollout.action is Action.SLOT), None
+    )
 
 
 def late_instances(last: Rollout, where: str, fleet: Fleet) -> tuple[OutdatedInstance, ...]:
@@ -62,7 +64,7 @@ def late_instances(last: Rollout, where: str, fleet: Fleet) -> tuple[OutdatedIns
     conditions = Selector.parse(where, fields=SELECTABLE).conditions
     # Earlier releases of its targets prove nothing about instances that came later.
     selector = Selector({name: values for name, values in conditions.items() if name != "release"})
-    created_at = {one.instance.id: one.instance.created_at for one in fleet.ordered}
+    created_at = {ordered.instance.id: ordered.instance.created_at for ordered in fleet.ordered}
     return tuple(
         OutdatedInstance(
             target.instance_id,
@@ -80,16 +82,18 @@ def late_instances(last: Rollout, where: str, fleet: Fleet) -> tuple[OutdatedIns
     )
 
 
-def updatable(found: Iterable[OutdatedInstance], fleet: Fleet) -> tuple[OutdatedInstance, ...]:
+def updatable(outdated: Iterable[OutdatedInstance], fleet: Fleet) -> tuple[OutdatedInstance, ...]:
     """The outdated instances that run and that no unfinished rollout has."""
-    running = {one.instance.id for one in fleet.ordered if one.instance.status is InstanceStatus.RUNNING}
-    return tuple(one for one in found if one.instance_id in running - fleet.busy)
+    running = {ordered.instance.id for ordered in fleet.ordered if ordered.instance.status is InstanceStatus.RUNNING}
+    return tuple(instance for instance in outdated if instance.instance_id in running - fleet.busy)
 
 
-def requests_for(found: Sequence[OutdatedInstance], reason: str, spec: Spec) -> tuple[RolloutRequest, ...]:
+def requests_for(outdated: Sequence[OutdatedInstance], reason: str, spec: Spec) -> tuple[RolloutRequest, ...]:
     """A rollout of each release or image to the instances that lack it, through the usual gates."""
     requests = []
-    for action, release in sorted({(one.action, one.release) for one in found}):
-        where = ",".join(f"user={one.user}" for one in found if (one.action, one.release) == (action, release))
+    for action, release in sorted({(instance.action, instance.release) for instance in outdated}):
+        where = ",".join(
+            f"user={instance.user}" for instance in outdated if (instance.action, instance.release) == (action, release)
+        )
         requests.append(RolloutRequest(release, where, all_running=False, spec=spec, action=action, reason=reason))
     return tuple(requests)

@@ -73,7 +73,7 @@ def fair_order(targets: Iterable[Target], release: ReleaseId) -> list[Target]:
 
 
 def stratum(target: Target) -> tuple[str, str, str, str]:
-    """What makes targets alike, as far as a release may treat them differently."""
+    """The properties by which a release may treat targets differently."""
     return target.plan, target.cell, target.region, target.agent_version
 
 

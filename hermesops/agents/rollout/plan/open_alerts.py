@@ -27,11 +27,11 @@ def held_by_alerts(state: AlertState, targets: Sequence[RolloutTarget], spec: Sp
         return ""
     if state.unknown:
         return f"{UNKNOWN}{state.unknown}"
-    found = sorted({_named(one) for one in state.open if _concerns(one, targets)})
-    if not found:
+    names = sorted({_named(alert) for alert in state.open if _concerns(alert, targets)})
+    if not names:
         return ""
-    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    return f"{HELD}{counted(len(found), 'open alert')}: {', '.join(found[:_NAMED])}{more}"
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{HELD}{counted(len(names), 'open alert')}: {', '.join(names[:_NAMED])}{more}"
 
 
 def holding(alerts: Iterable[Alert], acknowledgements: Iterable[str]) -> tuple[Alert, ...]:
@@ -45,12 +45,12 @@ def holding(alerts: Iterable[Alert], acknowledgements: Iterable[str]) -> tuple[A
     """
     only_seen = frozenset(acknowledgements)
     return tuple(
-        one
-        for one in alerts
-        if one.labels.get(SCOPE) in _WIDE
-        and one.severity in {Severity.PAGE, None}
-        and not one.inhibited_by
-        and only_seen.issuperset(one.silenced_by)
+        alert
+        for alert in alerts
+        if alert.labels.get(SCOPE) in _WIDE
+        and alert.severity in {Severity.PAGE, None}
+        and not alert.inhibited_by
+        and only_seen.issuperset(alert.silenced_by)
     )
 
 

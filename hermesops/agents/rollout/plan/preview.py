@@ -1,4 +1,4 @@
-"""What a rollout would do and what its gates can see, from the very batches that would run. Pure."""
+"""Preview of a rollout and of the power of its gates, from the batches that would run. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class StageAhead:
 
 @dataclass(frozen=True)
 class Power:
-    """What the failure gate does about a fault.
+    """The reaction of the failure gate to a fault.
 
     Attributes:
         rate: Share of users that it affects.
@@ -94,7 +94,7 @@ def preview(release: ReleaseId, targets: Sequence[Target], spec: Spec) -> Rollou
     sizes = shape_of(placed)
     gate = spec.gates.failures
     stages = _stages(placed, sizes, spec)
-    seen = seen_with(_SEEN_RATE, _SEEN_POWER)
+    needed = seen_with(_SEEN_RATE, _SEEN_POWER)
     return RolloutPreview(
         release,
         placed,
@@ -104,15 +104,15 @@ def preview(release: ReleaseId, targets: Sequence[Target], spec: Spec) -> Rollou
         odds(sizes, gate.base_rate, gate).halted,
         gate.base_rate,
         worst_failed(sizes, gate),
-        seen,
-        next((stage.number for stage in stages if stage.after >= seen), 0),
+        needed,
+        next((stage.number for stage in stages if stage.after >= needed), 0),
         sum(stage.seconds for stage in stages),
     )
 
 
 def _power(sizes: Sequence[Sequence[int]], rate: float, spec: Spec) -> Power:
-    found = odds(sizes, rate, spec.gates.failures)
-    return Power(rate, found.halted, found.by_stage[0], found.touched, found.failed)
+    chances = odds(sizes, rate, spec.gates.failures)
+    return Power(rate, chances.halted, chances.by_stage[0], chances.touched, chances.failed)
 
 
 def _stages(placed: tuple[RolloutTarget, ...], sizes: Sequence[tuple[int, ...]], spec: Spec) -> tuple[StageAhead, ...]:

@@ -77,8 +77,8 @@ def find_same(unfinished: Iterable[tuple[Rollout, str]], release: ReleaseId, req
     Args:
         unfinished: Rollouts with their selectors.
     """
-    wanted = (release, request.action, request.where)
-    return next((one for one, where in unfinished if (one.release, one.action, where) == wanted), None)
+    key = (release, request.action, request.where)
+    return next((one for one, where in unfinished if (one.release, one.action, where) == key), None)
 
 
 _OPTIONS = {
@@ -107,15 +107,15 @@ def continued(begun: Rollout, who: str, request: RolloutRequest) -> str:
         who: Who began it.
     """
     words = f"continues rollout {begun.id}, started by {who} at {begun.created_at:%Y-%m-%d %H:%M} UTC"
-    spec, wanted = begun.spec, request.spec
+    spec, requested = begun.spec, request.spec
     if spec.drill is DrillPolicy.IF_POSSIBLE:
-        wanted = request.spec_with(pool=False)
+        requested = request.spec_with(pool=False)
     others = [
         f"{option} {_typed(name, getattr(spec, name))}"
         for name, option in _OPTIONS.items()
-        if getattr(spec, name) != getattr(wanted, name)
+        if getattr(spec, name) != getattr(requested, name)
     ]
-    others += ["its own gates"] if spec.gates != wanted.gates else []
+    others += ["its own gates"] if spec.gates != requested.gates else []
     return f"{words} with {', '.join(others)}; the options of this command are ignored" if others else words
 
 
@@ -135,8 +135,8 @@ def find_overlapping(
     unfinished: Iterable[tuple[Rollout, Iterable[InstanceId]]], targets: Iterable[Target]
 ) -> Rollout | None:
     """A rollout that has not ended and has one of these targets."""
-    wanted = {target.instance_id for target in targets}
-    return next((one for one, its in unfinished if not wanted.isdisjoint(its)), None)
+    ids = {target.instance_id for target in targets}
+    return next((one for one, its in unfinished if not ids.isdisjoint(its)), None)
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class Fleet:
 
 def running_targets(fleet: Fleet, action: Action = Action.SLOT) -> tuple[Target, ...]:
     """Every running instance; for whole machines, the release before is the image that its machine boots."""
-    running = (one for one in fleet.ordered if one.instance.status is InstanceStatus.RUNNING)
+    running = (ordered for ordered in fleet.ordered if ordered.instance.status is InstanceStatus.RUNNING)
     return tuple(_target(fleet, one, action) for one in running)
 
 
@@ -180,7 +180,7 @@ def select(targets: Iterable[Target], selector: Selector) -> tuple[Target, ...]:
 
 
 def _before(action: Action, release: ReleaseId, ordered: Ordered) -> str:
-    """What a target has of what the rollout changes; of tokens, none of them is named."""
+    """The release or image of a target before the rollout; empty for tokens."""
     match action:
         case Action.SLOT:
             return release

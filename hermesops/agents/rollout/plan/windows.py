@@ -83,7 +83,7 @@ class Closed:
 
 
 def closed_at(now: datetime, windows: Sequence[str], freezes: Iterable[Freeze]) -> Closed | None:
-    """What forbids changes at a moment; ``None`` for nothing."""
+    """The freeze or window that forbids changes at a moment; ``None`` for none."""
     for freeze in freezes:
         if freeze.holds_at(now):
             ends = f"until {freeze.ends_at:%Y-%m-%d %H:%M} UTC" if freeze.ends_at else "until it is lifted"

@@ -1,4 +1,4 @@
-"""Finds rollouts and reads what is recorded of them, for whatever renders or serves them."""
+"""Finds rollouts and reads their records, for every face."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -84,17 +84,17 @@ class Rollouts:
         if not user:
             return events
         instance_id = self.registry.instances.find(user).id
-        return tuple(one for one in events if instance_id in instances_of(one.event))
+        return tuple(event for event in events if instance_id in instances_of(event.event))
 
     def changes(self, rollout_id: "RolloutId") -> "tuple[tuple[datetime, StateChange], ...]":
         """The begin of a rollout, each change of its state and each command, with their times; the oldest first."""
         events = self.events(rollout_id)
-        return tuple((one.at, one.event) for one in events if isinstance(one.event, StateChange))
+        return tuple((event.at, event.event) for event in events if isinstance(event.event, StateChange))
 
     def durations(self, rollout: "Rollout") -> Durations:
         """Durations of the last rollouts of the same action that are done."""
         rows = (one for one in self.list() if one.state.value == "done" and one.action is rollout.action)
-        earlier = [one for one in rows if one.id != rollout.id][:_MEASURED]
+        earlier = [row for row in rows if row.id != rollout.id][:_MEASURED]
         return durations_of((one, self.targets(one.id)) for one in earlier)
 
     def progress(self, records: Records) -> RolloutProgress:

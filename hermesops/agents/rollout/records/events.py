@@ -1,4 +1,4 @@
-"""What happens in a rollout: one type per event, and the form in which the registry keeps it. Pure.
+"""Events of a rollout: one type each, and the form in which the registry keeps it. Pure.
 
 Stored names and keys are spelled out in this module alone: renaming a class or a field changes no stored row.
 """
@@ -69,7 +69,7 @@ class CommandGiven:
 
 @dataclass(frozen=True)
 class AboutTargets:
-    """What is about some targets, and why."""
+    """An event about some targets, with its reason."""
 
     why: str = ""
     targets: tuple[InstanceId, ...] = ()
@@ -176,7 +176,7 @@ E_co = TypeVar("E_co", bound=Event, covariant=True)
 
 @dataclass(frozen=True)
 class Recorded(Generic[E_co]):
-    """An event with its time and what it followed from.
+    """An event with its time and its evidence.
 
     Attributes:
         id: Rises within a rollout; 0 before it is written.

@@ -1,4 +1,4 @@
-"""Rollouts in the registry: the rows of one for its runner, and what requests and reports read."""
+"""Rollouts in the registry: the rows of one for its runner, and the rows that requests and reports read."""
 
 from dataclasses import dataclass, replace
 
@@ -28,7 +28,7 @@ class RolloutRows:
     lease: Lease
 
     async def read(self) -> Records:
-        """All of it."""
+        """Read the rollout with its targets, its latest events and the freezes of the environment."""
 
         def read() -> Records:
             return replace(Rollouts(self.registry).records(self.rollout_id), freezes=self.registry.freezes.list())
@@ -52,7 +52,7 @@ class RolloutRows:
         return await in_db_thread(self.registry.rollouts.change, was, rollout, to_row(event), lease=self.lease)
 
     async def add_event(self, event: Recorded[Event]) -> None:
-        """Append an event."""
+        """Append an event; it is never changed."""
         await in_db_thread(self.registry.rollout_events.add, self.rollout_id, to_row(event), lease=self.lease)
 
     async def add_exposure(self, instance_id: InstanceId, release: ReleaseId) -> None:
@@ -61,7 +61,7 @@ class RolloutRows:
 
 
 def fleet_of(registry: Registry) -> Fleet:
-    """What rollouts read of instances."""
+    """The instances, with all that rollouts select and order them by."""
     unfinished = registry.rollouts.list(unfinished=True)
     return Fleet(
         registry.fleet.list_ordered(),
@@ -73,7 +73,7 @@ def fleet_of(registry: Registry) -> Fleet:
 
 
 def start_of(registry: Registry, rollout_id: RolloutId) -> RolloutStarted:
-    """The first event of a rollout: what was asked for, and by whom."""
+    """The first event of a rollout: the request and its author."""
     events = (from_row(row).event for row in registry.rollout_events.latest(rollout_id).values())
     return next(event for event in events if isinstance(event, RolloutStarted))
 

@@ -54,7 +54,7 @@ def _what(event: Event) -> str:
         case TargetsUpdated() | BatchBegun() | RollbackBegun():
             return f"{_words(kind_of(event))} {len(event.targets)}"
         case BatchEnded(outcomes):
-            states = [one.state for one in outcomes]
+            states = [outcome.state for outcome in outcomes]
             counts = (f"{states.count(state)} {_words(state)}" for state in dict.fromkeys(states))
             return f"batch ended: {', '.join(counts) or 'no target'}"
         case DrillEnded(result, detail=detail):

@@ -135,7 +135,9 @@ def _figures(records: Records, now: datetime) -> GateFigures:
     rollout, targets = records.rollout, records.targets
     judgement = judge(rollout, targets, HealthObservation(), at_end=False)
     tally = judgement.failures.all
-    ends = [end for one in targets if one.state is TargetState.SOAKING and (end := soaked_at(one, rollout.spec))]
+    ends = [
+        end for target in targets if target.state is TargetState.SOAKING and (end := soaked_at(target, rollout.spec))
+    ]
     soak_s = rollout.spec.soak_s if ends else 0.0
     left_s = max(0.0, (max(ends) - now).total_seconds()) if ends else 0.0
     soaked_s = max(0.0, soak_s - left_s)
@@ -185,7 +187,7 @@ def change_lines(targets: Iterable[RolloutTarget]) -> list[str]:
 
 
 def _waits_for(records: Records) -> str:
-    newest = max(records.latest, key=lambda one: one.id, default=None)
+    newest = max(records.latest, key=lambda event: event.id, default=None)
     is_running = records.rollout.state is RolloutState.RUNNING
     return newest.event.why if is_running and newest and isinstance(newest.event, WaitBegun) else ""
 
@@ -199,7 +201,10 @@ def _stage(number: int, targets: tuple[RolloutTarget, ...]) -> StageProgress:
 
 
 def _left_s(targets: Sequence[RolloutTarget], spec: Spec, now: datetime) -> float | None:
-    stages, batches = _grouped(targets, lambda one: one.stage), _grouped(targets, lambda one: (one.stage, one.batch))
+    stages, batches = (
+        _grouped(targets, lambda target: target.stage),
+        _grouped(targets, lambda target: (target.stage, target.batch)),
+    )
     took = [seconds for batch in batches if (seconds := _took_s(batch)) is not None]
     if not took:
         return None
@@ -215,13 +220,15 @@ def _grouped(targets: Sequence[RolloutTarget], key: Callable[[RolloutTarget], ob
 
 
 def _is_ahead(targets: Sequence[RolloutTarget]) -> bool:
-    return any(one.state.is_in_flight or one.state in {TargetState.WAITING, TargetState.DEFERRED} for one in targets)
+    return any(
+        target.state.is_in_flight or target.state in {TargetState.WAITING, TargetState.DEFERRED} for target in targets
+    )
 
 
 def _took_s(batch: Sequence[RolloutTarget]) -> float | None:
     """Seconds from the first change of a batch to its last outcome; ``None`` before that, and where none changed."""
-    began = [one.touched_at for one in batch if one.touched_at]
-    ended = [at for one in batch if one.touched_at and (at := one.progress.confirmed_at or one.updated_at)]
+    began = [target.touched_at for target in batch if target.touched_at]
+    ended = [at for target in batch if target.touched_at and (at := target.progress.confirmed_at or target.updated_at)]
     return None if _is_ahead(batch) or not began or not ended else (max(ended) - min(began)).total_seconds()
 
 

@@ -25,7 +25,7 @@ from hermesops.model.rollout_spec import Gates, HealthGate
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the other gates say at the end of one batch.
+    """The verdict of the other gates at the end of one batch.
 
     Attributes:
         stage: From 1.
@@ -81,7 +81,7 @@ def _verdicts(events: Sequence[Recorded[Event]], sizes: Mapping[int, int], gates
     for recorded in events:
         ended = recorded.event.outcomes if isinstance(recorded.event, BatchEnded) else ()
         # Targets that were only deferred have no outcome.
-        settled = [one for one in ended if one.state.has_failed or one.state.is_well]
+        settled = [target for target in ended if target.state.has_failed or target.state.is_well]
         outcomes |= {one.instance: (one.stage, one.state.has_failed) for one in settled}
         if not outcomes or not isinstance(recorded.event, BatchEnded | BatchBegun | TargetsUpdated | StateChanged):
             continue
@@ -101,7 +101,7 @@ def _tally(outcomes: Sequence[tuple[int, bool]]) -> Tally:
 
 
 def _harm(event: Recorded[Event], gate: HealthGate, stages: int) -> str:
-    """Which vital the other gate would have halted for; empty for none."""
+    """The vital for which the other gate would have halted; empty for none."""
     compared = event.evidence.get("compared")
     if not gate.vitals or not isinstance(compared, list):
         return ""

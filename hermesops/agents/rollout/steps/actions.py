@@ -76,7 +76,7 @@ Step = Change | Notify | DeployTargets | RollBackTargets | UpdateTargets | Drill
 
 @dataclass(frozen=True)
 class Decision:
-    """A step, and what it follows from."""
+    """A step with its reason and its evidence."""
 
     step: Step
     why: str

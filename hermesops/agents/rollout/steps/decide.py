@@ -83,7 +83,7 @@ def _notify(observation: RolloutObservation) -> Decision | None:
 
 
 def _guarded(observation: RolloutObservation) -> Decision:
-    """What precedes further targets: failed ones, a failing gate, those in flight."""
+    """Steps before further targets: failed ones, a failing gate, those in flight."""
     updates = changed_by_health(observation)
     if updates:
         details = {"targets": {one.id: one.detail for one in updates if one.detail}}
@@ -108,9 +108,9 @@ def _forward(observation: RolloutObservation, judgement: Judgement) -> Decision:
     closed = closed_at(observation.now, observation.spec.windows, observation.records.freezes)
     if closed and not observation.spec.emergency:
         return _wait(observation, IDLE_S, closed.why, closed.until, is_held=True)
-    held = held_by_alerts(observation.alerts, observation.targets, observation.spec)
-    if held:
-        return _wait(observation, OBSERVE_S, held, is_held=True)
+    hold = held_by_alerts(observation.alerts, observation.targets, observation.spec)
+    if hold:
+        return _wait(observation, OBSERVE_S, hold, is_held=True)
     entered = observation.entered()
     enters = pending[0].stage > entered
     instead = instead_of_unseen(observation) if enters else ()
@@ -144,19 +144,19 @@ def _next_batch(
     if unseen:
         return Decision(UpdateTargets(unseen), _states(unseen), evidence)
     unanswered = observation.answers.unanswered
-    first = next((one for one in pending if one.id not in unanswered), pending[0])
+    first = next((target for target in pending if target.id not in unanswered), pending[0])
     if first.id in unanswered or first.stage > pending[0].stage:
         return _wait(observation, 1.0, f"no answer yet from {counted(len(unanswered), 'agent')}")
     is_late = first.stage < entered
     batch = tuple(
-        one
-        for one in pending
-        if (one.stage < entered if is_late else (one.stage, one.batch) == (first.stage, first.batch))
+        target
+        for target in pending
+        if (target.stage < entered if is_late else (target.stage, target.batch) == (first.stage, first.batch))
     )
     quiet = deferred_by_hour(observation, batch)
     if quiet:
         return Decision(UpdateTargets(quiet), f"{counted(len(quiet), 'agent')} deferred: quiet hours", {})
-    chosen = tuple(one for one in batch if one.id not in unanswered)[:room]
+    chosen = tuple(target for target in batch if target.id not in unanswered)[:room]
     where = "deferred ones" if is_late else f"stage {first.stage + 1}, batch {first.batch + 1}"
     words = f"{where}: deploy {observation.rollout.release} to {counted(len(chosen), 'agent')}"
     return Decision(DeployTargets(chosen), words, evidence)
@@ -201,19 +201,21 @@ def _failed(observation: RolloutObservation) -> tuple[RolloutTarget, ...]:
     """Targets that failed on the new release and have not been rolled back."""
     if observation.spec.on_halt is HaltRollback.NONE:
         return ()
-    return tuple(one for one in observation.targets if one.state.has_failed and _can_go_back(one))
+    return tuple(target for target in observation.targets if target.state.has_failed and _can_go_back(target))
 
 
 def _failed_after_halt(observation: RolloutObservation) -> tuple[RolloutTarget, ...]:
     """After a halt health is not observed any more, so a target that still soaks may not stay on a bad release."""
     if observation.spec.on_halt is not HaltRollback.FAILED:
         return _all_changed(observation) if observation.spec.on_halt is HaltRollback.ALL else ()
-    unproven = {one.id for one in observation.in_state(TargetState.SOAKING)}
+    unproven = {target.id for target in observation.in_state(TargetState.SOAKING)}
     return tuple(one for one in _all_changed(observation) if one.state.has_failed or one.id in unproven)
 
 
 def _all_changed(observation: RolloutObservation) -> tuple[RolloutTarget, ...]:
-    return tuple(one for one in observation.targets if _can_go_back(one) and one.state is not TargetState.KEPT)
+    return tuple(
+        target for target in observation.targets if _can_go_back(target) and target.state is not TargetState.KEPT
+    )
 
 
 def _can_go_back(target: RolloutTarget) -> bool:
@@ -223,7 +225,9 @@ def _can_go_back(target: RolloutTarget) -> bool:
 def _down(observation: RolloutObservation) -> tuple[RolloutTarget, ...]:
     """Changed targets not known to serve their users."""
     unknown = observation.in_state(TargetState.SILENT, TargetState.TIMED_OUT)
-    return tuple(one for one in unknown if one.touched_at and not observation.rollout.decisions.forgive(one))
+    return tuple(
+        target for target in unknown if target.touched_at and not observation.rollout.decisions.forgive(target)
+    )
 
 
 def _is_at_end(observation: RolloutObservation) -> bool:
@@ -248,7 +252,7 @@ def _wait(
 
 def _rolled_back(observation: RolloutObservation) -> Decision:
     back = len(observation.in_state(TargetState.ROLLED_BACK))
-    stay = sum(one.progress.on_release for one in observation.targets)
+    stay = sum(target.progress.on_release for target in observation.targets)
     words = f"{counted(back, 'agent')} rolled back to the previous release" + (f", {stay} not" if stay else "")
     return Decision(Change(RolloutState.ROLLED_BACK), words, {"targets": _counts(observation)})
 

@@ -14,7 +14,7 @@ from hermesops.model.rollout_spec import Spec
 
 @dataclass(frozen=True)
 class PreflightAnswers:
-    """What untouched targets answered before their turn.
+    """The answers of untouched targets before their turn.
 
     Attributes:
         unwell: Those that gave no proper answer for ``unreachable_after_s``, with the problem.
@@ -27,7 +27,7 @@ class PreflightAnswers:
 
 @dataclass(frozen=True)
 class RolloutObservation:
-    """All that decisions follow from."""
+    """A rollout at one moment: everything that decisions follow from."""
 
     now: datetime
     records: Records
@@ -43,7 +43,7 @@ class RolloutObservation:
 
     @property
     def spec(self) -> Spec:
-        """What was chosen before it started, with what an operator has decided since about open alerts."""
+        """The spec of its start, with an operator's later decision about open alerts."""
         rollout = self.records.rollout
         why = rollout.decisions.despite_alerts
         return replace(rollout.spec, despite_alerts=why) if why else rollout.spec

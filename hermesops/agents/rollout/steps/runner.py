@@ -138,15 +138,15 @@ class Runner:
         if records.rollout.state not in {RolloutState.RUNNING, RolloutState.PAUSED}:
             await self.health.stop()
             return HealthObservation()
-        on_release = [one for one in records.targets if one.progress.on_release and one.state.is_well]
-        soaking = [one for one in on_release if one.state is TargetState.SOAKING]
-        soaked = [one for one in on_release if one.state is not TargetState.SOAKING]
+        on_release = [target for target in records.targets if target.progress.on_release and target.state.is_well]
+        soaking = [target for target in on_release if target.state is TargetState.SOAKING]
+        soaked = [target for target in on_release if target.state is not TargetState.SOAKING]
         room = max(0, _SAMPLE - len(soaking))
         sample = [*(soaked[-room:] if room else ()), *soaking]
         changed = {
-            one.id: ChangeSpan(one.touched_at or one.progress.confirmed_at, one.progress.confirmed_at)
-            for one in sample
-            if one.progress.confirmed_at
+            target.id: ChangeSpan(target.touched_at or target.progress.confirmed_at, target.progress.confirmed_at)
+            for target in sample
+            if target.progress.confirmed_at
         }
         untouched = [target.id for target in records.targets if target.state is TargetState.WAITING]
         try:
@@ -159,7 +159,7 @@ class Runner:
     ) -> None:
         """Wait, at most until an operator gives a command."""
         waited = observation.records.newest(WaitBegun)
-        newest = max((one.id for one in observation.records.latest), default=0)
+        newest = max((event.id for event in observation.records.latest), default=0)
         is_another = waited is None or waited.event.why != decision.why
         # Who looks at its progress has to read that something holds it again, after whatever happened since.
         if is_another or (is_held and waited is not None and waited.id != newest):
@@ -177,8 +177,8 @@ class Runner:
 
         ended = await self._executor.run(observation.rollout, targets, has_failed)
         outcomes = (
-            TargetOutcome(one.id, one.stage, one.batch, one.state, one.detail)
-            for one in sorted(ended, key=lambda each: each.position)
+            TargetOutcome(target.id, target.stage, target.batch, target.state, target.detail)
+            for target in sorted(ended, key=lambda each: each.position)
         )
         await self._record(BatchEnded(tuple(outcomes)))
 

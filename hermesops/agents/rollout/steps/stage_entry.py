@@ -30,12 +30,12 @@ Obstacles = Iterator[tuple[Step, str]]
 
 
 def refuse_stage_entry(observation: RolloutObservation, judgement: Judgement, stage: int) -> Decision | None:
-    """What must come before a stage, counted from 0; ``None`` when it may begin."""
+    """The step that must come before a stage, counted from 0; ``None`` when it may begin."""
     return _first(_before_stage(observation, judgement, stage), judgement)
 
 
 def refuse_end(observation: RolloutObservation, judgement: Judgement) -> Decision | None:
-    """What hooks object to the end of a rollout; ``None`` for nothing. They answer for its last stage."""
+    """The objection of a hook to the end of a rollout; ``None`` for none. They answer for its last stage."""
     return _first(_hooks(observation, len(observation.spec.stages), "the rollout may end"), judgement)
 
 
@@ -84,7 +84,7 @@ def _rehearsal(observation: RolloutObservation, *, is_promoted: bool) -> Obstacl
         return
     drilled = observation.records.newest(DrillEnded)
     if drilled is None or (_is_old(observation, drilled) and drilled.event.result is not GateResult.PASS):
-        befores = [one.facts.release_before for one in observation.targets if one.facts.release_before]
+        befores = [target.facts.release_before for target in observation.targets if target.facts.release_before]
         usual = max(sorted(set(befores)), key=befores.count, default="")
         yield Drill(usual), "rehearse upgrade and rollback on a warm-pool machine"
         return
@@ -97,7 +97,7 @@ def _rehearsal(observation: RolloutObservation, *, is_promoted: bool) -> Obstacl
 
 def _soak(observation: RolloutObservation, judgement: Judgement, stage: int) -> Obstacles:
     # A stage of few targets may have none of its own: then those of one before it soak.
-    stage = max((one.stage + 1 for one in observation.targets if one.stage < stage), default=stage)
+    stage = max((target.stage + 1 for target in observation.targets if target.stage < stage), default=stage)
     ends = observation.soak_ends()
     if ends and ends > observation.now:
         left = (ends - observation.now).total_seconds()
@@ -108,7 +108,7 @@ def _soak(observation: RolloutObservation, judgement: Judgement, stage: int) -> 
         return
     lacking = _lacking(judgement)
     if lacking:
-        soaked = [end for one in observation.targets if (end := soaked_at(one, observation.spec))]
+        soaked = [end for target in observation.targets if (end := soaked_at(target, observation.spec))]
         # Some figures are only taken every few minutes.
         may_come = soaked and observation.now < max(soaked) + timedelta(seconds=observation.spec.data_s)
         yield Wait(OBSERVE_S) if may_come else Change(RolloutState.PAUSED), lacking

@@ -1,4 +1,4 @@
-"""The next step for one target. It follows from its row and from what its machine says, so any runner can go on. Pure.
+"""The next step for one target. It follows from its row and its machine's report, so any runner can continue. Pure.
 
 Clocks of machines are not compared with ours. Whether a failure that a machine reports is of this attempt is known from
 what it reported before it was touched.
@@ -20,7 +20,7 @@ BUSY_AGAIN_S = 300.0
 
 
 class TargetStep(Enum):
-    """What can be done for a target."""
+    """Steps of the deployment to one target."""
 
     FETCH = auto()
     """Copy the release to the machine."""

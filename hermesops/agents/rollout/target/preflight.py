@@ -51,7 +51,7 @@ class Preflight:
         if new:
             await asyncio.wait([self._asked[target.id] for target in new], timeout=_GLANCE_S)
         unanswered = frozenset(target.id for target in next_ones if not self._asked[target.id].done())
-        problems = {one.id: self._asked[one.id].result() for one in next_ones if one.id not in unanswered}
+        problems = {target.id: self._asked[target.id].result() for target in next_ones if target.id not in unanswered}
         unwell = {instance_id: problem for instance_id, problem in problems.items() if problem}
         return PreflightAnswers(unanswered, frozenset(problems.keys() - unwell.keys()), unwell)
 
@@ -61,17 +61,17 @@ class Preflight:
         self._asked.clear()
         await cancel(*asking)
 
-    def _forget_old(self, wanted: set[InstanceId]) -> None:
+    def _forget_old(self, next_ids: set[InstanceId]) -> None:
         now = self._now().timestamp()
         for instance_id, task in list(self._asked.items()):
             ended_at = self._ended.get(instance_id)
             is_old = ended_at is not None and now - ended_at >= _FRESH_S
-            if instance_id not in wanted or (is_old and task.done() and task.result()):
+            if instance_id not in next_ids or (is_old and task.done() and task.result()):
                 task.cancel()
                 del self._asked[instance_id]
 
     async def _answer(self, target: RolloutTarget, rollout: Rollout) -> str:
-        """What is wrong with a target, asked until it answers as it should or ``unreachable_after_s`` is over."""
+        """The problem of a target, asked until it answers correctly or ``unreachable_after_s`` is over."""
         ends = self._now().timestamp() + rollout.spec.unreachable_after_s
         while (problem := await self._problem(target, rollout)) and self._now().timestamp() < ends:
             await pause(_AGAIN_S)

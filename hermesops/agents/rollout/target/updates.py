@@ -81,8 +81,8 @@ def instead_of_unanswered(
     if observation.entered() >= 0 or observation.rollout.decisions.approved:
         return (), ()
     pending, answers = observation.pending(), observation.answers
-    late = [one for one in pending if one.stage == pending[0].stage and one.id in answers.unanswered]
-    ready = [one for one in pending if one.stage > pending[0].stage and one.id in answers.answered]
+    late = [target for target in pending if target.stage == pending[0].stage and target.id in answers.unanswered]
+    ready = [target for target in pending if target.stage > pending[0].stage and target.id in answers.answered]
     swapped = list(zip(ready, late, strict=False))
     return tuple(_in_place_of(*pair) for pair in swapped), tuple(_in_place_of(*reversed(pair)) for pair in swapped)
 
@@ -97,11 +97,13 @@ def instead_of_unseen(observation: RolloutObservation) -> tuple[RolloutTarget, .
     Empty where a target was tried, and where none is left.
     """
     entered = observation.entered()
-    unseen = [one for one in observation.in_state(TargetState.UNREACHABLE) if one.stage == entered]
-    if not unseen or any(one.touched_at or one.progress.on_release or one.state.is_well for one in observation.targets):
+    unseen = [target for target in observation.in_state(TargetState.UNREACHABLE) if target.stage == entered]
+    if not unseen or any(
+        target.touched_at or target.progress.on_release or target.state.is_well for target in observation.targets
+    ):
         return ()
-    next_ones = [one for one in observation.pending() if one.stage > entered]
-    return tuple(replace(one, stage=entered) for one in next_ones[: len(unseen)])
+    next_ones = [target for target in observation.pending() if target.stage > entered]
+    return tuple(replace(target, stage=entered) for target in next_ones[: len(unseen)])
 
 
 def outdated_at_end(observation: RolloutObservation) -> tuple[RolloutTarget, ...]:

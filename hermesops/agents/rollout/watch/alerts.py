@@ -1,4 +1,4 @@
-"""Open alerts for rollouts: asks the platform's monitoring, and remembers for a while what it answered."""
+"""Open alerts for rollouts: asks the platform's monitoring, and keeps its answer for a while."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -51,12 +51,12 @@ class RolloutAlerts:
     async def _ask(self, manager: Alertmanager) -> None:
         try:
             alerts = await manager.alerts(muted=True, within_s=_WITHIN_S)
-            silences = await manager.silences(within_s=_WITHIN_S) if any(one.silenced_by for one in alerts) else ()
+            silences = await manager.silences(within_s=_WITHIN_S) if any(alert.silenced_by for alert in alerts) else ()
         except HermesError as error:
             self._problem = error.message
             return
-        seen = (one.id for one in silences if one.is_acknowledgement)
-        self._answer = (self.now(), holding(alerts, seen))
+        acknowledgements = (silence.id for silence in silences if silence.is_acknowledgement)
+        self._answer = (self.now(), holding(alerts, acknowledgements))
 
 
 async def held_now(
@@ -65,7 +65,7 @@ async def held_now(
     spec: Spec,
     now: Callable[[], datetime],
 ) -> str:
-    """Which open alerts would hold a rollout that began now, or that they are not known; empty for none.
+    """The open alerts that would hold a rollout if it began now, or the reason why they are unknown; empty for none.
 
     Args:
         client: Of the platform's monitoring, as ``RolloutAlerts`` has it; may raise that it is not up.

@@ -58,11 +58,11 @@ class RolloutHealth:
         Args:
             untouched: Those next to be changed come first.
         """
-        seen = await self._watcher.watch(changed, untouched)
+        watched = await self._watcher.watch(changed, untouched)
         return HealthObservation(
-            liveness_of=seen.liveness_of,
+            liveness_of=watched.liveness_of,
             comparisons=tuple(
-                Comparison(each, figures_of(each, seen.changed), figures_of(each, seen.controls))
+                Comparison(each, figures_of(each, watched.changed), figures_of(each, watched.controls))
                 for each in Vital
                 if each.value in vitals
             ),

@@ -35,7 +35,7 @@ def resume(
     """Continue a rollout that is paused, or whose runner died; follow it if another process runs it."""
     container = context.compose()
     row = container.rollout_commands.resume(rollout_id, why=reason, despite_alerts=despite_alerts)
-    return follow.run(container, row.id, wanted="done", detach=detach)
+    return follow.run(container, row.id, expected="done", detach=detach)
 
 
 def promote(
@@ -50,7 +50,7 @@ def promote(
     """
     container = context.compose()
     row = container.rollout_commands.promote(rollout_id, full=full, why=reason)
-    return follow.run(container, row.id, wanted="done", detach=detach)
+    return follow.run(container, row.id, expected="done", detach=detach)
 
 
 def approve(
@@ -68,11 +68,11 @@ def abort(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
     """Abort a rollout: no further instance starts; those in progress finish or roll back, others keep the release."""
     container = context.compose()
     row = container.rollout_commands.abort(rollout_id, why=reason)
-    return follow.run(container, row.id, wanted="aborted", detach=detach)
+    return follow.run(container, row.id, expected="aborted", detach=detach)
 
 
 def retry(rollout_id: Id = "", reason: Why = "", detach: Detach = False) -> int:
     """Retry failed instances first, through the same gates."""
     container = context.compose()
     row = container.rollout_commands.retry(rollout_id, why=reason)
-    return follow.run(container, row.id, wanted="done", detach=detach)
+    return follow.run(container, row.id, expected="done", detach=detach)

@@ -28,25 +28,25 @@ def start(request: "RolloutRequest", *, queue: bool, detach: bool) -> int:
             await connected.rollouts.await_others(request)
         return await connected.rollouts.start(request)
 
-    return _execute(context.compose(), begun, wanted="done", detach=detach)
+    return _execute(context.compose(), begun, expected="done", detach=detach)
 
 
-def run(container: "Container", rollout_id: "RolloutId", *, wanted: str, detach: bool) -> int:
-    """Run a rollout until it ends or halts, or leave it to the workers; ``wanted`` is the state it should end in."""
+def run(container: "Container", rollout_id: "RolloutId", *, expected: str, detach: bool) -> int:
+    """Run a rollout until it ends or halts, or leave it to the workers; ``expected`` is the state it should end in."""
 
     async def find(connected: "Connected") -> "Rollout":
         return connected.container.rollouts.get(rollout_id)
 
-    return _execute(container, find, wanted=wanted, detach=detach)
+    return _execute(container, find, expected=expected, detach=detach)
 
 
 def watch(container: "Container", rollout_id: "RolloutId") -> int:
     """Show a rollout that another process runs until it ends or halts."""
     from hermesops.cli.views.rollout.live import view
 
-    with view(container.now, container.rollouts.durations) as seen:
-        rollout = context.run(container.rollout_commands.watch(rollout_id, seen.show))
-    return _print_end(container, rollout, wanted=rollout.state.value, detach=False) or exit_code_of(rollout)
+    with view(container.now, container.rollouts.durations) as screen:
+        rollout = context.run(container.rollout_commands.watch(rollout_id, screen.show))
+    return _print_end(container, rollout, expected=rollout.state.value, detach=False) or exit_code_of(rollout)
 
 
 def exit_code_of(rollout: "Rollout") -> int:
@@ -54,11 +54,11 @@ def exit_code_of(rollout: "Rollout") -> int:
     return 0 if rollout.state.value == "done" else _failure(rollout).exit_code
 
 
-def problem_of(rollout: "Rollout", rollout_progress: "RolloutProgress", *, wanted: str) -> "HermesError | None":
-    """Why a rollout that no process runs is not in the state that was wanted; ``None`` when it is."""
-    if rollout.state.value != wanted:
+def problem_of(rollout: "Rollout", rollout_progress: "RolloutProgress", *, expected: str) -> "HermesError | None":
+    """Why a rollout that no process runs is not in the state that was expected; ``None`` when it is."""
+    if rollout.state.value != expected:
         return _failure(rollout)
-    if wanted != "done" or rollout_progress.reached == rollout_progress.targets:
+    if expected != "done" or rollout_progress.reached == rollout_progress.targets:
         return None
     return PartlyDoneError(
         f"rollout {rollout.id} is done, but not all instances have the release: {rollout.reason}",
@@ -83,26 +83,26 @@ def _repeated(rollout: "Rollout") -> tuple[str, ...]:
 
 
 def _execute(
-    container: "Container", begin: "Callable[[Connected], Awaitable[Rollout]]", *, wanted: str, detach: bool
+    container: "Container", begin: "Callable[[Connected], Awaitable[Rollout]]", *, expected: str, detach: bool
 ) -> int:
     from hermesops.cli.views.rollout.live import view
 
-    with view(container.now, container.rollouts.durations) as seen:
-        container.report = seen.report
+    with view(container.now, container.rollouts.durations) as screen:
+        container.report = screen.report
 
         async def work(connected: "Connected") -> "Rollout":
-            return await _run_or_leave(connected, await begin(connected), seen, detach=detach)
+            return await _run_or_leave(connected, await begin(connected), screen, detach=detach)
 
         rollout = context.run_connected(container, work)
-    return _print_end(container, rollout, wanted=wanted, detach=detach)
+    return _print_end(container, rollout, expected=expected, detach=detach)
 
 
-async def _run_or_leave(connected: "Connected", rollout: "Rollout", seen: "View", *, detach: bool) -> "Rollout":
+async def _run_or_leave(connected: "Connected", rollout: "Rollout", screen: "View", *, detach: bool) -> "Rollout":
     if detach:
         connected.rollouts.leave(rollout)
         return rollout
     try:
-        return await connected.container.rollout_commands.follow(connected.operations, rollout.id, seen.show)
+        return await connected.container.rollout_commands.follow(connected.operations, rollout.id, screen.show)
     except asyncio.CancelledError:
         now = connected.container.rollouts.get(rollout.id)
         left = "rolls back by itself" if now.action == "slot" else "stays between two machines; both are kept"
@@ -112,7 +112,7 @@ async def _run_or_leave(connected: "Connected", rollout: "Rollout", seen: "View"
         raise
 
 
-def _print_end(container: "Container", rollout: "Rollout", *, wanted: str, detach: bool) -> int:
+def _print_end(container: "Container", rollout: "Rollout", *, expected: str, detach: bool) -> int:
     rollout_progress = container.rollouts.progress(container.rollouts.records(rollout.id))
     shown = {"rollout": status.rollout(rollout), "progress": status.rollout_progress(rollout_progress)}
     if detach and rollout.state.has_runner:
@@ -121,7 +121,7 @@ def _print_end(container: "Container", rollout: "Rollout", *, wanted: str, detac
         return 0
     words = rollout.state.value.replace("_", " ")
     result("rollout", shown, [f"rollout {rollout.id} is {words}: {rollout.reason}"])
-    problem = problem_of(rollout, rollout_progress, wanted=wanted)
+    problem = problem_of(rollout, rollout_progress, expected=expected)
     if problem is None:
         return 0
     complain(problem)

@@ -17,7 +17,7 @@ def freezes(
     """List freezes of the environment: those that hold now, and those to come."""
     container = context.compose()
     now = container.now()
-    rows = [status_view.freeze(one, now) for one in container.freezes.list(past=past)]
+    rows = [status_view.freeze(freeze, now) for freeze in container.freezes.list(past=past)]
     table(
         "rollout-freezes",
         "freezes",

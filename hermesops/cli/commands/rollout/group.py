@@ -65,10 +65,10 @@ def explain(
 
     rollouts = context.compose().rollouts
     row = rollouts.find(rollout_id)
-    titles = {one.id: one.facts.user for one in rollouts.targets(row.id)}
+    titles = {target.id: target.facts.user for target in rollouts.targets(row.id)}
     events = rollouts.events(row.id, user=user)
-    shown = {"rollout": status_view.rollout(row), "events": [status_view.event(one) for one in events]}
-    lines = [line for one in events for line in status_view.explain_lines(explained(one), titles)]
+    shown = {"rollout": status_view.rollout(row), "events": [status_view.event(event) for event in events]}
+    lines = [line for event in events for line in status_view.explain_lines(explained(event), titles)]
     result("rollout-explain", shown, lines)
 
 
@@ -98,9 +98,9 @@ def replay(
         early_rate=early_rate,
         vitals=vitals,
     )
-    seen = rollouts.replay(row.id, gates)
-    shown = {"rollout": status_view.rollout(row), **preview_view.replayed(seen)}
-    result("rollout-replay", shown, [preview_view.replayed_line(seen)])
+    replayed = rollouts.replay(row.id, gates)
+    shown = {"rollout": status_view.rollout(row), **preview_view.replayed(replayed)}
+    result("rollout-replay", shown, [preview_view.replayed_line(replayed)])
 
 
 @app.command(epilog=_examples("preview 0.19.0 --all", "preview 0.19.0 --where plan=light --stages 10%,100%"))
@@ -119,9 +119,9 @@ def preview(
 
     container = context.compose()
     request = RolloutRequest(release, where, everybody, spec, one_of(Action, action, "--action"), "")
-    seen = context.run(container.rollout_requests.preview(request))
-    shown = {**preview_view.preview(seen.ahead), "closed": seen.closed or None, "held": seen.held or None}
-    result("rollout-preview", {"preview": shown}, preview_view.preview_lines(seen.ahead, seen.closed, seen.held))
+    ahead = context.run(container.rollout_requests.preview(request))
+    shown = {**preview_view.preview(ahead.ahead), "closed": ahead.closed or None, "held": ahead.held or None}
+    result("rollout-preview", {"preview": shown}, preview_view.preview_lines(ahead.ahead, ahead.closed, ahead.held))
 
 
 @app.command(
@@ -171,7 +171,7 @@ def list_(
     rows = container.rollouts.list(unfinished=not everything)
     columns = ("id", "release", "state", "since", "who", "reason")
     empty = advice("no rollout is under way;", ("rollout", "start", "RELEASE", "--all"), "starts one")
-    table("rollout-list", "rollouts", columns, [status_view.row(one, container.now()) for one in rows], empty)
+    table("rollout-list", "rollouts", columns, [status_view.row(row, container.now()) for row in rows], empty)
 
 
 @app.command()
@@ -193,18 +193,18 @@ def status(
     row = container.rollouts.find(rollout_id)
     if watch:
         return follow.watch(container, row.id)
-    found = container.rollouts.records(row.id)
-    rollout_progress = container.rollouts.progress(found)
+    records = container.rollouts.records(row.id)
+    rollout_progress = container.rollouts.progress(records)
     shown: dict[str, object] = {
-        "rollout": status_view.rollout(found.rollout),
+        "rollout": status_view.rollout(records.rollout),
         "progress": status_view.rollout_progress(rollout_progress),
-        "targets": [status_view.target(one) for one in found.targets],
+        "targets": [status_view.target(target) for target in records.targets],
     }
-    usual = container.rollouts.durations(found.rollout) if row.state.has_runner else None
-    lines = progress.picture(found, rollout_progress, usual, width=terminal.width())
+    usual = container.rollouts.durations(records.rollout) if row.state.has_runner else None
+    lines = progress.picture(records, rollout_progress, usual, width=terminal.width())
     if everything:
-        lines += [progress.target_line(one) for one in found.targets]
+        lines += [progress.target_line(target) for target in records.targets]
     result("rollout-status", shown, lines)
     if not exit_code:
         return 0
-    return CHANGES_REMAIN if found.rollout.state.has_runner else follow.exit_code_of(found.rollout)
+    return CHANGES_REMAIN if records.rollout.state.has_runner else follow.exit_code_of(records.rollout)

@@ -15,7 +15,7 @@ _NAMED = 10
 
 
 def preview(ahead: "RolloutPreview") -> dict[str, object]:
-    """What a rollout would do."""
+    """The JSON shape of a preview."""
     return {
         "release": ahead.release,
         "targets": len(ahead.targets),
@@ -54,8 +54,8 @@ def preview(ahead: "RolloutPreview") -> dict[str, object]:
     }
 
 
-def preview_lines(ahead: "RolloutPreview", closed: str, held: str) -> list[str]:
-    """The same for people.
+def preview_lines(ahead: "RolloutPreview", closed: str, alerts: str) -> list[str]:
+    """The lines of a preview, the first stages first.
 
     Args:
         closed: What forbids it now.
@@ -65,8 +65,8 @@ def preview_lines(ahead: "RolloutPreview", closed: str, held: str) -> list[str]:
     lines = [f"{ahead.release} to {total}, {ahead.at_once} at once, about {span(ahead.seconds)}"]
     if closed:
         lines.append(f"not now: {closed}")
-    if held:
-        lines.append(advice(f"not now: {held};", ("alert", "list"), "has the next step of each alert"))
+    if alerts:
+        lines.append(advice(f"not now: {alerts};", ("alert", "list"), "has the next step of each alert"))
     lines += [_stage_line(stage, total) for stage in ahead.stages]
     first = [target.facts.user for target in ahead.canaries]
     more = f" and {len(first) - _NAMED} more" if len(first) > _NAMED else ""
@@ -97,14 +97,14 @@ def _stage_line(stage: "StageAhead", total: str) -> str:
     )
 
 
-def replayed(seen: "Replayed") -> dict[str, object]:
-    """What other gates would have made of a rollout."""
+def replayed(outcome: "Replayed") -> dict[str, object]:
+    """The JSON shape of a replay with other gates."""
     return {
-        "halted": seen.halted,
-        "touched": seen.touched,
-        "failed": seen.failed,
-        "recorded_touched": seen.recorded_touched,
-        "recorded_failed": seen.recorded_failed,
+        "halted": outcome.halted,
+        "touched": outcome.touched,
+        "failed": outcome.failed,
+        "recorded_touched": outcome.recorded_touched,
+        "recorded_failed": outcome.recorded_failed,
         "verdicts": [
             {
                 "at": timestamp(one.at),
@@ -114,15 +114,15 @@ def replayed(seen: "Replayed") -> dict[str, object]:
                 "result": one.result.value,
                 "why": one.why,
             }
-            for one in seen.verdicts
+            for one in outcome.verdicts
         ],
     }
 
 
-def replayed_line(seen: "Replayed") -> str:
-    """The same in one line."""
-    did = "would have halted it" if seen.halted else "would not have halted what was recorded"
+def replayed_line(outcome: "Replayed") -> str:
+    """The result of a replay in one line."""
+    did = "would have halted it" if outcome.halted else "would not have halted what was recorded"
     return (
-        f"these gates {did}: {seen.touched} changed and {seen.failed} failed by then; recorded: "
-        f"{seen.recorded_touched} and {seen.recorded_failed}"
+        f"these gates {did}: {outcome.touched} changed and {outcome.failed} failed by then; recorded: "
+        f"{outcome.recorded_touched} and {outcome.recorded_failed}"
     )

@@ -144,7 +144,7 @@ def _next_lines(rollout: "Rollout", rollout_progress: "RolloutProgress") -> list
     from hermesops.agents.rollout.steps.stage_entry import NEEDS_APPROVAL
 
     if NEEDS_APPROVAL in rollout.reason:
-        stage = next((one.number for one in rollout_progress.stages if not one.batch), 1)
+        stage = next((stage.number for stage in rollout_progress.stages if not stage.batch), 1)
         return [advice("next:", ("rollout", "approve", rollout.id, "--stage", str(stage)), "by another operator")]
     return [advice("next:", ("rollout", "resume", rollout.id), "continues it")]
 
@@ -225,9 +225,12 @@ def _bar(stage: "StageProgress") -> str:
 
 def _notable(records: "Records", now: "datetime", usual: "Durations | None", most: int) -> list[str]:
     notable = [
-        one
-        for one in records.targets
-        if one.state.is_in_flight or one.state.has_failed or one.state.value == "unreachable" or one.progress.stuck
+        target
+        for target in records.targets
+        if target.state.is_in_flight
+        or target.state.has_failed
+        or target.state.value == "unreachable"
+        or target.progress.stuck
     ]
     lines = [target_line(one, now, usual) for one in notable[:most]]
     if len(notable) > most:

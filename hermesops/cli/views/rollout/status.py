@@ -32,13 +32,13 @@ def freeze(one: "Freeze", now: datetime) -> dict[str, object]:
     }
 
 
-def policy(held: "InstancePolicy") -> dict[str, object]:
+def policy(chosen: "InstancePolicy") -> dict[str, object]:
     """When and how early an instance takes part in rollouts."""
-    quiet = held.quiet
+    quiet = chosen.quiet
     return {
-        "turn": "first" if held.opted_in else "last" if held.protected else "as it comes",
-        "opted_in": held.opted_in,
-        "protected": held.protected,
+        "turn": "first" if chosen.opted_in else "last" if chosen.protected else "as it comes",
+        "opted_in": chosen.opted_in,
+        "protected": chosen.protected,
         "quiet_hours": f"{quiet.begin:%H:%M}-{quiet.end:%H:%M}" if quiet else None,
         "timezone": quiet.timezone if quiet else None,
     }
@@ -79,23 +79,23 @@ def target(one: "RolloutTarget") -> dict[str, object]:
     }
 
 
-def rollout_progress(seen: "RolloutProgress") -> dict[str, object]:
+def rollout_progress(shown: "RolloutProgress") -> dict[str, object]:
     """How far a rollout has come."""
     return {
-        "targets": seen.targets,
-        "touched": seen.touched,
-        "reached": seen.reached,
-        "failed": seen.failed,
-        "per_minute": seen.per_minute,
-        "left_s": seen.left_s,
-        "waits_for": seen.waits_for or None,
+        "targets": shown.targets,
+        "touched": shown.touched,
+        "reached": shown.reached,
+        "failed": shown.failed,
+        "per_minute": shown.per_minute,
+        "left_s": shown.left_s,
+        "waits_for": shown.waits_for or None,
         "figures": {
-            "changed": seen.figures.changed,
-            "well": seen.figures.well,
-            "failed": seen.figures.failed,
-            "stops_at": seen.figures.stops_at,
-            "soaked_s": round(seen.figures.soaked_s),
-            "soak_s": seen.figures.soak_s,
+            "changed": shown.figures.changed,
+            "well": shown.figures.well,
+            "failed": shown.figures.failed,
+            "stops_at": shown.figures.stops_at,
+            "soaked_s": round(shown.figures.soaked_s),
+            "soak_s": shown.figures.soak_s,
         },
         "stages": [
             {
@@ -106,9 +106,9 @@ def rollout_progress(seen: "RolloutProgress") -> dict[str, object]:
                 "batches": stage.batches,
                 "states": {state.value: count for state, count in stage.states.items()},
             }
-            for stage in seen.stages
+            for stage in shown.stages
         ],
-        "gates": dict(seen.gates),
+        "gates": dict(shown.gates),
     }
 
 
@@ -140,7 +140,7 @@ def outdated(one: "OutdatedInstance") -> dict[str, object]:
 
 
 def rollback_result(user: str, done: "RollbackResult", *, machine: str = "") -> dict[str, object]:
-    """What a rollback of one agent came to."""
+    """The result of the rollback of one agent."""
     return {
         "user": user,
         "machine": machine or None,
@@ -155,7 +155,7 @@ def rollback_result(user: str, done: "RollbackResult", *, machine: str = "") -> 
 
 
 def rollback_line(user: str, done: "RollbackResult") -> str:
-    """The same in one line."""
+    """The result of a rollback in one line."""
     if done.release == done.before:
         return f"{user} already runs {done.release}"
     words = f"{user} is back on {done.release}; its gateway was down for {done.gap_s:.1f} s"

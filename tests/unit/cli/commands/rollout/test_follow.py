@@ -21,7 +21,7 @@ def targets(*states: TargetState) -> tuple[RolloutTarget, ...]:
 def problem(state: RolloutState, *states: TargetState) -> HermesError | None:
     rollout = replace(ROLLOUT, state=state)
     rollout_progress = progress_of(Records(rollout, targets(*states)), AT)
-    return problem_of(rollout, rollout_progress, wanted="done")
+    return problem_of(rollout, rollout_progress, expected="done")
 
 
 def test_nothing_is_said_of_a_release_that_everybody_has() -> None:
