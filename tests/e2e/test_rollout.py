@@ -207,7 +207,7 @@ async def test_what_makes_no_sense_is_refused_before_anything_moves(fleet: Comma
     cases: tuple[tuple[tuple[str, ...], str], ...] = (
         (("rollout", "start", "9.9", "--all"), "no release '9.9'"),
         (("rollout", "start", good), "--all"),
-        (("rollout", "start", good, "--where", "plan=heavy"), "there is no target"),
+        (("rollout", "start", good, "--where", "plan=heavy"), "no running instance matches"),
         (("rollout", "start", good, "--all", "--vitals", "happiness"), "happiness"),
         (("rollout", "start", good, "--all", "--stages", "50%,20%,100%"), "rise"),
         (("rollout", "start", good, "--all", "--window", "sometimes"), "maintenance window"),

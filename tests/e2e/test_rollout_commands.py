@@ -106,7 +106,7 @@ async def test_each_stage_waits_for_another_operators_signature(fleet: Command, 
     limits = ("--stages", "25%,100%", "--two-person-above", "1", "--vitals", "none")
     process = await ada.start("rollout", "start", release, *QUICK, *limits)
     rollout = (await comes_to(fleet, release, "paused", reached=0))["rollout"]
-    assert rollout["reason"].startswith("stage 1 has a blast radius of")
+    assert rollout["reason"].startswith("stage 1 needs a second operator's approval: blast radius")
 
     for who, problem in (("ada", "cannot approve it"), ("eve", "by nobody whom"), ("nobody", "no operator_key is set")):
         refused = await operators[who].run("rollout", "approve", rollout["id"], "--stage", "1")
@@ -120,7 +120,7 @@ async def test_each_stage_waits_for_another_operators_signature(fleet: Command, 
     assert (approved["stage"], approved["approved_by"]) == (1, "bob@example.net")
     told = await comes_to(fleet, release, "paused", reached=USERS // 4)
     assert told["progress"]["touched"] == USERS // 4
-    assert told["rollout"]["reason"].startswith("stage 2 has a blast radius of")
+    assert told["rollout"]["reason"].startswith("stage 2 needs a second operator's approval: blast radius")
     events = (await fleet.ok("rollout", "explain", "--json")).json["events"]
     [event] = [one for one in events if one["decision"].get("verb") == "approve"]
     assert (event["decision"]["who"], event["decision"]["approved"], event["why"]) == (

@@ -7,7 +7,7 @@ import typer
 from hermesops.cli import context, terminal
 from hermesops.cli.command_group import Noun
 from hermesops.cli.commands.rollout import controls, follow, freezes
-from hermesops.cli.console import Why, advice, result, table
+from hermesops.cli.console import Why, advice, is_json, result, table
 from hermesops.cli.options import rollout as options
 from hermesops.cli.options.values import one_of
 from hermesops.cli.views.rollout import preview as preview_view
@@ -168,10 +168,12 @@ def list_(
 ) -> None:
     """List rollouts that have not ended."""
     container = context.compose()
-    rows = container.rollouts.list(unfinished=not everything)
+    now, rollouts = container.now(), container.rollouts.list(unfinished=not everything)
     columns = ("id", "release", "state", "since", "who", "reason")
+    # An age is for people: a program has the time, and what did not change reads the same again.
+    rows = [status_view.rollout(row) if is_json() else status_view.row(row, now) for row in rollouts]
     empty = advice("no rollout is under way;", ("rollout", "start", "RELEASE", "--all"), "starts one")
-    table("rollout-list", "rollouts", columns, [status_view.row(row, container.now()) for row in rows], empty)
+    table("rollout-list", "rollouts", columns, rows, empty)
 
 
 @app.command()
