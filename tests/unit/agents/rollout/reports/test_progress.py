@@ -6,7 +6,7 @@ import pytest
 
 from hermesops.agents.rollout.ports import Records
 from hermesops.agents.rollout.records.events import Recorded, StateChanged
-from hermesops.agents.rollout.reports.progress import change_lines, names, narrate, progress_line
+from hermesops.agents.rollout.reports.progress import change_lines, narrate, progress_line
 from hermesops.agents.rollout.steps.actions import (
     Change,
     Decision,
@@ -18,6 +18,7 @@ from hermesops.agents.rollout.steps.actions import (
     Wait,
 )
 from hermesops.agents.rollout.steps.observation import RolloutObservation
+from hermesops.agents.rollout.wording import names
 from hermesops.model.ids import InstanceId
 from hermesops.model.rollout import Progress, RolloutState, RolloutTarget, TargetState
 from tests.support.rollouts.rows import AT, NEW, ROLLOUT, target_of
