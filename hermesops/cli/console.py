@@ -49,19 +49,21 @@ def is_quiet() -> bool:
 
 
 def say(line: str) -> None:
-    """One line of narration on stderr."""
-    if not _mode.quiet:
+    """One line of narration on stderr; on a terminal, that of a long step takes the place of the one before it."""
+    if not _mode.quiet and not _drawn(line):
         _to_stderr(line)
 
 
 def write(text: str) -> None:
     """A piece of a streamed result on stdout, as it comes."""
+    clear()
     sys.stdout.write(visible(text))
     sys.stdout.flush()
 
 
 def write_bytes(data: bytes, *, to_stderr: bool = False) -> None:
     """A piece of a remote command's output, passed through unchanged."""
+    clear()
     stream = sys.stderr if to_stderr else sys.stdout
     stream.buffer.write(data)
     stream.flush()
@@ -73,6 +75,7 @@ def result(kind: str, data: Mapping[str, object], lines: Sequence[str] = (), *, 
     Args:
         verbatim: No line is folded at the terminal's width, as those of a log.
     """
+    clear()
     if _mode.json:
         print(json.dumps({"kind": kind, "version": SHAPE_VERSION, **data}, indent=2, default=_plain, sort_keys=False))
     else:
@@ -268,7 +271,30 @@ def require_reason(reason: str, *command: str) -> None:
 
 def _to_stderr(line: str) -> None:
     """Write a line; a command goes on when it cannot be written: see ``streams``."""
+    clear()
     print(_laid_out(line, sys.stderr), file=sys.stderr, flush=True)
+
+
+def _drawn(line: str) -> bool:
+    """Draw the line of a long step over the one before it, where a terminal can."""
+    if type(line) is str:
+        return False
+    from hermesops.base.progress import ProgressLine
+    from hermesops.cli import progress_line
+
+    if not (isinstance(line, ProgressLine) and progress_line.draw(line)):
+        return False
+    _mode.is_drawn = True
+    return True
+
+
+def clear() -> None:
+    """Take the line of a long step off the terminal, before anything else is written."""
+    if _mode.is_drawn:
+        from hermesops.cli import progress_line
+
+        _mode.is_drawn = False
+        progress_line.clear()
 
 
 def fold(line: str, stream: TextIO) -> list[str]:

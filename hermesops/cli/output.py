@@ -25,7 +25,8 @@ class ListFormat(StrEnum):
 class Mode:
     """What the options chose; ``order`` and ``filters`` are as ``rows.choose`` takes them.
 
-    ``is_list`` is whether the command takes the options of lists.
+    ``is_list`` is whether the command takes the options of lists, ``is_drawn`` whether the line of a long step stands
+    on the terminal.
     """
 
     is_list: bool = False
@@ -35,6 +36,7 @@ class Mode:
     only_names: bool = False
     order: str = ""
     filters: list[str] = field(default_factory=list)
+    is_drawn: bool = False
 
 
 mode = Mode()

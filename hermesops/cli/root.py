@@ -10,7 +10,7 @@ import typer
 from hermesops import __version__
 from hermesops.cli import context, interrupts
 from hermesops.cli.command_group import Noun
-from hermesops.cli.console import error, say
+from hermesops.cli.console import clear, error, say
 from hermesops.cli.lazy_groups import Nouns
 from hermesops.cli.streams import StdoutLostError
 from hermesops.errors import HermesError, Hint, RefusedError, UsageError
@@ -77,6 +77,7 @@ def _report(failure: Exception) -> int:
         case typer.Exit():
             return failure.exit_code
         case interrupts.InterruptedByOperatorError() | typer.Abort():
+            clear()
             return interrupts.say()
         case StdoutLostError():
             return 0  # ``main`` says so

@@ -8,6 +8,9 @@ _NARROWEST = 40
 """Columns that tables are laid out for at least."""
 
 
+WITHOUT_CURSOR = frozenset({"dumb", "unknown"})
+"""Values of ``TERM`` of terminals that obey no escape sequence."""
+
 _USUAL = 80
 """Columns of a terminal that does not say how many it has."""
 
@@ -33,4 +36,4 @@ def _own_width(stream: TextIO) -> int:
 def has_colour(stream: TextIO) -> bool:
     """Whether a stream is a terminal that shows colours to somebody who did not decline them (``NO_COLOR``)."""
     variables = os.environ  # noqa: TID251 - they are about the terminal, not about an environment of hermesops
-    return stream.isatty() and not variables.get("NO_COLOR") and variables.get("TERM") not in {"dumb", "unknown"}
+    return stream.isatty() and not variables.get("NO_COLOR") and variables.get("TERM") not in WITHOUT_CURSOR

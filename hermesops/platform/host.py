@@ -12,6 +12,7 @@ import httpx
 
 from hermesops.access.pki.authority import Authority
 from hermesops.base.network.http import own_client
+from hermesops.base.progress import Durations, Progress
 from hermesops.base.waiting import Pending, cancel, until
 from hermesops.errors import Hint, PartlyDoneError, UnavailableError
 from hermesops.machines.converge import Converged, Converger, Host
@@ -187,6 +188,7 @@ class PlatformHost:
     Args:
         variables: What role ``hermes_base`` has to be told.
         context: TLS of this process with the host.
+        durations: Where it is kept how long the roles took; ``None`` for nowhere.
     """
 
     environment: str
@@ -196,6 +198,7 @@ class PlatformHost:
     variables: Mapping[str, object]
     context: Callable[[], ssl.SSLContext]
     report: Reporter
+    durations: Durations | None = None
 
     async def apply(self, at: HostAddress, parts: Sequence[Part], *, has_packages: bool = False) -> tuple[str, ...]:
         """Apply role ``hermes_base`` and those of these parts, and no other; the tasks that changed something.
@@ -214,20 +217,25 @@ class PlatformHost:
         for part in parts:
             part_variables = await part.variables(at, pairs)
             variables |= {f"{part.role}_{name}": value for name, value in part_variables.items()}
+        # Of its tasks Ansible says beforehand only those that no condition adds: the last run knows how many there are.
+        progress = Progress(f"roles of {at.name}", "tasks", self.report, self.durations)
         changed: list[str] = []
         for stage in stages_of({"hermes_base", *(part.role for part in parts)}, side_by_side=has_packages):
-            runs = [asyncio.ensure_future(self._run(at, sequence, variables)) for sequence in stage]
+            runs = [asyncio.ensure_future(self._run(at, sequence, variables, progress)) for sequence in stage]
             try:
                 await asyncio.wait(runs)  # each to its end, also beside one that failed: no role stops halfway
             finally:
                 await cancel(*runs)
             changed += [task for run in runs for task in run.result()]
+        progress.end()
         return tuple(changed)
 
-    async def _run(self, at: HostAddress, roles: RoleSequence, variables: Mapping[str, object]) -> tuple[str, ...]:
+    async def _run(
+        self, at: HostAddress, roles: RoleSequence, variables: Mapping[str, object], progress: Progress
+    ) -> tuple[str, ...]:
         host = Host(at.name, at.machine_id, groups=(GROUP,))
         switches = {f"{role}_enabled": role in roles for role in ROLES}
-        done = await self.converger.run(PLAYBOOK, [host], variables={**variables, **switches}, report=self.report)
+        done = await self.converger.run(PLAYBOOK, [host], variables={**variables, **switches}, report=progress.step)
         self._require_units(done, at.name)
         return done.changed
 

@@ -16,6 +16,7 @@ from hermesops.agents.instances import refusals
 from hermesops.agents.instances.observation import Observation
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.rollout.records.store import refuse_unknown
+from hermesops.base.progress import DURATIONS, Durations, Progress
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.infra.engine.interface import Engine
 from hermesops.machines.converge import Converged, Converger, hosts_of
@@ -86,10 +87,14 @@ class Drift:
         variables = dict(self.recipe(self.env.settings.image).variables)
         if self.env.settings.monitoring.profile == "auto":
             variables["hermes_monitoring_profile"] = "keep"  # what their image had, whatever one would have today
-        report = None if check else self.report
-        return await self.converger.run(
+        progress = Progress("roles of instances", "tasks", self.report, Durations(self.env.folder / DURATIONS))
+        report = None if check else progress.step
+        done = await self.converger.run(
             "instance", hosts_of(instances), variables=variables, check=check, report=report
         )
+        if done.ok and not check:
+            progress.end()
+        return done
 
     async def accept_size(self, instance: Instance, *, reason: str) -> tuple[str, str]:
         """Accept the size that a machine was given at JustAVPS as the ordered one; the sizes before and now.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hermesops.base.extras import Extra, require
+from hermesops.base.progress import DURATIONS, Durations
 from hermesops.errors import Hint, UnavailableError
 from hermesops.localcloud.drivers.interface import PlatformService
 from hermesops.model.image import PLATFORM_IMAGE
@@ -71,6 +72,7 @@ class PlatformParts:
             variables=self.variables,
             context=partial(platform_context, self.app),
             report=self.app.report,
+            durations=Durations(self.app.env.folder / DURATIONS),
         )
 
     @cached_property

@@ -18,6 +18,7 @@ from typing import cast
 
 from hermesops.base import child_environment
 from hermesops.base.extras import Extra, require
+from hermesops.base.progress import Durations, Progress
 from hermesops.base.waiting import pause
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.localcloud.server.process import try_lock
@@ -62,6 +63,7 @@ class GoTools:
     ) -> None:
         self._module = module
         self._kept = cache / "tools"
+        self._durations = Durations(self._kept / "durations.json")
         self._environ = environ
         self._report = report
         self._is_polite = is_polite
@@ -96,13 +98,14 @@ class GoTools:
         def waits() -> None:
             if not self._is_polite:
                 wanted_marker.touch()
-            self._report(f"waiting for another process that builds {program.name}{_written(progress)}")
+            self._report(f"waiting for another process: {_written(progress) or f'building {program.name}'}")
 
         async with _alone(lock, waits):
             wanted_marker.unlink(missing_ok=True)
             if not program.exists():
                 give_way_to = wanted_marker if self._is_polite else None
-                await self._build(package, program, _Progress(program.name, progress, self._report, give_way_to))
+                made = _Progress(program.name, progress, self._report, give_way_to, self._durations)
+                await self._build(package, program, made)
         return program
 
     async def _build(self, package: str, program: Path, progress: "_Progress") -> None:
@@ -211,14 +214,16 @@ class _Progress:
         give_way_to: A file that others make who wait for the build; ``None`` where that does not matter.
     """
 
-    def __init__(self, what: str, file: Path, report: Callable[[str], None], give_way_to: Path | None) -> None:
+    def __init__(
+        self, what: str, file: Path, report: Callable[[str], None], give_way_to: Path | None, durations: Durations
+    ) -> None:
         self._what = what
+        self._packages = Progress(f"building {what}", "packages", report, durations)
         self._file = file
         self._report = report
         self._give_way_to = give_way_to
-        self._began = self._told_at = time.monotonic()
+        self._told_at = time.monotonic()
         self._step = "nothing compiled yet"
-        self._compiled = 0
 
     def read(self, line: str) -> None:
         """Parse a line of Go's output: a package that it compiles, or a source that it fetches."""
@@ -226,11 +231,11 @@ class _Progress:
         if words[:2] == ["go:", "downloading"]:
             self._step = f"fetching {' '.join(words[2:])}"
         elif _is_package(line):
-            self._compiled += 1
-            self._step = f"packages compiled: {self._compiled}, now {line}"
+            self._packages.count += 1
+            self._step = f"compiling {line}"
         else:
             return
-        if self._compiled <= 1:
+        if self._packages.count <= 1:
             self._write()
 
     def check(self) -> None:
@@ -244,19 +249,15 @@ class _Progress:
         if time.monotonic() - self._told_at >= _TELL_EVERY_S:
             self._told_at = time.monotonic()
             self._write()
-            self._report(f"building {self._what}: {self}")
+            self._report(self._packages.line(self._step))
 
     def end(self) -> None:
         """Report that the build has ended."""
         self._file.unlink(missing_ok=True)
-        self._report(f"built {self._what} in {time.monotonic() - self._began:.0f} s")
-
-    def __str__(self) -> str:
-        """The step, and the seconds since the beginning."""
-        return f"{self._step}, {time.monotonic() - self._began:.0f} s so far"
+        self._packages.end()
 
     def _write(self) -> None:
-        self._file.write_text(str(self), encoding="utf-8")
+        self._file.write_text(self._packages.line(self._step), encoding="utf-8")
 
 
 def _give_way(session: int) -> None:
@@ -283,7 +284,7 @@ def _is_package(line: str) -> bool:
 
 def _written(progress: Path) -> str:
     try:
-        return f": {progress.read_text(encoding='utf-8')}"
+        return progress.read_text(encoding="utf-8")
     except FileNotFoundError:
         return ""
 

@@ -52,10 +52,10 @@ async def test_of_a_platforms_host_each_line_is_shown_and_the_hint_names_its_log
         return failed()
 
     converger: Any = part(run=run)
-    unused: Any = None
+    unused: Any = part(step=None)
     host = PlatformHost("local", lambda _: unused, converger, lambda: unused, {}, lambda: unused, shown.append)
     with pytest.raises(PartlyDoneError) as caught:
-        await host._run(HostAddress(NAME, MachineId("m"), "10.0.0.1"), ("hermes_platform_control",), {})
+        await host._run(HostAddress(NAME, MachineId("m"), "10.0.0.1"), ("hermes_platform_control",), {}, unused)
 
     assert caught.value.message == f"{NAME}: step '{TASK}' failed: error: cannot read settings.toml: line 19"
     assert "platform logs hermesops-migrate" in str(caught.value.hint)
