@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hermesops.access.secrets.service import SecretChanges
     from hermesops.agents.backup.registry_copies import RegistryCopies
     from hermesops.agents.cells.service import ChosenCells
-    from hermesops.agents.drift.recovery import OrphanRepairs, Orphans, RegistryRebuild
+    from hermesops.agents.drift.lost_registry.recovery import OrphanRepairs, Orphans, RegistryRebuild
     from hermesops.agents.drill.service import RunbookDrills
     from hermesops.agents.instances.credentials.tokens import ModelTokenRevocation
     from hermesops.agents.relay.serve import RelayService
@@ -172,13 +172,13 @@ class Container(RegistryServices):
     @property
     def orphan_repairs(self) -> "OrphanRepairs":
         """Adopts or destroys machines of ours that no instance is on."""
-        from hermesops.agents.drift.recovery import OrphanRepairs
+        from hermesops.agents.drift.lost_registry.recovery import OrphanRepairs
 
         return OrphanRepairs(self._orphans)
 
     @asynccontextmanager
     async def _orphans(self) -> "AsyncIterator[Orphans]":
-        from hermesops.agents.drift.recovery import Orphans, read_identities
+        from hermesops.agents.drift.lost_registry.recovery import Orphans, read_identities
 
         async def take_back(instance_id: "InstanceId") -> None:
             if self.backup_store.holds_anything:
@@ -191,7 +191,7 @@ class Container(RegistryServices):
     @cached_property
     def registry_rebuild(self) -> "RegistryRebuild":
         """Rebuilds a lost registry from the vendor's list and the machines."""
-        from hermesops.agents.drift.recovery import RegistryRebuild
+        from hermesops.agents.drift.lost_registry.recovery import RegistryRebuild
 
         return RegistryRebuild(
             environment=self.env.name,

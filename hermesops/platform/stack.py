@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 import httpx
 
 from hermesops.agents.cells.changes.preview import SavedPreview, refuse_moved
-from hermesops.agents.cells.saved_previews import SavedPreviews
+from hermesops.agents.cells.changes.saved_previews import SavedPreviews
 from hermesops.agents.cells.stack.state import machines_in
 from hermesops.errors import HermesError, Hint, RefusedError, UnavailableError
 from hermesops.infra.engine.interface import Engine

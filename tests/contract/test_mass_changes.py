@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.access.identity.mass_change import APPROVED, COUNTED, asked_by
-from hermesops.agents.cells.approvals import Approvals
+from hermesops.agents.cells.changes.approvals import Approvals
 from hermesops.agents.instances.requests.mass_changes import MassChanges
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.ids import instance_subject

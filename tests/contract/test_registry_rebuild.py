@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hermesops.access.registry_place import RegistryPlace
-from hermesops.agents.drift.rebuild import Rebuild
-from hermesops.agents.drift.recovery import RegistryRebuild, RegistryState
+from hermesops.agents.drift.lost_registry.rebuild import Rebuild
+from hermesops.agents.drift.lost_registry.recovery import RegistryRebuild, RegistryState
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.ids import MachineId
 from hermesops.model.recovery_record import RecoveryRecord, VolumeKey

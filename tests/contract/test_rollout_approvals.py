@@ -10,7 +10,7 @@ import pytest
 
 from hermesops.access.identity.approval import FILE, Approval
 from hermesops.access.identity.signatures import Signers
-from hermesops.agents.cells.approvals import Approvals
+from hermesops.agents.cells.changes.approvals import Approvals
 from hermesops.agents.rollout.operators.service import asked_for, check_approval
 from hermesops.agents.rollout.ports import ApprovalState, Records
 from hermesops.errors import RefusedError

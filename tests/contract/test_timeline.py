@@ -3,8 +3,8 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from hermesops.agents.drift.changes import Happening
-from hermesops.agents.drift.timeline import Monitored, instance_timeline
+from hermesops.agents.drift.history.changes import Happening
+from hermesops.agents.drift.history.timeline import Monitored, instance_timeline
 from hermesops.agents.health.samples import HealthSample
 from hermesops.model.certificate import Certificate
 from hermesops.model.fleet import MachineObservation

@@ -7,7 +7,7 @@ from functools import partial
 
 from hermesops.agents.backup.schedule import drill_is_due, drill_of
 from hermesops.agents.backup.service import Backups
-from hermesops.agents.cells.environment_guard import Guards
+from hermesops.agents.cells.changes.environment_guard import Guards
 from hermesops.agents.cells.stack.stacks import CellStacks
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.requests.placement import MachinePlacement, refuse_unsold

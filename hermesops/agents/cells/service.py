@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from hermesops.agents.cells.bulk import CellRun, run_cells
+from hermesops.agents.cells.changes.environment_guard import Guards
 from hermesops.agents.cells.changes.guard import NO_OVERRIDES, Cost, Overrides
 from hermesops.agents.cells.changes.preview import ChangePreview, refuse_moved
-from hermesops.agents.cells.environment_guard import Guards
-from hermesops.agents.cells.saved_previews import SavedPreviews
+from hermesops.agents.cells.changes.saved_previews import SavedPreviews
 from hermesops.agents.cells.stack.stacks import CellStacks
 from hermesops.agents.cells.workflow import StackUp, UpRequest
 from hermesops.errors import BrokenInvariantError, Hint, UsageError

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from hermesops.agents.cells.stack.stacks import CellStacks
 from hermesops.agents.cells.stack.state import PROJECT, machines_in, stack_of
-from hermesops.agents.drift import changes
 from hermesops.agents.drift.collect import Survey
 from hermesops.agents.drift.compare import compare, machines_asked, narrowed
 from hermesops.agents.drift.finding import Finding
+from hermesops.agents.drift.history import changes
 from hermesops.agents.drift.inspection import Asked, RolesReport, inspect
 from hermesops.agents.instances import refusals
 from hermesops.agents.instances.observation import Observation

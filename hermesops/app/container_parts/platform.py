@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import ssl
 
     from hermesops.access.pki.authority import Authority
-    from hermesops.agents.cells.saved_previews import SavedPreviews
+    from hermesops.agents.cells.changes.saved_previews import SavedPreviews
     from hermesops.app.container_parts.unconnected import Unconnected
     from hermesops.localcloud.world.files import WorldFiles
     from hermesops.machines.converge import Converger
@@ -439,7 +439,7 @@ def aws_platform_stack(app: "Unconnected") -> "PlatformStack":
 
 def platform_previews(app: "Unconnected") -> "SavedPreviews":
     """Previews of the platform's stack that operators save and sign."""
-    from hermesops.agents.cells.saved_previews import SavedPreviews
+    from hermesops.agents.cells.changes.saved_previews import SavedPreviews
 
     return SavedPreviews(app.env, lambda: app.platform_engine.name)
 

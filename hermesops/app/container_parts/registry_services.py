@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
     from hermesops.access.pki.callers import Callers
     from hermesops.agents.backup.directory import BackupRows
-    from hermesops.agents.cells.costs import Costs
+    from hermesops.agents.cells.cost.costs import Costs
     from hermesops.agents.cells.directory import Cells
-    from hermesops.agents.drift.changes import Happening
-    from hermesops.agents.drift.timeline import Timelines
+    from hermesops.agents.drift.history.changes import Happening
+    from hermesops.agents.drift.history.timeline import Timelines
     from hermesops.agents.health.fleet_status import Fleet
     from hermesops.agents.health.instance_list import InstanceList
     from hermesops.agents.instances.credentials.certificates import MachineCertificates
@@ -85,7 +85,7 @@ class RegistryServices(Unconnected):
     @property
     def timelines(self) -> "Timelines":
         """Timelines of instances. Raises as ``monitoring``."""
-        from hermesops.agents.drift.timeline import Timelines
+        from hermesops.agents.drift.history.timeline import Timelines
 
         return Timelines(self.registry, self.monitoring_client())
 
@@ -195,7 +195,7 @@ class RegistryServices(Unconnected):
     @property
     def read_costs(self) -> "Callable[[], Coroutine[Any, Any, Costs]]":
         """Reads what the environment's machines cost."""
-        from hermesops.agents.cells.costs import costs_of
+        from hermesops.agents.cells.cost.costs import costs_of
 
         return partial(costs_of, self.registry, self.vendor, self.env.name)
 

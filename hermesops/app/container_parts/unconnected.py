@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from hermesops.access.secrets.store import Secrets
     from hermesops.agents.backup.recovery_records import RecoveryRecords, StoredRecords
     from hermesops.agents.backup.service import BackupStore
-    from hermesops.agents.cells.baselines import Baselines
-    from hermesops.agents.cells.environment_guard import Guards
-    from hermesops.agents.cells.saved_previews import SavedPreviews
+    from hermesops.agents.cells.changes.baselines import Baselines
+    from hermesops.agents.cells.changes.environment_guard import Guards
+    from hermesops.agents.cells.changes.saved_previews import SavedPreviews
     from hermesops.agents.cells.service import StackUps
     from hermesops.agents.cells.stack.stacks import CellStacks
     from hermesops.agents.cells.stack.state_repair import CellStates
@@ -420,7 +420,7 @@ class Unconnected:
     @cached_property
     def cell_stacks(self) -> "CellStacks":
         """Cells' Pulumi stacks."""
-        from hermesops.agents.cells.progress import report_problem, report_progress
+        from hermesops.agents.cells.stack.progress import report_problem, report_progress
         from hermesops.agents.cells.stack.stacks import CellStacks
         from hermesops.store.operations.lease import LeaseKeeper
 
@@ -438,14 +438,14 @@ class Unconnected:
     @cached_property
     def guards(self) -> "Guards":
         """Checks every run of a cell's stack beforehand."""
-        from hermesops.agents.cells.environment_guard import Guards
+        from hermesops.agents.cells.changes.environment_guard import Guards
 
         return Guards(self.env, self.registry, self.vendor)
 
     @property
     def baselines(self) -> "Baselines":
         """Compares programs with those of main, without a secret."""
-        from hermesops.agents.cells.baselines import Baselines
+        from hermesops.agents.cells.changes.baselines import Baselines
         from hermesops.app.container_parts.aws_program import aws_program
 
         def specs() -> "Iterator[CellSpec]":
@@ -459,7 +459,7 @@ class Unconnected:
     @cached_property
     def saved_previews(self) -> "SavedPreviews":
         """Previews of stacks that operators save and sign."""
-        from hermesops.agents.cells.saved_previews import SavedPreviews
+        from hermesops.agents.cells.changes.saved_previews import SavedPreviews
 
         return SavedPreviews(self.env, lambda: self.engine.name)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
-from hermesops.agents.cells.costs import costs_of
+from hermesops.agents.cells.cost.costs import costs_of
 from hermesops.agents.instances import refusals
 from hermesops.agents.instances.remote.both_ways import ask_both_ways
 from hermesops.agents.instances.remote.instance_client import InstanceClient

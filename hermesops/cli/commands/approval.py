@@ -30,7 +30,7 @@ def sign(
 ) -> None:
     """Review a saved preview or a list of agents, and approve it with your key; never your own."""
     from hermesops.access.identity.mass_change import FILE
-    from hermesops.agents.cells.approvals import asked_by_preview
+    from hermesops.agents.cells.changes.approvals import asked_by_preview
 
     container, text = context.compose(), read_saved(preview)
     if FILE.is_kind_of(text):
@@ -69,7 +69,7 @@ def _sign_list(container: "Container", text: str, listed: Path, save: Path, *, y
 
 
 def _signed(container: "Container", asked: "Asked", save: Path, signer: str, then: tuple[str, ...]) -> None:
-    from hermesops.agents.cells.approvals import Approvals
+    from hermesops.agents.cells.changes.approvals import Approvals
 
     approval, approver = Approvals(container.env).sign(asked)
     write_saved(save, approval)
@@ -94,7 +94,7 @@ def request(
 @app.command()
 def show(approval: Annotated[Path, typer.Argument(help="An approval.", dir_okay=False)]) -> None:
     """Show what an approval is about and who gave it; its signature is checked."""
-    from hermesops.agents.cells.approvals import Approvals
+    from hermesops.agents.cells.changes.approvals import Approvals
 
     given, signer = Approvals(context.environment()).read(read_saved(approval))
     shape = {

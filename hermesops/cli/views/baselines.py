@@ -9,7 +9,7 @@ from hermesops.errors import CHANGES_REMAIN
 from hermesops.wire.foreign_text import one_line
 
 if TYPE_CHECKING:
-    from hermesops.agents.cells.baselines import StackDifferences
+    from hermesops.agents.cells.changes.baselines import StackDifferences
     from hermesops.infra.stacks.baseline import Baseline
     from hermesops.infra.stacks.registered import Difference
 

@@ -19,10 +19,10 @@ from hermesops.wire.foreign_text import one_line, quoted, unbroken
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hermesops.agents.cells.costs import Costs
-    from hermesops.agents.drift.changes import Happening
+    from hermesops.agents.cells.cost.costs import Costs
     from hermesops.agents.drift.finding import Finding
-    from hermesops.agents.drift.rebuild import Rebuild
+    from hermesops.agents.drift.history.changes import Happening
+    from hermesops.agents.drift.lost_registry.rebuild import Rebuild
     from hermesops.agents.health.fleet import FleetHealth, JudgedInstance
     from hermesops.errors import Hint
     from hermesops.machines.converge import Converged

@@ -12,7 +12,7 @@ from hermesops.errors import Hint
 
 if TYPE_CHECKING:
     from hermesops.access.secrets.store import SecretState
-    from hermesops.agents.cells.bill import Bill
+    from hermesops.agents.cells.cost.bill import Bill
     from hermesops.agents.instances.observation import Observation
     from hermesops.agents.instances.requests.bulk import ProvisionResult
     from hermesops.agents.instances.suspension import Suspension

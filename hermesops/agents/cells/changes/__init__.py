@@ -1,1 +1,1 @@
-"""What a run would change in a cell, and whether it may begin. Pure."""
+"""Changes of stacks before they are made: previews, baselines, limits and approvals."""

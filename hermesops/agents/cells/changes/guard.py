@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
 
-from hermesops.agents.cells.bill import Bill
 from hermesops.agents.cells.changes.preview import DESTRUCTIVE, ChangePreview
+from hermesops.agents.cells.cost.bill import Bill
 from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.model.ids import MachineName
 from hermesops.model.stack import ChangeKind

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from hermesops.agents.cells.changes.preview import ChangePreview, change_preview_of
-from hermesops.agents.cells.coalescing import Close, CoalescedRun, RunCoalescer, StillWanted
+from hermesops.agents.cells.stack.coalescing import Close, CoalescedRun, RunCoalescer, StillWanted
 from hermesops.agents.cells.stack.state import kept, lease_of, machines_in, made_anew, protected_machines, stack_of
 from hermesops.errors import Hint, RefusedError
 from hermesops.model.cell import CellSpec

@@ -20,7 +20,7 @@ from hermesops.access.identity.mass_change import (
     asked_by,
     refuse_many,
 )
-from hermesops.agents.cells.approvals import Approvals
+from hermesops.agents.cells.changes.approvals import Approvals
 from hermesops.errors import HermesError, RefusedError
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Operation, OperationKind

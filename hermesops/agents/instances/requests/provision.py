@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from hermesops.agents.cells.environment_guard import Guards
+from hermesops.agents.cells.changes.environment_guard import Guards
 from hermesops.agents.cells.scheduling import choose_cell
 from hermesops.agents.instances.remote.instance_client import InstanceClient
 from hermesops.agents.instances.requests.eligibility import refuse_ineligible

@@ -12,7 +12,7 @@ from math import inf
 
 from hermesops.access.identity.approval import Asked, digest_of, refuse_other
 from hermesops.access.identity.operators import proved_identity
-from hermesops.agents.cells.approvals import Approvals
+from hermesops.agents.cells.changes.approvals import Approvals
 from hermesops.agents.rollout.operators import commands
 from hermesops.agents.rollout.operators.commands import OperatorCommand, Transition
 from hermesops.agents.rollout.ports import ApprovalState, Records

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hermesops.agents.cells.changes.guard import Overrides
-from hermesops.agents.cells.saved_previews import SavedPreviews
+from hermesops.agents.cells.changes.saved_previews import SavedPreviews
 from hermesops.agents.cells.service import ChosenCells, StackUps
 from hermesops.agents.cells.stack.state import stack_of
 from hermesops.agents.cells.workflow import UpRequest

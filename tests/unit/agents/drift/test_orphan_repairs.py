@@ -5,11 +5,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from hermesops.agents.drift.recovery import OrphanRepairs, Orphans
+from hermesops.agents.drift.lost_registry.recovery import OrphanRepairs, Orphans
 from hermesops.errors import RefusedError, UsageError
 from hermesops.vendor.justavps.wire import Machine
 from tests.support.fleets.in_memory import recovered
-from tests.unit.agents.drift.test_recovery import ORPHAN, TWIN, World
+from tests.unit.agents.drift.lost_registry.test_recovery import ORPHAN, TWIN, World
 
 
 def repairs(world: World, *machines: Machine) -> OrphanRepairs:

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hermesops.agents.drift.changes import happenings
 from hermesops.agents.drift.finding import Kind
-from hermesops.agents.drift.rebuild import plan_rebuild
+from hermesops.agents.drift.history.changes import happenings
+from hermesops.agents.drift.lost_registry.rebuild import plan_rebuild
 from hermesops.agents.drift.repairs import write_finding
 from hermesops.agents.health.fleet import FleetHealth, selected
 from hermesops.automation.monitor.decide import Actions

@@ -4,8 +4,8 @@ from decimal import Decimal
 
 import pytest
 
-from hermesops.agents.cells.bill import Bill
 from hermesops.agents.cells.changes.guard import refuse_over_budget
+from hermesops.agents.cells.cost.bill import Bill
 from hermesops.errors import RefusedError
 
 NEW = [("starter", "hel1"), ("starter", "hel1"), ("pro", "nbg1")]

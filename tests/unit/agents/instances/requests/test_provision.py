@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hermesops.access.secrets.keyring.key_ring import KeyRing
-from hermesops.agents.cells.environment_guard import Guards
+from hermesops.agents.cells.changes.environment_guard import Guards
 from hermesops.agents.instances.requests.provision import Policy, ProvisionAdmission, ProvisionPreflight, parse_plan
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.cell import Placement

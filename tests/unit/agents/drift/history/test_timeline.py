@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from hermesops.agents.drift.timeline import monitored
+from hermesops.agents.drift.history.timeline import monitored
 from tests.support.fakes.instances import ADA
 from tests.support.fakes.monitoring import Answer, Asked, fake_monitoring, matrix
 

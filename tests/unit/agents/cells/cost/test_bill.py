@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 
-from hermesops.agents.cells.bill import Bill, PriceList, bill_of
+from hermesops.agents.cells.cost.bill import Bill, PriceList, bill_of
 from hermesops.model.cell import CellMachine
 from hermesops.model.ids import MachineName
 

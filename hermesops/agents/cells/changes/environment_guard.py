@@ -4,10 +4,10 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
-from hermesops.agents.cells.bill import PriceList, Rentable, bill_of
 from hermesops.agents.cells.changes.guard import NO_OVERRIDES, Cost, Limits, Overrides, judge, refuse_over_budget
 from hermesops.agents.cells.changes.preview import ChangePreview
-from hermesops.agents.cells.prices import prices_of
+from hermesops.agents.cells.cost.bill import PriceList, Rentable, bill_of
+from hermesops.agents.cells.cost.prices import prices_of
 from hermesops.errors import UnavailableError
 from hermesops.model.cell import CellMachine
 from hermesops.model.ids import CellName, MachineName

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from hermesops.agents.drift.lost_registry.rebuild import plan_rebuild
 from hermesops.agents.drift.machine_identity import Forgotten
-from hermesops.agents.drift.rebuild import plan_rebuild
 from hermesops.model.ids import CellName, MachineId, MachineName, user_id_from_alias
 from tests.support.fleets.in_memory import recovered
 

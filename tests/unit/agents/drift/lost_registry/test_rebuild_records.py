@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from hermesops.agents.drift.lost_registry.rebuild import Left, Rebuild, Records, plan_rebuild
 from hermesops.agents.drift.machine_identity import Forgotten
-from hermesops.agents.drift.rebuild import Left, Rebuild, Records, plan_rebuild
 from hermesops.model.ids import MachineId, MachineName, user_id_from_alias
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.recovery import Recovered

@@ -4,13 +4,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from hermesops.agents.cells.changes.preview import SavedPreview
-from hermesops.agents.cells.saved_previews import SavedPreviews
+from hermesops.agents.cells.changes.saved_previews import SavedPreviews
 from hermesops.app.container_parts.aws_program import aws_program
 from hermesops.model.cell import PLATFORM
 from hermesops.model.stack import Preview, StackRef
 from hermesops.settings.environment import Environment
 
-ENVIRONMENTS = Path(__file__).parents[4] / ".github" / "environments"
+ENVIRONMENTS = Path(__file__).parents[5] / ".github" / "environments"
 UNCHANGED = Preview(StackRef(PLATFORM, "production"), ())
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from decimal import Decimal
 
-from hermesops.agents.cells.bill import PriceList, Rentable
+from hermesops.agents.cells.cost.bill import PriceList, Rentable
 from hermesops.errors import UnavailableError
 from hermesops.vendor.justavps.client import Client
 

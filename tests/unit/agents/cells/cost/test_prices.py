@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from hermesops.agents.cells.prices import prices_of
+from hermesops.agents.cells.cost.prices import prices_of
 from hermesops.errors import UnavailableError
 from hermesops.model.cell import CellMachine
 from hermesops.model.ids import MachineName

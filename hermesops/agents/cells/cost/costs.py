@@ -6,8 +6,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from hermesops.agents.cells.bill import Bill, PriceList, Rentable, bill_of
-from hermesops.agents.cells.prices import prices_of
+from hermesops.agents.cells.cost.bill import Bill, PriceList, Rentable, bill_of
+from hermesops.agents.cells.cost.prices import prices_of
 from hermesops.agents.drift.fleet_snapshot import Rented
 from hermesops.model.ids import platform_machine_name
 from hermesops.store.registry import Registry

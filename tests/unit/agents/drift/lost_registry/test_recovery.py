@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from hermesops.agents.drift.lost_registry.recovery import Orphans
 from hermesops.agents.drift.machine_identity import Forgotten
-from hermesops.agents.drift.recovery import Orphans
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.ids import InstanceId, MachineId, MachineName, instance_subject
 from hermesops.model.recovery import Recovered

@@ -10,7 +10,7 @@ from typing import Any
 
 import hermesops
 from hermesops.access.identity.current_operator import signers_of
-from hermesops.agents.cells.approvals import Approvals, asked_by_preview
+from hermesops.agents.cells.changes.approvals import Approvals, asked_by_preview
 from hermesops.agents.cells.changes.guard import Cost
 from hermesops.agents.cells.changes.preview import (
     FILE,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from hermesops.agents.cells.costs import costs_of
-from hermesops.agents.cells.environment_guard import Guards
+from hermesops.agents.cells.changes.environment_guard import Guards
+from hermesops.agents.cells.cost.costs import costs_of
 from hermesops.agents.drift.compare import compare
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.settings.environment import Environment

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from hermesops.agents.drift.changes import timeline
+from hermesops.agents.drift.history.changes import timeline
 from hermesops.model.audit import AuditEntry
 from hermesops.model.ids import CellName, InstanceId, OperationId
 from hermesops.model.operation import Operation, OperationKind, OperationStatus, OperationStep

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hermesops.agents.cells.baselines import Baselines, effect_of
+from hermesops.agents.cells.changes.baselines import Baselines, effect_of
 from hermesops.infra.stacks.fleet import CellPrograms
 from hermesops.infra.stacks.registered import Effect, Registered
 from hermesops.model.cell import CellMachine, CellSpec

@@ -1,4 +1,4 @@
-from hermesops.agents.cells.progress import report_problem, report_progress
+from hermesops.agents.cells.stack.progress import report_problem, report_progress
 from hermesops.infra.engine.options import Progress
 from hermesops.model.ids import CellName
 from tests.support.suite.cases import each_case

@@ -11,9 +11,9 @@ from hermesops.access.registry_place import RegistryPlace
 from hermesops.agents.backup.recovery_records import StoredRecords
 from hermesops.agents.cells.stack.state import PROJECT, machines_in
 from hermesops.agents.drift.fleet_snapshot import Rented
+from hermesops.agents.drift.lost_registry.rebuild import Rebuild, Records, plan_rebuild
 from hermesops.agents.drift.machine_identity import Forgotten, read_identity
 from hermesops.agents.drift.orphans import Holder, Recover, adoption, chosen, doubt_of, refuse_removal, rivals_of
-from hermesops.agents.drift.rebuild import Rebuild, Records, plan_rebuild
 from hermesops.agents.instances.remote import node_commands
 from hermesops.base.fan_out import Limits, fan_out
 from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError, UsageError, problem_of

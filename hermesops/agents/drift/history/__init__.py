@@ -1,0 +1,1 @@
+"""Events of the past: of one instance, and of the fleet."""

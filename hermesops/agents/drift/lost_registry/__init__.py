@@ -1,0 +1,1 @@
+"""A registry that was lost: plan and carry out its reconstruction from machines and backups."""
