@@ -14,6 +14,11 @@ class Warn(Protocol):
         """Write one entry, with its fields, into the log."""
 
 
+def counted(count: int, noun: str) -> str:
+    """``1 cell``, ``2 cells``: a number with its noun."""
+    return f"{count} {noun if count == 1 else f'{noun}s'}"
+
+
 def warn(event: str, **fields: object) -> None:
     """Write a warning into the process's log."""
     import structlog  # noqa: PLC0415 - takes as long as all the rest of a short command

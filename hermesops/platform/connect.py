@@ -196,7 +196,7 @@ class PlatformConnection:
         return tuple(changes)
 
     async def connect(self, *, despite: str = "") -> Connected:
-        """Connect.
+        """Write the settings of the platform and copy the registry to it.
 
         Args:
             despite: Why a registry with a broken audit is moved, for the audit; it stays broken. Empty refuses it.

@@ -102,7 +102,7 @@ class DatabaseRestore:
     report: Callable[[str], None]
 
     async def run(self, target: str) -> Restored:
-        """Restore it.
+        """Restore the database to a moment.
 
         Raises:
             PartlyDoneError: The role failed, as for a moment that no backup reaches; the database of before is kept.

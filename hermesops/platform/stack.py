@@ -153,7 +153,7 @@ class PlatformStack:
         return await self.engine().export(self.ref)
 
     async def outputs(self) -> PlatformOutputs[str]:
-        """Where its services are.
+        """Addresses of the platform's services.
 
         Raises:
             RefusedError: It was never brought up.

@@ -80,7 +80,7 @@ class HostState:
 
 
 async def observe_host(channel: Channel) -> HostState:
-    """Ask a host.
+    """Ask a host for its services, versions, backups and certificate.
 
     Raises:
         UnavailableError: It does not answer.

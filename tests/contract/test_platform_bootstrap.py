@@ -377,7 +377,7 @@ async def test_it_shows_asks_does_and_takes_back(aws: MotoAccount, command: Comm
     undone = await command.run(*words, "--undo", "--yes")
     assert (undone.exit_code, undone.stdout) == (
         0,
-        f"account {ACCOUNT}: 8 steps are done, nothing of the bootstrap is left\n",
+        f"account {ACCOUNT}: 8 steps done, nothing of the bootstrap is left\n",
     ), str(undone)
     assert aws.client("s3").list_buckets()["Buckets"] == []
 

@@ -1,4 +1,4 @@
-"""Which cells a command is about. Pure; none is about all by default."""
+"""The cells that a command names; no command is about all cells by default. Pure."""
 
 from collections.abc import Sequence
 

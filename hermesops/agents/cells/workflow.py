@@ -20,7 +20,7 @@ def subject_of(cell: CellName) -> str:
 
 @dataclass(frozen=True)
 class UpRequest:
-    """What was asked of a cell; the intent of the operation's row.
+    """A request for a cell; the intent of the operation's row.
 
     Attributes:
         only: The machines it is about; none means all.
@@ -68,7 +68,7 @@ class StackUp:
     result: UpResult | None = field(default=None, init=False)
 
     async def observe(self) -> UpResult | None:
-        """What this run has done so far."""
+        """Report whether this run has applied the program already."""
         return self.result
 
     def decide(self, seen: UpResult | None) -> Apply | Done:

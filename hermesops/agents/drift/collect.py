@@ -24,7 +24,7 @@ MachinesIn = Callable[[Mapping[str, Any]], Mapping[MachineName, Mapping[str, Any
 
 @dataclass(frozen=True)
 class Survey:
-    """Observes everything once.
+    """Observes registry, stacks and vendor once.
 
     Attributes:
         is_passing: Whether a machine is temporary, of an image build.
@@ -118,7 +118,7 @@ def _read(state: Mapping[str, Any], machines_in: MachinesIn) -> StackSnapshot:
 def listing(
     machines: Iterable[Machine], rows: Iterable[Ordered], environment: str, boots: Mapping[MachineId, str]
 ) -> tuple[list[MachineObservation], dict[MachineId, str]]:
-    """What the vendor's list shows of the machines of an environment.
+    """The machines of an environment in the vendor's list.
 
     Args:
         rows: The living instances, read before the list was asked for.

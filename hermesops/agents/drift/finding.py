@@ -16,7 +16,7 @@ class Severity(StrEnum):
 
 
 class Kind(StrEnum):
-    """What differs. Names are stable: alerts and runbooks refer to them."""
+    """Kinds of differences. Names are stable: alerts and runbooks refer to them."""
 
     MACHINE_MISSING = "machine-missing"
     MACHINE_RESTORABLE = "machine-restorable"

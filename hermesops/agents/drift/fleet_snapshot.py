@@ -1,4 +1,4 @@
-"""What registry, stacks, vendor and machines say of a fleet, as plain data. Pure: no clock, no network, no database."""
+"""State of a fleet by registry, stacks, vendor and machines, as plain data. Pure: no clock, no network, no database."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -61,7 +61,7 @@ class StackSnapshot:
 
 @dataclass(frozen=True)
 class MachineSnapshot:
-    """What one machine says of itself.
+    """State of one machine by its own answers.
 
     Attributes:
         silence: Why it said nothing; empty when it answered.
@@ -102,7 +102,7 @@ class StoppedOperation:
 
 @dataclass(frozen=True)
 class FleetSnapshot:
-    """Everything that is compared.
+    """The state of a fleet by all four sources.
 
     Attributes:
         ended: Machines of terminated instances, by name.

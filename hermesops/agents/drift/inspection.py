@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from hermesops.agents.drift.fleet_snapshot import MachineSnapshot
 from hermesops.base.fan_out import Limits, fan_out
+from hermesops.base.narration import counted
 from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError
 from hermesops.model.check import Check, Verdict
@@ -30,7 +31,7 @@ _NAMED, _NAME_LENGTH = 5, 60
 
 @dataclass(frozen=True)
 class RolesReport:
-    """What Ansible would change on one machine.
+    """Changes that Ansible would make on one machine.
 
     Attributes:
         unseen: Why that is not known; empty when it is.
@@ -42,7 +43,7 @@ class RolesReport:
 
 @dataclass(frozen=True)
 class Asked:
-    """How machines are asked.
+    """Functions that ask one machine each.
 
     Attributes:
         node: Asks hermes-node; ``None`` while it does not answer.
@@ -63,7 +64,7 @@ async def inspect(
     at_once: int = 16,
     report: Callable[[str], None] = lambda _: None,
 ) -> dict[MachineId, MachineSnapshot]:
-    """What each of the machines says of itself; those that the vendor does not call ready are not asked.
+    """Ask each machine for its state; machines that the vendor does not call ready are not asked.
 
     Decision: a slow machine delays the report, and lines of progress name it; a report without it would hide drift.
 
@@ -89,7 +90,7 @@ async def inspect(
             report(waiting_line(silent, waited_s=loop.time() - began, at_most_s=limits.longest_s(len(ready))))
             await pause(_NEXT_LINE_S)
 
-    report(f"asking {len(ready)} machines")
+    report(f"asking {counted(len(ready), 'machine')}")
     limits = Limits(at_once, slow_after_s=_QUICK_S, within_s=_LONGEST_S)
     narration = asyncio.ensure_future(narrate())
     try:
@@ -107,7 +108,7 @@ async def inspect(
     }
     instances = [row.instance for row, _ in ready if row and row.instance.id in answering]
     if instances:
-        report(f"asking Ansible what the roles would change on {len(instances)} machines")
+        report(f"checking the roles of {counted(len(instances), 'machine')} with Ansible")
         for instance_id, said in (await asked.roles(instances)).items():
             machine_id = answering[instance_id]
             told[machine_id] = replace(told[machine_id], changed=said.changed, roles_unseen=said.unseen)

@@ -42,7 +42,7 @@ class Holder:
 
 
 def chosen(orphans: list[Machine], name: str, machine_id: str) -> Machine:
-    """The orphan that is meant.
+    """The orphan with this name, or this id where two have the name.
 
     Args:
         machine_id: As typed; needed only where two bear the name.

@@ -1,4 +1,4 @@
-"""What differs between registry, stacks, vendor and machines, and what repairs machines by their roles."""
+"""Finds differences between registry, stacks, vendor and machines, and applies roles to repair machines."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -132,7 +132,7 @@ class Drift:
 async def happenings(
     registry: Registry, engine: Engine, since: datetime, report: Callable[[str], None]
 ) -> tuple[changes.Happening, ...]:
-    """What happened to the fleet since a moment, oldest first; the vendor is not asked."""
+    """Events of the fleet since a moment, oldest first; the vendor is not asked."""
     runs = {}
     there = set(await engine.stacks(PROJECT))
     for cell in registry.cells.list():

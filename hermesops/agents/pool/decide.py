@@ -210,7 +210,7 @@ def describe(step: Step, seen: PoolObservation) -> str:
             instead = f", instead of one that did not get ready: {seen.lost[-1]}" if seen.lost else ""
             return f"ordering {_machines(count, target.plan)} for the pool of {seen.cell}{instead}"
         case ApplyCell():
-            return f"making and destroying machines in {seen.cell}"
+            return f"applying the stack of {seen.cell}"
         case Record(machines=recorded):
             return f"recording {_machines(len(recorded))} of {seen.cell}"
         case MakeReady(names=names):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hermesops.base.narration import counted
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import advice, is_json, list_lines, result, table
@@ -159,4 +160,4 @@ def _shape(checked: "Checked") -> dict[str, object]:
 def _lines(checked: "Checked") -> list[str]:
     lines = [str(one) for one in checked.problems]
     lines += [f"{program} is not installed: what it alone finds was not looked for" for program in checked.missing]
-    return [*lines, f"{len(checked.files)} files checked, {len(checked.problems)} problems"]
+    return [*lines, f"{counted(len(checked.files), 'file')} checked, {counted(len(checked.problems), 'problem')}"]

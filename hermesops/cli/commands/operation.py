@@ -110,7 +110,7 @@ def detail(history: "OperationHistory") -> dict[str, object]:
 
 
 def lines(shown: Mapping[str, object]) -> list[str]:
-    """What people read of ``detail``."""
+    """Lines of ``detail`` for people."""
     plain = {name: value for name, value in shown.items() if name not in {"intent", "lease", "steps", "audit", "hint"}}
     said = shapes.fields(plain)
     intent, lease = shown["intent"], shown["lease"]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hermesops.base.narration import counted
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, advice, agree, is_json, result, say, table, table_lines
@@ -214,7 +215,10 @@ def connect(
         "audit": done.audit or None,
     }
     lines = [
-        f"{len(rows)} settings changed, {done.rows} rows of the registry and {done.files} files copied",
+        (
+            f"{counted(len(rows), 'setting')} changed; copied {counted(done.rows, 'row')} of the registry, "
+            f"{counted(done.files, 'file')}"
+        ),
         *([done.audit] if done.audit else []),
         advice(("platform", "show"), "shows its services"),
     ]
@@ -376,10 +380,10 @@ def _show(made: "Bootstrap", seen: "Preview") -> None:
 def _report(made: "Bootstrap", seen: "Preview", done: "Sequence[Step]") -> None:
     spec, names = made.spec, _names(made)
     if made.undo:
-        lines = [f"account {spec.account}: {len(done)} steps are done, nothing of the bootstrap is left"]
+        lines = [f"account {spec.account}: {counted(len(done), 'step')} done, nothing of the bootstrap is left"]
     else:
         lines = [
-            f"account {spec.account} is ready: {len(done)} steps were done",
+            f"account {spec.account} is ready: {counted(len(done), 'step')} done",
             f"  pulumi.backend   {names['backend']}",
             f"  role of previews {names['preview_role']}",
             f"  role of applies  {names['apply_role']}",

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hermesops.base.narration import counted
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import (
@@ -140,7 +141,8 @@ def _finish(
     }
     done = [one.step.kind.value for one in made.results if one.outcome.value == "done"]
     changes = len(done) - done.count("read")
-    words = f"runbook {runbook.name}: {len(done)} steps done, of which {changes} changed something, as it expects"
+    steps = f"{counted(len(done), 'step')} done, {counted(changes, 'change')}"
+    words = f"runbook {runbook.name}: {steps}, each with the expected result"
     result("runbook-run", shown, [] if failure else [words])
     if failure is None:
         if runbook.alerts:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from hermesops.base.narration import counted
 from hermesops.cli import context
 from hermesops.cli.console import advice, result, say, table, write
 from hermesops.cli.options.files import write_saved
@@ -91,7 +92,8 @@ def up(signed: "SavedPreview | None" = None) -> int:
         "outputs": dict(done.stack.outputs),
     }
     lines = [f"{one['kind']} {one['name']}" for one in changes]
-    where = f"machine {done.machine}: {len(done.changed)} changes" if done.machine else f"{len(changes)} changes"
+    tasks = counted(len(done.changed), "change")
+    where = f"machine {done.machine}: {tasks}" if done.machine else counted(len(changes), "change")
     lines.append(f"{where}, {done.seconds:g} s")
     if not changes and not done.changed:
         lines.append("the platform is as specified; nothing was changed")
@@ -155,7 +157,7 @@ def _changes(kind: str, changes: "Collection[Change]", *, remaining: bool) -> in
     shown = _shown(changes)
     table(kind, "changes", ("kind", "type", "name", "properties"), shown, f"{PLATFORM}: no changes")
     if shown:
-        say(f"{PLATFORM}: {len(shown)} changes")
+        say(f"{PLATFORM}: {counted(len(shown), 'change')}")
     return CHANGES_REMAIN if shown and remaining else 0
 
 

@@ -1,4 +1,4 @@
-"""What ``hermesops alert`` prints: shapes for programs, lines for people."""
+"""Output of ``hermesops alert``: shapes for programs, lines for people."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -54,7 +54,7 @@ def alert(one: "OpenAlert", now: datetime) -> dict[str, object]:
 
 
 def alert_row(one: "OpenAlert", now: datetime) -> dict[str, object]:
-    """The same for a table: how long it has fired, the figure as it was where that is over, no text that spoils it."""
+    """A row for people: how long the alert has fired, and its figure on one line."""
     shown = alert(one, now)
     figure = one.alert.figure or one.alert.summary
     return {
@@ -114,12 +114,12 @@ def silence(one: "Silence") -> dict[str, object]:
 
 
 def silence_row(one: "Silence", users: Mapping[str, str]) -> dict[str, object]:
-    """The same for a table, with users in the place of instances' ids."""
+    """A row for people, with users in the place of instances' ids."""
     return {**silence(one), "what": one_line(matched(one, users))}
 
 
 def matched(one: "Silence", users: Mapping[str, str]) -> str:
-    """What a silence takes, in words."""
+    """The matchers of a silence, in words."""
     return ", ".join(
         f"user={users[each.value]}" if each.label == INSTANCE and each.is_equal and each.value in users else str(each)
         for each in one.matchers
@@ -127,7 +127,7 @@ def matched(one: "Silence", users: Mapping[str, str]) -> str:
 
 
 def silence_line(one: "Silence", what: str, undo: Hint) -> Hint:
-    """What became of a new silence, and how it is ended."""
+    """The end of a new silence, and the command that lifts it."""
     return Hint(f"{what} until {one.ends_at:%Y-%m-%d %H:%M} UTC:", undo, "ends that")
 
 

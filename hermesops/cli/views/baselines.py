@@ -1,4 +1,4 @@
-"""What ``stack compare`` prints."""
+"""Output of ``stack compare``."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any

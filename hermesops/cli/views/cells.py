@@ -1,4 +1,4 @@
-"""What commands about cells and their stacks print."""
+"""Output of commands about cells and their stacks."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

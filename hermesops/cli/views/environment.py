@@ -1,4 +1,4 @@
-"""What is printed of environments, their settings, and the checks of what they need."""
+"""Output about environments, their settings, and the checks of their requirements."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

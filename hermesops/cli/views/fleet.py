@@ -1,15 +1,16 @@
-"""What ``hermesops fleet`` and ``hermesops registry rebuild`` print: shapes for programs, lines for people."""
+"""Output of ``hermesops fleet`` and ``hermesops registry rebuild``: shapes for programs, lines for people."""
 
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from hermesops.base.narration import counted
 from hermesops.cli import terminal
 from hermesops.cli.console import advice
 from hermesops.cli.views import shapes
 from hermesops.cli.views.alerts import span
-from hermesops.cli.views.shapes import counted, timestamp
+from hermesops.cli.views.shapes import timestamp
 from hermesops.model.fleet import CellTally, LowOnDisk
 from hermesops.model.health import Condition
 from hermesops.model.instance import InstanceStatus
@@ -128,7 +129,7 @@ def judged_rows(instances: "Sequence[JudgedInstance]") -> list[dict[str, object]
 
 
 def judged_table(instances: "Sequence[JudgedInstance]") -> list[dict[str, object]]:
-    """The same for people."""
+    """Rows of judged instances for people."""
     return [
         {**row, "reasons": "; ".join(one.judgement.reasons)}
         for row, one in zip(judged_rows(instances), instances, strict=True)
@@ -146,7 +147,7 @@ def health_lines(health: "FleetHealth") -> list[str]:
 
 
 def at_once_lines(health: "FleetHealth", silent_share: float) -> list[str]:
-    """What is next where more are silent or down than happens to be at once: their cause is not on their machines.
+    """The next step where so many agents are silent or down that one cause outside of their machines is likely.
 
     Args:
         silent_share: The setting ``monitoring.silent_share``.
@@ -190,7 +191,7 @@ def top_rows(top: "Top") -> list[dict[str, object]]:
 
 
 def top_table(top: "Top") -> list[dict[str, object]]:
-    """The same for people."""
+    """Rows of the worst or busiest instances for people."""
     from hermesops.observability.telemetry.figures import TOP, text
 
     return [
@@ -200,16 +201,16 @@ def top_table(top: "Top") -> list[dict[str, object]]:
 
 
 def top_notes(top: "Top") -> list[str]:
-    """What is not known."""
+    """Agents and figures that are not known."""
     lines = list(top.problems)
     if top.without:
         named = ", ".join(top.without[:_NAMED]) + (" …" if len(top.without) > _NAMED else "")
-        lines.append(f"{len(top.without)} that should run have no figure of {top.by}: {named}")
+        lines.append(f"without a figure of {top.by}: {counted(len(top.without), 'running agent')}, {named}")
     return lines
 
 
 def loss(backups: "Loss") -> dict[str, object]:
-    """What would be lost with all machines now, and how many agents would lose more than may be."""
+    """Age of unsaved changes, and how many agents have no recent backup."""
     return {
         "agents": backups.agents,
         "oldest_s": backups.oldest_s,
@@ -220,7 +221,7 @@ def loss(backups: "Loss") -> dict[str, object]:
 
 
 def loss_lines(backups: "Loss") -> list[str]:
-    """The same for people."""
+    """Lines about backups for people."""
     if not backups.agents:
         return []
     have = "has" if backups.never == 1 else "have"
@@ -259,7 +260,7 @@ def crowded(agents: Sequence[LowOnDisk]) -> list[dict[str, object]]:
 
 
 def crowded_lines(agents: Sequence[LowOnDisk]) -> list[str]:
-    """The same for people."""
+    """Lines about agents that are low on disk, for people."""
     lines = [
         advice(
             f"data: {one.user} has {one.bytes / GB:.1f} of {one.size / GB:.0f} GB full, by the newest backup;",
@@ -278,7 +279,7 @@ def ending(agents: "Sequence[Instance]") -> list[dict[str, object]]:
 
 
 def ending_lines(agents: "Sequence[Instance]") -> list[str]:
-    """The same for people."""
+    """Lines about scheduled terminations for people."""
     lines = [
         advice(
             f"ending: {one.title} is terminated at {one.grace_until:%Y-%m-%d %H:%M} UTC;",
@@ -298,7 +299,7 @@ def operations(stopped: "Sequence[Operation]", at_work: int) -> dict[str, object
 
 
 def operation_lines(stopped: "Sequence[Operation]", at_work: int) -> list[str]:
-    """The same for people; nothing where all have ended."""
+    """Lines about unfinished operations for people; none where all have ended."""
     lines = [
         advice(
             f"operation: {one_line(one.kind.replace('_', ' '))} of {whose(one)}, since "
@@ -347,7 +348,7 @@ def background(work: "BackgroundWork", actions: str) -> dict[str, object]:
 
 
 def background_lines(work: "BackgroundWork", actions: str, backups: "Loss | None", now: datetime) -> list[str]:
-    """The same for people: a line about the monitor, and one about workers where none seems to run."""
+    """Lines for people: one about the monitor, and one about workers where none seems to run."""
     may = f"{MONITOR_MAY[actions]} (monitoring.actions {actions})"
     if work.monitor:
         line = f"monitor: {unbroken(work.monitor.partition(':')[0])} acts; it {may}"
@@ -366,13 +367,14 @@ def _worker_lines(work: "BackgroundWork", backups: "Loss | None", now: datetime)
         return [advice(line, ("operation", "list"), "names them,", ("worker",), "runs them")]
     if backups and backups.late and (work.backups_at is None or now - work.backups_at > _BACKUPS_REST):
         last = f"since {work.backups_at:%Y-%m-%d %H:%M} UTC" if work.backups_at else "ever"
-        line = f"workers: none seems to run: {backups.late} backups are late, and no process began the job {last};"
+        late = f"{counted(backups.late, 'backup')} {'is' if backups.late == 1 else 'are'} late"
+        line = f"workers: none seems to run: {late}, and no process began the job {last};"
         return [advice(line, ("job", "list"), "shows all,", ("worker",), "runs them")]
     return []
 
 
 def cost(costs: "Costs") -> dict[str, object]:
-    """What the machines cost by the registry's rows, and what JustAVPS says."""
+    """Monthly cost of machines by the registry's rows, and by JustAVPS."""
     return {
         "cells": [{"cell": cell, **shapes.bill(bill)} for cell, bill in costs.cells.items()],
         "plans": [{"plan": plan, **shapes.bill(bill)} for plan, bill in costs.plans.items()],
@@ -388,7 +390,7 @@ def cost(costs: "Costs") -> dict[str, object]:
 
 
 def cost_lines(costs: "Costs") -> list[str]:
-    """The same for people."""
+    """Lines about the monthly cost for people."""
     width = max((len(name) for name in (*costs.cells, *costs.plans, "without a row")), default=0)
     beside = {"platform": costs.platform} if costs.platform else {}
     lines = [f"{name:<{width}}  {bill}" for bills in (costs.cells, costs.plans, beside) for name, bill in bills.items()]
@@ -403,7 +405,7 @@ def cost_lines(costs: "Costs") -> list[str]:
 
 
 def usage(one: "UsageSum") -> dict[str, object]:
-    """What was used of models."""
+    """Usage of models."""
     return {
         "name": one.name,
         "answers": one.answers,
@@ -415,7 +417,7 @@ def usage(one: "UsageSum") -> dict[str, object]:
 
 
 def drift(findings: "Sequence[Finding]") -> dict[str, object]:
-    """What differs, the worst first."""
+    """Differences, the worst first."""
     return {
         "findings": [
             {
@@ -435,7 +437,7 @@ def drift(findings: "Sequence[Finding]") -> dict[str, object]:
 
 
 def drift_lines(findings: "Sequence[Finding]") -> list[str]:
-    """The same for people: what differs, and below it what to type."""
+    """Differences for people, each above the commands that repair it."""
     lines = []
     for one in findings:
         where = f" ({one.machine})" if one.machine and one.machine != one.subject else ""
@@ -443,7 +445,7 @@ def drift_lines(findings: "Sequence[Finding]") -> list[str]:
         lines += _steps(one.repair) + _steps(one.otherwise, "or ")
     counts = Counter(one.severity.value for one in findings)
     sums = ", ".join(f"{count} {severity}" for severity, count in counts.items())
-    return [*lines, f"{len(findings)} differences: {sums}"] if findings else ["nothing differs"]
+    return [*lines, f"{counted(len(findings), 'difference')}: {sums}"] if findings else ["nothing differs"]
 
 
 def _steps(commands: "Sequence[Hint]", lead: str = "") -> list[str]:
@@ -454,7 +456,7 @@ def _steps(commands: "Sequence[Hint]", lead: str = "") -> list[str]:
 
 
 def converged(ran: "Converged") -> list[dict[str, object]]:
-    """What became of each instance that roles were applied to."""
+    """Result of the roles for each instance."""
     return [
         {
             "instance": host.host,
@@ -467,7 +469,7 @@ def converged(ran: "Converged") -> list[dict[str, object]]:
 
 
 def changes(found: "Sequence[Happening]") -> list[dict[str, object]]:
-    """What happened, oldest first; ``who`` is null for a change that was only observed."""
+    """Events, oldest first; ``who`` is null for a change that was only observed."""
     return [
         {
             "at": timestamp(one.at),
@@ -481,7 +483,7 @@ def changes(found: "Sequence[Happening]") -> list[dict[str, object]]:
 
 
 def rebuild(planned: "Rebuild", *, written: int) -> dict[str, object]:
-    """What a lost registry holds again, and what stays lost; no secret has a shape."""
+    """Instances that a lost registry holds again, and records that stay lost; no secret is in it."""
     return {
         "instances": [
             {
@@ -502,15 +504,15 @@ def rebuild(planned: "Rebuild", *, written: int) -> dict[str, object]:
 
 
 def rebuild_lines(planned: "Rebuild") -> list[str]:
-    """The same for people."""
+    """Lines about a rebuilt registry for people."""
     known = [
         f"  {one.user_alias or one.user_id}  {one.plan}  {one.cell}  {one.machine_name}" for one in planned.instances
     ]
     left = [line for one in planned.left for line in (f"  {one.name}: {one.why}", f"    $ {advice(one.hint)}")]
     return [
-        f"{len(known)} instances are known again:",
+        f"known again: {counted(len(known), 'instance')}",
         *known,
-        f"{len(planned.left)} things are not:",
+        f"not known: {counted(len(planned.left), 'item')}",
         *left,
         *(["gone in any case:", *(f"  {what}" for what in planned.gone)] if planned.gone else []),
     ]

@@ -1,4 +1,4 @@
-"""What ``platform`` prints."""
+"""Output of ``hermesops platform``."""
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -60,7 +60,7 @@ def log_lines(found: "Sequence[ServiceLog]") -> list[str]:
 
 
 def lines(outputs: "PlatformOutputs[str] | None", host: "HostState | None", *, connected: bool) -> list[str]:
-    """The same for people."""
+    """The lines of a platform for people."""
     found = shapes.fields({name: value for name, value in outputs.by_name().items() if value}) if outputs else []
     if host:
         backup = f"{_age(host.database_backup)} old" if host.database_backup else "none yet"

@@ -150,11 +150,6 @@ def operation(row: "Operation") -> dict[str, object]:
     }
 
 
-def counted(count: int, noun: str) -> str:
-    """``1 cell``, ``2 cells``: a number with its noun."""
-    return f"{count} {noun if count == 1 else f'{noun}s'}"
-
-
 def check(made: "Check") -> dict[str, object]:
     """A check; what to do about it only where something is to be done."""
     hint = made.hint if made.verdict.value != "ok" else ""

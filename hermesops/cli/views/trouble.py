@@ -3,9 +3,10 @@
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from hermesops.base.narration import counted
 from hermesops.cli.console import advice, table_lines
 from hermesops.cli.views.alerts import span, state_of
-from hermesops.cli.views.shapes import counted, timestamp
+from hermesops.cli.views.shapes import timestamp
 from hermesops.model.health import Condition
 from hermesops.model.instance import InstanceStatus
 from hermesops.wire.foreign_text import one_line
@@ -45,7 +46,7 @@ def rows(found: "Sequence[Trouble]", now: datetime) -> list[dict[str, object]]:
 
 
 def lines(found: "FleetStatus") -> list[str]:
-    """The same for people, and below it who is unknown and why; or that all are well."""
+    """Agents in trouble for people, below them unknown agents with their cause; or that all are well."""
     wrong = [one for one in found.trouble if not one.is_unknown]
     named = table_lines(_COLUMNS, [_row(one, found.now) for one in wrong[:_NAMED]], "", below="next") if wrong else []
     more = len(wrong) - _NAMED

@@ -94,7 +94,7 @@ class Checker:
         self._programs = installed() if programs is None else programs
 
     def check(self, files: Sequence[Path], records: Iterable[str] = ()) -> Checked:
-        """Check them all.
+        """Check rules, routes, dashboards and runbooks.
 
         Args:
             records: Series that rules record which are not among the files.

@@ -54,7 +54,7 @@ _WIDE = frozenset({SEVERITY, "owner", SCOPE})
 
 
 def selector_of(where: str) -> Selector:
-    """The conditions of ``--where``.
+    """Parse the conditions of ``--where``.
 
     Raises:
         UsageError: A field or a severity is unknown, or it cannot be read.

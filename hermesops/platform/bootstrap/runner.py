@@ -33,7 +33,7 @@ _COMMAND = ("platform", "bootstrap")
 
 @dataclass(frozen=True)
 class Preview:
-    """What a bootstrap, or its undo, would do.
+    """Steps of a bootstrap, or of its undo.
 
     Attributes:
         caller: ARN of who asks.
@@ -59,7 +59,7 @@ class Bootstrap:
     undo: bool = False
 
     async def preview(self) -> Preview:
-        """What is to be done; nothing is touched.
+        """Compare the account with the specification. Changes nothing.
 
         Raises:
             UsageError: A setting is wrong, or the credentials are another account's.
@@ -107,7 +107,7 @@ class Bootstrap:
         return tuple(done)
 
     async def _shown(self, step: Step) -> AccountState:
-        """What there is once AWS shows that the step was done."""
+        """Wait until AWS shows that the step was done, and return the state."""
 
         async def check_shown() -> AccountState | Pending[AccountState]:
             seen = await self._observe()

@@ -25,7 +25,7 @@ _COMMAND = re.compile(rf"(?<![\w/.-])hermesops (?:--env \S+ )?(?:{'|'.join(SUMMA
 PROSE = {
     "cli/commands/job.py": ["job list"],
     "cli/commands/local.py": ["local fault kinds"],
-    "agents/drift/rebuild.py": ["image build"],
+    "agents/drift/lost_registry/rebuild.py": ["image build"],
     "localcloud/world/local_world.py": ["local up"],
     "programs/node/instance/certificate.py": ["identity renew USER"],
     "programs/node/release/fetch.py": ["release signers restore --reason WHY"],

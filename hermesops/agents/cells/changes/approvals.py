@@ -27,7 +27,7 @@ class Approvals:
 
     @property
     def are_required(self) -> bool:
-        """Whether this environment requires them."""
+        """Whether this environment requires approvals by a second operator."""
         return self.env.settings.approvals == "required"
 
     def sign(self, asked: Asked) -> tuple[str, str]:

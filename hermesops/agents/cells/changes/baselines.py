@@ -41,7 +41,7 @@ class Baselines:
     platform: Callable[[], Program | None]
 
     def take(self) -> Baseline:
-        """What this code, these settings and the rows of now make programs register; runs nothing at a vendor.
+        """Record the resources that programs register with this code, these settings and present rows; calls no vendor.
 
         Raises:
             UnavailableError: The registry does not answer.
@@ -50,7 +50,7 @@ class Baselines:
         return Baseline(self.environment, datetime.now(UTC), self._platform(), cells)
 
     def compare(self, baseline: Baseline) -> tuple[StackDifferences, ...]:
-        """What this code and these settings make programs register otherwise; reads no registry and no secret."""
+        """Compare a baseline with the resources that programs register now; reads no registry and no secret."""
         compared = []
         before, after = baseline.platform, self._platform()
         if before is not None or after is not None:
@@ -81,7 +81,7 @@ class Baselines:
 
 
 def effect_of(before: Registered, after: Registered) -> Effect:
-    """What an engine would do; of AWS's resources only AWS's own plugin knows whether an update is enough. Pure."""
+    """The engine's action for a change; for AWS resources only AWS's plugin knows whether an update is enough. Pure."""
     ours = _OURS.get(after.type)
     if ours is None or before.inputs == after.inputs:
         return Effect.UPDATE

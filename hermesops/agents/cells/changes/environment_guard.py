@@ -52,7 +52,7 @@ class Guards:
         refuse_over_budget(rented, bill_of(machines, await self._prices(machines)), budget)
 
     async def cost(self, *change_previews: ChangePreview) -> Cost:
-        """What all machines of the environment cost a month, before and after runs of some cells."""
+        """Monthly cost of all machines of the environment, before and after runs of some cells."""
         others = self._ordered(but={change_preview.cell for change_preview in change_previews})
         held = [machine for change_preview in change_previews for machine in change_preview.held]
         wanted = [machine for change_preview in change_previews for machine in change_preview.wanted.machines]

@@ -17,7 +17,7 @@ _TOUCHING = DESTRUCTIVE | {ChangeKind.UPDATE}
 
 @dataclass(frozen=True)
 class Limits:
-    """What a run may do without an override.
+    """Limits of a run without an override.
 
     Attributes:
         share: Part of a cell's machines that one run may touch, 0 to 1; a single machine always may be.
@@ -30,7 +30,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Overrides:
-    """What an operator allows beyond the limits.
+    """Permissions of an operator beyond the limits.
 
     Attributes:
         machines: Machines that may be deleted or replaced.
@@ -46,7 +46,7 @@ NO_OVERRIDES = Overrides()
 
 @dataclass(frozen=True)
 class Cost:
-    """What the environment's machines cost, before and after a run."""
+    """Monthly cost of the environment's machines, before and after a run."""
 
     before: Bill
     after: Bill

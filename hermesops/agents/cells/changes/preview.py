@@ -1,4 +1,4 @@
-"""What a run would change in a stack, with what it follows from; also saved and signed. Pure."""
+"""Preview of a stack's run: its changes and the inputs that they follow from; also saved and signed. Pure."""
 
 import hashlib
 import json
@@ -218,7 +218,7 @@ def refuse_moved(signed: SavedPreview, now: SavedPreview) -> None:
 
 
 def _sorted(changes: Iterable[Change]) -> tuple[Change, ...]:
-    """Those that change something, in an order that does not depend on which came first."""
+    """Changes without the kind "same", in an order that does not depend on their arrival."""
     real = (change for change in changes if change.kind is not ChangeKind.SAME)
     return tuple(
         replace(change, properties=tuple(sorted(change.properties)))

@@ -54,14 +54,14 @@ class SavedPreviews:
     engine_name: Callable[[], str]
 
     def of_cell(self, seen: ChangePreview, cost: Cost | None = None) -> SavedPreview:
-        """What is signed of a cell as it is now."""
+        """The document to sign for a cell in its present state."""
         words = str(cost.after) if cost else ""
         return saved(seen, environment=self.env.name, versions=self._versions(), cost=words, now=datetime.now(UTC))
 
     def of_platform(
         self, program: object, state: Mapping[str, Any], preview: Preview, drift: tuple[Change, ...]
     ) -> SavedPreview:
-        """What is signed of the platform as it is now.
+        """The document to sign for the platform in its present state.
 
         Args:
             program: A dataclass with everything that decides what the platform is to be.

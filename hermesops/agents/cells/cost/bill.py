@@ -1,4 +1,4 @@
-"""What machines cost a month. Pure; an unknown price is reported, never counted as zero."""
+"""Monthly cost of machines. An unknown price is reported, never counted as zero. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,11 +13,11 @@ class Rentable(Protocol):
 
     @property
     def region(self) -> str:
-        """Where."""
+        """Region of the machine."""
 
     @property
     def server_type(self) -> str:
-        """How large."""
+        """Size of the machine, as JustAVPS names it."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class PriceList:
 
 @dataclass(frozen=True)
 class Bill:
-    """What some machines cost.
+    """Monthly cost of a set of machines.
 
     Attributes:
         monthly: US dollars a month, of those whose price is known.
@@ -45,11 +45,11 @@ class Bill:
     unpriced: tuple[str, ...] = field(default=())
 
     def __add__(self, other: "Bill") -> "Bill":
-        """Both together."""
+        """Add two bills."""
         return Bill(self.monthly + other.monthly, self.machines + other.machines, (*self.unpriced, *other.unpriced))
 
     def __bool__(self) -> bool:
-        """Whether it is for any machine."""
+        """Whether the bill has at least one machine."""
         return bool(self.machines or self.unpriced)
 
     def __str__(self) -> str:
@@ -63,7 +63,7 @@ class Bill:
 
 
 def bill_of(machines: Iterable[Rentable], prices: PriceList) -> Bill:
-    """What machines cost together."""
+    """Add up the monthly cost of machines."""
     total, known, unpriced = NOTHING, 0, []
     for machine in machines:
         price = prices.price(machine)

@@ -1,4 +1,4 @@
-"""What an environment's machines cost: by the registry's rows, and by the vendor's account."""
+"""Monthly cost of an environment's machines: by the registry's rows, and by the vendor's account."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -47,7 +47,7 @@ class Costs:
 async def costs_of(
     registry: Registry, vendor: Callable[[], AbstractAsyncContextManager[Client]], environment: str
 ) -> Costs:
-    """Ask registry and vendor.
+    """Read the monthly cost of all machines from the registry, list prices and the vendor's account.
 
     Raises:
         UnavailableError: The vendor does not answer.
@@ -81,7 +81,7 @@ async def costs_of(
 
 
 def _listed(machines: Sequence[Machine], prices: PriceList) -> Bill:
-    """What machines cost: each what the vendor says of it, or what its size costs new."""
+    """The bill of machines: the vendor's price of each, or the list price of its size."""
     told = [Decimal(str(one.price_monthly)) for one in machines if one.price_monthly is not None]
     rest = [one for one in machines if one.price_monthly is None]
     return Bill(sum(told, Decimal(0)), len(told)) + bill_of(rest, prices)

@@ -73,7 +73,7 @@ class CellStacks:
         return asyncio.Semaphore(self.parallel)
 
     async def preview(self, cell: CellName, *, only: frozenset[MachineName] = NONE) -> Preview:
-        """What ``up`` would change, and what it would have to destroy, allowed or not; changes nothing.
+        """Preview ``up``: its changes, also deletions that are not allowed. Changes nothing.
 
         Raises:
             UsageError: There is no such cell, or no such machine in it.
@@ -127,7 +127,7 @@ class CellStacks:
         )
 
     async def preview_refresh(self, cell: CellName, *, only: frozenset[MachineName] = NONE) -> Preview:
-        """What ``refresh`` would write into the cell's state; changes nothing."""
+        """Preview ``refresh``: its changes to the cell's state. Changes nothing."""
         stack = stack_of(cell)
         targets = self._targets(stack, only, None, machines_in(await self.state(cell)))
         return await self.engine().preview_refresh(stack, targets=targets)

@@ -37,7 +37,7 @@ def machines_in(state: Mapping[str, Any]) -> Mapping[MachineName, Mapping[str, A
 
 
 def protected_machines(state: Mapping[str, Any], names: Collection[MachineName]) -> tuple[CellMachine, ...]:
-    """Those of the named machines that are still protected in the state, as they were ordered."""
+    """The named machines that are still protected in the state, as they were ordered."""
     return tuple(
         CellMachine(
             name=name,

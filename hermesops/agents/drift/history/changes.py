@@ -1,4 +1,4 @@
-"""What happened to a fleet, or to one instance: audit, stacks, operations, rollouts, observed changes. Pure."""
+"""Events of a fleet, or of one instance: audit, stacks, operations, rollouts, observed changes. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _SEEN = "_seen"
 
 @dataclass(frozen=True)
 class Happening:
-    """One thing that happened.
+    """One event of the fleet or of an instance.
 
     Attributes:
         who: Empty for what was only observed, not done through hermesops.

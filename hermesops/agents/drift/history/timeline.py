@@ -1,4 +1,4 @@
-"""What happened to one instance, from what the registry and the platform's monitoring have recorded."""
+"""Events of one instance, as the registry and the platform's monitoring have recorded them."""
 
 import math
 from contextlib import suppress
@@ -36,7 +36,7 @@ _ENTRIES = 10_000
 
 @dataclass(frozen=True)
 class Monitored:
-    """What monitoring knows of the past of one instance.
+    """Past events of one instance in monitoring.
 
     Attributes:
         counts_since: When its count of restarts begins; ``None`` where it has none.
@@ -82,7 +82,7 @@ async def monitored(
 
 
 def _about(labels: "Mapping[str, str]") -> str:
-    """What tells an alert from others of its name and instance."""
+    """The labels that tell an alert from others of its name and instance."""
     same = {"__name__", "alertname", "alertstate", "instance_id", "cell", "machine", "owner", "scope"}
     return ", ".join(f"{name} {value}" for name, value in sorted(labels.items()) if name not in same)
 
@@ -119,7 +119,7 @@ def instance_timeline(
 
 @dataclass(frozen=True)
 class InstanceTimeline:
-    """What happened to one instance, the newest last.
+    """Events of one instance, the newest last.
 
     Attributes:
         problem: Why monitoring knows nothing; empty when it does.

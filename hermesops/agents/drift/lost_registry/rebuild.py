@@ -35,7 +35,7 @@ class Left:
 
 @dataclass(frozen=True)
 class Rebuild:
-    """What a new registry will hold, and what it will lack.
+    """Contents of a new registry, and records that it will lack.
 
     Attributes:
         records: Recovery records of these instances, with passwords of backups and keys of volumes.
@@ -85,7 +85,7 @@ def plan_rebuild(
     users: Mapping[UserId, str] | None = None,
     environment: str = "local",
 ) -> Rebuild:
-    """Decide what is believed.
+    """Choose the machine of each instance by its own answers.
 
     A machine is believed that proves its claim and is the only one with it. Where several claim an instance or a user,
     root on one can write a higher epoch: the one is believed that the recovery record names, unless another one that

@@ -16,6 +16,7 @@ from hermesops.agents.drift.machine_identity import Forgotten, read_identity
 from hermesops.agents.drift.orphans import Holder, Recover, adoption, chosen, doubt_of, refuse_removal, rivals_of
 from hermesops.agents.instances.remote import node_commands
 from hermesops.base.fan_out import Limits, fan_out
+from hermesops.base.narration import counted
 from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError, UsageError, problem_of
 from hermesops.infra.engine.interface import Engine
 from hermesops.machines.image.machines import is_build_machine
@@ -35,7 +36,7 @@ _AT_ONCE, _SLOW_S, _LONGEST_S = 16, 10.0, 120.0
 async def read_identities(
     client: Client, router_keys: Callable[[], Sequence[bytes]], machines: Sequence[Machine]
 ) -> list[Recovered | Forgotten]:
-    """What each machine says of itself, in their order; one that hangs costs only its own answer.
+    """Ask machines for their identity, in their order; one that hangs costs only its own answer.
 
     Args:
         router_keys: Reads what signed agents' tokens for the model router: they prove which instance a machine is.
@@ -180,7 +181,7 @@ class OrphanRepairs:
     async def remove(
         self, name: str, machine_id: str = "", *, forget: bool, reason: str, consent: Callable[[Machine], None]
     ) -> None:
-        """Destroy an orphan for good.
+        """Destroy an orphaned machine and its disk for good.
 
         Args:
             machine_id: As of ``adopt``.
@@ -200,7 +201,7 @@ _BEGUN = "registry_rebuild_begun"
 
 
 class RegistryState(Enum):
-    """What a rebuild finds."""
+    """State of the registry before a rebuild."""
 
     LOST = "missing, damaged or empty"
     BEGUN = "a rebuild was cut short"
@@ -233,7 +234,7 @@ class RegistryRebuild:
                 for machine in await client.list_machines()
                 if is_machine_name(machine.name, name) and not is_build_machine(machine.name, name)
             ]
-            self.report(f"asking {len(machines)} machines what they remember")
+            self.report(f"asking {counted(len(machines), 'machine')} for their identity")
             told = await read_identities(client, self.router_keys, machines)
             serving = await _serving(client, told)
         records = await self._records([one.id for one in told if isinstance(one, Recovered)])

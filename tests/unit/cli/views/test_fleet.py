@@ -266,7 +266,7 @@ def test_a_difference_and_what_to_type() -> None:
         "critical  stopped  ada (m)",
         "    it stands still",
         "    $ hermesops provision ada --plan light",
-        "1 differences: 1 critical",
+        "1 difference: 1 critical",
     ]
     assert fleet_view.drift_lines([]) == ["nothing differs"]
 
