@@ -1,4 +1,4 @@
-"""Accepts TLS connections of clients whose certificate an authority of ours signed; every cost of one is bounded.
+"""Accepts connections, by TLS only of clients whose certificate an authority of ours signed; every cost is bounded.
 
 It must not know what is asked; who converses gets the client's certificate.
 """
@@ -63,10 +63,10 @@ def context_of(certificate: str, key: str, roots: str) -> ssl.SSLContext:
 
 @dataclass(frozen=True)
 class Connection:
-    """One connection of a client whose certificate an authority of ours signed.
+    """One connection.
 
     Attributes:
-        certificate: DER.
+        certificate: Of the client, DER, signed by an authority of ours; empty without TLS.
     """
 
     certificate: bytes
@@ -74,18 +74,18 @@ class Connection:
     writer: asyncio.StreamWriter
 
 
-class MutualTlsListener:
-    """Accepts connections of a listening socket, and hands over those with a valid certificate.
+class Listener:
+    """Accepts connections of a listening socket; with TLS, only of clients with a valid certificate.
 
     Args:
         converse: Called for each; what it raises ends that connection alone. The connection is closed after it.
-        context: The TLS context of the next connection.
+        context: The TLS context of the next connection; ``None`` for no TLS, which is for loopback alone.
     """
 
     def __init__(
         self,
         converse: Callable[[Connection], Awaitable[None]],
-        context: Callable[[], Awaitable[ssl.SSLContext]],
+        context: Callable[[], Awaitable[ssl.SSLContext]] | None,
         bounds: Bounds,
     ) -> None:
         self._converse = converse
@@ -149,18 +149,20 @@ class MutualTlsListener:
     async def _take(self, connection: socket.socket) -> None:
         loop, reader = asyncio.get_running_loop(), asyncio.StreamReader()
         try:
+            context = await self._context() if self._context else None
             transport, protocol = await loop.connect_accepted_socket(
                 lambda: asyncio.StreamReaderProtocol(reader),
                 connection,
-                ssl=await self._context(),
-                ssl_handshake_timeout=self._bounds.handshake_s,
+                ssl=context,
+                ssl_handshake_timeout=self._bounds.handshake_s if context else None,
             )
         except BaseException:
             connection.close()
             raise
         writer = asyncio.StreamWriter(transport, protocol, reader, loop)
         try:
-            certificate = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+            secured = writer.get_extra_info("ssl_object")
+            certificate = secured.getpeercert(binary_form=True) if secured else b""
             await self._converse(Connection(certificate, reader, writer))
         except BaseException:  # a partial answer must not look complete
             transport.abort()
@@ -169,6 +171,18 @@ class MutualTlsListener:
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()
+
+
+class MutualTlsListener(Listener):
+    """A listener that accepts no client without a certificate that an authority of ours signed."""
+
+    def __init__(
+        self,
+        converse: Callable[[Connection], Awaitable[None]],
+        context: Callable[[], Awaitable[ssl.SSLContext]],
+        bounds: Bounds,
+    ) -> None:
+        super().__init__(converse, context, bounds)
 
 
 def host_of(address: str) -> str:

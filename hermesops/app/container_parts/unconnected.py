@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     from hermesops.store.registry import Registry
     from hermesops.vendor.justavps import Client
 
+_UNMONITORED = "no monitoring is known here: monitoring.url is empty, and the local world has none"
+
 _TURN_S = 900.0
 """Seconds to wait for another run of a cell's stack; a cell of new machines takes minutes."""
 
@@ -265,6 +267,17 @@ class Unconnected:
 
         return MassChanges(self.env, self.registry, self.approved_list)
 
+    def require_endpoint(self) -> "MonitoringEndpoint":
+        """The way to the platform's monitoring.
+
+        Raises:
+            UsageError: There is none.
+        """
+        endpoint = self.monitoring()
+        if endpoint is None:
+            raise UsageError(_UNMONITORED, hint=self._monitoring_hint())
+        return endpoint
+
     def monitoring_client(self) -> "MonitoringClient | None":
         """Asks the platform's monitoring; ``None`` where there is none. Raises as ``monitoring``."""
         from hermesops.observability.telemetry.client import MonitoringClient
@@ -280,10 +293,7 @@ class Unconnected:
         """
         client = self.monitoring_client()
         if client is None:
-            raise UsageError(
-                "no monitoring is known here: monitoring.url is empty, and the local world has none",
-                hint=self._monitoring_hint(),
-            )
+            raise UsageError(_UNMONITORED, hint=self._monitoring_hint())
         return client
 
     def _monitoring_hint(self) -> Hint:

@@ -138,6 +138,39 @@ def logs(
         raise problem
 
 
+@app.command("open")
+def open_(
+    service: Annotated[str, typer.Argument(help="grafana.")] = "grafana",
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open it in this computer's browser.")] = True,
+) -> None:
+    """Open Grafana of the platform in a browser, until Ctrl-C.
+
+    A proxy on a random port of 127.0.0.1 presents a certificate of yours to the platform. Its address has a token that
+    counts once, for one browser; it passes on what is read, and no other service.
+    """
+    import webbrowser
+
+    from hermesops.cli.listener import listen, serve_until_signal
+    from hermesops.observability.browser import LOOPBACK, BrowserGate, BrowserProxy, require_service
+
+    prefix = {"grafana": "/grafana/"}.get(service)
+    if prefix is None:
+        raise UsageError(f"{service!r} has no page for a browser; grafana has")
+    container = context.compose()
+    endpoint = container.require_endpoint()
+
+    async def work() -> None:
+        await require_service(endpoint.url, endpoint.context(), prefix)
+        listener = listen(f"{LOOPBACK}:0", "platform", "open")
+        gate = BrowserGate(f"{LOOPBACK}:{listener.getsockname()[1]}", prefix)
+        result("platform-open", {"url": gate.url}, [gate.url])
+        if browser and not is_json():
+            webbrowser.open(gate.url)
+        await serve_until_signal(listener, BrowserProxy(endpoint.url, endpoint.context, gate).serve(listener), service)
+
+    context.run(work())
+
+
 @app.command()
 def restart(reason: Why, service: Service = "", yes: Yes = False) -> None:
     """Restart a service of the platform, and look whether it stays up; without SERVICE, each that is down.

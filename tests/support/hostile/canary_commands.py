@@ -181,6 +181,7 @@ EXPLAINED: Mapping[str, str] = {
     "platform bootstrap": "needs an AWS account; tests/contract/test_platform_bootstrap.py",
     "platform show": "needs machines; tests/soak/test_platform.py looks for keys in all that commands say there",
     "platform logs": "as platform show",
+    "platform open": "serves until Ctrl-C, and needs monitoring; tests/unit/observability/test_browser.py",
     "platform restart": "as platform show",
     "platform connect": "as platform show",
     "platform restore": "as platform show",

@@ -1,0 +1,53 @@
+"""Grafana is served to readers alone, and believes nothing that they say of themselves."""
+
+import re
+
+from tests.support.releases.role_files import rendered
+
+ROLE = "hermes_platform_monitoring"
+GIVEN = {
+    "hermes_platform_monitoring_environment": "staging",
+    "hermes_platform_monitoring_machine_writes_per_second": 2,
+    "hermes_platform_monitoring_machine_connections": 8,
+    "hermes_platform_monitoring_machine_body_kib": 512,
+    "hermes_platform_monitoring_port": 8443,
+    "__hermes_platform_monitoring_nginx_run": "/run/n",
+    "__hermes_platform_monitoring_nginx_data": "/var/n",
+    "__hermes_platform_monitoring_revoked": "/etc/revoked",
+    "__hermes_platform_monitoring_socket": "/run/s",
+    "__hermes_platform_monitoring_settings": "/etc/m",
+    "__hermes_platform_monitoring_ports": {"prometheus": 1, "alertmanager": 2, "loki": 3},
+}
+
+
+def location(*, grafana: bool) -> str:
+    text = rendered(ROLE, "nginx.conf.j2", {**GIVEN, "hermes_platform_monitoring_grafana": grafana})
+    found = re.search(r"location \^~ /grafana/ \{.*?\n        \}\n", text, re.DOTALL)
+    return found[0] if found else ""
+
+
+def test_where_there_is_no_grafana_nothing_leads_to_one() -> None:
+    assert location(grafana=False) == ""
+
+
+def test_only_a_reader_gets_there_with_the_name_of_the_certificate() -> None:
+    block = location(grafana=True)
+    assert 'if ($hermes_reader = "") {\n                return 403;' in block
+    sets = dict(re.findall(r"proxy_set_header (\S+) (\S+);", block))
+    assert sets == {
+        "Host": "$host",
+        "Connection": '""',
+        "Cookie": '""',
+        "Authorization": '""',
+        "X-WEBAUTH-USER": "$hermes_reader",
+    }
+    assert "proxy_pass http://127.0.0.1:3000;" in block
+
+
+def test_grafana_takes_the_name_from_this_host_alone() -> None:
+    unit = rendered(ROLE, "grafana-server.conf.j2", GIVEN)
+    settings = dict(re.findall(r"^Environment=(\S+?)=(\S+)$", unit, re.MULTILINE))
+    assert settings["GF_SERVER_HTTP_ADDR"] == settings["GF_AUTH_PROXY_WHITELIST"] == "127.0.0.1"
+    assert settings["GF_AUTH_PROXY_HEADER_NAME"] == "X-WEBAUTH-USER"
+    assert settings["GF_USERS_AUTO_ASSIGN_ORG_ROLE"] == "Viewer"
+    assert settings["GF_SERVER_ROOT_URL"].endswith("/grafana/")
