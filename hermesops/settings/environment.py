@@ -22,6 +22,9 @@ from hermesops.settings.reading import read_file, read_variables, secrets_in, va
 LOCAL = "local"
 """The environment that is always there."""
 
+FILE = "settings.toml"
+"""Name of the settings file in an environment's folder."""
+
 
 @dataclass(frozen=True)
 class Environment:
@@ -97,20 +100,39 @@ class Environment:
                 the local world that is asked in the clear, or one with a password in it.
             RefusedError: The file holds a secret and others may read it.
         """
-        variables = dict(os.environ if environ is None else environ)
-        if "HOME" not in variables:
-            variables["HOME"] = _home_of_this_user()
-        name = name or variables.get("HERMESOPS_ENV", "") or LOCAL
-        if not name.isidentifier() or name.lower() != name:
-            raise UsageError(f"environment {name!r} is not a name: lower-case letters, digits and _ only")
-        home = _home_of_environments(variables)
-        folder = home / name
-        file = folder / "settings.toml"
-        from_file = read_file(file)
-        from_variables = read_variables(variables)
+        name, folder, variables = _place(name, environ)
+        return cls._of(name, folder, read_file(folder / FILE), variables, read_variables(variables))
+
+    @classmethod
+    def file(cls, name: str = "", environ: Mapping[str, str] | None = None) -> Path:
+        """The settings.toml of an environment, which need not exist; as ``load``."""
+        return _place(name, environ)[1] / FILE
+
+    @classmethod
+    def judged(
+        cls, name: str, from_file: Mapping[str, object], environ: Mapping[str, str] | None = None, *, without: str
+    ) -> Self:
+        """An environment as it would be with other contents of its file; as ``load``.
+
+        Args:
+            without: A setting of which the variable does not count.
+        """
+        name, folder, variables = _place(name, environ)
+        from_variables = {key: value for key, value in read_variables(variables).items() if key != without}
+        return cls._of(name, folder, from_file, variables, from_variables)
+
+    @classmethod
+    def _of(
+        cls,
+        name: str,
+        folder: Path,
+        from_file: Mapping[str, object],
+        variables: Mapping[str, str],
+        from_variables: Mapping[str, object],
+    ) -> Self:
         merged = {**from_file, **from_variables}
         sources = {
-            key: "environment" if key in from_variables else str(file) if key in from_file else "default"
+            key: "environment" if key in from_variables else str(folder / FILE) if key in from_file else "default"
             for key in FIELDS
         }
         refuse_user_info(merged, sources)
@@ -118,6 +140,17 @@ class Environment:
         if not env.is_local:
             refuse_exposed(env.settings, sources)
         return env
+
+
+def _place(name: str, environ: Mapping[str, str] | None) -> tuple[str, Path, Mapping[str, str]]:
+    """Name and folder of an environment, and the variables of the process."""
+    variables = dict(os.environ if environ is None else environ)
+    if "HOME" not in variables:
+        variables["HOME"] = _home_of_this_user()
+    name = name or variables.get("HERMESOPS_ENV", "") or LOCAL
+    if not name.isidentifier() or name.lower() != name:
+        raise UsageError(f"environment {name!r} is not a name: lower-case letters, digits and _ only")
+    return name, _home_of_environments(variables) / name, variables
 
 
 def _home_of_this_user() -> str:

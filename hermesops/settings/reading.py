@@ -51,8 +51,8 @@ def read_file(file: Path) -> dict[str, object]:
     try:
         with file.open("rb") as opened:
             text = _text_of(opened)
-            values = _flat(tomllib.loads(text))
-            if secret := next((key for key in values if _is_secret(key, values[key])), ""):
+            values = flat(tomllib.loads(text))
+            if secret := next((key for key in values if is_secret_value(key, values[key])), ""):
                 refuse_readable_by_others(opened.fileno(), file, what=secret)
     except FileNotFoundError:
         return {}
@@ -91,7 +91,7 @@ def _line_of(key: str, text: str) -> str:
     return ""
 
 
-def _flat(tables: Mapping[str, object]) -> dict[str, object]:
+def flat(tables: Mapping[str, object]) -> dict[str, object]:
     """Flatten the tables of a settings file into values by the names of settings."""
     flat: dict[str, object] = {}
     for key, value in tables.items():
@@ -110,9 +110,25 @@ def _text_of(opened: BinaryIO) -> str:
     return data.decode("utf-8-sig")  # some editors begin each file with a byte order mark
 
 
-def _is_secret(key: str, value: object) -> bool:
+def is_secret_value(key: str, value: object) -> bool:
     """Whether a value of the file is a secret itself; a path of SQLite is none."""
     return key in SECRET_KEYS and not str(value).startswith("sqlite:")
+
+
+def parse_text(key: str, text: str) -> object:
+    """The value of a setting as an operator types it: as in a variable, or TOML for a table or a list.
+
+    Raises:
+        UsageError: It begins as TOML does, and is none.
+    """
+    if text.lstrip()[:1] in {"{", "["}:
+        try:
+            return tomllib.loads(f"value = {text}")["value"]
+        except ValueError as error:
+            raise UsageError(
+                f"{key} {text!r} is no TOML: {error}", hint='as {light = "starter"} or ["a", "b"]'
+            ) from None
+    return _plan_table(text) if key in _PLAN_TABLES else text
 
 
 def read_variables(variables: Mapping[str, str]) -> dict[str, object]:

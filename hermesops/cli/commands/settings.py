@@ -1,4 +1,4 @@
-"""``hermesops settings``: every setting, its value and where it came from."""
+"""``hermesops settings``: every setting, its value and its source; changes of settings.toml."""
 
 import json
 from typing import Annotated
@@ -7,13 +7,20 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.console import result, say, table
+from hermesops.cli.console import require_typed_environment, result, say, table
+from hermesops.errors import Hint, UsageError
 
 app = Noun(no_args_is_help=True)
+
+Key = Annotated[str, typer.Argument(help="Name of the setting, as cell_size or backup.region.")]
 
 
 @app.command(lists=True)
 def show(
+    word: Annotated[
+        str, typer.Argument(help="Only settings with this word in key, value or description.", show_default=False)
+    ] = "",
+    changed: Annotated[bool, typer.Option("--changed", help="Only settings that differ from their default.")] = False,
     schema: Annotated[
         bool,
         typer.Option("--schema", help="The JSON Schema of settings.toml: each key's description, default and bounds."),
@@ -26,9 +33,52 @@ def show(
     from hermesops.cli.views.environment import setting
 
     env = context.environment()
-    rows = [setting(env, key) for key in env.sources]
+    rows = [setting(env, key) for key in env.sources if not changed or env.sources[key] != "default"]
+    rows = [row for row in rows if word.casefold() in f"{row['key']} {row['value']} {row['description']}".casefold()]
     say(f"environment {env.name}, folder {env.folder}")
-    table("settings", "settings", ("key", "value", "source", "description"), rows, "")
+    empty = f"no setting has {word!r} in its key, value or description" if word else "every setting has its default"
+    table("settings", "settings", ("key", "value", "source", "description"), rows, empty)
+
+
+@app.command()
+def get(key: Key) -> None:
+    """Print the value of one setting; a secret is masked."""
+    from hermesops.cli.views.environment import setting
+    from hermesops.model.unknown_name import unknown_name
+
+    env = context.environment()
+    if key not in env.sources:
+        raise unknown_name("setting", key, env.sources)
+    row = setting(env, key)
+    result("setting", {"setting": row}, [str(row["value"] if row["value"] is not None else "")])
+
+
+@app.command("set")
+def set_(
+    key: Key,
+    value: Annotated[
+        str,
+        typer.Argument(help="As in a variable, as light=starter,heavy=basic for a table.", show_default=False),
+    ] = "",
+    default: Annotated[
+        bool, typer.Option("--default", help="Remove the setting from the file: its default counts.")
+    ] = False,
+) -> None:
+    """Change one setting in settings.toml; its comments stay.
+
+    The settings as a whole are validated first; an invalid value changes nothing. Secrets are refused: they stand in
+    files that a *_file setting names. Prints which command carries the change on.
+    """
+    from hermesops.cli.views.environment import changed_setting, changed_setting_lines
+    from hermesops.settings.changing import Removed, change_setting
+
+    if default == bool(value):
+        raise UsageError("give a VALUE, or --default", hint=Hint(("settings", "set", key, "VALUE")))
+    name = context.chosen()
+    if name == "production":
+        require_typed_environment(spared="settings.toml is unchanged")
+    change = change_setting(name, key, Removed.REMOVED if default else value)
+    result("setting-change", changed_setting(change), changed_setting_lines(change))
 
 
 def _show_schema() -> None:

@@ -1,17 +1,19 @@
 """Output about environments, their settings, and the checks of their requirements."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
-from hermesops.cli.console import say, table
+from hermesops.cli.console import advice, say, table
 from hermesops.cli.views import shapes
 from hermesops.errors import RefusedError
 from hermesops.model.check import Check, Verdict
 
 if TYPE_CHECKING:
     from hermesops.automation.doctor.environments import EnvironmentState
+    from hermesops.settings.changing import SettingChange
     from hermesops.settings.environment import Environment
 
 
@@ -22,16 +24,48 @@ def setting(env: "Environment", key: str) -> dict[str, object]:
     """A setting with its source; a secret is masked."""
     from hermesops.settings.fields import FIELDS, value_of
 
-    value = value_of(env.settings, key)
-    shown: object = "(set, hidden)" if isinstance(value, SecretStr) else value
-    if isinstance(shown, dict):
-        shown = ",".join(f"{name}={text}" for name, text in shown.items())
     return {
         "key": key,
-        "value": str(shown) if shown is not None else None,
+        "value": _shown(key, value_of(env.settings, key)),
         "source": env.sources[key],
         "description": FIELDS[key].description,
     }
+
+
+def _shown(key: str, value: object) -> str | None:
+    """The value of a setting as an operator types it; a secret is masked."""
+    from hermesops.settings.fields import SECRET_KEYS
+
+    if isinstance(value, SecretStr) or (key in SECRET_KEYS and value is not None):
+        return "(set, hidden)"
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}={text}" for name, text in value.items())
+    if isinstance(value, AbstractSet | list):
+        return ",".join(sorted(map(str, value)))
+    return str(value) if value is not None else None
+
+
+def changed_setting(change: "SettingChange") -> dict[str, object]:
+    """A changed setting."""
+    return {
+        "key": change.key,
+        "before": _shown(change.key, change.before),
+        "after": _shown(change.key, change.after),
+        "file": str(change.file),
+        "written": change.is_written,
+        "wins": change.variable or None,
+        "effect": change.effect,
+    }
+
+
+def changed_setting_lines(change: "SettingChange") -> list[str]:
+    """The same for people."""
+    row = changed_setting(change)
+    before, after = (str(row[name] or "(empty)") for name in ("before", "after"))
+    if not change.is_written:
+        return [f"nothing to do: {change.key} is {after} in {change.file}"]
+    wins = [f"variable {change.variable} wins over the file in this shell"] if change.variable else []
+    return [f"{change.key}: {before} -> {after} ({change.file})", *wins, advice(change.effect)]
 
 
 def environment(one: "EnvironmentState") -> dict[str, object]:
