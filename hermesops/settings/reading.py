@@ -128,7 +128,9 @@ def parse_text(key: str, text: str) -> object:
             raise UsageError(
                 f"{key} {text!r} is no TOML: {error}", hint='as {light = "starter"} or ["a", "b"]'
             ) from None
-    return _plan_table(text) if key in _PLAN_TABLES else text
+    if key in _PLAN_TABLES:
+        return _plan_table(text)
+    return text
 
 
 def read_variables(variables: Mapping[str, str]) -> dict[str, object]:

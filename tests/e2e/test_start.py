@@ -67,6 +67,10 @@ def test_a_command_that_asks_the_registry_imports_no_more_than_that(home: Path, 
     assert {name for name in loaded if name.startswith("hermesops.agents.instances")} <= INSTANCES
 
 
+def test_a_command_about_rows_of_certificates_loads_no_library_of_certificates(home: Path) -> None:
+    assert not modules_of(home, "relay", "list") & {"cryptography.x509", "httpx"}
+
+
 def modules_of(home: Path, *words: str) -> set[str]:
     """What a command has imported by its end."""
     environ = {key: value for key, value in os.environ.items() if not key.startswith("HERMESOPS_")}  # noqa: TID251 - as a user has it

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from hermesops.access.pki.authority import Authority, read_peer
-from hermesops.errors import Hint, RefusedError, UsageError, require_reason
+from hermesops.errors import RefusedError, UsageError, require_reason
 from hermesops.model.certificate import Caller, CallerName, is_ours
 from hermesops.store.registry import Registry
 
@@ -97,23 +97,6 @@ class Callers:
         if caller is None or caller.name != name.name:
             raise RefusedError(f"certificate {serial} of service {name.name} counts no more")
         return caller
-
-    def list(self) -> tuple[Caller, ...]:
-        """The certificates of all services, the newest of each first."""
-        return self._registry.relay_callers.list()
-
-    def revoke(self, name: str, *, why: str) -> int:
-        """Revoke a service's certificates, so that the relay refuses its next request; how many that were.
-
-        Raises:
-            UsageError: There is no reason.
-            RefusedError: None of its certificates is valid.
-        """
-        require_reason(why, "relay", "revoke", name)
-        count = self._registry.relay_callers.revoke(name, why=why)
-        if not count:
-            raise RefusedError(f"no certificate of service {name} counts", hint=Hint(("relay", "list")))
-        return count
 
     def _issue(self, name: str, request: str, *, why: str, renews: str = "") -> Admitted:
         names = CallerName(self._environment, name)

@@ -33,10 +33,13 @@ class Pruning:
         made = {id_: backup.at for id_, backup in rows.items()}
         return going(made, self._keep, now, spared=_spared(rows))
 
-    async def prune(self, instance_id: InstanceId) -> list[str]:
+    async def prune(self, instance_id: InstanceId, *, why: str = "") -> list[str]:
         """Delete an instance's backups that no rule keeps; ids of those deleted.
 
-        What is in the repository counts, not the registry's rows.
+        The content of the repository counts, not the registry's rows.
+
+        Args:
+            why: An operator's reason; empty for none.
         """
         rows = {backup.id: backup for backup in self._registry.backups.list(instance_id)}
         made = await self._contents.made(instance_id)
@@ -44,7 +47,7 @@ class Pruning:
         if gone:
             await self._contents.remove(instance_id, gone)
         lost = [id_ for id_ in rows if id_ not in made or id_ in gone]
-        self._registry.backups.forget(instance_id, lost, why="retention")
+        self._registry.backups.forget(instance_id, lost, why=f"retention: {why}" if why else "retention")
         return gone
 
 
@@ -80,8 +83,11 @@ class EndedBackups:
         ended = self._registry.backups.list_ended_repositories()
         return [self._registry.instances.get(id_) for id_, at in ended.items() if at <= before]
 
-    async def erase(self, instance: Instance) -> None:
+    async def erase(self, instance: Instance, *, why: str = "") -> None:
         """Delete all: contents, credential and recovery record, last the rows, so that a killed run is repeated.
+
+        Args:
+            why: An operator's reason; empty for none.
 
         Raises:
             RefusedError: The instance is not terminated.
@@ -94,9 +100,8 @@ class EndedBackups:
             await self._contents.erase(instance.id)
             await self._revoke(instance.id)
             await self._remove_record(instance.id)
-            self._registry.backups.forget_repository(
-                instance.id, why=f"terminated more than {self._kept.days} days ago"
-            )
+            rule = f"terminated more than {self._kept.days} days ago"
+            self._registry.backups.forget_repository(instance.id, why=f"{rule}: {why}" if why else rule)
 
 
 def _spared(rows: Mapping[str, Backup]) -> list[str]:

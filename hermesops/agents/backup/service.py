@@ -179,18 +179,19 @@ class Backups:
         intent = RestoreIntent(user=instance.title, reason=reason, snapshot=backup.id, keeps=keeps)
         return await self.opener.open_eligible(instance, intent)
 
-    async def prune(self, user: str = "") -> dict[str, int]:
+    async def prune(self, user: str = "", *, reason: str = "") -> dict[str, int]:
         """Delete backups that no retention rule keeps; how many of each instance, by its title.
 
         Args:
             user: Only those of this user's instance, by any of its names; empty for all.
+            reason: An operator's, for the audit; empty for none.
 
         Raises:
             UsageError: There is no such user.
         """
         instances = self.registry.instances
         chosen = [instances.find(user)] if user else instances.list()
-        return {one.title: len(await self.pruning.prune(one.id)) for one in chosen}
+        return {one.title: len(await self.pruning.prune(one.id, why=reason)) for one in chosen}
 
     async def rotate_key(self, instance: Instance, *, reason: str = "") -> None:
         """Give an instance's machine another key to its repository; the key before opens it no more.

@@ -9,6 +9,7 @@ from hermesops.app.container_parts.unconnected import Unconnected
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from hermesops.access.pki.caller_directory import CallerDirectory
     from hermesops.access.pki.callers import Callers
     from hermesops.agents.backup.directory import BackupRows
     from hermesops.agents.cells.cost.costs import Costs
@@ -161,6 +162,13 @@ class RegistryServices(Unconnected):
 
         authority = self.authority
         return Callers(self.registry, authority.load, environment=self.env.name, life=authority.life)
+
+    @property
+    def caller_directory(self) -> "CallerDirectory":
+        """Certificates of services that may call the relay."""
+        from hermesops.access.pki.caller_directory import CallerDirectory
+
+        return CallerDirectory(self.registry)
 
     # The fleet
 

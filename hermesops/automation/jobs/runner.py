@@ -7,16 +7,19 @@ job last began, so that one that fails is not begun over and over. ``hermesops.a
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import structlog
 
 from hermesops.base import waiting
-from hermesops.errors import HermesError, UnavailableError
+from hermesops.errors import HermesError, Hint, UnavailableError
 from hermesops.model.operation import JobRun, LeaseHeldError, job_subject
+from hermesops.store.operations.holder import is_gone
 from hermesops.store.operations.lease import LeaseKeeper
 from hermesops.store.operations.outcomes import Outcome
+from hermesops.store.operations.under_way import in_words
 from hermesops.store.registry import Registry
 
 RETRY = timedelta(minutes=5)
@@ -26,6 +29,8 @@ AFTER_DEATH = timedelta(seconds=30)
 """How long a job rests, from its begin, after its worker died, perhaps because of it."""
 
 _TICK_S = 1.0
+_FOLLOW_S = 0.5
+"""Seconds between two looks at a run of another process."""
 
 _log = structlog.get_logger(__name__)
 
@@ -50,11 +55,15 @@ class ManualRun:
 
     Attributes:
         do: Does it. Operations that it opens are in the report, for the operator to wait for or to leave.
-        destroys: Machines that it destroys for good, a line for each.
+        destroys: Things that it destroys for good, a line for each.
+        consent: What it destroys in a few words, as ``destroys 2 machines``.
+        is_whole: Whether it is about all that is due, as a worker's run; else it is about subjects that were named.
     """
 
     do: Callable[[], Awaitable[Report]]
     destroys: tuple[str, ...] = ()
+    consent: str = ""
+    is_whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -95,11 +104,54 @@ async def do_now(job: Job, registry: Registry) -> Report:
     """Run a job now, whenever it last ran.
 
     Raises:
-        LeaseHeldError: Another process does it.
+        LeaseHeldError: Another process does it; the message names it and the begin of its run.
         HermesError: It failed; its row has the problem.
     """
-    async with LeaseKeeper(registry, job_subject(job.name)) as keeper:
+    async with AsyncExitStack() as stack:
+        try:
+            keeper = await stack.enter_async_context(LeaseKeeper(registry, job_subject(job.name)))
+        except LeaseHeldError as held:
+            raise _under_way(job, registry, held) from None
         return await _turn(job, registry, keeper)
+
+
+def _under_way(job: Job, registry: Registry, held: LeaseHeldError) -> LeaseHeldError:
+    if not held.holder:
+        return held
+    last = registry.jobs.get(job.name)
+    since = f" since {last.began_at:%Y-%m-%d %H:%M} UTC" if last and last.ended_at is None else ""
+    words = in_words(f"job {job.name}", None, held.holder)
+    return LeaseHeldError(f"{words}{since}", hint=Hint(("job", "list"), "shows its end"), holder=held.holder)
+
+
+async def do_or_follow(job: Job, registry: Registry, report: Callable[[str], None], *, is_whole: bool = True) -> Report:
+    """Run a job now; where another process runs it, wait for the end of that run, and return its result.
+
+    Args:
+        is_whole: Whether the result of another process's run is the one that is asked for; else the job runs here
+            after it.
+
+    Raises:
+        HermesError: It failed; its row has the problem.
+    """
+    begin, told = registry.now(), ""
+    while True:
+        try:
+            return await do_now(job, registry)
+        except LeaseHeldError as held:
+            if held.message != told:
+                told = held.message
+                report(f"follows: {told}")
+        while _is_held(job, registry):
+            await waiting.pause(_FOLLOW_S)
+        last = registry.jobs.get(job.name)
+        if is_whole and last is not None and last.ended_at is not None and last.ended_at >= begin:
+            return Report(last.done, last.problem)
+
+
+def _is_held(job: Job, registry: Registry) -> bool:
+    subject = job_subject(job.name)
+    return any(lease.subject == subject and not is_gone(lease.holder) for lease in registry.leases.list())
 
 
 async def _turn(job: Job, registry: Registry, keeper: LeaseKeeper) -> Report:

@@ -14,7 +14,7 @@ from hermesops.agents.rollout.plan.backlog import requests_for
 from hermesops.agents.rollout.plan.requests import RolloutRequest
 from hermesops.agents.rollout.requests import updatable, usual_spec
 from hermesops.agents.rollout.service import Rollouts
-from hermesops.automation.jobs.runner import Job, JobScheduler, ManualRun, Report, do_now, may_begin_at
+from hermesops.automation.jobs.runner import Job, JobScheduler, ManualRun, Report, do_now, do_or_follow, may_begin_at
 from hermesops.base.fan_out import Limits, problems
 from hermesops.errors import HermesError, Hint, PartlyDoneError, UsageError, problem_of
 from hermesops.model.ids import CellName
@@ -232,11 +232,12 @@ class Jobs:
 
         return [state(job) for job in self.all().values()]
 
-    def prepare(self, name: str, subjects: Sequence[str] = ()) -> ManualRun:
+    def prepare(self, name: str, subjects: Sequence[str] = (), *, reason: str = "") -> ManualRun:
         """One run of a job for an operator, whenever it ran last.
 
         Args:
             subjects: What it shall be about, as cells of ``pools``; empty for all that is due.
+            reason: Why, for the audit of what it destroys; empty for the rule that the job follows.
 
         Raises:
             UsageError: There is none of that name, it takes no subjects, or one of them is not there.
@@ -246,19 +247,27 @@ class Jobs:
             raise UsageError(
                 f"job {name} takes no names: it is done for all that is due", hint=Hint(("job", "run", name))
             )
+        destroying = {"prune": self._prune_by_hand, "ended": self._erase_by_hand}
+        if name in destroying:
+            return destroying[name](reason)
         return job.manual(subjects) if job.manual else ManualRun(job.do)
 
-    async def run(self, name: str, manual: ManualRun, end: End) -> Report:
+    async def run(self, name: str, manual: ManualRun, end: End, *, follows: bool = False) -> Report:
         """Do one run of a job now, and end the operations that it opened.
 
         Args:
             end: Brings them to their end, or leaves them to the workers.
+            follows: Whether to wait for another process that runs it, and to return the result of that run.
 
         Raises:
             LeaseHeldError: Another process does it.
             HermesError: It failed; its row has the problem.
         """
-        report = await do_now(replace(self.named(name), do=manual.do), self.registry)
+        job = replace(self.named(name), do=manual.do)
+        if follows:
+            report = await do_or_follow(job, self.registry, self.operations.report, is_whole=manual.is_whole)
+        else:
+            report = await do_now(job, self.registry)
         if not any(one.operation for one in report.outcomes):
             return report
         # Without the job's lease: workers do it for others while one waits here.
@@ -282,15 +291,26 @@ class Jobs:
 
     # Backups
 
-    async def _prune(self) -> Report:
+    async def _prune(self, reason: str = "") -> Report:
         pruning = self.backups.pruning
-        told = await problems({one.title: one.id for one in pruning.due()}, pruning.prune, _ONE_BY_ONE)
+        prune = partial(pruning.prune, why=reason)
+        told = await problems({one.title: one.id for one in pruning.due()}, prune, _ONE_BY_ONE)
         return _report(told, "backups of {} agents pruned")
 
-    async def _erase(self) -> Report:
+    def _prune_by_hand(self, reason: str) -> ManualRun:
+        due = [f"{one.title}: its backups that no rule keeps are deleted" for one in self.backups.pruning.due()]
+        return ManualRun(partial(self._prune, reason), tuple(due), f"deletes backups of {counted(len(due), 'agent')}")
+
+    async def _erase(self, reason: str = "") -> Report:
         ended = self.backups.ended
-        told = await problems({str(one.id): one for one in ended.due()}, ended.erase, _ONE_BY_ONE)
+        erase = partial(ended.erase, why=reason)
+        told = await problems({str(one.id): one for one in ended.due()}, erase, _ONE_BY_ONE)
         return _report(told, "backups of {} ended agents erased")
+
+    def _erase_by_hand(self, reason: str) -> ManualRun:
+        due = [f"{one.title} ({one.id}): all its backups are deleted" for one in self.backups.ended.due()]
+        consent = f"deletes all backups of {counted(len(due), 'ended agent')}"
+        return ManualRun(partial(self._erase, reason), tuple(due), consent)
 
     def _unrecorded(self) -> list[str]:
         last = self.registry.jobs.get(_RECORDS)
@@ -348,7 +368,8 @@ class Jobs:
         due = self.upkeep.due()  # once: what falls due after the operator's consent waits for the next run
         ends = (f"{one.title}: its days of grace are over; machine {one.machine_name} is destroyed" for one in due.ends)
         leaves = (f"{row.name}: unassigned; it will be destroyed" for row in due.leaves)
-        return ManualRun(lambda: self._end(due), (*ends, *leaves))
+        destroys = (*ends, *leaves)
+        return ManualRun(lambda: self._end(due), destroys, f"destroys {counted(len(destroys), 'machine')}")
 
     # Billing
 
@@ -379,7 +400,7 @@ class Jobs:
     def _fill_by_hand(self, names: Sequence[str]) -> ManualRun:
         """Of the named cells or of all, also where rows alone say that nothing is missing."""
         cells = [cell.name for cell in self.pools.cells(names, opening=True)]
-        return ManualRun(lambda: self._open_fills(cells))
+        return ManualRun(lambda: self._open_fills(cells), is_whole=not names)
 
     async def _left(self, opening: Awaitable[Report]) -> Report:
         """Leave what a job opened to the workers."""
@@ -396,6 +417,11 @@ def failure(name: str, report: Report, subjects: Sequence[str] = ()) -> HermesEr
     if report.outcomes:
         return failure_of(report.outcomes, f"job {name}", hint=again)
     return PartlyDoneError(f"job {name}: {report.problem}", hint=again) if report.problem else None
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with its noun, as ``1 machine`` and ``2 machines``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 async def _reported(doing: Awaitable[Mapping[str, str]], words: str) -> Report:

@@ -116,10 +116,22 @@ def restore(
 
 
 @app.command()
-def prune(user: Annotated[str, typer.Argument(help="Only this one's.")] = "") -> None:
-    """Delete backups that no rule keeps (settings backup_keep_…); run it weekly, as cron does."""
-    gone = context.run_connected(context.compose(), lambda connected: connected.backups.prune(user))
-    result("backup-prune", {"gone": gone}, [f"deleted {sum(gone.values())} backups of {len(gone)} agents"])
+def prune(
+    user: Annotated[str, typer.Argument(help="Only this one's.")] = "", yes: Yes = False, reason: Why = ""
+) -> None:
+    """Delete backups that no rule keeps (settings backup.keep_…); job prune does it weekly."""
+    container = context.compose()
+    environment, of = container.env.name, f"of {user}" if user else "of all agents"
+    agree(
+        f"This deletes the backups {of} in environment {environment} that no rule keeps.",
+        expect=user or environment,
+        spared=f"the backups {of} in {environment} are untouched",
+        yes=yes,
+    )
+    gone = context.run_connected(container, lambda connected: connected.backups.prune(user, reason=reason))
+    count = sum(gone.values())
+    backups, agents = "backup" if count == 1 else "backups", "agent" if len(gone) == 1 else "agents"
+    result("backup-prune", {"gone": gone}, [f"deleted {count} {backups} of {len(gone)} {agents}"])
 
 
 @app.command()

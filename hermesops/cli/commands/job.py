@@ -7,7 +7,7 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.console import Yes, agree, result, say, table
+from hermesops.cli.console import Why, Yes, agree, result, say, table
 from hermesops.cli.options.instance import ApprovedBy, ListOption, NoWait, approved_list, run_or_leave
 from hermesops.cli.views.shapes import timestamp
 
@@ -37,32 +37,38 @@ def run(
         list[str] | None, typer.Argument(help="Only for these: of job pools, names of cells.", show_default=False)
     ] = None,
     yes: Yes = False,
+    reason: Why = "",
     listed: ListOption = None,
     approved_by: ApprovedBy = None,
     no_wait: NoWait = False,
 ) -> None:
     """Run one job now, whenever it ran last, and wait for the operations that it opens; for operators and cron.
 
+    Where another process runs the job, the command follows that run and prints its result; with --no-wait it ends with
+    4 and names the process.
+
     backups: backs up agents whose turn of the day has come (cron: every ten minutes). pools: fills or shrinks the warm
     pools of all cells, or of those named, to the size and image of the settings. lifecycle: terminates agents whose
-    grace period is over, and destroys machines that agents left (cron: daily, with --yes). It asks first; above the
-    daily number of terminations it needs --from and --approved-by.
+    grace period is over, and destroys machines that agents left (cron: daily, with --yes); above the daily number of
+    terminations it needs --from and --approved-by. prune and ended: delete backups. These three list what they destroy
+    and ask first.
     """
     container = context.compose()
     container.approved_list = approved_list(listed, approved_by)
 
     async def work(connected: "Connected") -> "Report":
-        manual = connected.jobs.prepare(name, subjects or ())
+        manual = connected.jobs.prepare(name, subjects or (), reason=reason)
         for line in manual.destroys:
             say(line)
         if manual.destroys:
             agree(
-                f"This destroys {len(manual.destroys)} machines in environment {container.env.name}.",
+                f"This {manual.consent} in environment {container.env.name}.",
                 expect=container.env.name,
                 spared="nothing was changed",
                 yes=yes,
             )
-        return await connected.jobs.run(name, manual, partial(run_or_leave, connected.operations, no_wait=no_wait))
+        end = partial(run_or_leave, connected.operations, no_wait=no_wait)
+        return await connected.jobs.run(name, manual, end, follows=not no_wait)
 
     report = context.run_connected(container, work)
     outcomes = [outcome(one) for one in report.outcomes]

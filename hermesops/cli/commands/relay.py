@@ -10,7 +10,7 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.console import Why, Yes, advice, agree, result, table
+from hermesops.cli.console import Why, Yes, advice, agree, require_reason, result, table
 from hermesops.cli.listener import listen, serve_until_signal
 from hermesops.cli.options import files
 from hermesops.cli.views import shapes
@@ -72,7 +72,7 @@ def list_() -> None:
     """List the services' certificates, the newest of each first."""
     container = context.compose()
     now = container.now()
-    rows = [shapes.caller(one, now) for one in container.callers.list()]
+    rows = [shapes.caller(one, now) for one in container.caller_directory.list()]
     columns = ("service", "state", "not_after", "serial", "why")
     table("relay-callers", "certificates", columns, rows, "no service may call the relay")
 
@@ -80,6 +80,7 @@ def list_() -> None:
 @app.command()
 def revoke(service: Service, yes: Yes = False, reason: Why = "") -> None:
     """Revoke a service's certificate; the relay refuses its next request."""
+    require_reason(reason, "relay", "revoke", service)
     container = context.compose()
     agree(
         f"This keeps service {service} from all agents in environment {container.env.name}.",
@@ -87,7 +88,8 @@ def revoke(service: Service, yes: Yes = False, reason: Why = "") -> None:
         spared=f"{service} may call the relay as before",
         yes=yes,
     )
-    count = container.callers.revoke(service, why=reason)
+    count = container.caller_directory.revoke(service, why=reason)
     again = advice(("relay", "admit", service, "--request", "FILE", "--to", "FOLDER"))
-    words = f"{service}: {count} certificates revoked; {again} gives it another"
+    certificates = "certificate" if count == 1 else "certificates"
+    words = f"{service}: {count} {certificates} revoked; {again} gives it another"
     result("relay-revoked", {"service": service, "certificates": count}, [words])

@@ -97,7 +97,7 @@ COMMANDS: Sequence[str] = (
     "backup list ada",
     "job run backups",
     "backup check ada",
-    "backup prune ada",
+    "backup prune ada --yes",
     "backup rotate ada",
     "backup restore ada --yes",
     "drill restore ada",

@@ -66,7 +66,7 @@ async def test_a_report_counts_what_was_done_and_names_what_was_not() -> None:
 
 
 async def test_one_erased_backup_that_fails_does_not_keep_others() -> None:
-    async def erase(instance: Any) -> None:  # noqa: ANN401 - stands for an instance
+    async def erase(instance: Any, **_reason: str) -> None:  # noqa: ANN401 - stands for an instance
         if instance.id == "b":
             raise UsageError("cannot")
 
