@@ -87,7 +87,7 @@ class Connected:
     def bulk_provision(self) -> BulkProvision:
         """Provisions many instances at once."""
         at_once = self.container.env.settings.parallel_provisions
-        return BulkProvision(self.admission, self._preflight, self._policy, at_once=at_once)
+        return BulkProvision(self.admission, self._preflight, self._policy, at_once, self.container.report)
 
     @cached_property
     def _preflight(self) -> ProvisionPreflight:

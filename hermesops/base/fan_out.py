@@ -9,6 +9,7 @@ from typing import TypeVar
 import structlog
 
 from hermesops.base import disk
+from hermesops.base.narration import about
 from hermesops.errors import HermesError, UnavailableError
 
 T = TypeVar("T")
@@ -67,8 +68,17 @@ async def fan_out(items: Sequence[T], work: Callable[[T], Awaitable[R]], limits:
 
 
 async def problems(named: Mapping[str, T], work: Callable[[T], Awaitable[object]], limits: Limits) -> dict[str, str]:
-    """Do the work for each, as ``fan_out``; by name why it was not done, empty where it was."""
-    done = await fan_out(list(named.values()), work, limits)
+    """Do the work for each, as ``fan_out``; by name why it was not done, empty where it was.
+
+    Narration of the work stands behind the name.
+    """
+
+    async def one(entry: tuple[str, T]) -> object:
+        name, item = entry
+        with about(name):
+            return await work(item)
+
+    done = await fan_out(list(named.items()), one, limits)
     messages = (outcome.message if isinstance(outcome, HermesError) else "" for outcome in done)
     return dict(zip(named, messages, strict=True))
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from hermesops import errors
+from hermesops.base import narration
 from hermesops.cli import context, output, terminal
 from hermesops.errors import HermesError, Hint, RefusedError
 from hermesops.wire.foreign_text import unbroken, visible
@@ -49,7 +50,11 @@ def is_quiet() -> bool:
 
 
 def say(line: str) -> None:
-    """One line of narration on stderr; on a terminal, that of a long step takes the place of the one before it."""
+    """One line of narration on stderr, in a bulk command behind the name of its subject.
+
+    On a terminal, that of a long step takes the place of the one before it.
+    """
+    line = narration.with_subject(line)
     if not _mode.quiet and not _drawn(line):
         _to_stderr(line)
 

@@ -6,7 +6,7 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
-from hermesops.cli.console import advice, result, table
+from hermesops.cli.console import advice, require_reason, result, table
 from hermesops.cli.options.values import one_of
 from hermesops.cli.views import billing as view
 from hermesops.errors import CHANGES_REMAIN, Hint, UsageError
@@ -98,6 +98,7 @@ def retry(
     """
     if bool(event) == everything:
         raise UsageError("say which event, or --all that were set aside", hint=Hint(("billing", "list")))
+    require_reason(reason, "billing", "retry", event or "--all")
     container = context.compose()
     if not everything:
         found = container.billing_events.get(event)

@@ -1,7 +1,6 @@
 """Options of commands about one instance, and how they run the operation that changes it, here or by the workers."""
 
 import math
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -51,9 +50,6 @@ DryRun = Annotated[
     bool,
     typer.Option("--dry-run", help="Print steps, downtime, cost and losses of the change; change nothing."),
 ]
-_EVERY_S = 0.5
-"""Seconds between two attempts to open an operation."""
-
 _AGAIN = Hint("the same command again later, or with --wait 10m;", ("operation", "list"), "shows what is under way")
 
 
@@ -120,13 +116,14 @@ def run_operation(
     Returns:
         The operation, and its outcome in a line.
     """
+    from hermesops.agents.instances.requests.opening import open_when_free
     from hermesops.model.operation import LeaseHeldError
 
     wait_s = values.seconds(wait, "--wait") if wait else 0.0
 
     async def work(connected: "Connected") -> "tuple[Operation, str]":
         try:
-            operation = await begun(connected, begin, wait_s)
+            operation = await open_when_free(lambda: begin(connected), wait_s=wait_s, report=say)
         except LeaseHeldError as held:
             raise held if wait is None else LeaseHeldError(held.message, hint=_AGAIN, holder=held.holder) from None
         return operation, await run_or_leave(connected.operations, operation, no_wait=no_wait)
@@ -154,28 +151,6 @@ def print_preview(preview: "ChangePreview") -> None:
     from hermesops.cli.views import change_preview
 
     result("change-preview", change_preview.shape(preview), [] if is_json() else change_preview.lines(preview))
-
-
-async def begun(connected: "Connected", begin: "Begin", wait_s: float) -> "Operation":
-    """Open the operation, once no other process works on the instance.
-
-    Raises:
-        LeaseHeldError: One still does after ``wait_s``.
-    """
-    from hermesops.base import waiting
-    from hermesops.model.operation import LeaseHeldError
-
-    ends, told = time.monotonic() + wait_s, ""
-    while True:
-        try:
-            return await begin(connected)
-        except LeaseHeldError as held:
-            if time.monotonic() >= ends:
-                raise
-            if held.message != told:
-                told = held.message
-                say(f"waits: {told}")
-        await waiting.pause(_EVERY_S)
 
 
 async def run_or_leave(operations: "Operations", operation: "Operation", *, no_wait: bool) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from hermesops.base.narration import about
 from hermesops.errors import HermesError, Hint, PartlyDoneError
 from hermesops.model.operation import Operation
 
@@ -45,7 +46,10 @@ async def end_each(opened: Sequence[Outcome], end: End) -> tuple[Outcome, ...]:
     """End the operations that were opened, one after the other; an outcome without one stays as it is."""
 
     async def ended(one: Outcome) -> Outcome:
-        return Outcome(one.subject, one.operation, await end(one.operation)) if one.operation else one
+        if one.operation is None:
+            return one
+        with about(one.subject):
+            return Outcome(one.subject, one.operation, await end(one.operation))
 
     return tuple([await outcome_of(one.subject, ended(one)) for one in opened])
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 from hermesops.agents.instances.requests.provision import Policy, ProvisionAdmission, ProvisionPreflight, parse_plan
 from hermesops.agents.instances.requests.user_list import parse_user_list
 from hermesops.base.fan_out import Limits, fan_out
+from hermesops.base.narration import Reporter, about
 from hermesops.errors import HermesError, RefusedError, UsageError
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Operation
@@ -92,12 +94,17 @@ def _request(number: int, cells: Sequence[str], columns: Sequence[str], plan: st
 
 @dataclass
 class BulkProvision:
-    """Provisions many users, a few at a time."""
+    """Provisions many users, a few at a time.
+
+    Attributes:
+        report: Takes a line of narration when one has ended.
+    """
 
     admission: ProvisionAdmission
     preflight: ProvisionPreflight
     policy: Policy
     at_once: int
+    report: Reporter
 
     async def judge(self, requests: Sequence[ProvisionRequest]) -> None:
         """Let requests be written down only if none of them is known to fail.
@@ -129,13 +136,22 @@ class BulkProvision:
         All rows first: a cell's stack then makes all its new machines in one run.
         """
         admitted = [await self._admit(request) for request in requests]
+        ends = count(1)
 
         async def one(provision_result: ProvisionResult) -> ProvisionResult:
             if provision_result.operation is None:
                 return provision_result
-            return replace(provision_result, outcome=await finish(provision_result.operation))
+            with about(provision_result.request.user):
+                try:
+                    outcome = await finish(provision_result.operation)
+                except HermesError as error:
+                    self.report(f"failed: {error.message} ({next(ends)} of {len(admitted)})")
+                    raise
+                self.report(f"done ({next(ends)} of {len(admitted)})")
+                return replace(provision_result, outcome=outcome)
 
-        ended = await fan_out(admitted, one, Limits(self.at_once, slow_after_s=_SLOW_S, within_s=_LONGEST_S))
+        limits = Limits(self.at_once, slow_after_s=_SLOW_S, within_s=_LONGEST_S)
+        ended = await fan_out(admitted, one, limits)
         return tuple(
             replace(provision_result, failure=end) if isinstance(end, HermesError) else end
             for provision_result, end in zip(admitted, ended, strict=True)

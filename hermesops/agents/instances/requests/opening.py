@@ -1,6 +1,7 @@
 """Opens operations of instances, under the instance's lease and past the eligibility check."""
 
-from collections.abc import AsyncGenerator, Callable
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
@@ -9,6 +10,7 @@ from typing import TypeVar
 
 from hermesops.agents.instances import refusals
 from hermesops.agents.instances.requests.eligibility import refuse_ineligible
+from hermesops.base import waiting
 from hermesops.model.ids import instance_subject
 from hermesops.model.instance import Instance
 from hermesops.model.operation import LeaseHeldError, Operation, OperationKind, OperationStatus
@@ -17,6 +19,9 @@ from hermesops.store.operations.kinds import InstanceIntent
 from hermesops.store.registry import Registry
 
 WantedT = TypeVar("WantedT", bound=InstanceIntent)
+
+_EVERY_S = 0.5
+"""Seconds between two attempts to open an operation."""
 
 _held_elsewhere: ContextVar[LeaseHeldError | None] = ContextVar("_held_elsewhere", default=None)
 """Why a request holds no lease: another process works on the operation that it asks for, so that it opens none."""
@@ -122,3 +127,28 @@ class OperationOpener:
         """
         async with self.eligible(instance.id, type(intent)) as eligible:
             return self.open(eligible, intent)
+
+
+async def open_when_free(
+    request: Callable[[], Awaitable[Operation]], *, wait_s: float, report: Callable[[str], None]
+) -> Operation:
+    """Open an operation by a request, once no other process works on the instance.
+
+    Args:
+        wait_s: Seconds to wait for the other process.
+        report: Takes a line for each other process that is waited for.
+
+    Raises:
+        LeaseHeldError: A process still works on it after that time.
+    """
+    deadline, reported = time.monotonic() + wait_s, ""
+    while True:
+        try:
+            return await request()
+        except LeaseHeldError as held:
+            if time.monotonic() >= deadline:
+                raise
+            if held.message != reported:
+                reported = held.message
+                report(f"waits: {reported}")
+        await waiting.pause(_EVERY_S)

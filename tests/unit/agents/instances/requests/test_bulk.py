@@ -1,6 +1,7 @@
 """Many requests: what a file says, nothing written before all are judged, and one that fails keeps no other."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from hermesops.access.secrets.keyring.key_ring import KeyRing
 from hermesops.agents.instances.requests.bulk import BulkProvision, ProvisionRequest, parse_requests
 from hermesops.agents.instances.requests.provision import Policy, ProvisionAdmission, ProvisionPreflight
+from hermesops.base.narration import with_subject
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.ids import ImageId
 from hermesops.model.instance import InstanceStatus
@@ -56,7 +58,8 @@ def newcomers(registry: Registry, world: World) -> BulkProvision:
     client: Any = world
     budget: Any = world
     preflight = ProvisionPreflight(registry, client, budget, POLICY)
-    return BulkProvision(ProvisionAdmission(registry, preflight, world, POLICY), preflight, POLICY, at_once=2)
+    admission = ProvisionAdmission(registry, preflight, world, POLICY)
+    return BulkProvision(admission, preflight, POLICY, at_once=2, report=lambda _: None)
 
 
 def is_untouched(registry: Registry) -> bool:
@@ -148,3 +151,17 @@ def _done(registry: Registry) -> Callable[[Operation], Awaitable[str]]:
         return "runs"
 
     return finish
+
+
+async def test_each_end_is_narrated_behind_its_user_with_the_count(registry: Registry) -> None:
+    lines = list[str]()
+    bulk = replace(newcomers(registry, World()), report=lambda line: lines.append(with_subject(line)))
+
+    async def finish(operation: Operation) -> str:
+        if operation.intent["user"] == "ben":
+            raise UnavailableError("no answer")
+        return "runs"
+
+    await bulk.run(parse_requests("ada\nben\n", plan="light", region=""), finish)
+    assert sorted(line.partition(" (")[0] for line in lines) == ["ada: done", "ben: failed: no answer"]
+    assert sorted(line[-8:] for line in lines) == ["(1 of 2)", "(2 of 2)"]
