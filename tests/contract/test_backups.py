@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.agents.backup.restore_check import Proof
+from hermesops.agents.backup.proof.restore_check import Proof
 from hermesops.agents.backup.store.object_store import ObjectStore
 from hermesops.agents.backup.store.repository_keys import Keys, Opened
 from hermesops.agents.backup.store.restic import Restic

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hermesops.agents.backup.pruning import EndedBackups
-from hermesops.agents.backup.repository import Repository
+from hermesops.agents.backup.retention.pruning import EndedBackups
 from hermesops.agents.backup.store.object_store import ObjectStore
+from hermesops.agents.backup.store.repository import Repository
 from hermesops.agents.backup.store.repository_contents import ResticContents
 from hermesops.agents.backup.store.repository_keys import Keys
 from hermesops.agents.backup.store.restic import Restic

@@ -11,8 +11,8 @@ import httpx
 import pytest
 from botocore.exceptions import ClientError
 
-from hermesops.agents.backup.repository import Bucket
 from hermesops.agents.backup.store.object_store import ObjectStore, read_key_file
+from hermesops.agents.backup.store.repository import Bucket
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.ids import InstanceId
 from tests.support.real.object_store import ServedStore, served_store

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from hermesops.agents.backup.repository import Bucket
 from hermesops.agents.backup.store.object_store import ObjectStore
+from hermesops.agents.backup.store.repository import Bucket
 from hermesops.base import assets
 from hermesops.base.aws_client import AbsentError
 from hermesops.infra.stacks.platform.aws.functions import read_sources, redis_password, token_claims

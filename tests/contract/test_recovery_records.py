@@ -13,8 +13,8 @@ import pytest
 
 from hermesops.access.secrets.keyring.key_ring import KeyRing
 from hermesops.agents.backup.recovery_records import RecoveryRecords
-from hermesops.agents.backup.repository import Repository
 from hermesops.agents.backup.store.object_store import ObjectStore
+from hermesops.agents.backup.store.repository import Repository
 from hermesops.agents.backup.store.repository_keys import Keys
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.backup import Backup

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from hermesops.agents.backup.copies import Copies
-from hermesops.agents.backup.restore_check import Proof
+from hermesops.agents.backup.proof.restore_check import Proof
 from hermesops.agents.backup.store.object_store import ObjectStore
 from hermesops.agents.backup.store.repository_keys import Keys
 from hermesops.agents.backup.store.restic import Restic

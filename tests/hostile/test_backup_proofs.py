@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from hermesops.agents.backup import restored_state
-from hermesops.agents.backup.confinement import Limits
-from hermesops.agents.backup.restore_check import Proof
+from hermesops.agents.backup.proof import restored_state
+from hermesops.agents.backup.proof.confinement import Limits
+from hermesops.agents.backup.proof.restore_check import Proof
 from hermesops.agents.backup.store.restic import Restic
 from hermesops.base.fan_out import Limits as Places
 from hermesops.base.fan_out import fan_out
@@ -234,7 +234,7 @@ _PROBE = """
 import sys; sys.path.insert(0, sys.argv[1])
 import json, os, signal, socket, sqlite3
 from pathlib import Path
-from hermesops.agents.backup import confinement
+from hermesops.agents.backup.proof import confinement
 folder, port, user, parent = sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), os.getppid()
 if user:
     import ctypes
@@ -319,7 +319,7 @@ async def test_nothing_is_read_where_it_cannot_be_kept_apart(
 ) -> None:
     real = restored_state.command
     refusing = (
-        "import hermesops.agents.backup.confinement as c; real = c._call\n"
+        "import hermesops.agents.backup.proof.confinement as c; real = c._call\n"
         "def call(name, *words):\n"
         f"    if name == {lacking!r}: raise OSError(1, name)\n"
         "    real(name, *words)\n"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.agents.backup.repository import Bucket
 from hermesops.agents.backup.store.object_store import ObjectStore
+from hermesops.agents.backup.store.repository import Bucket
 from hermesops.agents.backup.store.restic import Restic
 from hermesops.base import aws_client, blocking
 from hermesops.base.aws_client import call

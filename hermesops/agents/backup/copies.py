@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from hermesops.agents.backup.repository import payload_of
-from hermesops.agents.backup.restore_check import Proof
+from hermesops.agents.backup.proof.restore_check import Proof
+from hermesops.agents.backup.store.repository import payload_of
 from hermesops.agents.backup.store.repository_keys import Keys
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.errors import BrokenInvariantError, Hint, RefusedError

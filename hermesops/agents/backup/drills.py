@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
-from hermesops.agents.backup.schedule import drill_is_due, drill_of
+from hermesops.agents.backup.daily.schedule import drill_is_due, drill_of
 from hermesops.agents.backup.service import Backups
 from hermesops.agents.cells.changes.environment_guard import Guards
 from hermesops.agents.cells.stack.stacks import CellStacks

@@ -10,13 +10,13 @@ from pathlib import Path
 from hermesops.access.secrets.catalog import BACKUP_KEY
 from hermesops.access.secrets.store import Secrets
 from hermesops.agents.backup.copies import Copies
-from hermesops.agents.backup.nightly import Nightly
-from hermesops.agents.backup.pruning import EndedBackups, Pruning
+from hermesops.agents.backup.daily.nightly import Nightly
+from hermesops.agents.backup.proof.restore_check import Proof
 from hermesops.agents.backup.recovery_records import RecoveryRecords
-from hermesops.agents.backup.repository import Bucket, Repository
-from hermesops.agents.backup.restore_check import Proof
-from hermesops.agents.backup.retention import Keep
+from hermesops.agents.backup.retention.pruning import EndedBackups, Pruning
+from hermesops.agents.backup.retention.rules import Keep
 from hermesops.agents.backup.store.object_store import ObjectStore
+from hermesops.agents.backup.store.repository import Bucket, Repository
 from hermesops.agents.backup.store.repository_contents import RepositoryContents
 from hermesops.agents.backup.store.repository_keys import Keys
 from hermesops.agents.backup.store.restic import Restic

@@ -14,9 +14,9 @@ from hermesops.model.ids import MachineId
 from hermesops.settings.environment import Environment
 
 if TYPE_CHECKING:
-    from hermesops.agents.backup.repository import Repository
-    from hermesops.agents.backup.restore_check import Proof
+    from hermesops.agents.backup.proof.restore_check import Proof
     from hermesops.agents.backup.store.object_store import ObjectStore
+    from hermesops.agents.backup.store.repository import Repository
     from hermesops.agents.backup.store.repository_contents import RepositoryContents
     from hermesops.agents.backup.store.repository_keys import Keys
     from hermesops.agents.backup.store.restic import Restic
@@ -74,7 +74,7 @@ class WorldAdapters:
 
     def proof(self, registry: "Registry", keys: "Keys", restic: "Restic", report: Callable[[str], None]) -> "Proof":
         """Restores backups here, to compare."""
-        from hermesops.agents.backup.restore_check import Proof
+        from hermesops.agents.backup.proof.restore_check import Proof
 
         return Proof(registry, keys, restic, report)
 
@@ -87,8 +87,8 @@ class WorldAdapters:
         Raises:
             UnavailableError: The local world is down, or its object store could not be built.
         """
-        from hermesops.agents.backup.repository import Bucket
         from hermesops.agents.backup.store.object_store import ObjectStore
+        from hermesops.agents.backup.store.repository import Bucket
 
         where = await start()
         bucket = Bucket(_LOCAL_BUCKET, where["region"], where["endpoint"], where["iam_endpoint"])
@@ -142,7 +142,7 @@ class SimulatedAdapters(WorldAdapters):
 
     def proof(self, registry: "Registry", keys: "Keys", restic: "Restic", report: Callable[[str], None]) -> "Proof":
         """Counts the contents of a copy again."""
-        from hermesops.agents.backup.simulated import SimulatedProof
+        from hermesops.agents.backup.proof.simulated import SimulatedProof
         from hermesops.localcloud.drivers.sim.node.state import digest_of_copy
 
         return SimulatedProof(registry, keys, restic, partial(digest_of_copy, self._world), report)
@@ -159,7 +159,7 @@ class SimulatedAdapters(WorldAdapters):
     ) -> "RepositoryContents":
         """Copies in the world's own memory."""
         del keys, restic, store
-        from hermesops.agents.backup.simulated import SimulatedContents
+        from hermesops.agents.backup.proof.simulated import SimulatedContents
         from hermesops.localcloud.drivers.sim.node.state import drop_copies
 
         return SimulatedContents(registry.backups.list, partial(drop_copies, self._world))

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hermesops.agents.backup.repository import Bucket, Repository
-from hermesops.agents.backup.restore_check import Allowance, Proof
+from hermesops.agents.backup.proof.restore_check import Allowance, Proof
+from hermesops.agents.backup.store.repository import Bucket, Repository
 from hermesops.agents.backup.store.repository_keys import Keys
 from hermesops.agents.backup.store.restic import Restic
 from hermesops.model.backup import Backup, Credential

@@ -15,8 +15,8 @@ from pathlib import Path
 import grpc
 import httpx
 
-from hermesops.agents.backup.repository import Bucket
 from hermesops.agents.backup.store.object_store import ObjectStore
+from hermesops.agents.backup.store.repository import Bucket
 from hermesops.agents.health.prometheus import Prometheus
 from hermesops.agents.rollout.watch.webhooks import ask_service
 from hermesops.base.network.channels import async_channel, channel, keep_pulumi_direct

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import boto3
 import httpx
 
-from hermesops.agents.backup.repository import Bucket
 from hermesops.agents.backup.store.object_store import ObjectStore
+from hermesops.agents.backup.store.repository import Bucket
 from hermesops.base.aws_client import client_options
 from hermesops.model.backup import Credential
 from tests.support.real.go_programs import VERSITYGW

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hermesops.agents.backup.repository import Bucket, Repository, policy_of
+from hermesops.agents.backup.store.repository import Bucket, Repository, policy_of
 from hermesops.base.aws_client import AbsentError, asking, bound_answers, open_client, open_session
 from hermesops.base.private_file import refuse_readable_by_others
 from hermesops.errors import RefusedError, UsageError

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from hermesops.agents.backup.recovery_records import RecoveryRecords
-from hermesops.agents.backup.repository import Bucket, Repository, user_of
 from hermesops.agents.backup.store.object_store import ObjectStore
+from hermesops.agents.backup.store.repository import Bucket, Repository, user_of
 from hermesops.base.aws_client import call
 from hermesops.model.backup import Credential
 from hermesops.model.ids import InstanceId

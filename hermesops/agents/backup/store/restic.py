@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from hermesops.agents.backup.repository import Repository
+from hermesops.agents.backup.store.repository import Repository
 from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError, UnavailableError
 from hermesops.model.backup import Credential
 from hermesops.wire import strict_json

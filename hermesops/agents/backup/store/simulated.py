@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from shutil import rmtree
 
-from hermesops.agents.backup.repository import Bucket, Repository
 from hermesops.agents.backup.store.object_store import ObjectStore
+from hermesops.agents.backup.store.repository import Bucket, Repository
 from hermesops.base.aws_client import AbsentError
 from hermesops.base.private_file import make_private_folder, replace_secret
 from hermesops.errors import Hint, UnavailableError

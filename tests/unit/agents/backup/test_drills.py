@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from hermesops.agents.backup.schedule import drill_is_due, drill_of
+from hermesops.agents.backup.daily.schedule import drill_is_due, drill_of
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 

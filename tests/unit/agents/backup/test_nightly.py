@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid5
 
-from hermesops.agents.backup.nightly import Nightly
+from hermesops.agents.backup.daily.nightly import Nightly
 from hermesops.errors import UnavailableError
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance, InstanceStatus

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hermesops.agents.backup.pruning import EndedBackups, Pruning
-from hermesops.agents.backup.retention import Keep
+from hermesops.agents.backup.retention.pruning import EndedBackups, Pruning
+from hermesops.agents.backup.retention.rules import Keep
 from hermesops.errors import RefusedError
 from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId

@@ -2,7 +2,7 @@
 
 import json
 
-from hermesops.agents.backup.repository import Bucket, payload_of, policy_of
+from hermesops.agents.backup.store.repository import Bucket, payload_of, policy_of
 from hermesops.model.backup import Credential
 from hermesops.model.ids import InstanceId
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermesops.agents.backup.retention import Keep, going
+from hermesops.agents.backup.retention.rules import Keep, going
 
 NOW = datetime(2026, 6, 15, 12, tzinfo=UTC)
 KEEP = Keep(daily=7, weekly=4, monthly=3)

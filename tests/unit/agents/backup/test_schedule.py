@@ -4,7 +4,7 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid5
 
-from hermesops.agents.backup.schedule import is_due, minute_of
+from hermesops.agents.backup.daily.schedule import is_due, minute_of
 from hermesops.model.ids import InstanceId
 
 MIDNIGHT = datetime(2026, 3, 1, tzinfo=UTC)

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.agents.backup.repository import Bucket, Repository
+from hermesops.agents.backup.store.repository import Bucket, Repository
 from hermesops.agents.backup.store.simulated import SimulatedStore
 
 NAME = "recovery/ada.json"

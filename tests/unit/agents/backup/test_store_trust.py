@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.agents.backup.repository import Bucket, Repository
+from hermesops.agents.backup.store.repository import Bucket, Repository
 from hermesops.agents.backup.store.restic import Restic
 from hermesops.model.backup import Credential
 

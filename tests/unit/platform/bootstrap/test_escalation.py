@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hermesops.agents.backup.repository import user_of
+from hermesops.agents.backup.store.repository import user_of
 from hermesops.model.ids import InstanceId
 from hermesops.platform.bootstrap import documents
 from hermesops.platform.bootstrap.spec import PipelineRole

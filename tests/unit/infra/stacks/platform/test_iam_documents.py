@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hermesops.agents.backup.repository import Bucket, policy_of
+from hermesops.agents.backup.store.repository import Bucket, policy_of
 from hermesops.infra.stacks.platform.policies import documents_of
 from hermesops.infra.stacks.registered import Registered
 from hermesops.model.ids import InstanceId

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hermesops.agents.backup import restored_state
-from hermesops.agents.backup.confinement import Limits
+from hermesops.agents.backup.proof import restored_state
+from hermesops.agents.backup.proof.confinement import Limits
 from hermesops.agents.backup.store.repository_keys import Keys
 from hermesops.agents.backup.store.restic import Restic, failure_of
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError
@@ -30,7 +30,7 @@ _REPORT_BYTES = 64 << 10
 _SLACK_BYTES = 16 << 20
 """What a state may have grown by between being measured and being copied."""
 
-_ROOT = Path(__file__).parents[3]
+_ROOT = Path(__file__).parents[4]
 
 
 @dataclass(frozen=True)

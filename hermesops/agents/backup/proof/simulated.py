@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from hermesops.agents.backup.restore_check import NotProvedError, Proof
+from hermesops.agents.backup.proof.restore_check import NotProvedError, Proof
 from hermesops.agents.backup.store.repository_keys import Keys
 from hermesops.agents.backup.store.restic import Restic
 from hermesops.model.backup import Backup

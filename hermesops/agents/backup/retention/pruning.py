@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 
-from hermesops.agents.backup.retention import Keep, going
+from hermesops.agents.backup.retention.rules import Keep, going
 from hermesops.agents.backup.store.repository_contents import RepositoryContents
 from hermesops.errors import RefusedError
 from hermesops.model.backup import Backup

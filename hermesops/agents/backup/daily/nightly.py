@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
-from hermesops.agents.backup.schedule import is_due
+from hermesops.agents.backup.daily.schedule import is_due
 from hermesops.base.fan_out import Limits, problems
 from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.store.registry import Registry

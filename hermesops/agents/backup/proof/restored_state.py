@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from hermesops.agents.backup.confinement import Limits, UnconfinedError, confine
+from hermesops.agents.backup.proof.confinement import Limits, UnconfinedError, confine
 from hermesops.wire.errors import NodeError, NotReadyError
 from hermesops.wire.state import unpack
 from hermesops.wire.state.digest import unreadable
@@ -28,7 +28,7 @@ def command(root: Path, folder: Path, bounds: unpack.Bounds, limits: Limits) -> 
 
     ``root`` is where the package ``hermesops`` is; ``folder`` is empty, and becomes all that it sees.
     """
-    imported = "from hermesops.agents.backup.restored_state import main"
+    imported = "from hermesops.agents.backup.proof.restored_state import main"
     start = f"import sys; sys.path.insert(0, sys.argv[1]); {imported}; main()"
     given = {"folder": str(folder), "bounds": vars(bounds), "limits": vars(limits)}
     return [sys.executable, "-I", "-c", start, str(root), json.dumps(given)]

@@ -1,0 +1,1 @@
+"""Daily backups: whose turn has come, and their making."""

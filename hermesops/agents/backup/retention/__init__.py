@@ -1,0 +1,1 @@
+"""Retention of backups: the rules, and the deletion of backups that no rule keeps."""
