@@ -38,6 +38,22 @@ def fill(text: str, values: Mapping[str, str]) -> str:
     return PLACEHOLDER.sub(lambda found: values.get(found[0], found[0]), text)
 
 
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a request, in a hint. Each face spells it in its own way: commands as ``--quiet-hours 22-07``.
+
+    Attributes:
+        value: An example, or a word in capitals; empty for none.
+    """
+
+    name: str
+    value: str = ""
+
+    def option(self) -> str:
+        """The parameter as an option of a command."""
+        return f"--{self.name.replace('_', '-')}{f' {self.value}' if self.value else ''}"
+
+
 @dataclass(frozen=True, init=False)
 class Hint:
     """What to do next: commands of hermesops, and the words around them. False when there is nothing to do.
@@ -45,12 +61,12 @@ class Hint:
     Args:
         parts: In the order of reading. A tuple is a command: its words after ``hermesops``, each one word for the
             shell whatever is in it; ``USER`` and other words in capitals stand for what the reader knows. Text has
-            no command. A hint brings its own parts.
+            no command. A parameter is one of the refused request. A hint brings its own parts.
     """
 
-    parts: tuple[str | tuple[str, ...], ...]
+    parts: tuple[str | tuple[str, ...] | Parameter, ...]
 
-    def __init__(self, *parts: "str | tuple[str, ...] | Hint") -> None:
+    def __init__(self, *parts: "str | tuple[str, ...] | Parameter | Hint") -> None:
         flat = (one for part in parts for one in (part.parts if isinstance(part, Hint) else (part,)) if one)
         object.__setattr__(self, "parts", tuple(flat))
 
@@ -68,18 +84,24 @@ class Hint:
         """
         said = ""
         for part in self.parts:
-            piece = part if isinstance(part, str) else _typed(part, environment)
+            match part:
+                case str():
+                    piece = part
+                case Parameter():
+                    piece = part.option()
+                case _:
+                    piece = _typed(part, environment)
             said += f" {piece}" if said and piece[0] not in ",;:." else piece
         return said.lstrip("; ")  # what a sign stood behind was empty
 
     def commands(self, environment: str = "") -> list[str]:
         """Its commands, each as ``text`` has it."""
-        return [_typed(part, environment) for part in self.parts if not isinstance(part, str)]
+        return [_typed(part, environment) for part in self.parts if isinstance(part, tuple)]
 
     def put(self, **values: str) -> "Hint":
         """The same with values in the place of words of commands: ``USER="ada"``, also in ``user=USER``."""
         return Hint(
-            *(part if isinstance(part, str) else tuple(fill(word, values) for word in part) for part in self.parts)
+            *(tuple(fill(word, values) for word in part) if isinstance(part, tuple) else part for part in self.parts)
         )
 
 

@@ -111,7 +111,7 @@ async def test_who_grows_and_moves_is_where_the_rows_say(simulated: Command) -> 
         "has plan light already" in (await simulated.ok("instance", "resize", "bob", "--plan", "light", *ASKED)).stdout
     )
     refused(await simulated.run("instance", "resize", "bob", "--plan", "huge", *ASKED), 2, "light, heavy")
-    refused(await simulated.run("instance", "move", "bob", *ASKED), 2, "either --cell or --region")
+    refused(await simulated.run("instance", "move", "bob", *ASKED), 2, "give either --cell CELL or --region REGION")
     assert "is in hel1 already" in (await simulated.ok("instance", "move", "bob", "--region", "hel1", *ASKED)).stdout
     refused(await simulated.run("instance", "move", "bob", "--region", "atlantis", *ASKED), 3, "sells no starter")
     refused(await simulated.run("instance", "move", "bob", "--cell", "nope", *ASKED), 2, "no cell 'nope'")

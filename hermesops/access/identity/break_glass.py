@@ -10,7 +10,7 @@ from pathlib import Path
 from hermesops.access.identity.signatures import Signers, as_file, fresh_key
 from hermesops.base.private_file import make_secret
 from hermesops.base.waiting import pause_blocking
-from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
+from hermesops.errors import Hint, Parameter, RefusedError, UnavailableError, UsageError
 from hermesops.model.break_glass import BreakGlass
 from hermesops.model.ids import MachineId
 from hermesops.model.instance import Instance
@@ -126,7 +126,9 @@ class BreakGlassOrders:
             BreakGlassOrder.from_json(order.to_json())
         except NodeError as wrong:
             hours = LONGEST_S // 3600
-            hint = f"--for {hours}h at most, and --source with an address or a small network"
+            hint = Hint(
+                Parameter("for", f"{hours}h"), "at most, and", Parameter("source"), "with an address or a small network"
+            )
             raise UsageError(f"machines refuse such an order: {wrong}", hint=hint) from None
         text = order.to_json().decode()
         return self.registry.break_glass.add(
@@ -191,7 +193,9 @@ def _own_address(host: SshHost) -> str:
     try:
         return own_address(host.address)
     except NodeError as error:
-        raise UsageError(f"this computer's address is not known: {error}", hint="--source ADDRESS") from None
+        raise UsageError(
+            f"this computer's address is not known: {error}", hint=Hint(Parameter("source", "ADDRESS"))
+        ) from None
 
 
 def _network(source: str) -> str:

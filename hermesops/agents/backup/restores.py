@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hermesops.agents.backup.service import Backups
 from hermesops.agents.instances.refusals import operation_unfinished
 from hermesops.agents.instances.requests.changes import InstanceRequests
-from hermesops.errors import UsageError
+from hermesops.errors import Hint, Parameter, UsageError
 from hermesops.model.backup import Backup
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Operation
@@ -37,7 +37,10 @@ class RestoreRequest:
             UsageError: A damaged state is on the machine that the agent is on.
         """
         if self.is_onto_new_machine and self.is_damaged:
-            raise UsageError("--damaged is about the machine it is on; --onto-new-machine takes another one")
+            raise UsageError(
+                "a damaged state is on the machine of now, and the restore is onto a new one",
+                hint=Hint("give either", Parameter("damaged"), "or", Parameter("onto_new_machine")),
+            )
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from hermesops.errors import Hint, RefusedError, UsageError
+from hermesops.errors import Hint, Parameter, RefusedError, UsageError
 from hermesops.model.alert import (
     ACKNOWLEDGED,
     CELL,
@@ -126,7 +126,8 @@ def silence_of(
     longest = LONGEST_ACKNOWLEDGEMENT if is_acknowledgement else LONGEST
     if not reason.strip():
         raise UsageError(
-            "missing --reason: other operators read it to learn why the alert is muted", hint="--reason WHY"
+            "missing reason: other operators read it to learn why the alert is muted",
+            hint=Hint(Parameter("reason", "WHY")),
         )
     if not timedelta(0) < length <= longest:
         raise UsageError(f"--for: more than nothing, and {longest / timedelta(hours=1):g} h at most")

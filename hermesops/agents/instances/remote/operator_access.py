@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hermesops.agents.instances.remote.data_export import export_data
-from hermesops.errors import UsageError
+from hermesops.errors import Hint, Parameter, UsageError
 from hermesops.model.ids import instance_subject
 from hermesops.vendor.channel.shell import Shell
 
@@ -52,5 +52,7 @@ class OperatorAccess:
 
     def _record(self, instance: "Instance", how: str, reason: str) -> None:
         if not reason.strip():
-            raise UsageError(f"{how} touches what belongs to {instance.title}; say why", hint="--reason WHY")
+            raise UsageError(
+                f"{how} touches what belongs to {instance.title}; say why", hint=Hint(Parameter("reason", "WHY"))
+            )
         self.registry.audit.append(f"{how}_opened", instance_subject(instance.id), why=reason.strip())

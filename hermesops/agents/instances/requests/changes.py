@@ -18,7 +18,7 @@ from hermesops.agents.instances.requests.placement import MachinePlacement, refu
 from hermesops.agents.instances.requests.settings_patch import SettingsPatch
 from hermesops.agents.instances.requests.termination import Termination
 from hermesops.agents.instances.steps.ports import Backups
-from hermesops.errors import AlreadySoError, Hint, RefusedError, UsageError
+from hermesops.errors import AlreadySoError, Hint, Parameter, RefusedError, UsageError
 from hermesops.model.cell import Placement
 from hermesops.model.ids import ImageId, InstanceId, MachineId, instance_subject
 from hermesops.model.instance import Instance, InstanceStatus
@@ -299,7 +299,10 @@ class InstanceRequests:
                 unfinished operation.
         """
         if bool(cell) == bool(region):
-            raise UsageError("say where to: either --cell or --region")
+            raise UsageError(
+                "name one place to move to",
+                hint=Hint("give either", Parameter("cell", "CELL"), "or", Parameter("region", "REGION")),
+            )
         async with self._asked(user_text, RelocateIntent, reason, while_running=True) as instance:
             here = self.machine_placement.cell(instance.cell)
             moves = self.opener.unfinished(instance, OperationKind.RELOCATE)
@@ -399,5 +402,5 @@ class InstanceRequests:
     ) -> AbstractAsyncContextManager[Instance]:
         """As ``OperationOpener.eligible``, for requests that need a reason."""
         if not reason.strip():
-            raise UsageError(f"say why you do that to {user_text}", hint='--reason "…"')
+            raise UsageError(f"say why you do that to {user_text}", hint=Hint(Parameter("reason", "WHY")))
         return self.opener.eligible(user_text, kind, cancels=cancels, while_running=while_running)

@@ -54,7 +54,7 @@ def setting(assignments: Sequence[str]) -> SettingsPatch:
         name, is_given, value = assignment.partition("=")
         if name not in _SETTABLE or not is_given:
             raise UsageError(
-                f"--set {name}: only {', '.join(f'{settable}=…' for settable in _SETTABLE)} can be set so",
+                f"{name}: only {', '.join(f'{settable}=…' for settable in _SETTABLE)} can be set alone",
                 hint=Hint(("instance", "settings", "USER", "--from", "FILE"), "replaces all of them"),
             )
         raw[name] = [tool.strip() for tool in value.split(",") if tool.strip()] if name == "disabled_tools" else value

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
-from hermesops.errors import UsageError
+from hermesops.errors import Hint, Parameter, UsageError
 
 
 @dataclass(frozen=True)
@@ -44,5 +44,7 @@ class TerminationPolicy:
         """
         at_once = now or not self.grace
         if without_backup and not at_once:
-            raise UsageError("--without-backup goes with --now: an agent with days of grace has a backup")
+            raise UsageError(
+                "an agent with days of grace has a backup", hint=Hint("end it at once by", Parameter("now"))
+            )
         return Termination(at_once, self.requires_backup and not without_backup)

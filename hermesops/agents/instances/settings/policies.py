@@ -5,14 +5,14 @@ from datetime import time
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from hermesops.errors import UsageError
+from hermesops.errors import Hint, Parameter, UsageError
 from hermesops.model.instance import InstancePolicy, QuietHours
 
 if TYPE_CHECKING:
     from hermesops.model.instance import Instance
     from hermesops.store.registry import Registry
 
-_QUIET = "--quiet-hours reads BEGIN-END on the user's clock, as 22-07 or 22:30-07:00; none ends them"
+_QUIET = Hint(Parameter("quiet_hours"), "reads BEGIN-END on the user's clock, as 22-07 or 22:30-07:00; none ends them")
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,10 @@ class PolicyChange:
             UsageError: The instance would be first and last.
         """
         if self.opt_in and self.protect:
-            raise UsageError("--opt-in and --protect exclude each other: first or last")
+            raise UsageError(
+                "one agent cannot be both opted in and protected: rollouts reach it first or last",
+                hint=Hint("give either", Parameter("opt_in"), "or", Parameter("protect")),
+            )
 
     def applied_to(self, policy: InstancePolicy) -> InstancePolicy:
         """The changed policy; opting in ends the protection, and the other way round.
@@ -85,7 +88,7 @@ def _quiet(text: str, timezone: str, before: QuietHours | None) -> QuietHours | 
         raise UsageError(f"{zone!r} is no time zone", hint="an IANA name, as Europe/Berlin or UTC") from None
     if not text:
         if before is None:
-            raise UsageError("--timezone goes with --quiet-hours: there are none", hint=_QUIET)
+            raise UsageError("a time zone needs quiet hours, and there are none", hint=_QUIET)
         return QuietHours(before.begin, before.end, zone)
     begin, dash, end = text.partition("-")
     if not dash:

@@ -8,7 +8,7 @@ from typing import Any
 from hermesops.agents.rollout.gates.hooks import parse_hook
 from hermesops.agents.rollout.plan.windows import parse_window
 from hermesops.agents.rollout.records.events import hook_kind
-from hermesops.errors import Hint, UsageError
+from hermesops.errors import Hint, Parameter, UsageError
 from hermesops.model.rollout import RolloutTarget
 from hermesops.model.rollout_spec import Gates, HealthGate, Spec
 from hermesops.model.vitals import Vital
@@ -83,8 +83,11 @@ def refuse_raised(spec: Spec, limit: float) -> None:
     if spec.two_person_above > limit:
         raise UsageError(
             f"a second operator approves what has a blast radius above {limit:g} here: "
-            f"--two-person-above {spec.two_person_above:g} would raise that",
-            hint=f"--two-person-above {limit:g} or less, or leave it out; the setting two_person_above is the limit",
+            f"this request would raise that to {spec.two_person_above:g}",
+            hint=Hint(
+                Parameter("two_person_above", f"{limit:g}"),
+                "or less, or leave it out; the setting two_person_above is the limit",
+            ),
         )
 
 

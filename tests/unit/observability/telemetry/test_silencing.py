@@ -127,5 +127,5 @@ def test_a_silence_ends(length: timedelta, *, is_ack: bool, is_fine: bool) -> No
 
 
 def test_a_silence_needs_a_reason() -> None:
-    with pytest.raises(UsageError, match="missing --reason"):
+    with pytest.raises(UsageError, match="missing reason"):
         silence_of((), now=NOW, length=HOUR, who="ada", reason="  ", is_acknowledgement=False)

@@ -196,7 +196,7 @@ async def test_data_that_does_not_fit_is_not_squeezed(
 
 
 async def test_a_move_goes_somewhere_else_and_is_continued(around: Surroundings) -> None:
-    with pytest.raises(UsageError, match="where to"):
+    with pytest.raises(UsageError, match="name one place"):
         await around.requests().move("ada", cell="", region="", reason=WHY)
     for cell, region in (("cell1", ""), ("", "hel1")):
         with pytest.raises(AlreadySoError, match="already"):

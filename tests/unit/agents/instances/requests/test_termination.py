@@ -25,5 +25,5 @@ def test_a_last_backup_is_made_unless_settings_or_the_operator_say_otherwise() -
 
 
 def test_an_agent_with_days_of_grace_is_not_left_without_a_backup() -> None:
-    with pytest.raises(UsageError, match="goes with --now"):
+    with pytest.raises(UsageError, match="with days of grace has a backup"):
         TerminationPolicy(DAYS, requires_backup=False).choose(now=False, without_backup=True)

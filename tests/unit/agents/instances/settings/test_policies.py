@@ -14,7 +14,7 @@ QUIET = QuietHours(time(22), time(7), "Europe/Berlin")
 
 
 def test_first_and_last_exclude_each_other() -> None:
-    with pytest.raises(UsageError, match="exclude each other"):
+    with pytest.raises(UsageError, match="both opted in and protected"):
         PolicyChange(opt_in=True, protect=True)
     first, last = InstancePolicy(opted_in=True), InstancePolicy(protected=True)
     assert PolicyChange(opt_in=True).applied_to(last) == first

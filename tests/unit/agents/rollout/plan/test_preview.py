@@ -128,5 +128,5 @@ def test_figures_are_judged_anew_too() -> None:
 
 def test_whoever_starts_a_rollout_can_only_lower_what_needs_two_people() -> None:
     refuse_raised(replace(QUICK, two_person_above=20), 20)
-    with pytest.raises(UsageError, match="above 20 here: --two-person-above 21 would raise that"):
+    with pytest.raises(UsageError, match="above 20 here: this request would raise that to 21"):
         refuse_raised(replace(QUICK, two_person_above=21), 20)
