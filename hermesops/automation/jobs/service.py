@@ -98,7 +98,7 @@ class Jobs:
                 "back up agents whose turn of the day has come",
                 _MINUTE,
                 lambda: [instance.title for instance in self.backups.nightly.due()],
-                lambda: _reported(self.backups.nightly.run(), "{} agents backed up"),
+                lambda: _reported(self.backups.nightly.run(), "{} backed up", "agent"),
                 longest=timedelta(hours=8),
             ),
             Job(
@@ -122,14 +122,14 @@ class Jobs:
                 "renew the platform's proxy tokens, revoke those unused",
                 _MINUTE,
                 self._old_tokens,
-                lambda: _reported(self.proxy_tokens.renew_due(), "{} tokens renewed"),
+                lambda: _reported(self.proxy_tokens.renew_due(), "{} renewed", "token"),
             ),
             Job(
                 "model-tokens",
                 "hand agents a fresh token for the model router before theirs runs out",
                 _MINUTE,
                 lambda: [instance.title for instance in self.model_tokens.due()],
-                lambda: _reported(self.model_tokens.renew_due(), "{} agents were handed a model token"),
+                lambda: _reported(self.model_tokens.renew_due(), "a model token was handed to {}", "agent"),
             ),
             Job(
                 "model-budgets",
@@ -176,7 +176,7 @@ class Jobs:
                 "keep what opens backups and data volumes where it outlives the registry",
                 _MINUTE,
                 self._unrecorded,
-                lambda: _reported(self.backups.records.save_all(), "recovery records of {} agents are up to date"),
+                lambda: _reported(self.backups.records.save_all(), "recovery records of {} are up to date", "agent"),
             ),
             Job(
                 "ended",
@@ -295,7 +295,7 @@ class Jobs:
         pruning = self.backups.pruning
         prune = partial(pruning.prune, why=reason)
         told = await problems({one.title: one.id for one in pruning.due()}, prune, _ONE_BY_ONE)
-        return _report(told, "backups of {} agents pruned")
+        return _report(told, "backups of {} pruned", "agent")
 
     def _prune_by_hand(self, reason: str) -> ManualRun:
         due = [f"{one.title}: its backups that no rule keeps are deleted" for one in self.backups.pruning.due()]
@@ -305,7 +305,7 @@ class Jobs:
         ended = self.backups.ended
         erase = partial(ended.erase, why=reason)
         told = await problems({str(one.id): one for one in ended.due()}, erase, _ONE_BY_ONE)
-        return _report(told, "backups of {} ended agents erased")
+        return _report(told, "backups of {} erased", "ended agent")
 
     def _erase_by_hand(self, reason: str) -> ManualRun:
         due = [f"{one.title} ({one.id}): all its backups are deleted" for one in self.backups.ended.due()]
@@ -327,7 +327,7 @@ class Jobs:
         spec = usual_spec(self.settings)
         for request in requests_for(updatable(self.registry), "outdated", spec):
             told[f"{request.release} to {request.where}"] = await problem_of(self._begin(request))
-        return _report(told, "{} rollouts are left to the workers")
+        return _report(told, "{} left to the workers", "rollout")
 
     async def _begin(self, request: RolloutRequest) -> None:
         self.rollouts.leave(await self.rollouts.start(request))
@@ -362,7 +362,7 @@ class Jobs:
         return [*(instance.title for instance in due.ends), *(row.name for row in due.leaves)]
 
     async def _end(self, due: Due) -> Report:
-        return _report(await self.upkeep.apply(due), "{} agents ended or machines given back")
+        return _report(await self.upkeep.apply(due), "{} destroyed", "machine")
 
     def _end_by_hand(self, _: Sequence[str]) -> ManualRun:
         due = self.upkeep.due()  # once: what falls due after the operator's consent waits for the next run
@@ -391,7 +391,7 @@ class Jobs:
             return Report("no pool is to be filled: there is no cell, and the setting pool_size asks for none")
         outcomes = tuple([await outcome_of(cell, self._open_fill(cell)) for cell in cells])
         opened = [one.subject for one in outcomes if not one.problem]
-        done = f"{len(opened)} pools are being filled: {', '.join(opened)}"
+        done = f"{counted(len(opened), 'pool')} left to be filled: {', '.join(opened)}"
         return Report(done, problems_in(outcomes), outcomes)
 
     async def _open_fill(self, cell: CellName) -> Outcome:
@@ -424,10 +424,12 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-async def _reported(doing: Awaitable[Mapping[str, str]], words: str) -> Report:
-    return _report(await doing, words)
+async def _reported(doing: Awaitable[Mapping[str, str]], words: str, noun: str) -> Report:
+    return _report(await doing, words, noun)
 
 
-def _report(told: Mapping[str, str], words: str) -> Report:
+def _report(told: Mapping[str, str], words: str, noun: str) -> Report:
+    """The report of work without operations; the number of what was done stands in ``words``, with its noun."""
     outcomes = outcomes_of(told)
-    return Report(words.format(sum(1 for why in told.values() if not why)), problems_in(outcomes), outcomes)
+    done = counted(sum(1 for why in told.values() if not why), noun)
+    return Report(words.format(done), problems_in(outcomes), outcomes)

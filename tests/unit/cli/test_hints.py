@@ -260,4 +260,6 @@ def test_a_value_from_outside_is_one_word_for_the_shell(value: str) -> None:
 def test_a_value_from_outside_brings_nothing_that_a_terminal_obeys(value: str) -> None:
     hint = Hint(("instance", "show", value))
     assert str(hint).isprintable()
-    assert len(shlex.split(str(hint))) == len(("hermesops", *hint.parts[0]))
+    [command] = hint.parts
+    assert isinstance(command, tuple)
+    assert len(shlex.split(str(hint))) == len(("hermesops", *command))

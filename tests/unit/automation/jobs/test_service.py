@@ -55,7 +55,7 @@ async def test_a_report_counts_what_was_done_and_names_what_was_not() -> None:
     job = jobs(backups=backups([ADA], {"ada": "", "bob": "no answer"})).named("backups")
     assert list(job.due()) == ["ada"]
     report = await job.do()
-    assert (report.done, report.problem) == ("1 agents backed up", "bob: no answer")
+    assert (report.done, report.problem) == ("1 agent backed up", "bob: no answer")
     partly = failure("backups", report)
     assert isinstance(partly, PartlyDoneError)
     assert (str(partly), str(partly.hint)) == (
@@ -72,7 +72,7 @@ async def test_one_erased_backup_that_fails_does_not_keep_others() -> None:
 
     ended = part(due=lambda: [part(id="a"), part(id="b")], erase=erase)
     report = await jobs(backups=part(ended=ended)).named("ended").do()
-    assert (report.done, report.problem) == ("backups of 1 ended agents erased", "b: cannot")
+    assert (report.done, report.problem) == ("backups of 1 ended agent erased", "b: cannot")
 
 
 async def test_short_pools_and_due_drills_are_left_to_the_workers() -> None:
@@ -84,7 +84,7 @@ async def test_short_pools_and_due_drills_are_left_to_the_workers() -> None:
     pools = part(short=lambda: [CellName("cell1")], open=lambda cell: f"fill of {cell}")
     drills = part(due=lambda: ADA, open=open_drill)
     all_jobs = jobs(pools=pools, drills=drills, operations=part(leave=left.append))
-    assert (await all_jobs.named("pools").do()).done == "1 pools are being filled: cell1"
+    assert (await all_jobs.named("pools").do()).done == "1 pool left to be filled: cell1"
     assert "newest backup of ada" in (await all_jobs.named("drill").do()).done
     assert left == ["fill of cell1", "drill of ada: weekly"]
 
