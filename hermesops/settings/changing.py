@@ -91,18 +91,18 @@ def change_setting(name: str, key: str, text: str | Removed, environ: Mapping[st
     value = text if isinstance(text, Removed) else parse_text(key, text)
     _refuse_secret(key, value)
     file = Environment.file(name, environ)
-    there = read_file(file)
-    wanted = {one: given for one, given in {**there, key: value}.items() if given is not Removed.REMOVED}
+    from_file = read_file(file)
+    values = {one: kept for one, kept in {**from_file, key: value}.items() if kept is not Removed.REMOVED}
     # Without the variable of this key, which wins: the file has to be right for other processes too.
-    after = Environment.judged(name, wanted, environ, without=key)
+    after = Environment.judged(name, values, environ, without=key)
     plain = value if value is Removed.REMOVED else _plain(value_of(after.settings, key), value)
-    is_written = there.get(key, Removed.REMOVED) != plain
+    is_written = from_file.get(key, Removed.REMOVED) != plain
     if is_written:
         _write(file, key, plain)
     variable = variable_of(key)
     return SettingChange(
         key,
-        there.get(key, FIELDS[key].get_default()),
+        from_file.get(key, FIELDS[key].get_default()),
         value_of(after.settings, key),
         file,
         is_written,

@@ -69,16 +69,16 @@ class Copies:
         if done := self.made(instance.id, why):
             await self._keys.save_record(instance.id)  # killed before it was
             return done
-        said = await self._hand(instance, machine_id, "backup", tags=(f"why={why}",))
+        answer = await self._hand(instance, machine_id, "backup", tags=(f"why={why}",))
         try:
             backup = Backup(
-                str(said["snapshot"]),
+                str(answer["snapshot"]),
                 instance.id,
                 self._now(),
                 why,
-                int(said["bytes"]),
-                int(said["added"]),
-                State.from_json(said["state"]),
+                int(answer["bytes"]),
+                int(answer["added"]),
+                State.from_json(answer["state"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise BrokenInvariantError(f"hermes-node's answer to backup is not understood: {error}") from error
@@ -95,8 +95,8 @@ class Copies:
             BrokenInvariantError: It is not the state that was backed up.
             LeaseLostError: A newer lease was used on the machine.
         """
-        said = await self._hand(instance, machine_id, "restore", snapshot=backup.id)
-        state = State.from_json(said.get("state"))
+        answer = await self._hand(instance, machine_id, "restore", snapshot=backup.id)
+        state = State.from_json(answer.get("state"))
         if differs := backup.state.differences(state):
             raise BrokenInvariantError(
                 f"backup {backup.id[:8]} of {instance.title} is not what was copied: {'; '.join(differs)}",

@@ -239,8 +239,8 @@ def left_over(registry: "Registry", fault: Fault) -> "Instance | None":
 
 def note(registry: "Registry", fault: Fault, drilled: "Drilled | None", problem: str) -> None:
     """Write what a drill found to the audit."""
-    found = vars(drilled) if drilled else {}
-    after = {"runbook": fault.runbook, "problem": problem, **found}
+    fields = vars(drilled) if drilled else {}
+    after = {"runbook": fault.runbook, "problem": problem, **fields}
     registry.audit.append("drill_run", _subject(fault), why=f"drill {fault.name}", after=after)
 
 

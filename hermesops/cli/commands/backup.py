@@ -29,11 +29,11 @@ def list_(
         _ages(container)
         return
     instance = container.instances.find(user)
-    found = container.backup_rows.list(instance)
+    backups = container.backup_rows.list(instance)
     shape = backup_view.backup if is_json() else backup_view.line
     columns = ("backup", "at", "why", "bytes", "added", "holds", "check")
     empty = advice(f"no backups of {instance.title};", ("backup", "create", user), "makes one")
-    table("backup-list", "backups", columns, [shape(one, instance.title) for one in found], empty)
+    table("backup-list", "backups", columns, [shape(one, instance.title) for one in backups], empty)
 
 
 @app.command()

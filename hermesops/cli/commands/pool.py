@@ -25,12 +25,12 @@ Cells = Annotated[list[str] | None, typer.Argument(help="Names of cells; none me
 def list_(cells: Cells = None) -> None:
     """List the machines of warm pools from the registry, and how many the settings want."""
     container = context.compose()
-    wanted = container.env.settings.pool_size
+    pool_size = container.env.settings.pool_size
     rows = [cells_view.unassigned(one) for one in container.pool_machines.list(cells or ())]
-    sizes = {plan.value: size for plan, size in sorted(wanted.items())}
+    sizes = {plan.value: size for plan, size in sorted(pool_size.items())}
     columns = ("machine_name", "cell", "plan", "server_type", "status", "ready_at")
     empty = "no machines; the setting pool_size says how many each cell keeps ready"
-    if any(wanted.values()):
+    if any(pool_size.values()):
         empty = advice("no machines;", ("job", "run", "pools"), "makes them")
     table("pool-list", "machines", columns, rows, empty, beside={"pool_size": sizes})
 

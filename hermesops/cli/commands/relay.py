@@ -55,15 +55,20 @@ def admit(
     The service renews it by itself, with POST /certificate to the relay, before it runs out.
     """
     text = files.read(request)
-    made = context.compose().callers.admit(service, text, why=reason)
+    admitted = context.compose().callers.admit(service, text, why=reason)
     try:
         to.mkdir(parents=True, exist_ok=True)
-        (to / "certificate.pem").write_text(made.certificate)
-        (to / "authority.pem").write_text(made.authorities)
+        (to / "certificate.pem").write_text(admitted.certificate)
+        (to / "authority.pem").write_text(admitted.authorities)
     except OSError as error:
         raise UsageError(f"cannot write to {to}: {error.strerror}") from error
-    shape = {"service": service, "serial": made.serial, "not_after": made.not_after.isoformat(), "folder": str(to)}
-    words = f"{service} may call the relay until {made.not_after:%Y-%m-%d %H:%M} UTC, and renews that by itself"
+    shape = {
+        "service": service,
+        "serial": admitted.serial,
+        "not_after": admitted.not_after.isoformat(),
+        "folder": str(to),
+    }
+    words = f"{service} may call the relay until {admitted.not_after:%Y-%m-%d %H:%M} UTC, and renews that by itself"
     result("relay-admitted", shape, [words])
 
 

@@ -30,8 +30,8 @@ class Pruning:
         return [one for one in self._registry.instances.list() if self._going(of.get(one.id, {}), now)]
 
     def _going(self, rows: Mapping[str, Backup], now: datetime) -> list[str]:
-        made = {id_: backup.at for id_, backup in rows.items()}
-        return going(made, self._keep, now, spared=_spared(rows))
+        dates = {id_: backup.at for id_, backup in rows.items()}
+        return going(dates, self._keep, now, spared=_spared(rows))
 
     async def prune(self, instance_id: InstanceId, *, why: str = "") -> list[str]:
         """Delete an instance's backups that no rule keeps; ids of those deleted.
@@ -42,11 +42,11 @@ class Pruning:
             why: An operator's reason; empty for none.
         """
         rows = {backup.id: backup for backup in self._registry.backups.list(instance_id)}
-        made = await self._contents.made(instance_id)
-        gone = going(made, self._keep, self._registry.now(), spared=_spared(rows))
+        dates = await self._contents.made(instance_id)
+        gone = going(dates, self._keep, self._registry.now(), spared=_spared(rows))
         if gone:
             await self._contents.remove(instance_id, gone)
-        lost = [id_ for id_ in rows if id_ not in made or id_ in gone]
+        lost = [id_ for id_ in rows if id_ not in dates or id_ in gone]
         self._registry.backups.forget(instance_id, lost, why=f"retention: {why}" if why else "retention")
         return gone
 
