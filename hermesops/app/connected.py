@@ -124,7 +124,7 @@ class Connected:
     @property
     def instance_reports(self) -> "InstanceReports":
         """Reports on single instances."""
-        from hermesops.agents.cells.prices import list_price
+        from hermesops.agents.cells.cost.prices import list_price
         from hermesops.agents.health.instance_reports import InstanceReports
 
         container = self.container

@@ -9,7 +9,7 @@ from hermesops.cli.views.shapes import timestamp
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hermesops.agents.cells.bill import Bill
+    from hermesops.agents.cells.cost.bill import Bill
     from hermesops.agents.instances.preview.change_preview import ChangePreview, Loss, PlannedStep
 
 UNKNOWN = "unknown"

@@ -7,7 +7,7 @@ from datetime import datetime
 from statistics import median
 from typing import Any, Protocol
 
-from hermesops.agents.cells.bill import Bill, PriceList, bill_of
+from hermesops.agents.cells.cost.bill import Bill, PriceList, bill_of
 from hermesops.agents.instances.observation import Observation
 from hermesops.agents.instances.preview.effects import NEW_MACHINE, SeenState
 from hermesops.agents.instances.steps.stop_and_backup import BackUp

@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from hermesops.agents.instances.machine_table import AwaitMachine, StartMachine
 from hermesops.agents.instances.observation import MachineState, Observation
 from hermesops.agents.instances.steps import new_machine, return_machine
+from hermesops.agents.instances.steps.machine_table import AwaitMachine, StartMachine
 from hermesops.agents.instances.steps.new_machine import ReplacementState
 from hermesops.agents.instances.steps.personalise import AwaitGateway, MarkRunning, Personalise
 from hermesops.agents.instances.steps.start_verified import Release
 from hermesops.agents.instances.steps.stop_and_backup import BackUp, Fence, ProveBackup
 from hermesops.agents.instances.workflows import provision, relocate, resize, restore, suspend, terminate
+from hermesops.agents.instances.workflows.copies.restore import RestoreState
 from hermesops.agents.instances.workflows.relocate import RelocationState
 from hermesops.agents.instances.workflows.resize import ResizeState
-from hermesops.agents.instances.workflows.restore import RestoreState
 from hermesops.agents.instances.workflows.resume import ResumeState
 from hermesops.agents.instances.workflows.schedule_termination import ScheduleTerminationState, StartGracePeriod
 from hermesops.agents.instances.workflows.suspend import StopMachine, SuspendState

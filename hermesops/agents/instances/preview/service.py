@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 
-from hermesops.agents.cells.prices import prices_of
+from hermesops.agents.cells.cost.prices import prices_of
 from hermesops.agents.cells.scheduling import choose_cell
 from hermesops.agents.instances.observation import MachineState, Observation
 from hermesops.agents.instances.preview.change_preview import (

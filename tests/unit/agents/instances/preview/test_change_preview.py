@@ -5,7 +5,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-from hermesops.agents.cells.bill import PriceList
+from hermesops.agents.cells.cost.bill import PriceList
 from hermesops.agents.instances.observation import MachineState, Observation
 from hermesops.agents.instances.preview.change_preview import (
     ChangePreview,
@@ -17,7 +17,7 @@ from hermesops.agents.instances.preview.change_preview import (
     step_key,
     usual_seconds,
 )
-from hermesops.agents.instances.workflows.restore import RestoreState
+from hermesops.agents.instances.workflows.copies.restore import RestoreState
 from hermesops.cli.views import change_preview
 from hermesops.model.backup import Backup
 from hermesops.model.health import GatewayHealth, NodeState
