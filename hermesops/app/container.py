@@ -1,44 +1,50 @@
-"""The container of one environment: settings in, objects out. Only the command line imports it.
+"""The container of one environment: settings in, parts out. Only faces import it.
 
-Each part is made when it is first asked for, and imports only what it needs.
+Each part is made when it is first asked for, by a function of ``hermesops.app.parts``, which imports only what the part
+needs. ``connect`` gives the parts that need connections.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from hermesops.app.container_parts.registry_services import RegistryServices
+from hermesops.app import parts
+from hermesops.base.narration import Reporter, Warn, warn
 from hermesops.settings.environment import Environment
 
 if TYPE_CHECKING:
-    from hermesops.access.identity.break_glass import BreakGlassOrders
-    from hermesops.access.identity.signatures import Signers
-    from hermesops.access.secrets.service import SecretChanges
-    from hermesops.agents.backup.registry_copies import RegistryCopies
-    from hermesops.agents.cells.service import ChosenCells
-    from hermesops.agents.drift.lost_registry.recovery import OrphanRepairs, Orphans, RegistryRebuild
-    from hermesops.agents.drill.service import RunbookDrills
-    from hermesops.agents.instances.credentials.tokens import ModelTokenRevocation
-    from hermesops.agents.relay.serve import RelayService
-    from hermesops.agents.rollout.operators.rollbacks import Rollbacks
+    from hermesops.agents.instances.requests.mass_changes import MassChanges
     from hermesops.app.connected import Connected
-    from hermesops.app.container_parts.platform import PlatformParts
-    from hermesops.automation.doctor.environment_checks import EnvironmentChecks
-    from hermesops.model.ids import InstanceId
-    from hermesops.model.instance import Instance
-    from hermesops.observability.runbook.command import Ended
-    from hermesops.observability.runbook.faults import AtVendor, Fault
-    from hermesops.platform.stack import PlatformStack
-    from hermesops.platform.world_purge import WorldPurge
+    from hermesops.app.platform import PlatformParts
+    from hermesops.store.operations.kinds import ApprovedList
+    from hermesops.vendor.justavps import Client
 
 
-class Container(RegistryServices):
-    """Everything of one environment."""
+class Container:
+    """Everything of one environment.
+
+    Args:
+        report: Takes narration.
+        warn: Takes warnings, for the log.
+    """
+
+    def __init__(self, env: Environment, report: Reporter, warn: Warn = warn) -> None:
+        self.env = env
+        self.report = report
+        self.warn = warn
+        self.approved_list: ApprovedList | None = None
+        """The signed list with which an operator terminates or resizes many instances."""
+
+    def reopened(self) -> "Container":
+        """The same environment with its settings read again."""
+        return Container(Environment.load(self.env.name, self.env.variables), self.report, self.warn)
+
+    # Connections
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator["Connected"]:
-        """Everything that needs connections, closed at the end."""
+        """The parts that need connections to the vendor and to machines; closed at the end."""
         from hermesops.access.proxy_tokens.issue import ProxyTokens
         from hermesops.app.connected import Connected
         from hermesops.vendor.channel.agent import AgentApi
@@ -51,208 +57,156 @@ class Container(RegistryServices):
             yield Connected(self, client, AgentApi(proxy, ProxyTokens(client, self.registry)))
 
     @asynccontextmanager
-    async def platform(self) -> AsyncIterator["PlatformParts"]:
-        """The platform of a local world; no registry is needed, which may be on a platform that is down."""
-        from hermesops.app.container_parts.platform import PlatformParts
+    async def vendor(self) -> AsyncIterator["Client"]:
+        """Connect to the vendor's API alone; no registry is needed."""
+        from hermesops.vendor.justavps import Client
 
-        async with self.vendor() as client:
-            yield PlatformParts(self, client, self.converger, self.base_variables)
-
-    def choose_cells(self, *, names: Sequence[str] = (), where: str = "", everything: bool = False) -> "ChosenCells":
-        """The cells that an operator means, with what previews and runs their stacks.
-
-        Raises:
-            UsageError: None is meant, or one that is not there.
-        """
-        from hermesops.agents.cells.selection import select_cells
-        from hermesops.agents.cells.service import ChosenCells
-
-        chosen = select_cells(self.registry.cells.list(), names=names, where=where, everything=everything)
-        return ChosenCells(
-            self.cell_stacks,
-            self.guards,
-            self.saved_previews,
-            self.stack_ups,
-            self.env.settings.parallel_cells,
-            tuple(chosen),
-        )
-
-    @cached_property
-    def checks(self) -> "EnvironmentChecks":
-        """Whether the environment can be worked with."""
-        from hermesops.automation.doctor.environment_checks import EnvironmentChecks
-        from hermesops.platform.bootstrap.service import account_checks
-
-        async def bucket() -> str:
-            async with self.connect() as connected:
-                return (await connected.backups.keys.reach()).name
-
-        async def machines() -> str:
-            from hermesops.automation.monitor.fleet_observation import reach_machines
-
-            async with self.connect() as connected:
-                return await reach_machines(self.registry, connected.instance_client)
-
-        async def room() -> str:
-            from hermesops.automation.doctor.computer import free_room
-            from hermesops.localcloud.drivers.nspawn.computer import resources
-
-            world = self.env.world
-            existing = next(place for place in (world, *world.parents) if place.exists())
-            free = resources.free_resources(existing, [])
-            return free_room(free.machines, free)
-
-        return EnvironmentChecks(
-            env=self.env,
-            runs_machines=self.env.is_local and not self.adapters.is_simulated,
-            place=lambda: self.registry_place,
-            registry=lambda: self.registry,
-            secrets=lambda: self.secrets,
-            endpoint=lambda: self.endpoint,
-            vendor=self.vendor,
-            machines=machines,
-            router_key=lambda: self.router_key,
-            authority=lambda: self.authority,
-            release_key=lambda: self.release_key,
-            room=room,
-            bucket=bucket,
-            account=account_checks(self.env),
-            state_opens=self.state_opens,
-        )
-
-    @property
-    def rollbacks(self) -> "Rollbacks":
-        """Rolls back single agents."""
-        from hermesops.agents.rollout.operators.rollbacks import Rollbacks
-
-        return Rollbacks(self.env.name, lambda: self.registry, self.vendor, self.hold_lease, lambda: self.releases)
-
-    @property
-    def runbook_drills(self) -> "RunbookDrills":
-        """Drills of runbooks, each with connections of its own: it breaks what they lead to."""
-        from hermesops.agents.drill.service import RunbookDrills
-        from hermesops.base import assets
-        from hermesops.observability.runbook.command import run_command
-        from hermesops.observability.runbook.service import variables_of
-
-        async def provision(fault: "Fault") -> "Instance":
-            async with self.connect() as connected:
-                return await connected.drill_machines.provision(fault)
-
-        async def at_vendor(instance: "Instance", action: "AtVendor") -> None:
-            async with self.connect() as connected:
-                await connected.drill_machines.at_vendor(instance, action)
-
-        async def command(words: tuple[str, ...], show: "Callable[[str], None]") -> "Ended":
-            return await run_command(words, environment=self.env.name, variables=variables_of(self.env), show=show)
-
-        folder = assets.folder("runbooks")
-        return RunbookDrills(self.registry, self.env.is_local, folder, provision, at_vendor, command)
-
-    @property
-    def model_token_revocation(self) -> "ModelTokenRevocation":
-        """Revokes agents' tokens for the model router; connects only to hand an agent another."""
-        from hermesops.agents.instances.credentials.tokens import ModelTokenRevocation
-
-        async def hand(instance: "Instance") -> None:
-            async with self.connect() as connected:
-                await connected.model_tokens.hand(instance)
-
-        return ModelTokenRevocation(self.registry, hand)
-
-    @cached_property
-    def secret_changes(self) -> "SecretChanges":
-        """Changes secrets."""
-        from hermesops.access.secrets.service import SecretChanges
-
-        return SecretChanges(
-            self.secrets, lambda: self.registry, lambda: self.registry_place, self.hold_lease, self.report
-        )
-
-    @property
-    def orphan_repairs(self) -> "OrphanRepairs":
-        """Adopts or destroys machines of ours that no instance is on."""
-        from hermesops.agents.drift.lost_registry.recovery import OrphanRepairs
-
-        return OrphanRepairs(self._orphans)
+        async with Client(self.endpoint.api_url, self.endpoint.api_key) as client:
+            yield client
 
     @asynccontextmanager
-    async def _orphans(self) -> "AsyncIterator[Orphans]":
-        from hermesops.agents.drift.lost_registry.recovery import Orphans, read_identities
-
-        async def take_back(instance_id: "InstanceId") -> None:
-            if self.backup_store.holds_anything:
-                await self.recovery_records.take_back(instance_id)
+    async def platform(self) -> AsyncIterator["PlatformParts"]:
+        """The platform of a local world; no registry is needed, which may be on a platform that is down."""
+        from hermesops.app.platform import PlatformParts
 
         async with self.vendor() as client:
-            read = partial(read_identities, client, lambda: self.router_keys)
-            yield Orphans(self.env.name, self.registry, client, read, self.hold_lease, take_back)
+            yield PlatformParts(self, client)
 
-    @cached_property
-    def registry_rebuild(self) -> "RegistryRebuild":
-        """Rebuilds a lost registry from the vendor's list and the machines."""
-        from hermesops.agents.drift.lost_registry.recovery import RegistryRebuild
+    # Registry
 
-        return RegistryRebuild(
-            environment=self.env.name,
-            place=self.registry_place,
-            vendor=self.vendor,
-            engine=lambda: self.engine,
-            router_keys=lambda: self.router_keys,
-            records=lambda: self.stored_records if self.backup_store.holds_anything else None,
-            report=self.report,
-        )
+    registry = cached_property(parts.registry.registry)
+    registry_place = cached_property(parts.registry.registry_place)
+    registry_copies = cached_property(parts.registry.registry_copies)
+    registry_rebuild = cached_property(parts.drift.registry_rebuild)
+    audit = cached_property(parts.registry.audit)
+    contradictions = parts.registry.contradictions
+    now = parts.registry.now
+
+    # Operations
+
+    hold_lease = parts.operations.hold_lease
+    make_operations = parts.operations.make_operations
+    operation_directory = cached_property(parts.operations.directory)
+    abandon = cached_property(parts.operations.abandon)
+
+    # Access
+
+    endpoint = cached_property(parts.access.endpoint)
+    secrets = cached_property(parts.access.secrets)
+    secret_changes = cached_property(parts.access.secret_changes)
+    api_key_file = cached_property(parts.access.api_key_file)
+    model_token_life = cached_property(parts.access.model_token_life)
+    authority = cached_property(parts.access.authority)
+    certificates = cached_property(parts.access.certificates)
+    host_certificates = cached_property(parts.access.host_certificates)
+    machine_certificates = cached_property(parts.access.machine_certificates)
+    callers = cached_property(parts.access.callers)
+    caller_directory = cached_property(parts.access.caller_directory)
+    relay = cached_property(parts.access.relay)
+    break_glass = cached_property(parts.access.break_glass)
 
     @property
-    def registry_copies(self) -> "RegistryCopies":
-        """The copies of an SQLite registry."""
-        from hermesops.agents.backup.registry_copies import RegistryCopies
+    def router_keys(self) -> tuple[bytes, ...]:
+        """Keys of agents' tokens for the model router, read anew each time: the first signs, all are accepted."""
+        return parts.access.router_keys(self)
 
-        return RegistryCopies(self.env.name, self.registry_place, self.vendor)
+    @property
+    def router_key(self) -> bytes:
+        """The key that signs agents' tokens for the model router."""
+        return self.router_keys[0]
 
-    @cached_property
-    def break_glass(self) -> "BreakGlassOrders":
-        """Opens machines' sshd in emergencies."""
-        from hermesops.access.identity.break_glass import BreakGlassOrders
+    # Machines
 
-        return BreakGlassOrders(self.env, self.registry, self._world_key)
+    adapters = cached_property(parts.machines.adapters)
+    base_variables = cached_property(parts.machines.base_variables)
+    converger = cached_property(parts.machines.converger)
+    agent_pins = cached_property(parts.machines.agent_pins)
+    images = cached_property(parts.machines.images)
+    image_recipes = cached_property(parts.machines.image_recipes)
+    releases = cached_property(parts.machines.releases)
+    release_key = cached_property(parts.machines.release_key)
+    release_changes = cached_property(parts.machines.release_changes)
 
-    def _world_key(self) -> "Signers | None":
-        """The local world's key, by a file that stays when hermesops has ended, if there is one."""
-        from hermesops.access.identity.signatures import Signers
-        from hermesops.access.secrets.catalog import RELEASE_KEY
+    # Stacks
 
-        file = self.secrets.home.path(RELEASE_KEY.name)
-        return Signers(file) if file is not None and file.exists() else self.release_key.find()
+    engine = cached_property(parts.stacks.engine)
+    platform_engine = cached_property(parts.stacks.platform_engine)
+    pulumi_backend = cached_property(parts.stacks.pulumi_backend)
+    pulumi_passphrase = parts.stacks.pulumi_passphrase
+    state_opens = parts.stacks.state_opens
+    programs = cached_property(parts.stacks.programs)
+    baselines = cached_property(parts.stacks.baselines)
+    saved_previews = cached_property(parts.stacks.saved_previews)
+    platform_previews = cached_property(parts.stacks.platform_previews)
+    platform_lease = parts.stacks.platform_lease
+    aws_platform_stack = cached_property(parts.stacks.aws_platform_stack)
+    world_purge = cached_property(parts.stacks.world_purge)
 
-    @cached_property
-    def relay(self) -> "RelayService":
-        """Carries requests of the platform's services to agents."""
-        from hermesops.access.secrets.environment import api_url_of
-        from hermesops.agents.relay.serve import RelayService
+    # Cells
 
-        domain = self.env.settings.proxy_domain
-        return RelayService(self.registry, self.authority, self.callers, api_url_of(self.env), domain)
+    cells = cached_property(parts.cells.cells)
+    choose_cells = parts.cells.choose_cells
+    cell_stacks = cached_property(parts.cells.cell_stacks)
+    cell_states = cached_property(parts.cells.cell_states)
+    guards = cached_property(parts.cells.guards)
+    stack_ups = cached_property(parts.cells.stack_ups)
+    read_costs = cached_property(parts.cells.read_costs)
+    pool_machines = cached_property(parts.cells.pool_machines)
 
-    @cached_property
-    def aws_platform_stack(self) -> "PlatformStack":
-        """The stack of the environment's platform on AWS."""
-        from hermesops.app.container_parts.platform import aws_platform_stack
+    # Instances
 
-        return aws_platform_stack(self)
+    instances = cached_property(parts.instances.instances)
+    instance_list = cached_property(parts.instances.instance_list)
+    instance_policies = cached_property(parts.instances.policies)
+    masked_settings = cached_property(parts.instances.masked_settings)
+    termination_policy = cached_property(parts.instances.termination_policy)
+    model_token_revocation = cached_property(parts.instances.model_token_revocation)
 
-    @cached_property
-    def world_purge(self) -> "WorldPurge":
-        """Removes the local world, with what the registry and stacks know of it.
+    @property
+    def mass_changes(self) -> "MassChanges":
+        """Limits how many instances are terminated or resized a day; by ``approved_list`` as it is now."""
+        return parts.instances.mass_changes(self)
 
-        Raises:
-            RefusedError: The environment's machines are rented.
-        """
-        from hermesops.app.container_parts.local_world import world_of
-        from hermesops.platform.world_purge import WorldPurge
+    # Backups
 
-        def reopened() -> WorldPurge:
-            env = Environment.load(self.env.name, self.env.variables)
-            return Container(env, self.report, self._warn).world_purge
+    backup_store = cached_property(parts.backups.backup_store)
+    backup_rows = cached_property(parts.backups.backup_rows)
+    stored_records = cached_property(parts.backups.stored_records)
+    recovery_records = cached_property(parts.backups.recovery_records)
 
-        return WorldPurge(self.env, world_of(self.env), self.registry_place, self.report, reopened)
+    # Rollouts
+
+    rollouts = cached_property(parts.rollouts.directory)
+    rollout_commands = cached_property(parts.rollouts.commands)
+    rollout_requests = cached_property(parts.rollouts.requests)
+    rollbacks = cached_property(parts.rollouts.rollbacks)
+    freezes = cached_property(parts.rollouts.freezes)
+    outdated = cached_property(parts.rollouts.outdated)
+
+    # The fleet
+
+    fleet = cached_property(parts.fleet.fleet)
+    fleet_observation = cached_property(parts.fleet.fleet_observation)
+    fleet_top = cached_property(parts.fleet.fleet_top)
+    timelines = cached_property(parts.drift.timelines)
+    read_happenings = cached_property(parts.drift.read_happenings)
+    orphan_repairs = cached_property(parts.drift.orphan_repairs)
+
+    # Monitoring
+
+    monitoring = cached_property(parts.monitoring.monitoring)
+    monitoring_client = parts.monitoring.monitoring_client
+    require_monitoring = parts.monitoring.require_monitoring
+    monitor_lead = cached_property(parts.monitoring.monitor_lead)
+    alerts = parts.monitoring.alerts
+
+    # Users
+
+    billing_events = cached_property(parts.users.billing_events)
+    model_usage = cached_property(parts.users.model_usage)
+
+    # Automation
+
+    checks = cached_property(parts.automation.checks)
+    runbook_records = cached_property(parts.automation.runbook_records)
+    runbook_drills = cached_property(parts.automation.runbook_drills)

@@ -17,7 +17,6 @@ from hermesops.agents.instances.workflows.resume import Resume
 from hermesops.agents.instances.workflows.schedule_termination import ScheduleTermination
 from hermesops.agents.instances.workflows.suspend import Suspend
 from hermesops.agents.instances.workflows.terminate import Terminate
-from hermesops.model.backup import BEFORE_RESTORE
 from hermesops.model.image import snapshot_name
 from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease, Operation, OperationKind
@@ -29,6 +28,7 @@ from hermesops.store.operations.kinds import (
     ScheduleTerminationIntent,
     SuspendIntent,
     TerminateIntent,
+    backup_reason,
     instance_of,
 )
 from hermesops.store.operations.runner import Handler
@@ -98,7 +98,7 @@ class OperationHandlers:
         client = self.client(lease)
         return Suspend(
             instance_of(operation),
-            why=_why(operation),
+            why=backup_reason(operation),
             keep=SuspendIntent.of(operation).keep,
             registry=self.registry,
             client=client,
@@ -115,7 +115,7 @@ class OperationHandlers:
         client, intent = self.client(lease), ResizeIntent.of(operation)
         return Resize(
             instance_of(operation),
-            why=_why(operation),
+            why=backup_reason(operation),
             before=intent.before,
             size=intent.after,
             data_gb=self.data_gb,
@@ -133,7 +133,7 @@ class OperationHandlers:
         return Relocate(
             instance_of(operation),
             intent,
-            why=_why(operation),
+            why=backup_reason(operation),
             registry=self.registry,
             client=client,
             backups=self.backups().copies(client),
@@ -146,7 +146,7 @@ class OperationHandlers:
         client = self.client(lease)
         return ScheduleTermination(
             instance_of(operation),
-            why=_why(operation),
+            why=backup_reason(operation),
             until=ScheduleTerminationIntent.of(operation).until,
             registry=self.registry,
             client=client,
@@ -158,7 +158,7 @@ class OperationHandlers:
         client = self.client(lease)
         return Terminate(
             instance_of(operation),
-            why=_why(operation),
+            why=backup_reason(operation),
             keeps_backup=TerminateIntent.of(operation).keeps_backup,
             registry=self.registry,
             client=client,
@@ -180,10 +180,3 @@ class OperationHandlers:
 
     def _configure(self, operation: Operation, lease: Lease) -> Configure:
         return Configure(instance_of(operation), self.client(lease))
-
-
-def _why(operation: Operation) -> str:
-    """The reason of this operation's backup: unique, so that a continued operation makes no second one."""
-    if operation.kind is OperationKind.RELOCATE and RelocateIntent.of(operation).snapshot:
-        return f"{BEFORE_RESTORE} {operation.id}"  # what is on the old machine is replaced by that backup
-    return f"before {operation.kind} {operation.id}"

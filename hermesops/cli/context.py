@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from hermesops.app import Container
     from hermesops.app.connected import Connected
-    from hermesops.app.container_parts.platform import PlatformParts
+    from hermesops.app.platform import PlatformParts
     from hermesops.base.narration import Reporter
     from hermesops.settings.environment import Environment
 

@@ -228,6 +228,11 @@ class Rollout:
     updated_at: datetime
     decisions: OperatorDecisions = field(default_factory=OperatorDecisions)
 
+    @property
+    def title(self) -> str:
+        """Its name in messages, and the reason of its changes in the audit log."""
+        return f"rollout {self.id}"
+
 
 @dataclass(frozen=True)
 class RolloutEvent:

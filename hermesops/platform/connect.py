@@ -12,7 +12,8 @@ from pathlib import Path
 from hermesops.access.pki.authority import Authority
 from hermesops.base.private_file import make_private_folder, replace_secret
 from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
-from hermesops.infra.engine.embedded.state.storage import Storage
+from hermesops.infra.engine.embedded.state.bucket import BucketAccess
+from hermesops.infra.engine.embedded.state.storage import Storage, open_storage
 from hermesops.infra.stacks.platform.outputs import PlatformOutputs
 from hermesops.model.audit import ChainReport
 from hermesops.model.certificate import CallerName
@@ -35,6 +36,7 @@ UNITS = ("hermesops-worker.service", "hermesops-monitor.service", "hermesops-ide
 _STORE = "/etc/hermes-platform/secrets/object-store"
 _BUCKETS = ("backups", "releases", "pulumi-state")
 _BEFORE = "settings.toml.before-platform"
+_CELL_STATES = tuple(f".pulumi/{kind}/fleet" for kind in ("stacks", "history", "backups"))
 _COMMAND_S = 120.0
 _BROKEN = Hint(
     ("audit", "verify"),
@@ -369,6 +371,27 @@ class FolderCopy:
                 self.target.write(name, content)
                 count += 1
         return count
+
+
+def folder_copies(env: Environment, settings: Mapping[str, str]) -> list[FolderCopy]:
+    """Copies of this computer's releases and Pulumi states into the platform's buckets.
+
+    Args:
+        settings: With the platform, by name.
+    """
+    files = PlatformFiles(env)
+    access = BucketAccess(files.store_keys, files.authorities)
+    releases = open_storage(settings["releases"], setting="releases", access=access)
+    states = open_storage(settings["pulumi.backend"], access=access)
+    return [
+        FolderCopy("releases", env.folder / "releases", releases),
+        *(FolderCopy("Pulumi's state", env.folder / "pulumi", states, below) for below in _CELL_STATES),
+    ]
+
+
+def moves_backups(env: Environment, registry: Registry) -> bool:
+    """Whether backups go to the platform's store: not if machines use backups that are elsewhere."""
+    return bool(env.settings.backup.bucket) or not registry.backups.list()
 
 
 def _text(value: object) -> str:

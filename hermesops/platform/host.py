@@ -14,12 +14,12 @@ from hermesops.access.pki.authority import Authority
 from hermesops.base.network.http import own_client
 from hermesops.base.progress import Durations, Progress
 from hermesops.base.waiting import Pending, cancel, until
-from hermesops.errors import Hint, PartlyDoneError, UnavailableError
+from hermesops.errors import Hint, PartlyDoneError, RefusedError, UnavailableError
 from hermesops.machines.converge import Converged, Converger, Host
 from hermesops.machines.converge.results import REPEAT
 from hermesops.machines.image.machines import Reporter
 from hermesops.model.certificate import CallerName
-from hermesops.model.ids import MachineId
+from hermesops.model.ids import MachineId, platform_machine_name
 from hermesops.platform.parts.tls import (
     certificate_names,
     client_pair,
@@ -27,6 +27,7 @@ from hermesops.platform.parts.tls import (
     is_of_caller,
     server_pair,
 )
+from hermesops.vendor import justavps
 from hermesops.vendor.channel import Channel, last_words
 
 PLAYBOOK, GROUP = "platform", "platforms"
@@ -273,3 +274,16 @@ class PlatformHost:
         except (httpx.TransportError, ssl.SSLError) as error:
             return Pending(f"{type(error).__name__}: {error}")
         return True if answer.status_code == httpx.codes.OK else Pending(f"it answers {answer.status_code}")
+
+
+async def find_machine(client: justavps.Client, environment: str) -> MachineId:
+    """The id of the host's machine in a local world.
+
+    Raises:
+        RefusedError: There is none.
+    """
+    name = platform_machine_name(environment)
+    for machine in await client.list_machines():
+        if machine.name == name:
+            return MachineId(machine.id)
+    raise RefusedError(f"there is no machine {name}", hint=Hint(("stack", "up", "platform")))

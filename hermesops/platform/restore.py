@@ -9,14 +9,16 @@ import re
 import shlex
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from hermesops.access.registry_place import RestoredEpoch
 from hermesops.errors import UnavailableError, UsageError
 from hermesops.model.audit import ChainReport
 from hermesops.platform.connect import UNITS
-from hermesops.platform.host import run_on_host
+from hermesops.platform.host import Part, run_on_host
+from hermesops.platform.parts.control import ControlPart
+from hermesops.platform.parts.database import DatabasePart
 from hermesops.vendor.channel import Channel
 from hermesops.wire.foreign_text import quoted
 
@@ -128,3 +130,10 @@ class DatabaseRestore:
         if not _ASIDE.fullmatch(folder):
             raise UnavailableError(f"the platform's host says {quoted(folder, longest=_SHOWN)} when asked {what}")
         return folder
+
+
+def restoring(part: Part, target: str) -> Part:
+    """A part as it is applied during the restore: no process uses a registry before its new epoch has begun."""
+    if isinstance(part, DatabasePart):
+        return replace(part, restore_to=target)
+    return replace(part, is_connected=False) if isinstance(part, ControlPart) else part

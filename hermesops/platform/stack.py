@@ -11,6 +11,7 @@ import httpx
 from hermesops.agents.cells.changes.preview import SavedPreview, refuse_moved
 from hermesops.agents.cells.changes.saved_previews import SavedPreviews
 from hermesops.agents.cells.stack.state import machines_in
+from hermesops.base.extras import Extra, require
 from hermesops.errors import HermesError, Hint, RefusedError, UnavailableError
 from hermesops.infra.engine.interface import Engine
 from hermesops.infra.engine.options import Progress
@@ -24,7 +25,7 @@ from hermesops.model.ids import MachineId, MachineName, platform_machine_name
 from hermesops.model.image import PLATFORM_IMAGE
 from hermesops.model.stack import Preview, StackRef, UpResult
 from hermesops.platform.host import HostAddress, Part, PlatformHost
-from hermesops.platform.roles import RolesRecord
+from hermesops.platform.local.roles import RolesRecord
 from hermesops.vendor import justavps
 
 T = TypeVar("T")
@@ -228,7 +229,9 @@ class LocalPlatforms:
             RefusedError: The vendor, Pulumi or a role refused, or something else would happen than was signed.
             LeaseHeldError: Another process brings it up.
             UnavailableError: Something did not answer in time; the same command goes on from there.
+            UsageError: The extra that its host is installed with is missing.
         """
+        require(Extra.BUILD, "bringing the platform up")
         async with self.stack.hold_lease(self.stack.lease) as turn:
             return await turn.guard(self._up(signed))
 
@@ -236,6 +239,7 @@ class LocalPlatforms:
         self, machine_id: MachineId, parts: Sequence[Part], *, has_packages: bool = False
     ) -> tuple[str, ...]:
         """Apply these roles alone to its machine, as ``PlatformHost.apply`` does; the tasks that changed something."""
+        require(Extra.BUILD, "applying roles of the platform")
         url = httpx.URL(f"https://{self.services[PlatformService.MONITORING]}")
         at = HostAddress(platform_machine_name(self.environment), machine_id, url.host)
         return await self.host.apply(at, parts, has_packages=has_packages)

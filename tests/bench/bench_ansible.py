@@ -33,7 +33,7 @@ async def measure(board: Board, app: Container, folder: Path) -> None:
     assert endpoint.api_key_file is not None
     converger = Converger(assets.folder("ansible"), Access(endpoint.api_url, endpoint.api_key_file))
     async with app.connect() as connected:
-        await _second_run(board, converger, machine, connected.recipe(_IMAGE).variables)
+        await _second_run(board, converger, machine, connected.container.image_recipes.of_agents(_IMAGE).variables)
         await _one_task(board, converger, machine, connected, folder)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from hermesops.agents.backup.store.object_store import ObjectStore
 from hermesops.agents.backup.store.simulated import SimulatedStore
-from hermesops.app.container_parts.world_adapters import SimulatedAdapters
+from hermesops.app.adapters import SimulatedAdapters
 from hermesops.base.aws_client import AbsentError
 from hermesops.errors import UnavailableError
 from hermesops.model.ids import InstanceId

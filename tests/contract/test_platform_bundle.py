@@ -10,11 +10,11 @@ import pytest
 
 from hermesops.access.identity.signatures import Signers
 from hermesops.app import Container
-from hermesops.app.container_parts import aws_platform
 from hermesops.infra.stacks.platform.aws.user_data import FOLDER, SIGNATURE_NAMESPACE, SIGNER
 from hermesops.infra.stacks.platform.spec import HostSpec
 from hermesops.machines.image import platform_bundle
 from hermesops.machines.image.control_bundle import ControlBundle
+from hermesops.platform.aws import bundle as aws_platform
 from hermesops.settings.environment import Environment
 
 PARTS = {platform_bundle.CONTROL: b"control", "hermes-ingest": b"ingest"}
@@ -70,11 +70,12 @@ async def test_the_environments_bundle_says_where_its_parts_are(
     monkeypatch.setenv("HERMESOPS_OPERATORS", "verified")
     monkeypatch.setattr("hermesops.machines.image.router_bundle.make", lambda *_: control)
     monkeypatch.setattr(
-        "hermesops.app.container_parts.platform_bundles.control_bundle_of",
+        "hermesops.platform.image.bundles.control_bundle_of",
         lambda *_: ControlBundle(control, "0123456789abcdef"),
     )
 
-    made = await aws_platform.write_bundle(Container(Environment.load(), print), tmp_path, has_logs=False)
+    container = Container(Environment.load(), print)
+    made = await aws_platform.write_bundle(container.env, container.release_key, print, tmp_path, has_logs=False)
 
     with tarfile.open(made.folder / f"hermesops-{made.version}.tar") as archive:
         read = archive.extractfile("variables.json")

@@ -47,7 +47,7 @@ def staging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         f'platform.account = "{ACCOUNT}"\nplatform.region = "{REGION}"\n'
     )
     monkeypatch.setenv("HERMESOPS_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr("hermesops.app.platform_program.refuse_other_seal", lambda *_: None)  # it reads the bucket
+    monkeypatch.setattr("hermesops.platform.aws.by_hand.refuse_other_seal", lambda *_: None)  # it reads the bucket
     monkeypatch.setattr(pulumi, "get_stack", lambda: "staging")
     return folder
 
@@ -72,7 +72,7 @@ def _kinds(done: Run) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("stack", "settings", "told"),
     [
-        ("local", "", "the platform of a local world is not Pulumi's alone"),
+        ("local", "", "the platform of a local world is not run by Pulumi's CLI"),
         ("staging", "", "environment staging has no platform.account and platform.region"),
         ("staging", f'platform.account = "{ACCOUNT}"\n', "environment staging has no platform.account"),
         ("staging", f'platform.account = "{ACCOUNT}"\nplatform.region = "{REGION}"\n', "not in a bucket"),

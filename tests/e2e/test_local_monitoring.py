@@ -56,7 +56,7 @@ class Fleet:
         return await self.on_machine(POST.format(url=url))
 
     def query(self, promql: str) -> list[dict[str, str]]:
-        endpoint = self.container.monitoring()
+        endpoint = self.container.monitoring.endpoint()
         assert endpoint
         with httpx.Client(verify=endpoint.context(), trust_env=False) as client:
             answer = client.get(f"{endpoint.url}/prometheus/api/v1/query", params={"query": promql})

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hermesops.access.registry_place import RegistryPlace
-from hermesops.app.container_parts import local_world as local_world_server
 from hermesops.base.waiting import Pending, pause, until
+from hermesops.platform.local import world as local_world_server
 from hermesops.settings.environment import Environment
 from tests.support.real.command import local_world
 from tests.support.real.registries import placed

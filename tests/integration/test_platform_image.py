@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.app.container_parts.platform_bundles import control_bundle_of, router_wheels
 from hermesops.base import assets
 from hermesops.machines.converge import Host
 from hermesops.machines.image.build import Built, Recipe
@@ -16,7 +15,8 @@ from hermesops.machines.image.definition import inputs_of, load
 from hermesops.model.ids import ImageId, MachineId
 from hermesops.model.image import PLATFORM_IMAGE
 from hermesops.platform.host import OPEN_PORTS
-from hermesops.platform.image import PlatformPrograms
+from hermesops.platform.image.bundles import control_bundle_of, router_wheels
+from hermesops.platform.image.programs import PlatformPrograms
 from hermesops.programs.ingest import build as ingest
 from hermesops.programs.model_router import build as router
 from hermesops.settings.environment import Environment

@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from hermesops.errors import Hint, RefusedError
 from hermesops.model.check import Check, Verdict
@@ -48,6 +49,16 @@ def free_room(machines: int, figures: object) -> str:
         f"no more machines: {figures}",
         hint="terminate an instance, free what is short, or have fs.inotify.max_user_instances raised",
     )
+
+
+async def room_of(world: Path) -> str:
+    """Free resources for machines of a local world on this computer; raises as ``free_room``."""
+    # Lazily: loads the drivers of local machines.
+    from hermesops.localcloud.drivers.nspawn.computer import resources  # noqa: PLC0415
+
+    existing = next(place for place in (world, *world.parents) if place.exists())
+    free = resources.free_resources(existing, [])
+    return free_room(free.machines, free)
 
 
 def _python() -> Check:

@@ -1,9 +1,11 @@
 """Asks the platform's Prometheus, and pushes metrics to the platform's ingest."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 from hermesops.observability.telemetry.client import MonitoringClient, Question
+from hermesops.observability.telemetry.endpoint import MonitoringEndpoint
 from hermesops.observability.telemetry.prometheus_answer import WRONG, unreadable, whole
 
 _ANSWER_S = 15.0
@@ -63,6 +65,26 @@ class PlatformMetrics:
         if self._ingest:
             for piece in _pieces(text):
                 await self._ingest.ask(Question(INGEST, method="POST", content=piece, within_s=_ANSWER_S))
+
+
+@asynccontextmanager
+async def open_metrics(endpoint: MonitoringEndpoint | None, url: str) -> AsyncIterator[PlatformMetrics | None]:
+    """Connect to Prometheus and the ingest, and disconnect at the end; ``None`` where there is neither.
+
+    Args:
+        url: Of another Prometheus, asked in the place of the platform's; empty for the platform's own.
+    """
+    if endpoint is None and not url:
+        yield None
+        return
+    ingest = MonitoringClient(endpoint.url, endpoint.context, keeps=True) if endpoint else None
+    prometheus = (
+        MonitoringClient(url, keeps=True, is_ours=False)
+        if url or endpoint is None
+        else MonitoringClient(f"{endpoint.url}/prometheus", endpoint.context, keeps=True)
+    )
+    async with aclosing(PlatformMetrics(prometheus, ingest)) as metrics:
+        yield metrics
 
 
 def _pieces(text: str) -> Iterator[bytes]:

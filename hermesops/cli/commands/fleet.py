@@ -224,7 +224,7 @@ def status(
             context.run(container.fleet_observation.list_machines())
         if ask:
             context.run(container.fleet_observation.ask_agents())
-        known = context.run(container.alerts().known()) if container.has_monitoring else None
+        known = context.run(container.alerts().known()) if container.monitoring.is_known else None
         alerts, unread = (known.open, known.unread) if known else ((), "")
         return container.fleet.status(selector, chosen, alerts, unread=unread)
 

@@ -46,7 +46,7 @@ def up(driver: Driver = None, monitoring: Monitoring = False) -> None:
     command = serve_command(environment.name)
     if driver:
         command += ["--driver", driver]
-    from hermesops.app.container_parts.local_world import server_environment
+    from hermesops.platform.local.world import server_environment
 
     if monitoring:
         from hermesops.localcloud.world.files import is_simulated
@@ -116,8 +116,8 @@ def status() -> None:
 @app.command(hidden=True)
 def serve(driver: Driver = None) -> None:
     """Run the local world's server; ``up`` starts this."""
-    from hermesops.app.container_parts.local_world import serve_world
     from hermesops.localcloud.world.files import WorldFiles
+    from hermesops.platform.local.world import serve_world
 
     env = context.environment()
     platform = [sys.executable, "-m", "hermesops", "--env", env.name, "identity", "serve"]
@@ -183,7 +183,7 @@ def serve_command(environment: str) -> list[str]:
 
 
 def _world(driver: str = "") -> "World":
-    from hermesops.app.container_parts.local_world import world_of
+    from hermesops.platform.local.world import world_of
 
     return world_of(context.environment(), driver)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hermesops.app import Container
-    from hermesops.app.container_parts.platform import PlatformParts
+    from hermesops.app.platform import PlatformParts
     from hermesops.infra.stacks.platform.outputs import PlatformOutputs
     from hermesops.platform.bootstrap.decide import Step
     from hermesops.platform.bootstrap.runner import Bootstrap, Preview
@@ -157,7 +157,7 @@ def open_(
     if prefix is None:
         raise UsageError(f"{service!r} has no page for a browser; grafana has")
     container = context.compose()
-    endpoint = container.require_endpoint()
+    endpoint = container.monitoring.require_endpoint()
 
     async def work() -> None:
         await require_service(endpoint.url, endpoint.context(), prefix)
@@ -331,10 +331,12 @@ def bundle(
     It is of the code that runs this command. Signed with the key of releases. Upload it as shown, then name its version
     in pulumi/platform/Pulumi.ENVIRONMENT.yaml.
     """
-    from hermesops.app.container_parts.aws_platform import write_bundle
+    from hermesops.platform.aws.bundle import write_bundle
 
     container = context.compose()
-    made = context.run(write_bundle(container, folder, has_logs=not no_logs))
+    made = context.run(
+        write_bundle(container.env, container.release_key, container.report, folder, has_logs=not no_logs)
+    )
     shape = {"version": made.version, "folder": str(made.folder), "bytes": made.bytes}
     lines = [
         f"bundle {made.version}: {made.bytes / 1e6:.0f} MB in {made.folder}",
@@ -389,8 +391,8 @@ async def _planned(parts: "PlatformParts") -> "tuple[SettingChange, ...]":
 
 def _restart_world() -> None:
     """Have the local world's server read the settings as they are now."""
-    from hermesops.app.container_parts.local_world import server_environment, world_of
     from hermesops.cli.commands.local import serve_command
+    from hermesops.platform.local.world import server_environment, world_of
 
     env = context.environment()
     if env.is_local:

@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hermesops.base.narration import counted
 from hermesops.cli import context
 from hermesops.cli.commands.rollout import follow
 from hermesops.cli.console import Why, Yes, agree, result
 from hermesops.cli.options.rollout import Detach
 from hermesops.cli.views.rollout import status
-from hermesops.cli.views.shapes import counted
 from hermesops.errors import Hint, UsageError
 
 if TYPE_CHECKING:

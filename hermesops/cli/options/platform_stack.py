@@ -16,9 +16,9 @@ from hermesops.model.image import PLATFORM_IMAGE
 
 if TYPE_CHECKING:
     from hermesops.agents.cells.changes.preview import SavedPreview
-    from hermesops.app.container_parts.platform import PlatformParts
+    from hermesops.app.platform import PlatformParts
     from hermesops.model.stack import Change
-    from hermesops.platform.roles import RolesState
+    from hermesops.platform.local.roles import RolesState
     from hermesops.platform.stack import PlatformStack
 
 T = TypeVar("T")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hermesops.base import assets
 from hermesops.errors import UsageError
 from hermesops.model.unknown_name import unknown_name
 
@@ -87,6 +88,23 @@ def load(folder: Path) -> Definition:
         raise UsageError(f"{path} lacks {missing}") from missing
     except (AttributeError, TypeError) as cause:
         raise UsageError(f"{path}: a value of the wrong kind ({cause})") from cause
+
+
+def of_image(name: str) -> Definition:
+    """The definition of an image of hermesops; raises as ``load``."""
+    return load(assets.folder("images") / name)
+
+
+def agent_pins(image: str) -> AgentPins:
+    """Versions of the agent in an image.
+
+    Raises:
+        UsageError: There is no such image, or it has no agent.
+    """
+    pins = of_image(image).agent
+    if pins is None:
+        raise UsageError(f"image {image} has no agent", hint="set image to one that has")
+    return pins
 
 
 def _agent(folder: Path, document: Mapping[str, Any]) -> AgentPins:

@@ -66,6 +66,11 @@ class ReleaseKey:
             hint=Hint("set operator_key or release.key_file, or", ("secrets", "set", "release.key", "--from", "FILE")),
         )
 
+    def lasting(self) -> Signers | None:
+        """The signer by a key file that stays after this process has ended, if there is one; raises as ``find``."""
+        file = self.secrets.home.path(RELEASE_KEY.name)
+        return Signers(file) if file is not None and file.exists() else self.find()
+
     @property
     def _given(self) -> Path | None:
         return self.env.settings.release.key_file or self.env.settings.operator_key

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from testinfra.host import Host
 
+from hermesops.base.narration import Reporter
 from hermesops.base.waiting import cancel
 from hermesops.errors import HermesError, Hint
 from hermesops.machines.verify.backend import (
@@ -23,6 +24,7 @@ from hermesops.machines.verify.checks.promise import BrokenPromiseError, Expecte
 from hermesops.machines.verify.failure_catalog import Finding, diagnose
 from hermesops.machines.verify.observations import Observations, observed, probe_command
 from hermesops.model.check import Check, Verdict
+from hermesops.model.instance import Instance
 from hermesops.vendor.channel import Channel, Completed
 
 WITHOUT_USER = MACHINE_PROMISES
@@ -85,6 +87,19 @@ async def verify(channel: Channel, expected: Expected, promises: Sequence[Promis
         return Verification((Check("answers", Verdict.UNKNOWN, error.message, hint),), (), 1)
     verification = await _judged(channel, expected, promises, answers)
     return replace(verification, round_trips=verification.round_trips + 1)
+
+
+async def verify_instance(channel: Channel, instance: Instance, *, api_server_key: str) -> Verification:
+    """Run all checks on an instance's machine, as ``verify``."""
+    return await verify(channel, Expected.of(instance, api_server_key=api_server_key))
+
+
+async def verify_without_user(channel: Channel, report: Reporter) -> tuple[str, ...]:
+    """Run the checks of a machine without an instance; the failed ones, a line each."""
+    verification = await verify(channel, Expected(""), WITHOUT_USER)
+    failed = [check for check in verification.for_user("") if not check.verdict.holds]
+    report(f"{len(verification.checks)} checks ran, {len(failed)} failed")
+    return tuple(f"{check.name}: {check.seen}" for check in failed)
 
 
 async def _answer(channel: Channel, line: str, within_s: float) -> Completed:

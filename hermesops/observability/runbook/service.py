@@ -10,9 +10,11 @@ from hermesops.settings.fields import is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from hermesops.model.instance import Instance
     from hermesops.observability.runbook.document import Runbook
+    from hermesops.observability.telemetry.shown_alerts import Steps
     from hermesops.settings.environment import Environment
     from hermesops.store.registry import Registry
 
@@ -22,6 +24,24 @@ _OF_INSTANCE = frozenset({"USER", "INSTANCE", "PLAN", "CELL", "OPERATION"})
 def is_about_instance(runbook: "Runbook") -> bool:
     """Whether its steps need an instance."""
     return bool(runbook.values & _OF_INSTANCE)
+
+
+def alert_steps(folder: "Path", name: str) -> "Steps | None":
+    """Scope of the steps of the runbook that an alert names; ``None`` if there is no such runbook.
+
+    Args:
+        folder: Of the runbooks.
+    """
+    # Lazily: documents of runbooks are read by few commands.
+    from hermesops.observability.runbook.document import load, names  # noqa: PLC0415
+    from hermesops.observability.telemetry.shown_alerts import Steps  # noqa: PLC0415
+
+    if name not in names(folder):
+        return None
+    runbook = load(folder, name)
+    if not runbook.steps:
+        return Steps.NONE
+    return Steps.OF_INSTANCE if is_about_instance(runbook) else Steps.OF_ALL
 
 
 def values_of(registry: "Registry", runbook: "Runbook", instance: "Instance | None") -> dict[str, str]:

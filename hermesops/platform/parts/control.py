@@ -1,7 +1,7 @@
 """Role ``hermes_platform_control``: hermesops itself on the platform's host, its settings and its keys."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -15,6 +15,7 @@ from hermesops.access.secrets.catalog import (
     ROUTER_KEY,
 )
 from hermesops.access.secrets.endpoint import Endpoint
+from hermesops.access.secrets.store import Secrets
 from hermesops.infra.stacks.platform.outputs import PlatformOutputs
 from hermesops.machines.image.control_bundle import ControlBundle
 from hermesops.platform.host import CertificatePairs, HostAddress
@@ -95,6 +96,21 @@ class ControlPart:
             "vendor_api": self.vendor_api,
             "vendor_api_port": self.vendor_api_port,
         }
+
+
+def keys_of(endpoint: Endpoint, router_keys: Sequence[bytes], passphrase: str, secrets: Secrets) -> dict[str, str]:
+    """Secrets of the platform's processes by name; missing ones are left out.
+
+    Args:
+        router_keys: The newest first.
+        passphrase: Of Pulumi's state.
+    """
+    values = {
+        API_KEY.name: endpoint.api_key,
+        ROUTER_KEY.name: "\n".join(key.decode() for key in router_keys),
+        PULUMI_PASSPHRASE.name: passphrase,
+    }
+    return {key.name: text for key in HANDED_OVER if (text := values.get(key.name) or secrets.find(key))}
 
 
 def url_on_host(database: str) -> str:

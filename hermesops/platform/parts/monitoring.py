@@ -7,6 +7,7 @@ from pathlib import Path
 
 import httpx
 
+from hermesops.base.extras import Extra, require
 from hermesops.errors import Hint, RefusedError, UnavailableError
 from hermesops.localcloud.drivers.interface import PLATFORM_SERVICES, PlatformService
 from hermesops.localcloud.world.files import WorldFiles, write_private
@@ -122,7 +123,9 @@ class LocalMonitoring:
         Raises:
             RefusedError: The vendor or a role refused.
             UnavailableError: Something did not answer in time; the same command goes on from there.
+            UsageError: The extra that applies roles is missing.
         """
+        require(Extra.ROLES, "bringing monitoring up")
         begun, url = time.monotonic(), self.find_url()
         if not url:
             raise UnavailableError(

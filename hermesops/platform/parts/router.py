@@ -5,10 +5,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hermesops.access.secrets.catalog import PROVIDERS_KEY
+from hermesops.access.secrets.store import Secrets
 from hermesops.errors import RefusedError
+from hermesops.localcloud.world.files import PROVIDER_KEY, WorldFiles, key_of, read_object
 from hermesops.model.route import ROUTES
 from hermesops.platform.host import CertificatePairs, HostAddress
 from hermesops.programs.model_router import build
+from hermesops.settings.sections import ModelSettings
 
 ROUTER = "hermesops-router"
 """Name in the certificate by which the router reaches the registry."""
@@ -69,3 +73,20 @@ def parse_provider_keys(text: str, where: str) -> dict[str, str]:
             raise RefusedError(f"line {number} of {where} is not PROVIDER=KEY with one of {known}")
         keys[provider.strip()] = key.strip()
     return keys
+
+
+def provider_keys_of(
+    model: ModelSettings, secrets: Secrets, world: WorldFiles
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Keys of model providers, and URLs in the place of their own; without any, the local world's model is one.
+
+    Raises:
+        RefusedError: As ``parse_provider_keys``.
+    """
+    text = secrets.find(PROVIDERS_KEY)
+    if text:
+        return parse_provider_keys(text, secrets.where(PROVIDERS_KEY)), {}
+    if model.base_url and model.api_key:
+        return {"openai": model.api_key.get_secret_value()}, {"openai": model.base_url}
+    url = (read_object(world.world) or {})["model_base_url"]
+    return {"openai": key_of(world.provider_key, PROVIDER_KEY)}, {"openai": url}

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from hermesops.errors import BrokenInvariantError, Hint
+from hermesops.model.backup import BEFORE_RESTORE
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineName
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Operation, OperationKind
@@ -479,3 +480,13 @@ def abandon_note(operation: Operation) -> AbandonNote:
     words = {"user": "USER", "cell": "CELL", "plan": "light", "rollout": "ID", **operation.intent}
     values = {name.upper(): str(value) for name, value in words.items()}
     return AbandonNote(note.what.format_map(words), note.next.put(**values))
+
+
+def backup_reason(operation: Operation) -> str:
+    """The reason of the backup that an operation makes first; a continued operation has the same and makes no second.
+
+    Before a restore it says so, as the backup replaces everything on the old machine.
+    """
+    if operation.kind is OperationKind.RELOCATE and RelocateIntent.of(operation).snapshot:
+        return f"{BEFORE_RESTORE} {operation.id}"
+    return f"before {operation.kind} {operation.id}"

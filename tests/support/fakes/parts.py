@@ -32,5 +32,5 @@ class Leases:
         yield SimpleNamespace(lease=f"lease of {subject}")
 
     def hold(self, subject: str) -> Any:  # noqa: ANN401 - stands for a LeaseKeeper
-        """As ``Unconnected.hold_lease``."""
+        """As ``Container.hold_lease``."""
         return self._hold(subject)

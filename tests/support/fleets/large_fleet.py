@@ -200,7 +200,7 @@ async def check_whole(app: Container, users: set[str]) -> None:
         drift = (await app.cell_stacks.preview_refresh(cell.name)).changes
         assert [one for one in drift if one.kind is not ChangeKind.SAME] == []
     assert not [one for one in app.registry.operations.list() if not one.status.has_ended]
-    assert app.contradictions() == []
+    assert app.contradictions() == ()
 
 
 async def rows(world: Command) -> dict[str, dict[str, Any]]:

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from hermesops.agents.drift.finding import Kind
 from hermesops.app.connected import Connected
-from hermesops.app.container_parts.unconnected import Unconnected
+from hermesops.app.container import Container
 from hermesops.base.waiting import Pending, until
 from hermesops.model.fleet import Ordered
 from hermesops.model.ids import CellName, InstanceId, MachineId, machine_name
@@ -51,7 +51,7 @@ class Ground:
     states: dict[CellName, dict[str, Any]] = field(default_factory=dict)
 
     @property
-    def app(self) -> Unconnected:
+    def app(self) -> Container:
         return self.connected.container
 
     def expect(self, kind: Kind, about: str) -> None:

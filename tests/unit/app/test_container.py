@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hermesops.app import Container
+from hermesops.app.adapters import SimulatedAdapters, adapters_of
 from hermesops.app.connected import Connected
-from hermesops.app.container_parts.world_adapters import SimulatedAdapters, adapters_of
 from hermesops.errors import UsageError
 from hermesops.localcloud.world.files import SIMULATED, WorldFiles
 from hermesops.model.operation import OperationKind

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.app.container_parts import aws_platform, aws_program, local_world
-from hermesops.app.container_parts.world_adapters import SimulatedAdapters, WorldAdapters
+from hermesops.app.adapters import SimulatedAdapters, WorldAdapters
 from hermesops.base.extras import Extra
 from hermesops.errors import UsageError
 from hermesops.localcloud.world.go_tools import GoTools
@@ -18,6 +17,9 @@ from hermesops.localcloud.world.local_world import World
 from hermesops.machines.converge import Access, Converger
 from hermesops.machines.image.download import Pip
 from hermesops.model.billing import Delivery
+from hermesops.platform.aws import bundle as aws_platform
+from hermesops.platform.aws import program as aws_program
+from hermesops.platform.local import world as local_world
 from hermesops.settings.environment import Environment
 from hermesops.users.billing.current import StripeSubscriptions
 from hermesops.users.billing.events import Rules, read_event

@@ -8,8 +8,6 @@ import yaml
 
 from hermesops.agents.cells.stack.state import MACHINE_TYPE
 from hermesops.app import Container
-from hermesops.app.container_parts.platform import PlatformParts
-from hermesops.app.container_parts.platform_bundles import platform_recipe
 from hermesops.base import assets
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.localcloud.drivers.interface import PlatformService
@@ -17,8 +15,9 @@ from hermesops.machines.image.control_bundle import ControlBundle
 from hermesops.machines.image.definition import load
 from hermesops.model.image import PLATFORM_IMAGE
 from hermesops.model.stack import Change, ChangeKind, StackRef, UpResult
-from hermesops.platform.image import PlatformPrograms
+from hermesops.platform.image.programs import PlatformPrograms
 from hermesops.platform.stack import LocalPrograms, PlatformUp
+from hermesops.platform.without_registry import newest_image
 from hermesops.settings.environment import Environment
 from hermesops.vendor.justavps.errors import NotFoundError
 from tests.support.fakes.parts import part
@@ -83,7 +82,7 @@ async def newest_of(app: Container, *there: str) -> str:
         return part(bootable=True)
 
     client: Any = part(get_image=get_image)
-    return await PlatformParts(app, client, part(), {})._newest_image()
+    return await newest_image(lambda: app.registry, client, lambda _: None)
 
 
 async def test_the_newest_image_is_the_one_that_was_recorded_last_and_is_still_there(app: Container) -> None:
@@ -118,7 +117,7 @@ async def test_an_image_that_no_machine_would_boot_is_refused_before_anything_is
 ) -> None:
     app = container(tmp_path, name, **variables)
     with pytest.raises(RefusedError, match=says):
-        await platform_recipe(app, load(assets.folder("images") / PLATFORM_IMAGE))
+        await app.image_recipes.to_build(PLATFORM_IMAGE)
 
 
 def test_what_the_image_is_made_of_names_no_place_on_this_computer(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hermesops.errors import PartlyDoneError
 from hermesops.model.ids import MachineId
 from hermesops.model.stack import Change, ChangeKind
-from hermesops.platform.roles import RolesRecord, RolesState
+from hermesops.platform.local.roles import RolesRecord, RolesState
 from hermesops.platform.stack import LocalPlatforms
 from tests.support.fakes.parts import part
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hermesops.errors import BrokenInvariantError, Hint, PartlyDoneError, RefusedError
-from hermesops.platform.world_purge import Losses, WorldPurge
+from hermesops.platform.local.purge import Losses, WorldPurge
 from hermesops.settings.environment import Environment
 from tests.support.fakes.parts import part
 

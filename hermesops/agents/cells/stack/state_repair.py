@@ -12,6 +12,7 @@ from uuid import UUID
 from hermesops.agents.cells.stack.stacks import CellStacks
 from hermesops.agents.cells.stack.state import lease_of, machines_in, stack_of
 from hermesops.errors import Hint, RefusedError, UsageError
+from hermesops.infra.engine.embedded.state.secrets import PassphraseVault
 from hermesops.infra.engine.embedded.state.stored_stacks import StoredStacks
 from hermesops.model.cell import CellMachine, CellSpec
 from hermesops.model.fleet import Ordered
@@ -154,6 +155,26 @@ async def _refuse(
             f"the stack of {spec.name} holds machine {held} by the name {name}",
             hint=Hint(("stack", "refresh", spec.name), "forgets it if it is gone; then the same command again"),
         )
+
+
+async def open_first_state(registry: Registry, stacks: CellStacks, passphrase: Callable[[], str]) -> str:
+    """Open the state of one cell with the passphrase; all states have the same. The result as text.
+
+    Raises:
+        RefusedError: It is another passphrase.
+        BrokenInvariantError: The state is damaged.
+    """
+    for cell in registry.cells.list():
+        try:
+            document = await stacks.export(cell.name)
+        except UsageError:  # it has rows and no stack yet
+            continue
+        sealed = document.get("deployment", {}).get("secrets_providers") or {}
+        salt = str((sealed.get("state") or {}).get("salt", ""))
+        if salt:
+            PassphraseVault(passphrase, salt=salt, keys={}, stack=cell.name).unlock()
+            return f"opens the state of {cell.name}"
+    return "readable; no state needs it yet"
 
 
 def _is_uuid(text: str) -> bool:

@@ -15,7 +15,8 @@ from hermesops.agents.instances.steps.new_machine import ReplacementState
 from hermesops.agents.instances.steps.personalise import AwaitGateway, MarkRunning, Personalise
 from hermesops.agents.instances.steps.start_verified import Release
 from hermesops.agents.instances.steps.stop_and_backup import BackUp, Fence, ProveBackup
-from hermesops.agents.instances.workflows import provision, relocate, resize, restore, suspend, terminate
+from hermesops.agents.instances.workflows import provision, relocate, resize, suspend, terminate
+from hermesops.agents.instances.workflows.copies import restore
 from hermesops.agents.instances.workflows.copies.restore import RestoreState
 from hermesops.agents.instances.workflows.relocate import RelocationState
 from hermesops.agents.instances.workflows.resize import ResizeState

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from hermesops.agents.cells.stack.stacks import CellStacks
+from hermesops.agents.instances.requests.changes import InstanceRequests
 from hermesops.agents.instances.steps import return_machine
 from hermesops.agents.instances.steps.return_machine import Forget, Retire, ShrinkCell
 from hermesops.base.fan_out import Limits, problems
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import Instance
-from hermesops.model.operation import OperationKind
+from hermesops.model.operation import Operation, OperationKind
 from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine, drill_subject
 from hermesops.store.registry import Registry
 
@@ -59,6 +60,24 @@ def due_of(
         machine for machine in idle if machine.role in goes or not machine.wanted or machine.created_at <= now - kept
     )
     return Due(tuple(instance for instance in ends if instance.id not in busy), leaves)
+
+
+def terminator(
+    requests: Callable[[], InstanceRequests], run: Callable[[Operation], Awaitable[str]], *, keeps_backup: bool
+) -> Callable[[Instance], Awaitable[str]]:
+    """Terminates an instance after its days of grace.
+
+    Args:
+        requests: Makes the requests, once an instance is due.
+        run: Runs an operation to its end.
+        keeps_backup: Whether a last backup is required first.
+    """
+
+    async def terminate(instance: Instance) -> str:
+        reason = "its days of grace are over"
+        return await run(await requests().terminate(instance.id, keeps_backup=keeps_backup, reason=reason))
+
+    return terminate
 
 
 @dataclass

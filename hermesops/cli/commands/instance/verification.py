@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hermesops.base.narration import counted
 from hermesops.cli import context
 from hermesops.cli.console import result, say, table
 from hermesops.cli.options.instance import find_instance
@@ -60,7 +61,7 @@ def _one(user: str, *, only_failed: bool) -> int:
     table("verify", "checks", ("check", "verdict", "seen", "hint"), rows, "everything is ok")
     fine = sum(check.verdict is Verdict.OK for check in checks)
     warnings = sum(check.verdict is Verdict.WARNING for check in checks)
-    noted = f", {shapes.counted(warnings, 'warning')}" if warnings else ""
+    noted = f", {counted(warnings, 'warning')}" if warnings else ""
     say(f"{fine} of {len(checks)} checks ok{noted}, round trips: {verified.round_trips}")
     return 0 if verified.is_ok else RefusedError.exit_code
 

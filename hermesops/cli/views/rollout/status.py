@@ -3,8 +3,9 @@
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from hermesops.base.narration import counted
 from hermesops.cli.views.rollout.progress import span
-from hermesops.cli.views.shapes import counted, timestamp
+from hermesops.cli.views.shapes import timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,6 +12,7 @@ from hermesops.model.ids import instance_subject, is_machine_name
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import LEASE_S, OperationKind
 from hermesops.model.unassigned_machine import MachineRole, machine_subject
+from hermesops.store.registry.audit.entries import AuditRepository
 from hermesops.store.registry.encryption.sealing import sealed_cells
 from hermesops.store.registry.meta import read_epoch
 from hermesops.store.registry.repositories.base import Repository
@@ -29,6 +30,13 @@ from hermesops.store.registry.schema.tables import (
 
 _RESTORE = Hint(("registry", "copies"), "; a copy from before may have the row whole")
 _OF_INSTANCES = frozenset(kind for kind in OperationKind if kind.needs_instance)
+
+
+def contradictions_of(consistency: "ConsistencyRepository", audit: AuditRepository) -> tuple[Contradiction, ...]:
+    """Contradictions between rows, and breaks of the audit's chain."""
+    breaks = audit.check().findings
+    chain = (Contradiction(f"audit/{broken.id}", broken.what, Hint(("audit", "verify"))) for broken in breaks)
+    return (*consistency.contradictions(), *chain)
 
 
 class ConsistencyRepository(Repository):

@@ -6,7 +6,7 @@ import pytest
 
 from hermesops.agents.backup.service import Backups, BackupStore
 from hermesops.agents.backup.store.object_store import ObjectStore
-from hermesops.app.container_parts.world_adapters import WorldAdapters
+from hermesops.app.adapters import WorldAdapters
 from hermesops.errors import UnavailableError, UsageError
 from hermesops.model.ids import InstanceId
 from hermesops.settings.environment import Environment

@@ -16,7 +16,7 @@ def hint(home: Path, name: str, *, is_simulated: bool = False) -> str:
         given |= {"HERMESOPS_API_URL": "https://api.example.org/api/v1"}
     made = Container(Environment.load(name, given), lambda _: None)
     vars(made)["adapters"] = part(is_simulated=is_simulated)
-    with pytest.raises(UsageError, match="no monitoring is known here") as refused:
+    with pytest.raises(UsageError, match=f"environment {name} has no monitoring") as refused:
         made.require_monitoring()
     return str(refused.value.hint)
 

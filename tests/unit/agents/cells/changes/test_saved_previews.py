@@ -5,9 +5,9 @@ from pathlib import Path
 
 from hermesops.agents.cells.changes.preview import SavedPreview
 from hermesops.agents.cells.changes.saved_previews import SavedPreviews
-from hermesops.app.container_parts.aws_program import aws_program
 from hermesops.model.cell import PLATFORM
 from hermesops.model.stack import Preview, StackRef
+from hermesops.platform.aws.program import aws_program
 from hermesops.settings.environment import Environment
 
 ENVIRONMENTS = Path(__file__).parents[5] / ".github" / "environments"

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 import yaml
 
-from hermesops.app.container_parts.aws_program import platform_spec
 from hermesops.base import assets
 from hermesops.errors import UsageError
 from hermesops.infra.stacks.platform.aws.user_data import (
@@ -28,6 +27,7 @@ from hermesops.infra.stacks.platform.aws.user_data import (
     user_data,
 )
 from hermesops.infra.stacks.platform.spec import Place
+from hermesops.platform.aws.program import platform_spec
 from hermesops.settings.environment import Environment
 from hermesops.settings.fields import Settings
 from tests.support.platform.environments import ENVIRONMENTS, run_of, spec_of

@@ -1,7 +1,7 @@
-"""What a platform's host is installed from: bundles and programs, and the recipe of the image that holds them."""
+"""Bundles and programs that a platform's host is installed from, and the recipe of the image that holds them."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,14 +11,15 @@ from hermesops.model.plan import Plan
 from hermesops.settings.environment import Environment
 
 if TYPE_CHECKING:
-    from hermesops.app.container_parts.unconnected import Unconnected
     from hermesops.machines.image.build import Recipe
     from hermesops.machines.image.control_bundle import ControlBundle
     from hermesops.machines.image.definition import Definition
-    from hermesops.platform.image import PlatformPrograms
+    from hermesops.platform.image.programs import PlatformPrograms
 
 ANEW = Hint(("local", "down", "--purge"), ", then", ("local", "up", "--driver", "nspawn"))
 """Begins a local world of real machines."""
+
+ANEW_WITH_PLATFORM = Hint(ANEW, ", then", ("stack", "up", "platform"))
 
 
 def control_bundle_of(env: Environment, report: Callable[[str], None]) -> "ControlBundle":
@@ -78,8 +79,8 @@ async def platform_programs(env: Environment, report: Callable[[str], None]) -> 
         RefusedError: A wheel does not have the hash it is locked to.
         UnavailableError: The package index does not answer, or the object store's program could not be built.
     """
-    from hermesops.app.container_parts.local_world import loki_of, versitygw_of
-    from hermesops.platform.image import PlatformPrograms
+    from hermesops.platform.image.programs import PlatformPrograms
+    from hermesops.platform.local.world import loki_of, versitygw_of
     from hermesops.platform.parts.monitoring import found_loki
     from hermesops.programs.ingest import build as ingest
     from hermesops.programs.model_router import build as router
@@ -98,38 +99,48 @@ async def platform_programs(env: Environment, report: Callable[[str], None]) -> 
     return programs
 
 
-async def platform_recipe(app: "Unconnected", made: "Definition") -> "Recipe":
-    """What the platform's image is made of, here and now; raises as ``platform_programs``.
+async def platform_recipe(
+    env: Environment,
+    definition: "Definition",
+    base_variables: Callable[[], Mapping[str, object]],
+    report: Callable[[str], None],
+    *,
+    is_simulated: bool,
+) -> "Recipe":
+    """The recipe of the platform's image with the programs of this computer; raises as ``platform_programs``.
+
+    Args:
+        base_variables: Gives variables of role ``hermes_base``.
 
     Raises:
         RefusedError: No machine of this environment boots it.
     """
     from hermesops import __version__
     from hermesops.base import assets
-    from hermesops.machines.image import definition
     from hermesops.machines.image.build import Recipe
+    from hermesops.machines.image.definition import inputs_of
     from hermesops.platform.host import OPEN_PORTS
     from hermesops.platform.parts.monitoring import refuse_simulated
 
-    env, settings = app.env, app.env.settings
+    settings = env.settings
     if not env.is_local:
         raise RefusedError(f"the platform of environment {env.name} is on AWS, and boots from no image of ours")
-    refuse_simulated(is_simulated=app.adapters.is_simulated, again=ANEW)
-    programs = await platform_programs(env, app.report)
-    told = {**app.base_variables, "hermes_base_open_ports": list(OPEN_PORTS)}
-    inputs = definition.inputs_of(
-        made,
+    refuse_simulated(is_simulated=is_simulated, again=ANEW)
+    programs = await platform_programs(env, report)
+    variables = {**base_variables(), "hermes_base_open_ports": list(OPEN_PORTS)}
+    inputs = inputs_of(
+        definition,
         roles=assets.folder("roles"),
         playbooks=assets.folder("ansible") / "playbooks",
-        variables={**told, **programs.inputs},
+        variables={**variables, **programs.inputs},
         extra=programs.files,
     )
     return Recipe(
-        definition=made,
+        definition=definition,
         inputs=inputs,
         environment=env.name,
         server_type=settings.server_types[Plan.LIGHT],
         region=settings.region,
-        variables={**told, **programs.variables},
+        variables={**variables, **programs.variables},
         versions={"hermesops": __version__},
     )

@@ -4,12 +4,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermesops.base.extras import Extra, require
+from hermesops.base.narration import Reporter
 from hermesops.settings.environment import Environment
 
 if TYPE_CHECKING:
-    from hermesops.app.container_parts.unconnected import Unconnected
     from hermesops.infra.engine.foreign import ForeignPlugin
     from hermesops.machines.image.platform_bundle import Bundle
+    from hermesops.machines.release.signing import ReleaseKey
 
 
 def require_pulumi(env: Environment, verb: str) -> None:
@@ -38,7 +39,9 @@ def aws_plugin() -> "ForeignPlugin":
     return ForeignPlugin("aws", metadata.version("pulumi-aws"))
 
 
-async def write_bundle(app: "Unconnected", target: Path, *, has_logs: bool) -> "Bundle":
+async def write_bundle(
+    env: Environment, release_key: "ReleaseKey", report: Reporter, target: Path, *, has_logs: bool
+) -> "Bundle":
     """Write the bundle that hosts on AWS make themselves from, signed with the key of releases.
 
     Args:
@@ -53,18 +56,18 @@ async def write_bundle(app: "Unconnected", target: Path, *, has_logs: bool) -> "
     from functools import partial
     from importlib import metadata
 
-    from hermesops.app.container_parts.local_world import loki_of
-    from hermesops.app.container_parts.platform_bundles import control_bundle_of, router_wheels
     from hermesops.infra.stacks.platform.aws.user_data import FOLDER, SIGNATURE_NAMESPACE
     from hermesops.machines.image import platform_bundle
+    from hermesops.platform.image.bundles import control_bundle_of, router_wheels
+    from hermesops.platform.local.world import loki_of
     from hermesops.platform.parts.control import host_proof
     from hermesops.programs.ingest import build as ingest
     from hermesops.programs.model_router import build as router
 
-    sign = partial(app.release_key.sign, namespace=SIGNATURE_NAMESPACE)
-    await asyncio.to_thread(app.release_key.find)  # refuses before anything is fetched
-    control = await asyncio.to_thread(control_bundle_of, app.env, app.report)
-    wheels = await asyncio.to_thread(router_wheels, app.env, app.report)
+    sign = partial(release_key.sign, namespace=SIGNATURE_NAMESPACE)
+    await asyncio.to_thread(release_key.find)  # refuses before anything is fetched
+    control = await asyncio.to_thread(control_bundle_of, env, report)
+    wheels = await asyncio.to_thread(router_wheels, env, report)
     parts: dict[str, Path | bytes] = {
         platform_bundle.CONTROL: control.file,
         "hermes-ingest": ingest.zipapp(),
@@ -79,14 +82,14 @@ async def write_bundle(app: "Unconnected", target: Path, *, has_logs: bool) -> "
         "hermes_platform_monitoring_ingest": f"{FOLDER}/bundle/hermes-ingest",
     }
     # Processes there check approvals, and prove who they are, as an operator's computer does.
-    proof = host_proof(app.env)
+    proof = host_proof(env)
     for name in ("allowed_signers", "revoked_signers"):
         if proof[name]:
             parts[name] = Path(proof[name])
             proof[name] = f"{FOLDER}/bundle/{name}"
     variables |= {f"hermes_platform_control_{name}": value for name, value in proof.items()}
     if has_logs:
-        parts["loki"] = await loki_of(app.env, app.report)
+        parts["loki"] = await loki_of(env, report)
         variables["hermes_platform_monitoring_loki"] = f"{FOLDER}/bundle/loki"
     version = metadata.version("hermesops")
     return await asyncio.to_thread(platform_bundle.write, target, version, parts, variables, sign)

@@ -1,1 +1,0 @@
-"""Parts of the container, a module each, until the container is one declaration."""

@@ -1,0 +1,38 @@
+"""Wiring by noun: functions that make one part each, of the container or of its connections.
+
+``hermesops.app.container`` and ``hermesops.app.connected`` list them. A function imports only what its part needs.
+"""
+
+from hermesops.app.parts import (
+    access,
+    automation,
+    backups,
+    cells,
+    drift,
+    fleet,
+    instances,
+    machines,
+    monitoring,
+    operations,
+    registry,
+    rollouts,
+    stacks,
+    users,
+)
+
+__all__ = [
+    "access",
+    "automation",
+    "backups",
+    "cells",
+    "drift",
+    "fleet",
+    "instances",
+    "machines",
+    "monitoring",
+    "operations",
+    "registry",
+    "rollouts",
+    "stacks",
+    "users",
+]

@@ -1,0 +1,171 @@
+"""Secrets, keys, certificates and who may act."""
+
+from datetime import timedelta
+from functools import cache, partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hermesops.access.identity.break_glass import BreakGlassOrders
+    from hermesops.access.identity.signatures import Signers
+    from hermesops.access.pki.authority import Authority
+    from hermesops.access.pki.caller_directory import CallerDirectory
+    from hermesops.access.pki.callers import Callers
+    from hermesops.access.pki.certificates import Certificates
+    from hermesops.access.secrets.endpoint import Endpoint
+    from hermesops.access.secrets.instance_keys import InstanceKeys
+    from hermesops.access.secrets.service import SecretChanges
+    from hermesops.access.secrets.store import Secrets
+    from hermesops.agents.instances.credentials.certificates import (
+        CertificateAuthority,
+        CertificateRenewal,
+        MachineCertificates,
+    )
+    from hermesops.agents.relay.serve import RelayService
+    from hermesops.app.connected import Connected
+    from hermesops.app.container import Container
+    from hermesops.platform.parts.tls import HostCertificates
+
+
+def endpoint(container: "Container") -> "Endpoint":
+    """The vendor's API and the model router."""
+    from hermesops.access.secrets.environment import endpoint_of
+
+    return endpoint_of(container.env)
+
+
+def secrets(container: "Container") -> "Secrets":
+    """Keys and passwords that hermesops itself needs."""
+    from hermesops.access.secrets.environment import secrets_of
+
+    return secrets_of(container.env)
+
+
+def secret_changes(container: "Container") -> "SecretChanges":
+    """Changes secrets."""
+    from hermesops.access.secrets.service import SecretChanges
+
+    return SecretChanges(
+        container.secrets,
+        lambda: container.registry,
+        lambda: container.registry_place,
+        container.hold_lease,
+        container.report,
+    )
+
+
+def api_key_file(container: "Container") -> "Path":
+    """A file with the API key, for programs that take nothing else."""
+    from hermesops.access.secrets.catalog import API_KEY
+
+    return container.endpoint.api_key_file or container.secrets.lend(API_KEY, container.endpoint.api_key)
+
+
+def router_keys(container: "Container") -> tuple[bytes, ...]:
+    """Keys of agents' tokens for the model router: the first signs, the others are still accepted."""
+    from hermesops.access.secrets.environment import router_keys_of
+
+    return router_keys_of(container.env, container.endpoint, container.secrets)
+
+
+def model_token_life(container: "Container") -> timedelta:
+    """Validity of an agent's token for the model router."""
+    return timedelta(days=container.env.settings.model.token_days)
+
+
+def instance_keys(connected: "Connected") -> "InstanceKeys":
+    """Makes instances' secrets."""
+    from hermesops.access.secrets.instance_keys import InstanceKeys
+
+    container = connected.container
+    return InstanceKeys(container.registry, lambda: container.router_key, life=container.model_token_life)
+
+
+def certificate_life(container: "Container") -> timedelta:
+    """Validity of certificates of machines and services."""
+    return timedelta(days=container.env.settings.certificate_days)
+
+
+def authority(container: "Container") -> "CertificateAuthority":
+    """Signs certificates of machines and services."""
+    from hermesops.agents.instances.credentials.certificates import CertificateAuthority
+
+    return CertificateAuthority(container.env, container.registry, container.secrets, certificate_life(container))
+
+
+def load_authority(container: "Container") -> "Authority":
+    """The authority with its key, once it is needed."""
+    return container.authority.load()
+
+
+def host_certificates(container: "Container") -> "HostCertificates":
+    """Issues certificates of hosts of the platform as files."""
+    from hermesops.platform.parts.tls import HostCertificates
+
+    return HostCertificates(container.env.name, container.registry, partial(load_authority, container))
+
+
+def certificates(container: "Container") -> "Certificates":
+    """Issues machines' certificates; reads the authority's key when it first does."""
+    from hermesops.access.pki.certificates import Certificates
+    from hermesops.access.secrets.environment import platform_url_of
+
+    return Certificates(
+        container.registry,
+        cache(partial(load_authority, container)),
+        environment=container.env.name,
+        url=platform_url_of(container.env),
+        life=certificate_life(container),
+    )
+
+
+def machine_certificates(container: "Container") -> "MachineCertificates":
+    """Finds and revokes machines' certificates."""
+    from hermesops.agents.instances.credentials.certificates import MachineCertificates
+
+    return MachineCertificates(container.registry)
+
+
+def certificate_renewal(connected: "Connected") -> "CertificateRenewal":
+    """Gives machines fresh certificates."""
+    from hermesops.agents.instances.credentials.certificates import CertificateRenewal
+
+    container = connected.container
+    return CertificateRenewal(container.registry, connected.instance_client, container.hold_lease)
+
+
+def caller_directory(container: "Container") -> "CallerDirectory":
+    """Certificates of services that may call the relay."""
+    from hermesops.access.pki.caller_directory import CallerDirectory
+
+    return CallerDirectory(container.registry)
+
+
+def callers(container: "Container") -> "Callers":
+    """Services that may call the relay."""
+    from hermesops.access.pki.callers import Callers
+
+    authority = container.authority
+    return Callers(container.registry, authority.load, environment=container.env.name, life=authority.life)
+
+
+def relay(container: "Container") -> "RelayService":
+    """Carries requests of the platform's services to agents."""
+    from hermesops.access.secrets.environment import api_url_of
+    from hermesops.agents.relay.serve import RelayService
+
+    domain = container.env.settings.proxy_domain
+    url = api_url_of(container.env)
+    return RelayService(container.registry, container.authority, container.callers, url, domain)
+
+
+def break_glass(container: "Container") -> "BreakGlassOrders":
+    """Opens machines' sshd in emergencies."""
+    from hermesops.access.identity.break_glass import BreakGlassOrders
+
+    return BreakGlassOrders(container.env, container.registry, partial(_lasting_signer, container))
+
+
+def _lasting_signer(container: "Container") -> "Signers | None":
+    return container.release_key.lasting()

@@ -1,0 +1,128 @@
+"""Cells: rows, stacks, guards and warm pools."""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+    from typing import Any
+
+    from hermesops.agents.cells.changes.environment_guard import Guards
+    from hermesops.agents.cells.cost.costs import Costs
+    from hermesops.agents.cells.directory import Cells
+    from hermesops.agents.cells.service import ChosenCells, StackUps
+    from hermesops.agents.cells.stack.stacks import CellStacks
+    from hermesops.agents.cells.stack.state_repair import CellStates
+    from hermesops.agents.pool.directory import PoolMachines
+    from hermesops.agents.pool.service import Pools
+    from hermesops.app.connected import Connected
+    from hermesops.app.container import Container
+
+_TURN_S = 900.0
+"""Seconds to wait for another run of a cell's stack; a cell of new machines takes minutes."""
+
+
+def cells(container: "Container") -> "Cells":
+    """Finds cells."""
+    from hermesops.agents.cells.directory import Cells
+
+    return Cells(container.registry)
+
+
+def cell_stacks(container: "Container") -> "CellStacks":
+    """Cells' Pulumi stacks."""
+    from hermesops.agents.cells.stack.progress import report_problem, report_progress
+    from hermesops.agents.cells.stack.stacks import CellStacks
+    from hermesops.store.operations.lease import LeaseKeeper
+
+    return CellStacks(
+        container.registry,
+        lambda: container.engine,
+        lambda: container.programs,
+        partial(LeaseKeeper, container.registry, wait_s=_TURN_S),
+        container.guards.judge,
+        parallel=container.env.settings.parallel_cells,
+        report=partial(report_progress, container.report),
+        warn=partial(report_problem, container.report),
+    )
+
+
+def cell_states(container: "Container") -> "CellStates":
+    """Repairs states of cells' stacks."""
+    from hermesops.agents.cells.stack.state_repair import CellStates
+
+    return CellStates(container.engine, container.registry, container.cell_stacks.hold_lease)
+
+
+def guards(container: "Container") -> "Guards":
+    """Checks every run of a cell's stack beforehand."""
+    from hermesops.agents.cells.changes.environment_guard import Guards
+
+    return Guards(container.env, container.registry, container.vendor)
+
+
+def stack_ups(container: "Container") -> "StackUps":
+    """``stack up`` as an operation."""
+    from hermesops.agents.cells.service import StackUps
+
+    return StackUps(
+        container.env,
+        container.registry,
+        container.cell_stacks,
+        container.guards,
+        container.saved_previews,
+        container.make_operations,
+        container.report,
+    )
+
+
+def choose_cells(
+    container: "Container", *, names: "Sequence[str]" = (), where: str = "", everything: bool = False
+) -> "ChosenCells":
+    """The cells that an operator chooses, with previews and runs of their stacks.
+
+    Raises:
+        UsageError: None is chosen, or one that is not there.
+    """
+    from hermesops.agents.cells.selection import select_cells
+    from hermesops.agents.cells.service import ChosenCells
+
+    chosen = select_cells(container.registry.cells.list(), names=names, where=where, everything=everything)
+    return ChosenCells(
+        container.cell_stacks,
+        container.guards,
+        container.saved_previews,
+        container.stack_ups,
+        container.env.settings.parallel_cells,
+        tuple(chosen),
+    )
+
+
+def read_costs(container: "Container") -> "Callable[[], Coroutine[Any, Any, Costs]]":
+    """Reads what the environment's machines cost."""
+    from hermesops.agents.cells.cost.costs import costs_of
+
+    return partial(costs_of, container.registry, container.vendor, container.env.name)
+
+
+def pool_machines(container: "Container") -> "PoolMachines":
+    """Finds machines of warm pools."""
+    from hermesops.agents.pool.directory import PoolMachines
+
+    return PoolMachines(container.registry)
+
+
+def pools(connected: "Connected") -> "Pools":
+    """Warm pools."""
+    from hermesops.agents.pool.service import Pools
+
+    container = connected.container
+    return Pools(
+        container.env.settings,
+        container.registry,
+        connected.client,
+        connected.instance_client,
+        container.cell_stacks,
+        container.adapters.machine_checks(partial(connected.verify_without_user, report=lambda _: None)),
+        container.report,
+    )

@@ -1,0 +1,198 @@
+"""Machines: images, releases, roles and verification."""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from hermesops.base import child_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hermesops.agents.instances.releases.transfer import ReleaseTransfer
+    from hermesops.app.adapters import WorldAdapters
+    from hermesops.app.connected import Connected
+    from hermesops.app.container import Container
+    from hermesops.base.narration import Reporter
+    from hermesops.infra.engine.embedded.state.bucket import BucketAccess
+    from hermesops.machines.converge import Converger
+    from hermesops.machines.image.build import Builder as ImageBuilder
+    from hermesops.machines.image.definition import AgentPins
+    from hermesops.machines.image.directory import ImageBuilds, Images
+    from hermesops.machines.image.recipes import ImageRecipes
+    from hermesops.machines.release import Releases
+    from hermesops.machines.release.builder.build import Builder as ReleaseBuilder
+    from hermesops.machines.release.service import ReleaseChanges
+    from hermesops.machines.release.signing import ReleaseKey
+    from hermesops.machines.verify.verification import Verification
+    from hermesops.model.ids import MachineId
+    from hermesops.model.instance import Instance
+    from hermesops.model.operation import Lease
+    from hermesops.model.release import ReleaseId
+
+
+def adapters(container: "Container") -> "WorldAdapters":
+    """Adapters for real or simulated machines."""
+    from hermesops.app.adapters import adapters_of
+
+    return adapters_of(container.env)
+
+
+def bucket_access(container: "Container") -> "BucketAccess":
+    """Access to the buckets of releases and of Pulumi's state."""
+    from hermesops.infra.engine.configuration import bucket_access_of
+
+    return bucket_access_of(container.env)
+
+
+def base_variables(container: "Container") -> "Mapping[str, object]":
+    """Variables of role ``hermes_base``."""
+    return {
+        "hermes_base_broker_addresses": list(container.endpoint.broker_addresses),
+        "hermes_base_daemon_port": container.endpoint.daemon_port,
+    }
+
+
+def converger(container: "Container") -> "Converger":
+    """Applies roles to machines."""
+    from hermesops.base import assets
+    from hermesops.machines.converge import Access, Converger
+
+    return Converger(assets.folder("ansible"), Access(container.endpoint.api_url, container.api_key_file))
+
+
+def releases(container: "Container") -> "Releases":
+    """The store of releases."""
+    from hermesops.infra.engine.embedded.state.storage import open_storage
+    from hermesops.machines.release import Releases
+    from hermesops.machines.release.signing import trust_of
+
+    place = container.env.settings.releases or container.env.folder / "releases"
+    store = open_storage(place, setting="releases", access=bucket_access(container))
+    return Releases(store, trust_of(container.env, store), container.release_key)
+
+
+def release_key(container: "Container") -> "ReleaseKey":
+    """Signs releases."""
+    from hermesops.machines.release.signing import ReleaseKey
+
+    return ReleaseKey(container.env, container.secrets)
+
+
+def release_changes(container: "Container") -> "ReleaseChanges":
+    """Builds, publishes and withdraws releases."""
+    from hermesops.machines.release.service import ReleaseChanges
+
+    builder = partial(_release_builder, container)
+    return ReleaseChanges(container.releases, container.release_key, builder, container.registry, container.hold_lease)
+
+
+def _release_builder(container: "Container", pins: "AgentPins | None" = None) -> "ReleaseBuilder":
+    from hermesops.machines.image.download import NEWEST_GLIBC, Pip
+    from hermesops.machines.release.builder.resolver import Resolver
+    from hermesops.machines.release.service import parts_of
+
+    env = container.env
+    packages = env.for_child(child_environment.PACKAGES)
+    downloads = Pip(packages, env.cache / "packages")
+    return container.adapters.release_builder(
+        container.releases,
+        Resolver(packages, glibc=NEWEST_GLIBC),
+        downloads,
+        parts_of(pins or container.agent_pins, downloads),
+        env.cache / "releases",
+        container.report,
+    )
+
+
+def agent_pins(container: "Container") -> "AgentPins":
+    """The agent in the image of this environment.
+
+    Raises:
+        UsageError: Setting ``image`` names one that is not there, or one without an agent.
+    """
+    from hermesops.machines.image import definition
+
+    return definition.agent_pins(container.env.settings.image)
+
+
+def images(container: "Container") -> "Images":
+    """Finds images."""
+    from hermesops.machines.image.directory import Images
+
+    return Images(container.registry)
+
+
+def image_recipes(container: "Container") -> "ImageRecipes":
+    """Makes recipes of images."""
+    from hermesops.machines.image.recipes import ImageRecipes
+    from hermesops.platform.image.bundles import platform_recipe
+    from hermesops.platform.local.world import loki_program
+
+    is_simulated = container.adapters.is_simulated
+    of_platform = partial(
+        platform_recipe,
+        container.env,
+        base_variables=lambda: container.base_variables,
+        report=container.report,
+        is_simulated=is_simulated,
+    )
+    return ImageRecipes(container.env, lambda: container.base_variables, loki_program(container.env), of_platform)
+
+
+def image_builder(connected: "Connected") -> "ImageBuilder":
+    """Builds images."""
+    container = connected.container
+    return container.adapters.image_builder(
+        vendor=connected.client,
+        channel_to=connected.instance_client.channel,
+        converge=partial(container.converger.apply, report=container.report),
+        refuse_unsigned=container.release_key.find,
+        release=container.release_changes.build_for,
+        install=partial(_install_release, connected),
+        verify=partial(connected.verify_without_user, report=container.report),
+        manifests=container.env.folder / "manifests",
+        report=container.report,
+    )
+
+
+async def _install_release(connected: "Connected", machine_id: "MachineId", release: "ReleaseId", python: str) -> None:
+    from hermesops.agents.instances.remote.releases import ReleaseClient
+    from hermesops.machines.release.releases import HandedOut
+
+    bundle = HandedOut(release, connected.container.releases)
+    await ReleaseClient(connected.instance_client.channel).install(machine_id, bundle, python=python)
+
+
+def image_builds(connected: "Connected") -> "ImageBuilds":
+    """Builds images and records them."""
+    from hermesops.machines.image.directory import ImageBuilds
+
+    container = connected.container
+    recipe = container.image_recipes.to_build
+    return ImageBuilds(container.registry, connected.image_builder, recipe, container.hold_lease)
+
+
+def release_transfer(connected: "Connected", lease: "Lease") -> "ReleaseTransfer":
+    """Installs an instance's releases on another machine, under the lease of an operation."""
+    from hermesops.agents.instances.releases.transfer import ReleaseTransfer
+    from hermesops.agents.instances.remote.releases import ReleaseClient
+
+    container, client = connected.container, ReleaseClient(connected.instance_client.channel, lease)
+    return ReleaseTransfer(container.registry, container.releases, client)
+
+
+async def verify(connected: "Connected", instance: "Instance") -> "Verification":
+    """Run all checks on an instance's machine."""
+    from hermesops.machines.verify.verification import verify_instance
+
+    key = connected.container.registry.instance_secrets.api_server_key(instance.id)
+    return await verify_instance(await connected.instance_client.channel_to(instance), instance, api_server_key=key)
+
+
+async def verify_without_user(
+    connected: "Connected", machine_id: "MachineId", *, report: "Reporter"
+) -> tuple[str, ...]:
+    """Run the checks of a machine without an instance; the failed ones, a line each."""
+    from hermesops.machines.verify.verification import verify_without_user
+
+    return await verify_without_user(connected.instance_client.channel(machine_id), report)

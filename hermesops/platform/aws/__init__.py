@@ -1,0 +1,1 @@
+"""The platform on AWS: its Pulumi program and the bundle that its hosts are installed from."""
