@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from email.utils import formatdate
 
+from hermesops.serving.error_body import error_body
 from hermesops.serving.exchange import Exchange, RefusedRequestError
 from hermesops.serving.listener import Bounds, Connection, MutualTlsListener
 
@@ -24,6 +25,11 @@ class Answer:
     def of(cls, status: int, document: Mapping[str, object]) -> "Answer":
         """Make the answer with this document."""
         return cls(status, json.dumps(document, sort_keys=True).encode())
+
+    @classmethod
+    def error(cls, status: int, code: str, message: str) -> "Answer":
+        """Make the answer of an error; arguments as of ``error_body``."""
+        return cls.of(status, error_body(code, message))
 
 
 class MutualTlsServer:
@@ -58,7 +64,7 @@ class MutualTlsServer:
             body = await exchange.body(head.size)
             answer = await asyncio.to_thread(self._answer, connection.certificate, head.method, head.target, body)
         except RefusedRequestError as refused:
-            answer = Answer.of(refused.status, {"error": refused.words})
+            answer = Answer.error(refused.status, refused.code, refused.words)
         headers = {"content-type": "application/json", "date": formatdate(self._clock(), usegmt=True)}
         await exchange.answer(answer.status, headers, answer.body)
         await exchange.linger()

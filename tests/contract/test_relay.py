@@ -291,7 +291,8 @@ async def test_an_agent_that_cannot_take_it_is_told_apart(world: RelayWorld, age
             world.registry.terminations.terminate(one.id)
         said = await world.ask(caller, f"GET /agents/{alias}/health")
         assert (said.status, said.code, said.headers.get("retry-after")) == told
-    assert (await world.ask(caller, "GET /agents/nobody/health")).code == "no_agent"
+    nobody = await world.ask(caller, "GET /agents/nobody/health")
+    assert nobody.json == {"code": "no_agent", "error": "there is no such agent"}
     assert not agent.asked
 
 
@@ -343,7 +344,7 @@ async def test_what_is_not_the_agents_word_to_the_caller_is_said_by_the_relay(
 ) -> None:
     world.agent("ada", agent.url)
     agent.status, agent.headers = status, [("Location", "http://127.0.0.1:9/"), ("WWW-Authenticate", "Basic")]
-    agent.answer = b'{"relay": {"code": "canary"}}'
+    agent.answer = b'{"code": "canary", "error": "canary"}'
     said = await world.ask(caller, CHAT, body=SAID)
     assert (said.status, said.code) == told
     assert not {"location", "www-authenticate"} & said.headers.keys()
@@ -355,7 +356,7 @@ async def test_an_agents_own_word_is_marked_as_that(
     world: RelayWorld, agent: KindAgent, caller: Caller, status: int
 ) -> None:
     world.agent("ada", agent.url)
-    agent.status, agent.answer = status, b'{"relay": {"code": "no_agent"}}'
+    agent.status, agent.answer = status, b'{"code": "no_agent", "error": "no such agent"}'
     said = await world.ask(caller, CHAT, body=SAID)
     assert (said.status, said.headers["x-relay-from"], said.body) == (status, "agent", agent.answer)
 

@@ -79,20 +79,20 @@ async def test_a_service_talks_to_agents_and_holds_no_token(simulated: Command, 
             assert stream.headers["content-type"] == "text/event-stream"
             assert (await stream.aread()).strip().endswith(b"data: [DONE]")
         refused = await http.post("/agents/ada/toolbox/process/execute", json={"command": "id"})
-        assert (refused.status_code, refused.json()["relay"]["code"]) == (404, "not_carried")
+        assert (refused.status_code, refused.json()["code"]) == (404, "not_carried")
 
         await simulated.ok("instance", "suspend", "ada", *ASKED)
         away = await http.get("/agents/ada/health")
-        assert (away.status_code, away.json()["relay"]["code"]) == (409, "agent_suspended")
+        assert (away.status_code, away.json()["code"]) == (409, "agent_suspended")
         assert (await http.get("/agents/bob/health")).status_code == 200
         await simulated.ok("token", "revoke", "bob", *ASKED)
         away = await http.get("/agents/bob/health")
-        assert (away.status_code, away.json()["relay"]["code"]) == (503, "agent_not_ready")
+        assert (away.status_code, away.json()["code"]) == (503, "agent_not_ready")
         await simulated.ok("job", "run", "tokens")
         assert (await http.get("/agents/bob/health")).status_code == 200
 
         await simulated.ok("relay", "revoke", "message-router", "--yes", *ASKED)
-        assert (await http.get("/agents/bob/health")).json()["relay"]["code"] == "not_a_caller"
+        assert (await http.get("/agents/bob/health")).json()["code"] == "not_a_caller"
         [row] = (await simulated.ok("relay", "list", "--json")).json["certificates"]
         assert (row["service"], row["state"]) == ("message-router", "revoked")
     api_key = (simulated.home / "local" / "world" / "api.key").read_text().strip()

@@ -84,15 +84,14 @@ class PlatformService:
             return self._route(self._caller(serial, MachineNames.parse(uris)), method, path)(body)
         except RefusedError as refused:
             log.warning("machine_refused", serial=serial, path=path[:200], why=refused.message)
-            return Answer.of(HTTPStatus.FORBIDDEN, {"error": refused.message})
+            return Answer.error(HTTPStatus.FORBIDDEN, "refused", refused.message)
         except UnavailableError as away:
             log.warning("machine_put_off", serial=serial, path=path[:200], why=away.message)
-            return Answer.of(HTTPStatus.SERVICE_UNAVAILABLE, {"error": "try again in a moment"})
+            return Answer.error(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", "try again in a moment")
         except HermesError as broken:
             log.exception("question_failed", serial=serial, path=path[:200], why=broken.message)
-            return Answer.of(
-                HTTPStatus.INTERNAL_SERVER_ERROR, {"error": "the platform's records contradict each other"}
-            )
+            status, message = HTTPStatus.INTERNAL_SERVER_ERROR, "the platform's records contradict each other"
+            return Answer.error(status, "contradiction", message)
 
     def _caller(self, serial: str, names: MachineNames | None) -> Certificate:
         if names is None or names.environment != self._environment:
@@ -119,7 +118,7 @@ class PlatformService:
                 return lambda body: self._orders(caller, body)
             case ["GET", "v1", "data-key", volume_id] if volume_id:
                 return lambda _: self._release(caller, volume_id)
-        return lambda _: Answer.of(HTTPStatus.NOT_FOUND, {"error": f"there is no {method} {path[:100]}"})
+        return lambda _: Answer.error(HTTPStatus.NOT_FOUND, "not_found", f"there is no {method} {path[:100]}")
 
     def _revocations(self) -> Answer:
         """The serials of certificates that were revoked and would be valid otherwise: no secret.

@@ -23,6 +23,7 @@ from hermesops.model.certificate import Caller
 from hermesops.model.ids import InstanceId
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.token import PLATFORM
+from hermesops.serving.error_body import error_body
 from hermesops.serving.exchange import Exchange, Head, RefusedRequestError
 from hermesops.store.registry import Registry
 from hermesops.vendor.channel.agent import AGENT_PORT
@@ -278,7 +279,7 @@ def _no_agent() -> RefusedRequestError:
 
 async def _say(exchange: Exchange, refused: RefusedRequestError) -> None:
     again = {"retry-after": str(refused.retry_after_s)} if refused.retry_after_s else {}
-    body = json.dumps({"relay": {"code": refused.code, "message": refused.words}}).encode()
+    body = json.dumps(error_body(refused.code, refused.words)).encode()
     await _whole(exchange, "application/json", body, status=refused.status, more=again)
     await exchange.linger()
 

@@ -54,7 +54,7 @@ class Said:
     @property
     def code(self) -> str:
         """The relay's own, where it speaks for itself; an agent's answer has none."""
-        return str(self.json["relay"]["code"]) if self.headers.get("x-relay-from") == "relay" else ""
+        return str(self.json["code"]) if self.headers.get("x-relay-from") == "relay" else ""
 
 
 @dataclass
