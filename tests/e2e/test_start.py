@@ -23,7 +23,7 @@ NOT_NEEDED = {
     "structlog",
     "yaml",
 }
-WINGS = {"app", "base", "cli", "errors", "model", "settings", "wire"}
+WINGS = {"app", "base", "cli", "errors", "model", "settings", "views", "wire"}
 """Wings of which any module may be imported: they are small, and need no library of the list above."""
 
 PACKAGES = {

@@ -9,7 +9,8 @@ from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, advice, agree, result, say
 from hermesops.cli.options.files import read_saved, write_saved
-from hermesops.cli.views import shapes
+from hermesops.cli.views import rendering
+from hermesops.views import shapes
 
 if TYPE_CHECKING:
     from hermesops.access.identity.approval import Asked
@@ -105,4 +106,4 @@ def show(approval: Annotated[Path, typer.Argument(help="An approval.", dir_okay=
         "at": shapes.timestamp(given.at),
         "digest": given.asked.digest,
     }
-    result("approval", shape, shapes.fields(shape))
+    result("approval", shape, rendering.fields(shape))

@@ -10,6 +10,7 @@ from hermesops.cli.command_group import Noun
 from hermesops.cli.console import result, table
 from hermesops.cli.options import values
 from hermesops.cli.views import audit
+from hermesops.views import audit as audit_shapes
 
 app = Noun(no_args_is_help=True)
 
@@ -27,7 +28,7 @@ def log(
     begin = values.since(since) if since else None
     entries = context.compose().audit.list(subject=subject, who=who, since=begin, limit=limit)
     columns = ("id", "at", "who", "action", "subject", "why")
-    table("audit-log", "entries", columns, [audit.entry(entry) for entry in entries], "nothing was changed")
+    table("audit-log", "entries", columns, [audit_shapes.entry(entry) for entry in entries], "nothing was changed")
 
 
 @app.command()
@@ -38,4 +39,4 @@ def verify(
 ) -> None:
     """Verify that no entry was edited, removed, moved or recomputed."""
     report, held = context.compose().audit.verify(anchor)
-    result("audit-verify", audit.report(report, held), audit.lines(report, held))
+    result("audit-verify", audit_shapes.report(report, held), audit.lines(report, held))

@@ -10,6 +10,7 @@ from hermesops.cli.console import advice, require_reason, result, table
 from hermesops.cli.options.values import one_of
 from hermesops.cli.views import billing as view
 from hermesops.errors import CHANGES_REMAIN, Hint, UsageError
+from hermesops.views.billing import event as event_shape
 
 if TYPE_CHECKING:
     from hermesops.app.connected import Connected
@@ -72,7 +73,7 @@ def list_(
     from hermesops.model.billing import BillingState
 
     chosen = one_of(BillingState, state, "--state") if state else None
-    rows = [view.event(one) for one in context.compose().billing_events.list(state=chosen, user=user, limit=limit)]
+    rows = [event_shape(one) for one in context.compose().billing_events.list(state=chosen, user=user, limit=limit)]
     table("billing-list", "events", ("event", "type", "subscription", "state", "due", "detail"), rows, "no events")
 
 
@@ -82,7 +83,7 @@ def show(event: Event) -> None:
     events = context.compose().billing_events
     found = events.get(event)
     others = events.others(found)
-    data = {**view.event(found), "others": [view.event(one) for one in others]}
+    data = {**event_shape(found), "others": [event_shape(one) for one in others]}
     result("billing-show", data, view.lines(found, others))
 
 
@@ -115,7 +116,7 @@ def retry(
     looked = context.run_connected(container, work_all)
     aside = sum(one.state == "set_aside" for one in looked)
     line = f"looked at {len(looked)} events again; {aside} are set aside as before"
-    result("billing-retry", {"events": [view.event(one) for one in looked]}, [line])
+    result("billing-retry", {"events": [event_shape(one) for one in looked]}, [line])
 
 
 @app.command()
@@ -139,11 +140,11 @@ def dismiss(
     dismissed = context.run_connected(container, work)
     count = f"{len(dismissed)} event" if len(dismissed) == 1 else f"{len(dismissed)} events"
     line = f"{count} dismissed: nothing follows, and no alert waits for it"
-    result("billing-dismiss", {"events": [view.event(one) for one in dismissed]}, [line])
+    result("billing-dismiss", {"events": [event_shape(one) for one in dismissed]}, [line])
 
 
 def _show(event: "BillingEvent") -> None:
     lines = view.lines(event, [])
     if event.operation_id:
         lines.append(advice(("operation", "continue", event.operation_id), "waits for its end"))
-    result("billing-show", view.event(event), lines)
+    result("billing-show", event_shape(event), lines)

@@ -3,7 +3,7 @@
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import is_json, result, table
-from hermesops.cli.views import environment, shapes
+from hermesops.cli.views import environment, rendering
 
 app = Noun(no_args_is_help=True)
 
@@ -24,7 +24,7 @@ def show() -> None:
     """Show which environment commands are about, why, and what its settings change."""
     env = context.environment()
     shown = environment.chosen(env, because=context.why_chosen())
-    lines = shapes.fields({key: value for key, value in shown.items() if key != "settings"})
+    lines = rendering.fields({key: value for key, value in shown.items() if key != "settings"})
     for row in shown["settings"] if isinstance(shown["settings"], list) else ():
         lines.append(f"  {row['key']} = {row['value']}  ({row['source']})")
     result("env-show", shown, lines)

@@ -11,8 +11,8 @@ from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, advice, agree, result, table
 from hermesops.cli.listener import inherited, listen, serve_until_signal
-from hermesops.cli.views import shapes
 from hermesops.errors import Hint, PartlyDoneError, UsageError
+from hermesops.views import shapes
 
 app = Noun(no_args_is_help=True)
 

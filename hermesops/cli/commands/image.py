@@ -7,7 +7,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import advice, result, table
-from hermesops.cli.views import shapes
+from hermesops.views import shapes
 
 app = Noun(no_args_is_help=True)
 

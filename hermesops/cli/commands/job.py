@@ -9,7 +9,7 @@ from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, agree, result, say, table
 from hermesops.cli.options.instance import ApprovedBy, ListOption, NoWait, approved_list, run_or_leave
-from hermesops.cli.views.shapes import timestamp
+from hermesops.views.shapes import timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,9 +10,10 @@ from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Yes, advice, agree, result, table
 from hermesops.cli.options import values
 from hermesops.cli.options.watch import Every, Watch
-from hermesops.cli.views import fleet, shapes
-from hermesops.cli.views.shapes import timestamp
+from hermesops.cli.views import fleet, rendering
 from hermesops.errors import Hint
+from hermesops.views import shapes
+from hermesops.views.shapes import timestamp
 
 if TYPE_CHECKING:
     from hermesops.store.operations.directory import OperationHistory
@@ -112,7 +113,7 @@ def detail(history: "OperationHistory") -> dict[str, object]:
 def lines(shown: Mapping[str, object]) -> list[str]:
     """Lines of ``detail`` for people."""
     plain = {name: value for name, value in shown.items() if name not in {"intent", "lease", "steps", "audit", "hint"}}
-    said = shapes.fields(plain)
+    said = rendering.fields(plain)
     intent, lease = shown["intent"], shown["lease"]
     if isinstance(intent, Mapping):
         said += [f"intent      {name}: {value}" for name, value in intent.items()]

@@ -8,8 +8,8 @@ from hermesops.cli import context
 from hermesops.cli.console import complain, result, table
 from hermesops.cli.options.files import read
 from hermesops.cli.options.instance import DryRun, NoWait, Wait, print_preview, run_operation, run_or_leave
-from hermesops.cli.views import shapes
 from hermesops.errors import Hint, PartlyDoneError, UsageError
+from hermesops.views import shapes
 
 if TYPE_CHECKING:
     from hermesops.agents.instances.preview.change_preview import ChangePreview

@@ -10,6 +10,7 @@ from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, advice, agree, require_reason, result, say, table
 from hermesops.cli.views import audit, fleet
 from hermesops.errors import BrokenInvariantError, Hint, UsageError
+from hermesops.views import audit as audit_shapes
 
 if TYPE_CHECKING:
     from hermesops.app import Container
@@ -76,13 +77,13 @@ def copy() -> None:
     """Copy an SQLite registry now; it is copied every hour, and before each restore, rebuild and change of tables."""
     made = context.compose().registry_copies.take()
     words = f"copied to {made.copy.file}; instances in it: {made.instances}"
-    result("registry-copy", audit.copy(made), [words])
+    result("registry-copy", audit_shapes.copy(made), [words])
 
 
 @app.command(lists=True)
 def copies() -> None:
     """List the good copies of an SQLite registry, the newest first, with the instances in each."""
-    rows = [audit.copy(one) for one in context.compose().registry_copies.list()]
+    rows = [audit_shapes.copy(one) for one in context.compose().registry_copies.list()]
     columns = ("taken_at", "age_s", "reason", "instances", "size_bytes", "file")
     table("registry-copies", "copies", columns, rows, "there is no copy yet")
 
@@ -126,7 +127,7 @@ def restore(
     agree(f"This replaces the registry of environment {name}.", expect=name, spared="nothing was restored", yes=yes)
     done = container.registry_place.restore(preview.file, over=over, why=reason or "the registry was damaged")
     set_aside = str(done.set_aside) if done.set_aside else None
-    told = {**audit.preview(preview), "audit": done.audit.told}
+    told = {**audit_shapes.preview(preview), "audit": done.audit.told}
     shape = {"copy": str(done.copy), "epoch": done.epoch, "set_aside": set_aside, **told}
     lines = [f"restored the {audit.copy_words(preview)}; epoch {done.epoch} has begun"]
     if done.set_aside:

@@ -13,8 +13,8 @@ from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, advice, agree, require_reason, result, table
 from hermesops.cli.listener import listen, serve_until_signal
 from hermesops.cli.options import files
-from hermesops.cli.views import shapes
 from hermesops.errors import UsageError
+from hermesops.views import shapes
 
 app = Noun(no_args_is_help=True)
 

@@ -8,8 +8,9 @@ from hermesops.cli import context
 from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, advice, agree, result, say, table
 from hermesops.cli.options import files
-from hermesops.cli.views import environment, shapes
+from hermesops.cli.views import environment
 from hermesops.errors import CHANGES_REMAIN, Hint, UsageError
+from hermesops.views import shapes
 
 app = Noun(no_args_is_help=True)
 

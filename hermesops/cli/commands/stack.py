@@ -28,11 +28,12 @@ from hermesops.cli.options.cells import (
 )
 from hermesops.cli.options.files import read_bytes, read_saved, write_saved
 from hermesops.cli.options.instance import NoWait
-from hermesops.cli.views import shapes
+from hermesops.cli.views import rendering
 from hermesops.cli.views.cells import report
 from hermesops.errors import Hint, UsageError
 from hermesops.model.cell import PLATFORM, parse_cell
 from hermesops.model.ids import CellName
+from hermesops.views import shapes
 
 app = Noun(no_args_is_help=True)
 
@@ -279,7 +280,7 @@ def outputs(cell: Named) -> None:
         platform_stack.outputs()
         return
     values = context.run(context.compose().cell_stacks.outputs(parse_cell(cell)))
-    result("stack-outputs", {"outputs": values}, shapes.fields(values))
+    result("stack-outputs", {"outputs": values}, rendering.fields(values))
 
 
 def _take_in(cell: CellName, machines: list[str], reason: str) -> None:

@@ -12,9 +12,9 @@ from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, result, table
 from hermesops.cli.options import rollout as options
 from hermesops.cli.options.instance import User, find_instance
-from hermesops.cli.views.shapes import timestamp
 from hermesops.errors import Hint, PartlyDoneError, UsageError
 from hermesops.model.token import PLATFORM, purpose_of
+from hermesops.views.shapes import timestamp
 
 if TYPE_CHECKING:
     from datetime import datetime

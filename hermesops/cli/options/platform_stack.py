@@ -9,10 +9,11 @@ from hermesops.base.narration import counted
 from hermesops.cli import context
 from hermesops.cli.console import advice, result, say, table, write
 from hermesops.cli.options.files import write_saved
-from hermesops.cli.views import shapes
+from hermesops.cli.views import rendering
 from hermesops.errors import CHANGES_REMAIN, Hint, UsageError
 from hermesops.model.cell import PLATFORM
 from hermesops.model.image import PLATFORM_IMAGE
+from hermesops.views import shapes
 
 if TYPE_CHECKING:
     from hermesops.agents.cells.changes.preview import SavedPreview
@@ -125,7 +126,7 @@ def export() -> None:
 def outputs() -> None:
     """Print where its services are."""
     values = _with_stack(lambda stack: stack.outputs()).by_name()
-    result("stack-platform-outputs", {"outputs": values}, shapes.fields(values))
+    result("stack-platform-outputs", {"outputs": values}, rendering.fields(values))
 
 
 def _roles() -> "RolesState | None":

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from hermesops.cli.views.shapes import timestamp
 from hermesops.errors import Hint
 from hermesops.model.alert import ACKNOWLEDGED, INSTANCE
+from hermesops.views.shapes import timestamp
 from hermesops.wire.foreign_text import one_line
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from hermesops.cli.views.shapes import timestamp
 from hermesops.model.instance import InstanceStatus
+from hermesops.views.shapes import timestamp
 
 if TYPE_CHECKING:
     from hermesops.model.backup import Backup

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hermesops.cli.console import is_json, result, table_lines
-from hermesops.cli.views import shapes
 from hermesops.errors import CHANGES_REMAIN
+from hermesops.views import shapes
 from hermesops.wire.foreign_text import one_line
 
 if TYPE_CHECKING:

@@ -5,11 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hermesops.cli.console import complain, failure_data, say, table
-from hermesops.cli.views import shapes
+from hermesops.cli.views import rendering
 from hermesops.errors import CHANGES_REMAIN
 from hermesops.model.cell import Cell
 from hermesops.model.plan import Plan
 from hermesops.model.stack import Change, ChangeKind
+from hermesops.views import shapes
 
 if TYPE_CHECKING:
     from hermesops.agents.cells.bulk import CellRun
@@ -69,7 +70,7 @@ def lines(shown: Mapping[str, Any]) -> list[str]:
         f"  {one['machine_name']}  ({one['role']})  {one['plan']}  {one['server_type']}  {one['status']}"
         for one in shown["unassigned"]
     ]
-    return [*shapes.fields(said), *asked, *machines, *unassigned]
+    return [*rendering.fields(said), *asked, *machines, *unassigned]
 
 
 def drained(one: "Outcome") -> dict[str, object]:

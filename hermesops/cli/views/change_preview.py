@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from hermesops.cli.console import table_lines
 from hermesops.cli.views.alerts import span
-from hermesops.cli.views.shapes import timestamp
+from hermesops.views.shapes import timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

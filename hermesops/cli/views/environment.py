@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from pydantic import SecretStr
 
 from hermesops.cli.console import advice, say, table
-from hermesops.cli.views import shapes
 from hermesops.errors import RefusedError
 from hermesops.model.check import Check, Verdict
+from hermesops.views import shapes
 
 if TYPE_CHECKING:
     from hermesops.automation.doctor.environments import EnvironmentState

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from hermesops.base.narration import counted
 from hermesops.cli import terminal
 from hermesops.cli.console import advice
-from hermesops.cli.views import shapes
 from hermesops.cli.views.alerts import span
-from hermesops.cli.views.shapes import timestamp
 from hermesops.model.fleet import CellTally, LowOnDisk
 from hermesops.model.health import Condition
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.plan import GB
+from hermesops.views import shapes
+from hermesops.views.shapes import timestamp
 from hermesops.wire.foreign_text import one_line, quoted, unbroken
 
 if TYPE_CHECKING:

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 from hermesops.cli.console import advice
 from hermesops.cli.rows import Age
 from hermesops.cli.views import alerts as alerts_view
-from hermesops.cli.views import shapes, trends
-from hermesops.cli.views.shapes import timestamp
+from hermesops.cli.views import rendering, trends
 from hermesops.errors import Hint
+from hermesops.views import shapes
+from hermesops.views.shapes import timestamp
 from hermesops.wire.foreign_text import one_line
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def listed(row: "ListedInstance", now: "datetime") -> dict[str, object]:
 
 def listed_row(row: "ListedInstance", now: "datetime") -> dict[str, object]:
     """The same for people."""
-    shape = {**listed(row, now), **shapes.instance_line(row.instance)}
+    shape = {**listed(row, now), **rendering.instance_line(row.instance)}
     del shape["age_s"]
     return {**shape, "release": shape["release"] or UNKNOWN, "age": Age(_age_s(row, now))}
 
@@ -61,9 +62,11 @@ def report_lines(known: "InstanceReport", now: "datetime", *, in_sections: bool)
     """The same for people: sections on a terminal, a line a field elsewhere."""
     values, last_hour = _people(known, now), trends.lines(known.trends)
     if not in_sections:
-        return [*shapes.fields(values), *last_hour]
+        return [*rendering.fields(values), *last_hour]
     values = {name: value for name, value in values.items() if value or name not in _ONLY_IF_KNOWN}
-    lines = dict(zip(values, shapes.fields({name: _short(name, value) for name, value in values.items()}), strict=True))
+    lines = dict(
+        zip(values, rendering.fields({name: _short(name, value) for name, value in values.items()}), strict=True)
+    )
     sections = ([title, *(f"  {lines[name]}" for name in names if name in lines), ""] for title, names in _SECTIONS)
     return [*(line for section in sections for line in section), *last_hour]
 
@@ -133,10 +136,10 @@ def _alerts(alerts: "InstanceAlerts", now: "datetime") -> dict[str, object]:
 
 def _people(known: "InstanceReport", now: "datetime") -> dict[str, object]:
     """Fields and their values, of which a person sees one line each."""
-    data = {**_facts(known), **shapes.instance_line(known.observation.instance)}
+    data = {**_facts(known), **rendering.instance_line(known.observation.instance)}
     data.pop("operations")
     data.pop("price_monthly")
-    suspended = shapes.suspension_line(data)
+    suspended = rendering.suspension_line(data)
     return {
         **data,
         **suspended,

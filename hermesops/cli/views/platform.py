@@ -3,7 +3,8 @@
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from hermesops.cli.views import shapes
+from hermesops.cli.views import rendering
+from hermesops.views import shapes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,12 +62,12 @@ def log_lines(found: "Sequence[ServiceLog]") -> list[str]:
 
 def lines(outputs: "PlatformOutputs[str] | None", host: "HostState | None", *, connected: bool) -> list[str]:
     """The lines of a platform for people."""
-    found = shapes.fields({name: value for name, value in outputs.by_name().items() if value}) if outputs else []
+    found = rendering.fields({name: value for name, value in outputs.by_name().items() if value}) if outputs else []
     if host:
         backup = f"{_age(host.database_backup)} old" if host.database_backup else "none yet"
         until = f"{host.certificate_until:%Y-%m-%d}" if host.certificate_until else "unknown"
         kept = {"database backup": backup} if outputs else {}
-        found += ["", *shapes.fields({**kept, "certificate until": until, **host.versions}), "", _down(host)]
+        found += ["", *rendering.fields({**kept, "certificate until": until, **host.versions}), "", _down(host)]
     if outputs is None:
         return [*found, "this local world has no platform, and its monitoring alone"]
     return [*found, "this environment uses it" if connected else "this environment does not use it yet"]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from hermesops.agents.health.instance_list import UNKNOWN
 from hermesops.base.narration import counted
 from hermesops.cli.console import advice
-from hermesops.cli.views import shapes
+from hermesops.views import shapes
 from hermesops.wire.foreign_text import unbroken
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from hermesops.cli.views.shapes import timestamp
+from hermesops.views.shapes import timestamp
 
 if TYPE_CHECKING:
     from hermesops.observability.telemetry.figures import Figure

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from hermesops.cli.views import shapes
 from hermesops.errors import HermesError, Hint, RefusedError
+from hermesops.views import shapes
 
 if TYPE_CHECKING:
     from hermesops.agents.instances.remote.several import Outcome

@@ -7,9 +7,10 @@ import typer
 from hermesops.cli.console import Reason, Why, result
 from hermesops.cli.options.files import read
 from hermesops.cli.options.instance import User, Wait, find_instance, run_operation
-from hermesops.cli.views import shapes
+from hermesops.cli.views import rendering
 from hermesops.cli.views.rollout import status
 from hermesops.errors import UsageError
+from hermesops.views import shapes
 
 if TYPE_CHECKING:
     from hermesops.agents.instances.requests.settings_patch import SettingsPatch
@@ -52,7 +53,7 @@ def settings(
     outcome = run_operation(container, change, no_wait=False, wait=wait)[1] if ways else ""
     shown = container.masked_settings.of(instance)
     route = shapes.route(str(shown["model"]))
-    lines = [outcome] if outcome else shapes.settings_lines(shown, route)
+    lines = [outcome] if outcome else rendering.settings_lines(shown, route)
     result("instance-settings", {"user": user, "settings": shown, "route": route, "outcome": outcome or None}, lines)
 
 
@@ -78,4 +79,4 @@ def policy(
     change = PolicyChange(opt_in, protect, quiet_hours, timezone)
     container, instance = find_instance(user)
     shown = status.policy(container.instance_policies.change(instance, change, why=reason))
-    result("instance-policy", {"user": instance.title, "policy": shown}, shapes.fields(shown))
+    result("instance-policy", {"user": instance.title, "policy": shown}, rendering.fields(shown))

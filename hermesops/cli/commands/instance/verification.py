@@ -9,8 +9,9 @@ from hermesops.cli import context
 from hermesops.cli.console import result, say, table
 from hermesops.cli.options.instance import find_instance
 from hermesops.cli.options.instances import All, Users, Where, choose_instances
-from hermesops.cli.views import backup, shapes, verification
+from hermesops.cli.views import backup, verification
 from hermesops.errors import CHANGES_REMAIN, RefusedError, UsageError
+from hermesops.views import shapes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from hermesops.base.narration import counted
 from hermesops.cli.views.rollout.progress import span
-from hermesops.cli.views.shapes import timestamp
+from hermesops.views.shapes import timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,13 +8,14 @@ from hermesops.agents.backup.registry_copies import CopyPreview, Listed
 from hermesops.cli.views import audit
 from hermesops.model.audit import AuditEntry, AuditHead, ChainReport
 from hermesops.store.registry.maintenance.backup import Copy
+from hermesops.views import audit as audit_shapes
 
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def test_an_entry_is_shown_with_the_hash_that_chains_it() -> None:
     entry = AuditEntry(7, AT, "ada@ops", "moved", "x/1", "why", {"a": 1}, {"a": 2}, 3, "p" * 64, "h" * 64)
-    assert audit.entry(entry) == {
+    assert audit_shapes.entry(entry) == {
         "id": 7,
         "at": "2026-01-01T12:00:00+00:00",
         "who": "ada@ops",
@@ -30,7 +31,7 @@ def test_an_entry_is_shown_with_the_hash_that_chains_it() -> None:
 
 def test_a_report_says_what_is_anchored_and_what_is_not() -> None:
     report = ChainReport(9, AuditHead(2, 9, "h" * 64), 6, 7, 2, ())
-    assert audit.report(report, Path("/a")) == {
+    assert audit_shapes.report(report, Path("/a")) == {
         "entries": 9,
         "epoch": 2,
         "hash": "h" * 64,
@@ -48,7 +49,7 @@ def test_a_report_says_what_is_anchored_and_what_is_not() -> None:
 
 
 def test_a_copy_is_shown_with_its_file() -> None:
-    shown = audit.copy(Listed(Copy(Path("/c/registry.db"), AT, "hourly", 4096), timedelta(minutes=84), 3))
+    shown = audit_shapes.copy(Listed(Copy(Path("/c/registry.db"), AT, "hourly", 4096), timedelta(minutes=84), 3))
     assert shown == {
         "taken_at": "2026-01-01T12:00:00+00:00",
         "age_s": 5040,
@@ -73,4 +74,4 @@ def test_what_a_copy_would_put_back_is_said_beside_what_the_vendor_has() -> None
         "(3 h old",
         "(3 days old",
     ]
-    assert audit.preview(replace(old, unknown=None))["unknown_machines"] is None
+    assert audit_shapes.preview(replace(old, unknown=None))["unknown_machines"] is None

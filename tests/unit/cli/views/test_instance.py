@@ -9,7 +9,6 @@ from hermesops.agents.health.instance_list import ListedInstance
 from hermesops.agents.health.instance_reports import InstanceAlerts, InstanceReport, OpenWork
 from hermesops.agents.instances.observation import MachineState, Observation
 from hermesops.cli.views import instance as view
-from hermesops.cli.views import shapes
 from hermesops.errors import Hint
 from hermesops.model.alert import Alert, Severity
 from hermesops.model.backup import Backup
@@ -21,6 +20,7 @@ from hermesops.model.release import RecordedRelease, ReleaseId
 from hermesops.observability.telemetry.shown_alerts import OpenAlert
 from hermesops.observability.telemetry.trends import Trends
 from hermesops.vendor.justavps.wire import MachineStatus
+from hermesops.views import shapes
 from tests.support.fakes.instances import ADA
 from tests.support.worlds.one_user import MEMORY
 

@@ -12,7 +12,7 @@ from hermesops.agents.instances.observation import MachineState, Observation
 from hermesops.agents.instances.requests.bulk import ProvisionRequest, ProvisionResult
 from hermesops.agents.instances.suspension import Suspension
 from hermesops.cli import console
-from hermesops.cli.views import shapes
+from hermesops.cli.views import rendering
 from hermesops.errors import Hint, RefusedError
 from hermesops.model.check import Check, Verdict
 from hermesops.model.health import Condition, GatewayHealth, Judgement, NodeState
@@ -23,6 +23,7 @@ from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.stack import Change, ChangeKind, StateVersion
 from hermesops.vendor.justavps.wire import MachineStatus
+from hermesops.views import shapes
 from tests.support.fakes.instances import ADA
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -78,10 +79,10 @@ def test_an_instance_with_what_is_seen_of_it() -> None:
         "health": "degraded",
         "reasons": ["it drains", "a turn failed"],
     }
-    assert shapes.fields(shape)[-1] == "reasons         it drains; a turn failed"
+    assert rendering.fields(shape)[-1] == "reasons         it drains; a turn failed"
     without = shapes.observation(Observation(INSTANCE, None), None)
     assert (without["machine_status"], without["health"], without["reasons"]) == (None, None, [])
-    assert shapes.fields(without)[-1] == "reasons         -"
+    assert rendering.fields(without)[-1] == "reasons         -"
 
 
 def test_what_became_of_one_of_many_wishes() -> None:
@@ -125,8 +126,8 @@ def test_settings() -> None:
         "disabled_tools": ["web"],
     }
     assert masked(chosen) == shape
-    assert yaml.safe_load("\n".join(shapes.settings_lines(shape))) == shape
-    lines = shapes.settings_lines(shape, shapes.route("gpt-4o"))
+    assert yaml.safe_load("\n".join(rendering.settings_lines(shape))) == shape
+    lines = rendering.settings_lines(shape, shapes.route("gpt-4o"))
     assert yaml.safe_load("\n".join(lines)) == shape
     assert lines[-1] == "# gpt-4o, is answered by gpt-4o of openai"
 
@@ -139,7 +140,7 @@ def test_settings() -> None:
     ],
 )
 def test_who_answers_an_agent(name: str, line: str) -> None:
-    assert shapes.settings_lines({}, shapes.route(name))[-1] == line
+    assert rendering.settings_lines({}, shapes.route(name))[-1] == line
 
 
 def test_an_operation() -> None:
@@ -222,7 +223,7 @@ def test_an_agent_whose_termination_is_scheduled_is_ending_and_says_what_cancels
     until = datetime(2026, 12, 5, 4, 24, tzinfo=UTC)
     asleep = replace(ADA, status=InstanceStatus.SUSPENDED)
     rows = {"ending": replace(asleep, grace_until=until), "suspended": asleep, "running": ADA}
-    assert [shapes.instance_line(row)["status"] for row in rows.values()] == list(rows)
+    assert [rendering.instance_line(row)["status"] for row in rows.values()] == list(rows)
     assert shapes.instance(rows["ending"])["status"] == "suspended", "JSON keeps the field's four values"
     assert shapes.instance(rows["ending"])["ends_at"] == "2026-12-05T04:24:00+00:00"
     told = {name: shapes.suspension(row, Suspension(until, "left us")) for name, row in rows.items()}
@@ -233,4 +234,4 @@ def test_an_agent_whose_termination_is_scheduled_is_ending_and_says_what_cancels
     )
     assert told["running"] == {}
     ended = replace(rows["ending"], status=InstanceStatus.TERMINATED)
-    assert shapes.instance_line(ended)["status"] == "terminated"
+    assert rendering.instance_line(ended)["status"] == "terminated"

@@ -1,13 +1,8 @@
-"""Shapes of results: model objects as the plain data that JSON and tables are made from.
+"""Shapes of instances, operations, stacks, secrets and certificates."""
 
-A field is never removed or given another meaning without raising ``console.SHAPE_VERSION``. No secret has a shape.
-"""
-
-from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from hermesops.cli.console import advice
 from hermesops.errors import Hint
 
 if TYPE_CHECKING:
@@ -47,11 +42,6 @@ def instance(row: "Instance") -> dict[str, object]:
     }
 
 
-def instance_line(row: "Instance") -> dict[str, object]:
-    """The same for people: an agent whose termination is scheduled is ``ending``."""
-    return {**instance(row), **({"status": "ending"} if is_ending(row) else {})}
-
-
 def is_ending(row: "Instance") -> bool:
     """Whether its termination is scheduled."""
     return row.status.value == "suspended" and row.grace_until is not None
@@ -71,12 +61,6 @@ def suspension(row: "Instance", found: "Suspension | None") -> dict[str, object]
         "suspended_reason": found.reason if found else None,
         "undo": Hint(undo),
     }
-
-
-def suspension_line(shown: Mapping[str, object]) -> dict[str, object]:
-    """The same for people."""
-    undo = shown.get("undo")
-    return {**shown, "undo": advice(undo)} if isinstance(undo, Hint) else dict(shown)
 
 
 def provision_result(one: "ProvisionResult", row: "Instance | None") -> dict[str, object]:
@@ -122,18 +106,6 @@ def route(name: str) -> dict[str, object]:
         "provider": found.provider if found else None,
         "provider_model": found.provider_model if found else None,
     }
-
-
-def settings_lines(shown: Mapping[str, object], route: Mapping[str, object] | None = None) -> list[str]:
-    """Settings in the form in which ``--from`` takes them; who answers as a comment."""
-    import yaml
-
-    lines = yaml.safe_dump(dict(shown), sort_keys=False, allow_unicode=True).splitlines()
-    if route is None:
-        return lines
-    default = ", the default" if route["is_default"] else ""
-    who = f"{route['provider_model']} of {route['provider']}" if route["provider"] else "nobody: the router lacks it"
-    return [*lines, f"# {route['model']}{default}, is answered by {who}"]
 
 
 def operation(row: "Operation") -> dict[str, object]:
@@ -192,15 +164,6 @@ def state_version(copy: "StateVersion") -> dict[str, object]:
         "current": copy.current,
         "note": "damaged" if copy.resources is None else "as now" if copy.current else None,
     }
-
-
-def fields(data: Mapping[str, object]) -> list[str]:
-    """One line a field, for ``show`` commands."""
-    width = max((len(key) for key in data), default=0)
-    shown = {key: "; ".join(map(str, value)) if isinstance(value, list) else value for key, value in data.items()}
-    return [
-        f"{key.replace('_', ' '):<{width}}  {'-' if value in (None, '') else value}" for key, value in shown.items()
-    ]
 
 
 def bill(one: "Bill") -> dict[str, object]:
