@@ -33,19 +33,28 @@ def require(extra: Extra, purpose: str) -> None:
     Raises:
         UsageError: One is missing. The hint is the command that installs them.
     """
-    missing = [name for name in _packages_of(extra) if not _is_installed(name)]
-    if missing:
+    if missing := _missing_packages(extra):
         raise UsageError(
             f"{purpose} needs extra {extra} of hermesops, which is not installed here (missing: {', '.join(missing)})",
             hint=f"run: {join(install_command(extra))}",
         )
 
 
-def install_command(extra: Extra) -> list[str]:
-    """The command that adds an extra to the Python environment of this process."""
+def missing_extras() -> tuple[Extra, ...]:
+    """The extras that lack a package here."""
+    return tuple(extra for extra in Extra if _missing_packages(extra))
+
+
+def install_command(*extras: Extra) -> list[str]:
+    """The command that adds extras to the Python environment of this process."""
+    wanted = f"{_NAME}[{','.join(extras)}]"
     if find_spec("pip"):
-        return [sys.executable, "-m", "pip", "install", f"{_NAME}[{extra}]"]
-    return ["uv", "pip", "install", "--python", sys.executable, f"{_NAME}[{extra}]"]
+        return [sys.executable, "-m", "pip", "install", wanted]
+    return ["uv", "pip", "install", "--python", sys.executable, wanted]
+
+
+def _missing_packages(extra: Extra) -> list[str]:
+    return [name for name in _packages_of(extra) if not _is_installed(name)]
 
 
 def _packages_of(extra: Extra) -> Iterator[str]:

@@ -16,6 +16,7 @@ from hermesops.agents.instances import refusals
 from hermesops.agents.instances.observation import Observation
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.rollout.records.store import refuse_unknown
+from hermesops.base.extras import Extra, require
 from hermesops.base.progress import DURATIONS, Durations, Progress
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.infra.engine.interface import Engine
@@ -59,8 +60,10 @@ class Drift:
             selector: By ``plan``, ``cell``, ``status`` and ``user``.
 
         Raises:
-            UsageError: It names a user or a cell that is not there.
+            UsageError: It names a user or a cell that is not there, or ``deep`` lacks the extra that applies roles.
         """
+        if deep:
+            require(Extra.ROLES, "fleet drift --deep")
         refuse_unknown(self.registry, selector)
         survey = Survey(
             self.env.name,

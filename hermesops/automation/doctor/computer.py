@@ -3,11 +3,14 @@
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from shlex import join
 
+from hermesops.base.extras import Extra, install_command, missing_extras
 from hermesops.errors import Hint, RefusedError
 from hermesops.model.check import Check, Verdict
+from hermesops.settings.fields import Settings
 
 _ALWAYS = {"ssh-keygen": "openssh-client"}
 _LOCAL = {
@@ -20,17 +23,42 @@ _LOCAL = {
 """Programs and the Debian packages that bring them."""
 
 
-def check_computer(*, runs_machines: bool) -> list[Check]:
-    """Check programs and rights.
+def check_computer(extras: Collection[Extra], *, runs_machines: bool) -> list[Check]:
+    """Check programs, extras and rights.
+
+    Args:
+        extras: That the environment needs.
+        runs_machines: Whether local machines shall run here.
+    """
+    checks = [_python(), _extras(extras), *_programs(_ALWAYS)]
+    if runs_machines:
+        checks += [_root(), *_programs(_LOCAL)]
+    return [*checks, _pulumi()]
+
+
+def needed_extras(settings: Settings, *, runs_machines: bool) -> frozenset[Extra]:
+    """Extras that commands of an environment need, by its settings. Pure.
 
     Args:
         runs_machines: Whether local machines shall run here.
     """
-    found = [_python(), *_programs(_ALWAYS)]
-    if runs_machines:
-        found += [_root(), *_programs(_LOCAL)]
-    found.append(_pulumi())
-    return found
+    needed = {
+        Extra.AWS: bool(settings.platform.account),
+        Extra.BILLING: bool(settings.billing.prices),
+        Extra.BUILD: runs_machines,
+        Extra.LOCAL: runs_machines,
+        Extra.ROLES: runs_machines,
+    }
+    return frozenset(extra for extra, is_needed in needed.items() if is_needed)
+
+
+def _extras(needed: Collection[Extra]) -> Check:
+    missing = missing_extras()
+    lists = {"installed": [extra for extra in Extra if extra not in missing], "missing": missing}
+    seen = "; ".join(f"{title}: {', '.join(extras) or 'none'}" for title, extras in lists.items())
+    if lacking := [extra for extra in missing if extra in needed]:
+        return Check("extras", Verdict.WARNING, seen, Hint(f"run: {join(install_command(*lacking))}"))
+    return Check("extras", Verdict.OK, seen)
 
 
 def free_room(machines: int, figures: object) -> str:

@@ -29,7 +29,7 @@ from hermesops.access.secrets.endpoint import Endpoint
 from hermesops.access.secrets.keyring.key_ring import parse_ring
 from hermesops.access.secrets.store import Secrets, SecretState
 from hermesops.agents.instances.credentials.certificates import CertificateAuthority
-from hermesops.automation.doctor.computer import check_computer
+from hermesops.automation.doctor.computer import check_computer, needed_extras
 from hermesops.automation.doctor.environment import check_all
 from hermesops.automation.doctor.network import check_network
 from hermesops.base import disk
@@ -87,7 +87,8 @@ class EnvironmentChecks:
         if self.runs_machines:
             probes = {"room": self.room, **probes}
         checks = map(_with_a_hint_elsewhere, await check_all(probes))
-        return [*check_computer(runs_machines=self.runs_machines), *checks]
+        extras = needed_extras(self.env.settings, runs_machines=self.runs_machines)
+        return [*check_computer(extras, runs_machines=self.runs_machines), *checks]
 
     async def all(self) -> list[Check]:
         """Registry, vendor, the platform's account and every secret."""

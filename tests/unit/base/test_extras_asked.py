@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hermesops.agents.drift.service import Drift
 from hermesops.app.adapters import SimulatedAdapters, WorldAdapters
 from hermesops.base.extras import Extra
 from hermesops.errors import UsageError
@@ -17,12 +18,14 @@ from hermesops.localcloud.world.local_world import World
 from hermesops.machines.converge import Access, Converger
 from hermesops.machines.image.download import Pip
 from hermesops.model.billing import Delivery
+from hermesops.model.selector import Selector
 from hermesops.platform.aws import bundle as aws_platform
 from hermesops.platform.aws import program as aws_program
 from hermesops.platform.local import world as local_world
 from hermesops.settings.environment import Environment
 from hermesops.users.billing.current import StripeSubscriptions
 from hermesops.users.billing.events import Rules, read_event
+from tests.support.fakes.parts import part
 
 Way = Callable[[], object]
 
@@ -69,6 +72,7 @@ def test_each_way_asks_for_its_extra(tmp_path: Path) -> None:
         (Extra.BUILD, lambda: GoTools(go, tmp_path, {"PATH": ""}, lambda _: None).build("example.org/one")),
         (Extra.LOCAL, lambda: world.up([], environment={}, report=lambda _: None)),
         (Extra.LOCAL, lambda: local_world.serve_world(local, "sim", report=lambda _: None, platform=())),
+        (Extra.ROLES, lambda: Drift(*[part()] * 10).findings(Selector(), deep=True)),
         (Extra.ROLES, lambda: Converger(tmp_path, Access("http://x", lock)).run("instance", [])),
     ]
     assert [(extra, number) for number, (extra, way) in enumerate(ways) if not asks(extra, way)] == []
