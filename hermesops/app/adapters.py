@@ -1,4 +1,4 @@
-"""What differs between real and simulated machines: the container picks one set of adapters, once.
+"""Adapters for real and for simulated machines; the container chooses one set, once.
 
 A simulated machine has no packages, no roles and no repository: images are saved as they come, releases have no wheels,
 and copies of states are in the world itself, whose object store has keys and no server.
@@ -69,7 +69,7 @@ class WorldAdapters:
         return Builder
 
     def machine_checks(self, checks: Checks) -> Checks:
-        """Which checks are made of a machine without a user, given all of them."""
+        """The checks that a machine without a user gets, out of all."""
         return checks
 
     def proof(self, registry: "Registry", keys: "Keys", restic: "Restic", report: Callable[[str], None]) -> "Proof":

@@ -133,7 +133,7 @@ class PlatformParts:
 
         container = self.container
         outputs = await self.stack.outputs()
-        wanted = settings_of(
+        settings = settings_of(
             container.env,
             outputs,
             iam_endpoint=f"https://{self._services[0][PlatformService.OBJECT_STORE_IAM]}",
@@ -141,14 +141,14 @@ class PlatformParts:
         )
         return PlatformConnection(
             env=container.env,
-            wanted=wanted,
+            wanted=settings,
             channel=self.host.channel_to(await self._machine()),
             load_authority=self._trust.authority,
             authorities=self._trust.authorities,
             source_url=f"sqlite:///{container.env.folder / 'registry.db'}",
             open_target=container.registry_place.open_at,
             anchor_at=container.registry_place.anchor_at,
-            copies=partial(folder_copies, container.env, wanted),
+            copies=partial(folder_copies, container.env, settings),
             report=container.report,
         )
 

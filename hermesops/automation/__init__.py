@@ -1,1 +1,1 @@
-"""What acts by itself: the monitor, scheduled jobs, and the checks of this computer."""
+"""The monitor, scheduled jobs, and checks of this computer: they act without a command."""

@@ -47,10 +47,10 @@ def missing_extras() -> tuple[Extra, ...]:
 
 def install_command(*extras: Extra) -> list[str]:
     """The command that adds extras to the Python environment of this process."""
-    wanted = f"{_NAME}[{','.join(extras)}]"
+    requirement = f"{_NAME}[{','.join(extras)}]"
     if find_spec("pip"):
-        return [sys.executable, "-m", "pip", "install", wanted]
-    return ["uv", "pip", "install", "--python", sys.executable, wanted]
+        return [sys.executable, "-m", "pip", "install", requirement]
+    return ["uv", "pip", "install", "--python", sys.executable, requirement]
 
 
 def _missing_packages(extra: Extra) -> list[str]:
@@ -63,9 +63,9 @@ def _packages_of(extra: Extra) -> Iterator[str]:
     from packaging.requirements import Requirement  # noqa: PLC0415 - as above
 
     for line in metadata.requires(_NAME) or ():
-        wanted = Requirement(line)
-        if wanted.marker is not None and wanted.marker.evaluate({"extra": extra}):
-            yield wanted.name
+        requirement = Requirement(line)
+        if requirement.marker is not None and requirement.marker.evaluate({"extra": extra}):
+            yield requirement.name
 
 
 def _is_installed(package: str) -> bool:

@@ -29,7 +29,7 @@ _LIST_OUTPUT = (
 
 
 class Group(TyperGroup):
-    """A group whose help says the whole summary of each command, however long."""
+    """A group with help that has the whole summary of each command, however long."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401, ARG002 - Click does not type it
         """Write the commands with their summaries."""
@@ -65,8 +65,8 @@ def _with_options(function: Callable[..., Any], added: tuple[inspect.Parameter, 
     names = {one.name for one in added}
 
     @functools.wraps(function)
-    def call(**given: Any) -> Any:  # noqa: ANN401 - the command's own arguments
-        return function(**{name: value for name, value in given.items() if name not in names})
+    def call(**options: Any) -> Any:  # noqa: ANN401 - the command's own arguments
+        return function(**{name: value for name, value in options.items() if name not in names})
 
     signature = inspect.signature(function)
     parameters = [*signature.parameters.values(), *added]

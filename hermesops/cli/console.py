@@ -195,14 +195,14 @@ def advice(*parts: str | tuple[str, ...] | Hint) -> str:
 
 
 def error(failure: HermesError) -> None:
-    """Say what went wrong and what to do next, on stderr; as JSON on stdout too when a program reads."""
+    """Print the error and its hint on stderr; as JSON on stdout too when a program reads."""
     complain(failure)
     if _mode.json:
         result("error", failure_data(failure))
 
 
 def complain(failure: HermesError) -> None:
-    """Say what went wrong and what to do next, on stderr only: the result on stdout has it already."""
+    """Print the error and its hint on stderr only: the result on stdout has it already."""
     _to_stderr(f"error: {failure.message}")
     if failure.hint:
         _to_stderr(f"hint: {advice(failure.hint)}")
@@ -317,7 +317,7 @@ def _laid_out(line: str, stream: TextIO) -> str:
 
 
 def _shown(line: str, stream: TextIO) -> str:
-    """A line without what a terminal obeys, but for our own styles, where the stream shows them."""
+    """A line without control sequences, except our own styles where the stream shows them."""
     line = visible(line)
     if _mode.quiet or _mode.json or not terminal.has_colour(stream):
         return line

@@ -1,4 +1,4 @@
-"""The environment of this command, the objects composed for it, and how a command runs what waits."""
+"""The environment of this command, its container, and the run of its coroutines."""
 
 import functools
 import gc
@@ -44,7 +44,7 @@ _chosen = _Chosen()
 
 
 def select(name: str, *, verbose: bool, report: "Reporter") -> None:
-    """Remember ``--env`` (empty: ``HERMESOPS_ENV`` or the default), ``--verbose``, and what takes narration."""
+    """Remember ``--env`` (empty: ``HERMESOPS_ENV`` or the default), ``--verbose``, and the reporter of narration."""
     _chosen.environment, _chosen.verbose, _chosen.report = name, verbose, report
 
 
@@ -74,7 +74,7 @@ def chosen() -> str:
 
 
 def why_chosen() -> str:
-    """What chose the environment."""
+    """The option or variable that chose the environment."""
     if _chosen.environment:
         return "--env"
     return "HERMESOPS_ENV" if environment().variables.get("HERMESOPS_ENV") else "default"
@@ -112,7 +112,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def run_connected(container: "Container", work: "Callable[[Connected], Awaitable[T]]") -> T:
-    """Open the connections of an environment, run what needs them, and close them."""
+    """Open the connections of an environment, run work with them, and close them."""
 
     async def connected() -> T:
         async with container.connect() as connected:
@@ -122,7 +122,7 @@ def run_connected(container: "Container", work: "Callable[[Connected], Awaitable
 
 
 def run_platform(container: "Container", work: "Callable[[PlatformParts], Awaitable[T]]") -> T:
-    """The same for what needs the platform of a local world, and no registry."""
+    """Run work with the platform of a local world; no registry is needed."""
 
     async def connected() -> T:
         async with container.platform() as parts:

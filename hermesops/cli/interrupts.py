@@ -26,7 +26,7 @@ def raise_it() -> None:
 
 
 def say() -> int:
-    """Say on stderr what Ctrl-C has done; returns the exit code."""
+    """Explain the effect of Ctrl-C on stderr; returns the exit code."""
     sys.stderr.write(f"{_SAID}\n")
     sys.stderr.flush()
     return _EXIT_CODE

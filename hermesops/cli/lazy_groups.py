@@ -22,7 +22,7 @@ class Nouns(Group):
         self.commands = names  # alone: Typer lists them, and suggests one for what was mistyped
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - as Typer's own
-        """Run what was typed; from now on Ctrl-C lets it clean up.
+        """Run the typed command; from now on Ctrl-C lets it clean up.
 
         Raises:
             InterruptedByOperatorError: Ctrl-C.
@@ -34,11 +34,11 @@ class Nouns(Group):
             raise interrupts.InterruptedByOperatorError from interrupt
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401, ARG002 - Click does not type it
-        """Import what was typed."""
+        """Import the module of the typed command."""
         return load(cmd_name) if cmd_name in SUMMARIES else None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401, ARG002 - as above
-        """Write what ``--help`` says of them without importing any."""
+        """Write the commands' summaries for ``--help`` without importing any."""
         for section, names in SECTIONS.items():
             with formatter.section(section):
                 formatter.write_dl([(f"{name:<{_LONGEST}}", SUMMARIES[name]) for name in names])

@@ -1,4 +1,4 @@
-"""How the result of this command is printed: the options that choose it, and what they chose."""
+"""Options that choose how a result is printed, and their values in this command."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -23,7 +23,7 @@ class ListFormat(StrEnum):
 
 @dataclass
 class Mode:
-    """What the options chose; ``order`` and ``filters`` are as ``rows.choose`` takes them.
+    """The chosen form; ``order`` and ``filters`` are as ``rows.choose`` takes them.
 
     ``is_list`` is whether the command takes the options of lists, ``is_drawn`` whether the line of a long step stands
     on the terminal.

@@ -106,10 +106,10 @@ def drawn(line: str) -> "Text":
     return text
 
 
-def _apart(found: list[tuple[int, int, Style]]) -> list[tuple[int, int, Style]]:
+def _apart(spans: list[tuple[int, int, Style]]) -> list[tuple[int, int, Style]]:
     """Spans in order; of those that overlap, the one that was found first."""
-    kept: list[tuple[int, int, Style]] = []
-    for begin, end, style in found:
-        if all(end <= one[0] or begin >= one[1] for one in kept):
-            kept.append((begin, end, style))
-    return sorted(kept)
+    separate: list[tuple[int, int, Style]] = []
+    for begin, end, style in spans:
+        if all(end <= one[0] or begin >= one[1] for one in separate):
+            separate.append((begin, end, style))
+    return sorted(separate)

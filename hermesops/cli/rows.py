@@ -81,7 +81,7 @@ def _test(text: str, known: Sequence[str]) -> Callable[[Row], bool]:
 
 
 def _texts(value: object) -> list[str]:
-    """What a filter is compared with: each of several values, and both spellings of none."""
+    """Texts of a cell for filters: each of several values, and both spellings of none."""
     if isinstance(value, list):
         return [*map(str, value)] or ["", "-"]
     return ["", "-"] if value in (None, "") else [str(value)]

@@ -1,4 +1,4 @@
-"""The standard streams, whatever the caller did to them. ``--version`` imports this, so it must stay light."""
+"""The standard streams, also closed or broken ones. ``--version`` imports this, so it must stay light."""
 
 import errno
 import io

@@ -196,7 +196,7 @@ def fold(text: str, width: int) -> list[str]:
 
 
 def cut(text: str, width: int) -> str:
-    """A text in a width; what is too long loses its middle, as names differ at both ends."""
+    """A text in a width; a longer one loses its middle, as names differ at both ends."""
     if _length(text) <= width:
         return text
     end = text[len(text) - (width - 1) // 2 :] if text.isascii() else ""

@@ -34,6 +34,6 @@ def _own_width(stream: TextIO) -> int:
 
 
 def has_colour(stream: TextIO) -> bool:
-    """Whether a stream is a terminal that shows colours to somebody who did not decline them (``NO_COLOR``)."""
+    """Whether a stream is a terminal with colours that ``NO_COLOR`` does not switch off."""
     variables = os.environ  # noqa: TID251 - they are about the terminal, not about an environment of hermesops
     return stream.isatty() and not variables.get("NO_COLOR") and variables.get("TERM") not in WITHOUT_CURSOR

@@ -1,4 +1,4 @@
-"""The body of every error that a server of hermesops answers, whoever asked."""
+"""The body of every error that a server of hermesops answers, to machines and to services alike."""
 
 from collections.abc import Mapping
 

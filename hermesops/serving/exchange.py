@@ -114,7 +114,7 @@ class Exchange:
         await self._reader.read(1)
 
     async def linger(self) -> None:
-        """Read for a moment what the caller still sends: closing on unread bytes may lose the answer."""
+        """Read the caller's remaining bytes for a moment: closing on unread bytes may lose the answer."""
         if self._http.their_state is not h11.SEND_BODY:
             return
         with suppress(TimeoutError, OSError):

@@ -28,7 +28,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class Bounds:
-    """What unknown clients may cost.
+    """Limits on the costs of unknown clients.
 
     Attributes:
         at_once: Connections; further ones are dropped.
@@ -187,7 +187,7 @@ class MutualTlsListener(Listener):
 
 def host_of(address: str) -> str:
     """The part of an address that stands for one host: an IPv4 address, or the /64 of an IPv6 address."""
-    found = ip_address(address.partition("%")[0])
-    if isinstance(found, IPv4Address):
-        return str(found)
-    return str(found.ipv4_mapped or ip_network((found, _IPV6_CUSTOMER), strict=False))
+    ip = ip_address(address.partition("%")[0])
+    if isinstance(ip, IPv4Address):
+        return str(ip)
+    return str(ip.ipv4_mapped or ip_network((ip, _IPV6_CUSTOMER), strict=False))

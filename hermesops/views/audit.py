@@ -11,52 +11,52 @@ if TYPE_CHECKING:
     from hermesops.agents.backup.registry_copies import CopyPreview, Listed
 
 
-def entry(one: AuditEntry) -> dict[str, object]:
+def entry(row: AuditEntry) -> dict[str, object]:
     """An entry, with the hash that chains it."""
     return {
-        "id": one.id,
-        "at": timestamp(one.at),
-        "who": one.who,
-        "action": one.action,
-        "subject": one.subject,
-        "why": one.why,
-        "before": dict(one.before),
-        "after": dict(one.after),
-        "epoch": one.epoch,
-        "hash": one.hash,
+        "id": row.id,
+        "at": timestamp(row.at),
+        "who": row.who,
+        "action": row.action,
+        "subject": row.subject,
+        "why": row.why,
+        "before": dict(row.before),
+        "after": dict(row.after),
+        "epoch": row.epoch,
+        "hash": row.hash,
     }
 
 
-def report(found: ChainReport, anchor: Path) -> dict[str, object]:
+def report(chain: ChainReport, anchor: Path) -> dict[str, object]:
     """An audit log without findings."""
     return {
-        "entries": found.entries,
-        "epoch": found.head.epoch if found.head else None,
-        "hash": found.head.hash if found.head else None,
+        "entries": chain.entries,
+        "epoch": chain.head.epoch if chain.head else None,
+        "hash": chain.head.hash if chain.head else None,
         "anchor": str(anchor),
-        "anchored_heads": found.anchors,
-        "anchored_to": found.anchored_to or None,
-        "lost_by_restoring": found.lost,
+        "anchored_heads": chain.anchors,
+        "anchored_to": chain.anchored_to or None,
+        "lost_by_restoring": chain.lost,
     }
 
 
-def copy(one: "Listed") -> Mapping[str, object]:
+def copy(listed: "Listed") -> Mapping[str, object]:
     """A copy of the registry; ``instances`` is null where it is damaged."""
     return {
-        "taken_at": timestamp(one.copy.taken_at),
-        "age_s": int(one.age.total_seconds()),
-        "reason": one.copy.reason,
-        "instances": one.instances,
-        "size_bytes": one.copy.size_bytes,
-        "file": str(one.copy.file),
+        "taken_at": timestamp(listed.copy.taken_at),
+        "age_s": int(listed.age.total_seconds()),
+        "reason": listed.copy.reason,
+        "instances": listed.instances,
+        "size_bytes": listed.copy.size_bytes,
+        "file": str(listed.copy.file),
     }
 
 
-def preview(one: "CopyPreview") -> Mapping[str, object]:
-    """What a restored copy knows; ``unknown_machines`` is null where JustAVPS did not answer."""
+def preview(copy_preview: "CopyPreview") -> Mapping[str, object]:
+    """A copy before its restore; ``unknown_machines`` is null where JustAVPS did not answer."""
     return {
-        "taken_at": timestamp(one.taken_at),
-        "age_s": int(one.age.total_seconds()),
-        "instances": one.instances,
-        "unknown_machines": None if one.unknown is None else list(one.unknown),
+        "taken_at": timestamp(copy_preview.taken_at),
+        "age_s": int(copy_preview.age.total_seconds()),
+        "instances": copy_preview.instances,
+        "unknown_machines": None if copy_preview.unknown is None else list(copy_preview.unknown),
     }

@@ -8,25 +8,25 @@ if TYPE_CHECKING:
     from hermesops.model.billing import BillingEvent
 
 
-def event(one: "BillingEvent") -> dict[str, object]:
-    """An event, without what was received."""
-    fact = one.fact
+def event(row: "BillingEvent") -> dict[str, object]:
+    """An event without its received body."""
+    fact = row.fact
     return {
-        "event": one.id,
-        "event_id": one.event_id or None,
-        "type": one.type or None,
-        "state": one.state.value,
-        "detail": one.detail or None,
+        "event": row.id,
+        "event_id": row.event_id or None,
+        "type": row.type or None,
+        "state": row.state.value,
+        "detail": row.detail or None,
         "subscription": fact.subscription_id if fact else None,
         "user_id": fact.user_id if fact else None,
         "status": (fact.status or None) if fact else None,
         "pause": (fact.pause or None) if fact else None,
         "prices": list(fact.prices) if fact else [],
         "created": timestamp(fact.created_at) if fact else None,
-        "received": timestamp(one.received_at),
-        "deliveries": one.deliveries,
-        "operation": one.operation_id,
-        "due": timestamp(one.due_at),
-        "decided": timestamp(one.decided_at),
-        "has_body": one.has_body,
+        "received": timestamp(row.received_at),
+        "deliveries": row.deliveries,
+        "operation": row.operation_id,
+        "due": timestamp(row.due_at),
+        "decided": timestamp(row.decided_at),
+        "has_body": row.has_body,
     }

@@ -47,8 +47,8 @@ def is_ending(row: "Instance") -> bool:
     return row.status.value == "suspended" and row.grace_until is not None
 
 
-def suspension(row: "Instance", found: "Suspension | None") -> dict[str, object]:
-    """Since when and why an agent is suspended, and what ends that; empty for one that is not."""
+def suspension(row: "Instance", record: "Suspension | None") -> dict[str, object]:
+    """Begin, reason and undo of an agent's suspension; empty if it is not suspended."""
     if row.status.value != "suspended":
         return {}
     undo = (
@@ -57,54 +57,54 @@ def suspension(row: "Instance", found: "Suspension | None") -> dict[str, object]
         else ("instance", "resume", row.title, "--reason", "WHY")
     )
     return {
-        "suspended_at": timestamp(found.since) if found else None,
-        "suspended_reason": found.reason if found else None,
+        "suspended_at": timestamp(record.since) if record else None,
+        "suspended_reason": record.reason if record else None,
         "undo": Hint(undo),
     }
 
 
-def provision_result(one: "ProvisionResult", row: "Instance | None") -> dict[str, object]:
-    """What became of one of many requests; without a row where none was written."""
-    failure = one.failure
+def provision_result(answer: "ProvisionResult", row: "Instance | None") -> dict[str, object]:
+    """The result of one of many requests; without a row where none was written."""
+    failure = answer.failure
     return {
-        "line": one.request.line,
-        "user": one.request.user,
-        "plan": one.request.plan.value,
+        "line": answer.request.line,
+        "user": answer.request.user,
+        "plan": answer.request.plan.value,
         "instance_id": row.id if row else None,
         "status": row.status.value if row else None,
         "cell": row.cell if row else None,
         "machine_name": row.machine_name if row else None,
-        "operation_id": one.operation.id if one.operation else None,
-        "outcome": failure.message if failure else one.outcome,
+        "operation_id": answer.operation.id if answer.operation else None,
+        "outcome": failure.message if failure else answer.outcome,
         "exit_code": failure.exit_code if failure else 0,
     }
 
 
-def observation(seen: "Observation", health: "Judgement | None") -> dict[str, object]:
-    """An instance with what the vendor, its machine and its gateway say; ``None`` where it should not run."""
+def observation(observed: "Observation", health: "Judgement | None") -> dict[str, object]:
+    """An instance with the states of its machine and gateway; ``None`` where it should not run."""
     return {
-        **instance(seen.instance),
-        "machine_status": seen.machine.status.value if seen.machine else None,
-        "release": seen.node.release if seen.node else None,
-        "gateway": seen.gateway.value if seen.gateway else None,
+        **instance(observed.instance),
+        "machine_status": observed.machine.status.value if observed.machine else None,
+        "release": observed.node.release if observed.node else None,
+        "gateway": observed.gateway.value if observed.gateway else None,
         "health": health.condition.value if health else None,
         "reasons": list(health.reasons) if health else [],
     }
 
 
 def route(name: str) -> dict[str, object]:
-    """Who answers an agent of which that model is set; empty for the default.
+    """The provider that answers an agent with this model; empty for the default.
 
     The provider is ``None`` of a model that the platform's router does not have.
     """
     from hermesops.model.route import ROUTES
 
-    found = next((one for one in ROUTES if one.name == (name or ROUTES[0].name)), None)
+    known = next((one for one in ROUTES if one.name == (name or ROUTES[0].name)), None)
     return {
-        "model": found.name if found else name,
+        "model": known.name if known else name,
         "is_default": not name,
-        "provider": found.provider if found else None,
-        "provider_model": found.provider_model if found else None,
+        "provider": known.provider if known else None,
+        "provider_model": known.provider_model if known else None,
     }
 
 
@@ -122,34 +122,34 @@ def operation(row: "Operation") -> dict[str, object]:
     }
 
 
-def check(made: "Check") -> dict[str, object]:
-    """A check; what to do about it only where something is to be done."""
-    hint = made.hint if made.verdict.value != "ok" else ""
-    return {"check": made.name, "verdict": made.verdict.value, "seen": made.seen, "hint": hint or None}
+def check(verified: "Check") -> dict[str, object]:
+    """A check; with a hint only where something is to be done."""
+    hint = verified.hint if verified.verdict.value != "ok" else ""
+    return {"check": verified.name, "verdict": verified.verdict.value, "seen": verified.seen, "hint": hint or None}
 
 
-def held_secret(one: "SecretState", now: datetime) -> dict[str, object]:
+def held_secret(state: "SecretState", now: datetime) -> dict[str, object]:
     """A secret without its value."""
     return {
-        "name": one.needed.name,
-        "home": one.where,
-        "is_there": one.is_there,
-        "changed_at": timestamp(one.changed_at),
-        "age": f"{(now - one.changed_at).days} d" if one.changed_at else None,
-        "setting": one.needed.setting,
-        "purpose": one.needed.purpose,
+        "name": state.needed.name,
+        "home": state.where,
+        "is_there": state.is_there,
+        "changed_at": timestamp(state.changed_at),
+        "age": f"{(now - state.changed_at).days} d" if state.changed_at else None,
+        "setting": state.needed.setting,
+        "purpose": state.needed.purpose,
     }
 
 
-def change(one: "Change") -> dict[str, object]:
+def change(resource: "Change") -> dict[str, object]:
     """A change of one resource."""
     return {
-        "kind": one.kind.value,
-        "type": one.type,
-        "name": one.name,
-        "id": one.id or None,
-        "urn": one.urn,
-        "properties": list(one.properties),
+        "kind": resource.kind.value,
+        "type": resource.type,
+        "name": resource.name,
+        "id": resource.id or None,
+        "urn": resource.urn,
+        "properties": list(resource.properties),
     }
 
 
@@ -166,33 +166,33 @@ def state_version(copy: "StateVersion") -> dict[str, object]:
     }
 
 
-def bill(one: "Bill") -> dict[str, object]:
-    """What some machines cost."""
-    return {"monthly": f"{one.monthly:.2f}", "machines": one.machines, "unpriced": sorted(set(one.unpriced))}
+def bill(costs: "Bill") -> dict[str, object]:
+    """The monthly cost of some machines."""
+    return {"monthly": f"{costs.monthly:.2f}", "machines": costs.machines, "unpriced": sorted(set(costs.unpriced))}
 
 
-def certificate(title: str, one: "Certificate", now: datetime) -> dict[str, object]:
+def certificate(title: str, issued: "Certificate", now: datetime) -> dict[str, object]:
     """The certificate of the machine of that title; ``now`` is the registry's time."""
     return {
         "machine": title,
-        "machine_id": one.machine_id,
-        "instance_id": one.instance_id,
-        "cell": one.cell,
-        **_validity(one, now),
+        "machine_id": issued.machine_id,
+        "instance_id": issued.instance_id,
+        "cell": issued.cell,
+        **_validity(issued, now),
     }
 
 
-def caller(one: "Caller", now: datetime) -> dict[str, object]:
+def caller(issued: "Caller", now: datetime) -> dict[str, object]:
     """A certificate of a service that may call the relay; ``now`` is the registry's time."""
-    return {"service": one.name, **_validity(one, now)}
+    return {"service": issued.name, **_validity(issued, now)}
 
 
-def _validity(one: "Caller | Certificate", now: datetime) -> dict[str, object]:
+def _validity(issued: "Caller | Certificate", now: datetime) -> dict[str, object]:
     return {
-        "state": "revoked" if one.revoked_at else "expired" if one.not_after <= now else "good",
-        "issued_at": one.issued_at.isoformat(),
-        "not_after": one.not_after.isoformat(),
-        "revoked_at": one.revoked_at.isoformat() if one.revoked_at else None,
-        "why": one.why,
-        "serial": one.serial,
+        "state": "revoked" if issued.revoked_at else "expired" if issued.not_after <= now else "good",
+        "issued_at": issued.issued_at.isoformat(),
+        "not_after": issued.not_after.isoformat(),
+        "revoked_at": issued.revoked_at.isoformat() if issued.revoked_at else None,
+        "why": issued.why,
+        "serial": issued.serial,
     }

@@ -1,4 +1,4 @@
-"""Secrets, keys, certificates and who may act."""
+"""Secrets, keys, certificates and break-glass."""
 
 from datetime import timedelta
 from functools import cache, partial

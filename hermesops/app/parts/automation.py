@@ -80,7 +80,7 @@ def runbook_records(container: "Container") -> "RunbookRecords":
 
 
 def runbook_drills(container: "Container") -> "RunbookDrills":
-    """Drills of runbooks, each with connections of its own: it breaks what they lead to."""
+    """Drills of runbooks, each with connections of its own, as a fault may break them."""
     from hermesops.agents.drill.service import RunbookDrills
     from hermesops.base import assets
     from hermesops.observability.runbook.command import run_command

@@ -99,7 +99,7 @@ def choose_cells(
 
 
 def read_costs(container: "Container") -> "Callable[[], Coroutine[Any, Any, Costs]]":
-    """Reads what the environment's machines cost."""
+    """Reads the costs of the environment's machines."""
     from hermesops.agents.cells.cost.costs import costs_of
 
     return partial(costs_of, container.registry, container.vendor, container.env.name)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def drift(connected: "Connected") -> "Drift":
-    """Finds what differs, and repairs machines by their roles."""
+    """Finds differences, and repairs machines by their roles."""
     from hermesops.agents.drift.service import Drift
 
     container = connected.container
@@ -47,7 +47,7 @@ def timelines(container: "Container") -> "Timelines":
 def read_happenings(
     container: "Container",
 ) -> "Callable[[datetime], Coroutine[Any, Any, tuple[Happening, ...]]]":
-    """Reads what happened to the fleet since a moment."""
+    """Reads the fleet's changes since a moment."""
     from hermesops.agents.drift.service import happenings
 
     return lambda since: happenings(container.registry, container.engine, since, container.report)

@@ -205,8 +205,8 @@ def upkeep(connected: "Connected") -> "Upkeep":
     container = connected.container
     keeps_backup = container.termination_policy.requires_backup
     end = terminator(lambda: connected.instance_requests, connected.operations.run, keeps_backup=keeps_backup)
-    kept = timedelta(days=container.env.settings.previous_days)
-    return Upkeep(container.registry, container.cell_stacks, end, kept)
+    days = timedelta(days=container.env.settings.previous_days)
+    return Upkeep(container.registry, container.cell_stacks, end, days)
 
 
 def snapshots(connected: "Connected") -> "Snapshots":

@@ -69,7 +69,7 @@ def instance_logs(connected: "Connected") -> "InstanceLogs":
 
 
 def monitor_lead(container: "Container") -> "MonitorLead":
-    """Which of the monitors acts."""
+    """The leading monitor, which alone repairs."""
     from hermesops.automation.monitor.service import MonitorLead
 
     return MonitorLead(container.registry)

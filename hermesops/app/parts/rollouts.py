@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def directory(container: "Container") -> "RolloutDirectory":
-    """Finds rollouts and reads what is recorded of them; ``Connected.rollouts`` starts and runs them."""
+    """Finds rollouts and reads their records; ``Connected.rollouts`` starts and runs them."""
     from hermesops.agents.rollout.records.directory import Rollouts
 
     return Rollouts(container.registry)

@@ -131,7 +131,7 @@ def aws_platform_stack(container: "Container") -> "PlatformStack":
 
 
 def world_purge(container: "Container") -> "WorldPurge":
-    """Removes the local world, with what the registry and stacks know of it.
+    """Removes the local world, and its rows and stacks.
 
     Raises:
         RefusedError: The environment's machines are rented.

@@ -1,1 +1,1 @@
-"""Checks that this computer and this environment have what hermesops needs."""
+"""Checks of this computer and of the environment."""

@@ -1,4 +1,4 @@
-"""Checks that this computer has what hermesops needs: programs, rights, disk space. It changes nothing."""
+"""Checks this computer's programs, extras, rights and free resources. Changes nothing."""
 
 import os
 import shutil
@@ -55,18 +55,18 @@ def needed_extras(settings: Settings, *, runs_machines: bool) -> frozenset[Extra
 def _extras(needed: Collection[Extra]) -> Check:
     missing = missing_extras()
     lists = {"installed": [extra for extra in Extra if extra not in missing], "missing": missing}
-    seen = "; ".join(f"{title}: {', '.join(extras) or 'none'}" for title, extras in lists.items())
+    text = "; ".join(f"{title}: {', '.join(extras) or 'none'}" for title, extras in lists.items())
     if lacking := [extra for extra in missing if extra in needed]:
-        return Check("extras", Verdict.WARNING, seen, Hint(f"run: {join(install_command(*lacking))}"))
-    return Check("extras", Verdict.OK, seen)
+        return Check("extras", Verdict.WARNING, text, Hint(f"run: {join(install_command(*lacking))}"))
+    return Check("extras", Verdict.OK, text)
 
 
 def free_room(machines: int, figures: object) -> str:
-    """What is free for machines here, in a few words.
+    """Free resources for machines on this computer, as text.
 
     Args:
         machines: How many more would boot.
-        figures: What is free, as text.
+        figures: Free resources, as text.
 
     Raises:
         RefusedError: It is too little for one more.

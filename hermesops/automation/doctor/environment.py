@@ -26,8 +26,8 @@ async def check_all(probes: Mapping[str, Probe]) -> list[Check]:
         A check for each, in their order, within ``WITHIN_S`` and a little.
     """
     limits = Limits(at_once=len(probes), slow_after_s=WITHIN_S, within_s=WITHIN_S + _ENDED_S)
-    found = await fan_out(list(probes.items()), _probed, limits)
-    return [_check(name, seen) for name, seen in zip(probes, found, strict=True)]
+    results = await fan_out(list(probes.items()), _probed, limits)
+    return [_check(name, result) for name, result in zip(probes, results, strict=True)]
 
 
 async def _probed(named: tuple[str, Probe]) -> str:
@@ -35,10 +35,10 @@ async def _probed(named: tuple[str, Probe]) -> str:
     return await blocking.call(lambda: asyncio.run(probe()), whom=name, within_s=WITHIN_S)
 
 
-def _check(name: str, seen: str | HermesError) -> Check:
-    if isinstance(seen, str):
-        return Check(name, Verdict.OK, seen)
+def _check(name: str, result: str | HermesError) -> Check:
+    if isinstance(result, str):
+        return Check(name, Verdict.OK, result)
     # No answer is unknown, not failed: a local world may be down on purpose.
-    is_unknown = isinstance(seen, UnavailableError) and not isinstance(seen, NotWrittenError)
+    is_unknown = isinstance(result, UnavailableError) and not isinstance(result, NotWrittenError)
     verdict = Verdict.UNKNOWN if is_unknown else Verdict.FAILED
-    return Check(name, verdict, seen.message, seen.hint)
+    return Check(name, verdict, result.message, result.hint)

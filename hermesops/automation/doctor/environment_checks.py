@@ -1,4 +1,4 @@
-"""Whether an environment can be worked with: registry and vendor answer, and each secret opens what it should.
+"""Checks that registry and vendor answer and that each secret works.
 
 Parts are opened by the check that needs them, so that one that does not open fails that check and no other.
 """
@@ -54,7 +54,7 @@ class EnvironmentChecks:
     Attributes:
         runs_machines: Whether its machines run on this computer, and are no simulated ones.
         account: Checks of the platform's cloud account, by name; none where the environment has no account.
-        machines: Whether anybody gets through to machines.
+        machines: Reaches a few machines by both ways.
         state_opens: Opens a state of Pulumi's with the passphrase.
     """
 
@@ -75,7 +75,7 @@ class EnvironmentChecks:
     state_opens: Probe
 
     async def doctor(self) -> list[Check]:
-        """What this computer and this environment lack."""
+        """Checks of this computer and of the environment."""
         probes: dict[str, Probe] = {
             "disk": self._disks_take_writes,
             "registry": self._registry_opens,
@@ -93,7 +93,7 @@ class EnvironmentChecks:
     async def all(self) -> list[Check]:
         """Registry, vendor, the platform's account and every secret."""
         own = await check_all({"registry": self._registry_opens, "vendor": self._vendor_answers, **self.account})
-        others = tuple(one.name for one in CATALOG if one != API_KEY)  # the vendor's answer is its check
+        others = tuple(secret.name for secret in CATALOG if secret != API_KEY)  # the vendor's answer is its check
         return [*own, *await self.check_secrets(others)]
 
     async def check_secrets(self, names: tuple[str, ...] = ()) -> list[Check]:
@@ -115,29 +115,29 @@ class EnvironmentChecks:
             BILLING_SECRET: self._endpoint_is_known,
             BILLING_KEY: self._stripe_is_asked,
         }
-        wanted = [one for one in CATALOG if not names or one.name in names]
-        return [check for one in wanted for check in await check_all({one.name: opens[one]})]
+        chosen = [secret for secret in CATALOG if not names or secret.name in names]
+        return [check for secret in chosen for check in await check_all({secret.name: opens[secret]})]
 
     def held_secrets(self) -> tuple[SecretState, ...]:
-        """What there is of each secret that this environment needs, in the catalog's order.
+        """The state of each secret in the catalog, in its order.
 
         Raises:
             RefusedError: The home does not let us in.
             UnavailableError: The home does not answer.
         """
         worlds_own = {API_KEY, ROUTER_KEY, BACKUP_KEY} if self.env.is_local else set()
-        found = (self.secrets().held(one) for one in CATALOG)
+        states = (self.secrets().held(secret) for secret in CATALOG)
         return tuple(
-            SecretState(one.needed, LOCAL_WORLD, self.env.world.exists(), None)
-            if one.needed in worlds_own and not one.is_there
-            else one
-            for one in found
+            SecretState(state.needed, LOCAL_WORLD, self.env.world.exists(), None)
+            if state.needed in worlds_own and not state.is_there
+            else state
+            for state in states
         )
 
     def unneeded_secrets(self) -> list[str]:
-        """What the home holds that is not in the catalog: something mistyped, perhaps."""
+        """Names in the home that are not in the catalog; perhaps mistyped."""
         try:
-            return sorted(self.secrets().home.names() - {one.name for one in CATALOG})
+            return sorted(self.secrets().home.names() - {secret.name for secret in CATALOG})
         except HermesError:  # the checks report problems of the home
             return []
 
@@ -249,7 +249,7 @@ class EnvironmentChecks:
 
 
 def _with_a_hint_elsewhere(check: Check) -> Check:
-    """A check of ``doctor`` without a way back to ``doctor``: what its hint says before that, or the address meant."""
+    """Replace a hint that would lead from ``doctor`` back to ``doctor``."""
     if ("doctor",) not in check.hint.parts:
         return check
     first = str(check.hint.parts[0])

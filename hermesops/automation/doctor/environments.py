@@ -37,8 +37,8 @@ def require_known(env: Environment) -> None:
         UsageError: It has no folder, and no variable says where its vendor, its registry or its secrets are.
     """
     settings = env.settings
-    said = settings.api_url or settings.registry.url or settings.secrets.home
-    if env.name == LOCAL or said or env.folder.is_dir():
+    address = settings.api_url or settings.registry.url or settings.secrets.home
+    if env.name == LOCAL or address or env.folder.is_dir():
         return
     where = f": neither {env.folder} nor an api_url is there"
     raise unknown_name("environment", env.name, _names(env.folder.parent) | {LOCAL}, where=where)

@@ -16,6 +16,7 @@ from hermesops.agents.rollout.requests import updatable, usual_spec
 from hermesops.agents.rollout.service import Rollouts
 from hermesops.automation.jobs.runner import Job, JobScheduler, ManualRun, Report, do_now, do_or_follow, may_begin_at
 from hermesops.base.fan_out import Limits, problems
+from hermesops.base.narration import counted
 from hermesops.errors import HermesError, Hint, PartlyDoneError, UsageError, problem_of
 from hermesops.model.ids import CellName
 from hermesops.model.operation import JobRun, job_subject
@@ -46,7 +47,7 @@ _ONE_BY_ONE = Limits(at_once=1, slow_after_s=600.0, within_s=3600.0)
 
 @dataclass(frozen=True)
 class JobState:
-    """A job with what is pending and recorded of it.
+    """A job with its pending work and its last runs.
 
     Attributes:
         last: Its last run; ``None`` for never.
@@ -214,7 +215,7 @@ class Jobs:
         return [job for name, job in self.all().items() if name not in left_out]
 
     def states(self) -> list[JobState]:
-        """Every job with what is pending and recorded of it.
+        """Every job with its pending work and its last runs.
 
         Raises:
             UsageError: As ``chosen``.
@@ -403,11 +404,11 @@ class Jobs:
         return ManualRun(lambda: self._open_fills(cells), is_whole=not names)
 
     async def _left(self, opening: Awaitable[Report]) -> Report:
-        """Leave what a job opened to the workers."""
+        """Leave a job's operations to the workers."""
         report = await opening
-        for one in report.outcomes:
-            if one.operation:
-                self.operations.leave(one.operation)
+        for outcome in report.outcomes:
+            if outcome.operation:
+                self.operations.leave(outcome.operation)
         return report
 
 
@@ -419,17 +420,12 @@ def failure(name: str, report: Report, subjects: Sequence[str] = ()) -> HermesEr
     return PartlyDoneError(f"job {name}: {report.problem}", hint=again) if report.problem else None
 
 
-def counted(count: int, noun: str) -> str:
-    """A number with its noun, as ``1 machine`` and ``2 machines``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
 async def _reported(doing: Awaitable[Mapping[str, str]], words: str, noun: str) -> Report:
     return _report(await doing, words, noun)
 
 
-def _report(told: Mapping[str, str], words: str, noun: str) -> Report:
+def _report(reasons: Mapping[str, str], words: str, noun: str) -> Report:
     """The report of work without operations; the number of what was done stands in ``words``, with its noun."""
-    outcomes = outcomes_of(told)
-    done = counted(sum(1 for why in told.values() if not why), noun)
+    outcomes = outcomes_of(reasons)
+    done = counted(sum(1 for why in reasons.values() if not why), noun)
     return Report(words.format(done), problems_in(outcomes), outcomes)

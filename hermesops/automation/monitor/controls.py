@@ -49,34 +49,37 @@ def controls(facts: FleetFacts, beats: Mapping[InstanceId, Heartbeat]) -> Sequen
     """
     if not facts.knows_heartbeats:
         return ()
-    heard = [one for one in facts.instances if not one.busy and one.silence_s is not None]
-    alive = [one for one in heard if not suspicion(one, knows_heartbeats=True)]
-    serving = {one.id for one in alive if beats.get(one.id, Heartbeat()).gateway is GatewayHealth.OK}
-    return draw([one.id for one in alive], serving)
+    heard = [instance for instance in facts.instances if not instance.busy and instance.silence_s is not None]
+    alive = [instance for instance in heard if not suspicion(instance, knows_heartbeats=True)]
+    serving = {instance.id for instance in alive if beats.get(instance.id, Heartbeat()).gateway is GatewayHealth.OK}
+    return draw([instance.id for instance in alive], serving)
 
 
 def draw(alive: Sequence[InstanceId], serving: Collection[InstanceId]) -> Sequence[Control]:
     """A few of those that should answer, only such whose gateways serve where there are any."""
-    among = [one for one in alive if one in serving] or alive
-    return [Control(one, serves=one in serving) for one in _RANDOM.sample(among, min(_AT_MOST, len(among)))]
+    among = [instance_id for instance_id in alive if instance_id in serving] or alive
+    return [
+        Control(instance_id, serves=instance_id in serving)
+        for instance_id in _RANDOM.sample(among, min(_AT_MOST, len(among)))
+    ]
 
 
-def ways_that_answer(asked: Sequence[Control], answers: Sequence[Answers]) -> Mapping[Source, bool | None]:
+def ways_that_answer(controls: Sequence[Control], answers: Sequence[Answers]) -> Mapping[Source, bool | None]:
     """Which of the ways let somebody through; ``None`` where the answers do not tell."""
-    if not any(found.machine for found in answers):
-        return {Source.JUSTAVPS: False if asked else None, Source.TOOLBOX: None, Source.PROXY: None}
-    by_proxy = any(found.proxy is Answer.YES for found in answers)
+    if not any(answer.machine for answer in answers):
+        return {Source.JUSTAVPS: False if controls else None, Source.TOOLBOX: None, Source.PROXY: None}
+    by_proxy = any(answer.proxy is Answer.YES for answer in answers)
     return {
         Source.JUSTAVPS: True,
-        Source.TOOLBOX: any(found.toolbox is Answer.YES for found in answers),
-        Source.PROXY: by_proxy if by_proxy or any(one.serves for one in asked) else None,
+        Source.TOOLBOX: any(answer.toolbox is Answer.YES for answer in answers),
+        Source.PROXY: by_proxy if by_proxy or any(control.serves for control in controls) else None,
     }
 
 
 async def ask_all(ask: AskMachine, whom: Sequence[InstanceId], limits: Limits) -> list[Answers]:
     """Ask machines by both ways; one that could not be asked in its time has told nothing."""
-    said = await fan_out(whom, ask, limits)
-    return [Answers("") if isinstance(found, HermesError) else found for found in said]
+    results = await fan_out(whom, ask, limits)
+    return [Answers("") if isinstance(result, HermesError) else result for result in results]
 
 
 class Ways:
@@ -93,24 +96,24 @@ class Ways:
         """Whether one failed in the last trial: the next one should be soon."""
         return bool(self._failed)
 
-    async def work(self, asked: Sequence[Control]) -> bool | None:
+    async def work(self, controls: Sequence[Control]) -> bool | None:
         """Whether both do; ``None`` where there was nobody to ask."""
-        found = await self._try(asked)
-        return bool(found[Source.TOOLBOX] and found[Source.PROXY]) if asked else None
+        ways = await self._try(controls)
+        return bool(ways[Source.TOOLBOX] and ways[Source.PROXY]) if controls else None
 
-    def begin(self, asked: Sequence[Control]) -> None:
+    def begin(self, controls: Sequence[Control]) -> None:
         """Try them, beside the caller's work, unless a trial is under way: a way may hang."""
         if self._trial is None or self._trial.done():
-            self._trial = asyncio.create_task(self._try(asked))
+            self._trial = asyncio.create_task(self._try(controls))
 
     async def stop(self) -> None:
         """End a trial that is under way."""
         if self._trial is not None:
             await cancel(self._trial)
 
-    async def _try(self, asked: Sequence[Control]) -> Mapping[Source, bool | None]:
-        found = ways_that_answer(asked, await ask_all(self._ask, [one.id for one in asked], _ASKING))
-        for source, lets_through in found.items():
+    async def _try(self, controls: Sequence[Control]) -> Mapping[Source, bool | None]:
+        ways = ways_that_answer(controls, await ask_all(self._ask, [control.id for control in controls], _ASKING))
+        for source, lets_through in ways.items():
             if lets_through:
                 self._sources.up(source)
             elif lets_through is None:
@@ -118,5 +121,5 @@ class Ways:
                     self._sources.forget(source)
             elif source in self._failed:  # once may be three gateways that start anew
                 self._sources.down(source, "of machines that send heartbeats none answered, twice")
-        self._failed = frozenset(source for source, lets_through in found.items() if lets_through is False)
-        return found
+        self._failed = frozenset(source for source, lets_through in ways.items() if lets_through is False)
+        return ways

@@ -1,4 +1,4 @@
-"""What to do about machines that send no heartbeats. Pure: no clock, no network, no database.
+"""Decides about machines that send no heartbeats. Pure: no clock, no network, no database.
 
 A machine is rebooted or replaced only when every sign says that it is dead: three heartbeats are missing, JustAVPS says
 what became of the machine, and it answers neither by toolbox nor by proxy. What is not known is never taken for dead.
@@ -45,7 +45,7 @@ _AboutT = TypeVar("_AboutT", bound="About")
 
 
 class Actions(StrEnum):
-    """What the monitor may do by itself."""
+    """Actions that the monitor may take by itself."""
 
     NONE = "none"
     RESTART = "restart"
@@ -74,7 +74,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class InstanceFacts:
-    """What is known of one instance that should run. Ages are in seconds before now.
+    """Facts about one instance that should run. Ages are in seconds before now.
 
     Attributes:
         machine: The vendor's status in its last listing, ``model.fleet.GONE``, or empty.
@@ -123,10 +123,10 @@ class PastRepair:
     has_failed: bool = False
 
     @classmethod
-    def of(cls, one: Repair, now_s: float) -> "PastRepair":
+    def of(cls, repair: Repair, now_s: float) -> "PastRepair":
         """The repair as it looks at that moment, in seconds since 1970."""
-        ended_s = None if one.ended_at is None else now_s - one.ended_at.timestamp()
-        return cls(one.instance_id, one.kind, now_s - one.began_at.timestamp(), ended_s, one.has_failed)
+        ended_s = None if repair.ended_at is None else now_s - repair.ended_at.timestamp()
+        return cls(repair.instance_id, repair.kind, now_s - repair.began_at.timestamp(), ended_s, repair.has_failed)
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What follows from the facts.
+    """The decisions about the fleet that follow from the facts.
 
     Attributes:
         stopped: Why repairs that seem needed are not made.
@@ -220,40 +220,42 @@ class Verdict:
 
     @property
     def repairs(self) -> tuple[Repairing, ...]:
-        """What is to be started, rebooted or replaced."""
-        return tuple(one for one in self.decisions if isinstance(one, Start | Reboot | Replace))
+        """Instances to start, reboot or replace."""
+        return tuple(decision for decision in self.decisions if isinstance(decision, Start | Reboot | Replace))
 
     @property
     def asks(self) -> tuple[Ask, ...]:
-        """What is to be asked."""
-        return tuple(one for one in self.decisions if isinstance(one, Ask))
+        """Instances to ask."""
+        return tuple(decision for decision in self.decisions if isinstance(decision, Ask))
 
 
-def suspicion(one: InstanceFacts, *, knows_heartbeats: bool) -> str:
+def suspicion(instance: InstanceFacts, *, knows_heartbeats: bool) -> str:
     """Why an instance seems dead; empty where it does not, or where somebody works on it."""
-    silence_s = one.silence_s
-    if one.busy or (silence_s is not None and silence_s <= SILENT_S):
+    silence_s = instance.silence_s
+    if instance.busy or (silence_s is not None and silence_s <= SILENT_S):
         return ""
     reasons = []
     if knows_heartbeats and silence_s is not None:
         reasons.append(f"no heartbeat for {span(silence_s)}")
-    if one.machine in {STOPPED, GONE}:
-        reasons.append(f"JustAVPS lists its machine as {one.machine}")
+    if instance.machine in {STOPPED, GONE}:
+        reasons.append(f"JustAVPS lists its machine as {instance.machine}")
     return ", ".join(reasons)
 
 
 def decide(fleet: FleetFacts, policy: Policy) -> Verdict:
     """Decide about every instance that seems dead; the others get no decision."""
-    found = [(one, why) for one in fleet.instances if (why := suspicion(one, knows_heartbeats=fleet.knows_heartbeats))]
+    suspects = [
+        (one, why) for one in fleet.instances if (why := suspicion(one, knows_heartbeats=fleet.knows_heartbeats))
+    ]
     repaired = {one.instance_id for one in fleet.repairs}
     # Not repaired within the day first, then those that did not answer when they were asked last, then silent for
     # longest; of these one that never sent a heartbeat comes last.
-    found.sort(key=lambda pair: (pair[0].id in repaired, pair[0].was_alive, -(pair[0].silence_s or 0.0), pair[0].id))
-    judging = _Judging(fleet, policy, [one for one, _ in found])
-    decisions = [judging.about(one, why) for one, why in found]
+    suspects.sort(key=lambda pair: (pair[0].id in repaired, pair[0].was_alive, -(pair[0].silence_s or 0.0), pair[0].id))
+    judging = _Judging(fleet, policy, [one for one, _ in suspects])
+    decisions = [judging.about(one, why) for one, why in suspects]
     is_allowed = policy.actions is not Actions.NONE and StopReason.FLEET_SILENT not in judging.stopped
     left = [Continue(one) for one in fleet.left] if is_allowed else []
-    return Verdict((*left, *decisions), dict(judging.stopped), len(found))
+    return Verdict((*left, *decisions), dict(judging.stopped), len(suspects))
 
 
 def most_silent(share: float, instances: int) -> int:
@@ -300,100 +302,113 @@ class _Judging:
         share = self._policy.silent_share
         return {cell for cell, count in silent.items() if count > max(2, math.floor(share * idle[cell]))}
 
-    def about(self, one: InstanceFacts, why: str) -> Decision:
+    def about(self, instance: InstanceFacts, why: str) -> Decision:
         """The decision about one that seems dead."""
-        if one.answers is None:
-            return self._ask(one, why)
-        if one.answers.is_alive:
+        if instance.answers is None:
+            return self._ask(instance, why)
+        if instance.answers.is_alive:
             by = " and ".join(
-                way for way, said in (("toolbox", one.answers.toolbox), ("proxy", one.answers.proxy)) if said == "yes"
+                way
+                for way, answer in (("toolbox", instance.answers.toolbox), ("proxy", instance.answers.proxy))
+                if answer == "yes"
             )
-            return _about(Alert, one, f"monitoring is broken: {why}, though it answers by {by}")
-        if not one.answers.machine or not one.answers.is_silent:
-            return _about(LeaveAlone, one, f"{why}; it could not be asked by both ways")
-        wanted = self._wanted(one, why)
-        if isinstance(wanted, LeaveAlone | Alert):
-            return wanted
-        if refusal := self._refusal(one, wanted):
-            return _about(LeaveAlone, one, f"{wanted.why}; {refusal}")
-        self._in_hour[one.id] = one.cell
-        return wanted
+            return _about(Alert, instance, f"monitoring is broken: {why}, though it answers by {by}")
+        if not instance.answers.machine or not instance.answers.is_silent:
+            return _about(LeaveAlone, instance, f"{why}; it could not be asked by both ways")
+        repair = self._wanted(instance, why)
+        if isinstance(repair, LeaveAlone | Alert):
+            return repair
+        if refusal := self._refusal(instance, repair):
+            return _about(LeaveAlone, instance, f"{repair.why}; {refusal}")
+        self._in_hour[instance.id] = instance.cell
+        return repair
 
-    def _ask(self, one: InstanceFacts, why: str) -> Ask | LeaveAlone:
-        if one.asked_s is not None and not (self._asks_again and one.was_alive):
-            return _about(LeaveAlone, one, f"{why}; it was asked {span(one.asked_s)} ago")
+    def _ask(self, instance: InstanceFacts, why: str) -> Ask | LeaveAlone:
+        if instance.asked_s is not None and not (self._asks_again and instance.was_alive):
+            return _about(LeaveAlone, instance, f"{why}; it was asked {span(instance.asked_s)} ago")
         if self._asks >= ASKS_AT_ONCE:
-            return _about(LeaveAlone, one, f"{why}; others are asked first")
+            return _about(LeaveAlone, instance, f"{why}; others are asked first")
         self._asks += 1
-        return _about(Ask, one, why)
+        return _about(Ask, instance, why)
 
-    def _wanted(self, one: InstanceFacts, why: str) -> Repairing | LeaveAlone | Alert:
-        """What would help, limits aside."""
-        machine = one.answers.machine if one.answers else ""
+    def _wanted(self, instance: InstanceFacts, why: str) -> Repairing | LeaveAlone | Alert:
+        """The repair that would help, without limits."""
+        machine = instance.answers.machine if instance.answers else ""
         if machine == STOPPED:
-            return self._permitted(_about(Start, one, f"its machine is switched off, {why}"))
+            return self._permitted(_about(Start, instance, f"its machine is switched off, {why}"))
         if machine not in {READY, GONE}:
-            return _about(LeaveAlone, one, f"{why}; JustAVPS calls its machine {machine}: it may recover by itself")
+            return _about(
+                LeaveAlone, instance, f"{why}; JustAVPS calls its machine {machine}: it may recover by itself"
+            )
         if not self._fleet.knows_heartbeats:
-            return _about(LeaveAlone, one, f"{why}; whether heartbeats come is not known")
+            return _about(LeaveAlone, instance, f"{why}; whether heartbeats come is not known")
         if machine == GONE:
-            if one.gone_s is None or one.gone_s < GONE_S:
-                return _about(LeaveAlone, one, f"{why}; JustAVPS has not listed its machine for less than {GONE_S:g} s")
-            return self._replacement(one, f"its machine is gone at JustAVPS for {span(one.gone_s)}")
-        if one.silence_s is None:
-            return _about(LeaveAlone, one, f"{why}; it never sent a heartbeat")
+            if instance.gone_s is None or instance.gone_s < GONE_S:
+                return _about(
+                    LeaveAlone, instance, f"{why}; JustAVPS has not listed its machine for less than {GONE_S:g} s"
+                )
+            return self._replacement(instance, f"its machine is gone at JustAVPS for {span(instance.gone_s)}")
+        if instance.silence_s is None:
+            return _about(LeaveAlone, instance, f"{why}; it never sent a heartbeat")
         dead = f"{why}, and it answers neither by toolbox nor by proxy"
-        if self._failed_reboots(one) >= FAILED_REBOOTS:
-            return self._replacement(one, f"{dead}, {FAILED_REBOOTS} reboots did not help")
-        return self._permitted(_about(Reboot, one, dead))
+        if self._failed_reboots(instance) >= FAILED_REBOOTS:
+            return self._replacement(instance, f"{dead}, {FAILED_REBOOTS} reboots did not help")
+        return self._permitted(_about(Reboot, instance, dead))
 
-    def _permitted(self, wanted: Repairing) -> Repairing | Alert:
-        least = Actions.ALL if isinstance(wanted, Replace) else Actions.RESTART
+    def _permitted(self, repair: Repairing) -> Repairing | Alert:
+        least = Actions.ALL if isinstance(repair, Replace) else Actions.RESTART
         if self._policy.actions in {least, Actions.ALL}:
-            return wanted
-        verb = type(wanted).__name__.lower()
-        words = f"{wanted.why}; the monitor may not {verb} it (setting monitoring.actions)"
-        return Alert(wanted.instance_id, wanted.user, words)
+            return repair
+        verb = type(repair).__name__.lower()
+        words = f"{repair.why}; the monitor may not {verb} it (setting monitoring.actions)"
+        return Alert(repair.instance_id, repair.user, words)
 
-    def _replacement(self, one: InstanceFacts, why: str) -> Repairing | Alert:
-        if one.backup_s is None:
-            return _about(Alert, one, f"{why}, and there is no backup of it")
-        return self._permitted(_about(Replace, one, f"{why}; its newest backup is of {span(one.backup_s)} ago"))
+    def _replacement(self, instance: InstanceFacts, why: str) -> Repairing | Alert:
+        if instance.backup_s is None:
+            return _about(Alert, instance, f"{why}, and there is no backup of it")
+        return self._permitted(
+            _about(Replace, instance, f"{why}; its newest backup is of {span(instance.backup_s)} ago")
+        )
 
-    def _refusal(self, one: InstanceFacts, wanted: Repairing) -> str:
-        """Why what would help is not done now; empty where it may be."""
+    def _refusal(self, instance: InstanceFacts, repair: Repairing) -> str:
+        """Why the repair is not made now; empty if it may be made."""
         if StopReason.FLEET_SILENT in self.stopped:
             return self.stopped[StopReason.FLEET_SILENT]
-        if one.cell in self._silent_cells:
-            return self._stop(StopReason.CELL_SILENT, f"too many of {one.cell} seem dead at once")
-        if one.cell in self._unproved_cells:
+        if instance.cell in self._silent_cells:
+            return self._stop(StopReason.CELL_SILENT, f"too many of {instance.cell} seem dead at once")
+        if instance.cell in self._unproved_cells:
             return "others that send no heartbeats answered before, and are asked again first"
-        if not isinstance(wanted, Start) and self._fleet.asking_works is False:
+        if not isinstance(repair, Start) and self._fleet.asking_works is False:
             return self._stop(
                 StopReason.ASKING_BROKEN, "machines that do send heartbeats do not answer by both ways either"
             )
-        if own := self._own_limit(one, wanted):
+        if own := self._own_limit(instance, repair):
             return own
-        others = [cell for instance_id, cell in self._in_hour.items() if instance_id != one.id]
+        others = [cell for instance_id, cell in self._in_hour.items() if instance_id != instance.id]
         limits = (
-            (StopReason.CELL_LIMIT, others.count(one.cell), self._policy.cell_repairs_per_hour, f" in {one.cell}"),
+            (
+                StopReason.CELL_LIMIT,
+                others.count(instance.cell),
+                self._policy.cell_repairs_per_hour,
+                f" in {instance.cell}",
+            ),
             (StopReason.FLEET_LIMIT, len(others), self._policy.repairs_per_hour, ""),
         )
         for reason, used, most, where in limits:
             if used >= most:
                 return self._stop(reason, f"{used} instances repaired{where} within an hour")
-            if one.id in self._of and used >= most - math.floor(_KEPT_SHARE * most):
+            if instance.id in self._of and used >= most - math.floor(_KEPT_SHARE * most):
                 return f"{used} instances repaired{where} within an hour, and the rest is for those not repaired lately"
         return ""
 
-    def _own_limit(self, one: InstanceFacts, wanted: Repairing) -> str:
-        past = sorted(self._of.get(one.id, []), key=lambda repair: repair.began_s)
+    def _own_limit(self, instance: InstanceFacts, repair: Repairing) -> str:
+        past = sorted(self._of.get(instance.id, []), key=lambda repair: repair.began_s)
         if not past:
             return ""
         ended_s = past[0].began_s if past[0].ended_s is None else past[0].ended_s
         if ended_s < SETTLE_S:
             return f"it was repaired {span(ended_s)} ago"
-        kind = RepairKind.REPLACE if isinstance(wanted, Replace) else RepairKind.REBOOT
+        kind = RepairKind.REPLACE if isinstance(repair, Replace) else RepairKind.REBOOT
         same = [repair.began_s for repair in past if repair.kind is kind and repair.began_s <= _DAY_S]
         if kind is RepairKind.REPLACE:
             is_over = len(same) >= self._policy.replacements_per_day
@@ -405,9 +420,9 @@ class _Judging:
             return f"it was rebooted {span(same[0])} ago, and the next time is after {span(rest_s)}"
         return ""
 
-    def _failed_reboots(self, one: InstanceFacts) -> int:
+    def _failed_reboots(self, instance: InstanceFacts) -> int:
         """How many of its last reboots in a row failed."""
-        past = sorted(self._of.get(one.id, []), key=lambda repair: repair.began_s)
+        past = sorted(self._of.get(instance.id, []), key=lambda repair: repair.began_s)
         count = 0
         for repair in past:
             if repair.kind is not RepairKind.REBOOT or not repair.has_failed:
@@ -420,13 +435,16 @@ class _Judging:
         return why
 
 
-def _about(kind: type[_AboutT], one: InstanceFacts, why: str) -> _AboutT:
-    return kind(one.id, one.user, why)
+def _about(kind: type[_AboutT], instance: InstanceFacts, why: str) -> _AboutT:
+    return kind(instance.id, instance.user, why)
 
 
 def answered(fleet: FleetFacts, answers: Mapping[InstanceId, Answers], *, asking_works: bool | None) -> FleetFacts:
-    """The facts with what came of asking."""
-    instances = tuple(replace(one, answers=answers[one.id]) if one.id in answers else one for one in fleet.instances)
+    """The facts with the answers of asked machines."""
+    instances = tuple(
+        replace(instance, answers=answers[instance.id]) if instance.id in answers else instance
+        for instance in fleet.instances
+    )
     return replace(fleet, instances=instances, asking_works=asking_works)
 
 

@@ -1,4 +1,4 @@
-"""What the monitor tells of itself and of instances, in Prometheus's text format.
+"""The monitor's metrics about itself and instances, in Prometheus's text format.
 
 What is pushed gets no mark when it ends, and Prometheus shows it for five minutes more. So a flag that was pushed as 1
 and does not hold any more is pushed as 0 for a while; a figure that is not known any more is no longer pushed.
@@ -34,21 +34,21 @@ class Exposition:
         self._ended: dict[Series, float] = {}
 
     def text(self, values: Mapping[Series, float], *, now_s: float) -> str:
-        """The text of these values, and of what has ended; values that are no numbers are left out."""
-        present = {one: value for one, value in values.items() if math.isfinite(value)}
+        """The text of these values and of ended series; values that are no numbers are left out."""
+        present = {key: value for key, value in values.items() if math.isfinite(value)}
         for gone in self._before.difference(present):
             self._ended[gone] = now_s
-        self._before = {one for one in present if one[0] in self._flags}
-        self._ended = {one: at for one, at in self._ended.items() if one not in present and now_s - at < ENDED_S}
+        self._before = {key for key in present if key[0] in self._flags}
+        self._ended = {key: at for key, at in self._ended.items() if key not in present and now_s - at < ENDED_S}
         return "".join(_lines(present, self._ended))
 
 
 def _lines(present: Mapping[Series, float], ended: Iterable[Series]) -> Iterable[str]:
-    yield from (f"{_shown(one)} {value:.15g}\n" for one, value in present.items())
-    yield from (f"{_shown(one)} 0\n" for one in ended)
+    yield from (f"{_shown(key)} {value:.15g}\n" for key, value in present.items())
+    yield from (f"{_shown(key)} 0\n" for key in ended)
 
 
-def _shown(one: Series) -> str:
-    name, labels = one
-    told = ",".join(f'{key}="{value.translate(_ESCAPES)}"' for key, value in labels)
-    return f"{name}{{{told}}}" if labels else name
+def _shown(key: Series) -> str:
+    name, labels = key
+    pairs = ",".join(f'{key}="{value.translate(_ESCAPES)}"' for key, value in labels)
+    return f"{name}{{{pairs}}}" if labels else name

@@ -23,7 +23,7 @@ _PENDING = (BillingState.QUEUED, BillingState.WAITING, BillingState.SET_ASIDE)
 
 @dataclass(frozen=True)
 class Figures:
-    """What is read less often than every pass.
+    """Figures that are read less often than every pass.
 
     Attributes:
         backed_up_at: When each instance was backed up last; ``None`` for never.
@@ -40,17 +40,17 @@ def waits(provisions: Iterable[Operation]) -> Iterator[tuple[Operation, float]]:
     A request that is refused halfway ends its operation, and the next is an operation of its own: the user waited since
     the first one.
     """
-    asked: dict[str, datetime] = {}
-    for one in sorted(provisions, key=lambda one: one.created_at):
-        since = asked.setdefault(one.subject, one.created_at)
-        if one.status is OperationStatus.DONE:
-            del asked[one.subject]
-            yield one, (one.updated_at - since).total_seconds()
+    begun: dict[str, datetime] = {}
+    for provision in sorted(provisions, key=lambda provision: provision.created_at):
+        since = begun.setdefault(provision.subject, provision.created_at)
+        if provision.status is OperationStatus.DONE:
+            del begun[provision.subject]
+            yield provision, (provision.updated_at - since).total_seconds()
 
 
 @dataclass(frozen=True)
 class FleetFigures:
-    """Reads what is told of the fleet from the registry.
+    """Reads the fleet's figures from the registry.
 
     Attributes:
         provisions_s: See ``PROVISIONS_S``.
@@ -60,7 +60,7 @@ class FleetFigures:
     provisions_s: float = PROVISIONS_S
 
     def read(self, fleet: ExpectedFleet) -> Figures:
-        """Backups, and what is told of instances, rollouts, provisions and billing."""
+        """Figures of backups, instances, rollouts, provisions and billing."""
         expected = {one.id for one in fleet.instances}
         return Figures(
             self.registry.backups.newest(),

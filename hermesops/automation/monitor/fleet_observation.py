@@ -1,4 +1,4 @@
-"""Asks JustAVPS and agents how the fleet is, and records what they say."""
+"""Asks JustAVPS and agents for the fleet's state, and records the answers."""
 
 import asyncio
 from collections.abc import Callable
@@ -26,7 +26,7 @@ _VENDOR_DOWN = Hint(("runbook", "show", "vendor-down"))
 
 @dataclass(frozen=True)
 class FleetObservation:
-    """Observes the fleet of one environment, and records what was seen."""
+    """Observes the fleet of one environment, and records the result."""
 
     registry: Registry
     vendor: Callable[[], AbstractAsyncContextManager[Client]]
@@ -44,7 +44,7 @@ class FleetObservation:
         """Ask each instance that should run how it is, some seconds long, and record the answers that came."""
         asked_at = self.registry.now()
         running = self.registry.instances.list(status=InstanceStatus.RUNNING)
-        machines = {one.id: one.machine_id for one in running if one.machine_id}
+        machines = {instance_id.id: instance_id.machine_id for instance_id in running if instance_id.machine_id}
         async with self.vendor() as client:
 
             async def open_channel(instance_id: InstanceId) -> Channel:
@@ -55,7 +55,9 @@ class FleetObservation:
                 answers = await sampler.sample(dict.fromkeys(machines, Question()))
             finally:
                 await sampler.stop()
-        await StoredHealthSamples(self.registry).add({one: sample for one, sample in answers.items() if sample})
+        await StoredHealthSamples(self.registry).add(
+            {instance_id: sample for instance_id, sample in answers.items() if sample}
+        )
 
 
 async def list_machines(
@@ -64,12 +66,12 @@ async def list_machines(
     """Ask the vendor for its list of machines, and record it: one call."""
     rows = registry.fleet.list_ordered()
     async with vendor() as client:
-        seen, missing = listing(await client.list_machines(), rows, environment, {})
-    registry.observations.record(seen, missing=missing)
+        listed, missing = listing(await client.list_machines(), rows, environment, {})
+    registry.observations.record(listed, missing=missing)
 
 
 async def reach_machines(registry: Registry, client: InstanceClient) -> str:
-    """Ask a few of the machines that should run by both ways that lead to machines; what was seen, in a few words.
+    """Ask a few running machines by toolbox and by proxy; the result as text.
 
     Raises:
         RefusedError: JustAVPS tells of the machines, and by one of the ways none of them answered.
@@ -77,16 +79,16 @@ async def reach_machines(registry: Registry, client: InstanceClient) -> str:
     """
     expected = {one.id: one for one in registry.fleet.expected(reason="doctor").instances if not one.busy}
     serving = {one.id for one in expected.values() if one.reported_gateway is GatewayHealth.OK}
-    asked = draw(list(expected), serving)
-    if not asked:
+    controls = draw(list(expected), serving)
+    if not controls:
         return "no machine runs"
-    instances = [registry.instances.get(one.id) for one in asked]
-    answers = [found for found, _ in await asyncio.gather(*(ask_both_ways(client, one) for one in instances))]
-    whom = ", ".join(expected[one.id].user for one in asked)
-    found = ways_that_answer(asked, answers)
-    if found[Source.JUSTAVPS] is False:
+    instances = [registry.instances.get(one.id) for one in controls]
+    answers = [ways for ways, _ in await asyncio.gather(*(ask_both_ways(client, one) for one in instances))]
+    whom = ", ".join(expected[one.id].user for one in controls)
+    ways = ways_that_answer(controls, answers)
+    if ways[Source.JUSTAVPS] is False:
         raise UnavailableError(f"JustAVPS tells of no machine; asked: {whom}", hint=_VENDOR_DOWN)
     # JustAVPS says that they run, and 5xx of its toolbox or proxy are answers: this is seen, not unknown.
-    if silent := [way.value for way, lets_through in found.items() if lets_through is False]:
+    if silent := [way.value for way, lets_through in ways.items() if lets_through is False]:
         raise RefusedError(f"no machine answers by {' and '.join(silent)}; asked: {whom}", hint=_VENDOR_DOWN)
-    return f"{whom} answer by {' and '.join(way.value for way in (Source.TOOLBOX, Source.PROXY) if found[way])}"
+    return f"{whom} answer by {' and '.join(way.value for way in (Source.TOOLBOX, Source.PROXY) if ways[way])}"

@@ -58,12 +58,12 @@ class Heartbeat:
     @property
     def last(self) -> float | None:
         """The last sign of life."""
-        known = [one for one in (self.written, self.sampled) if one is not None]
+        known = [moment for moment in (self.written, self.sampled) if moment is not None]
         return max(known) if known else None
 
 
 def parse(samples: Iterable[Any], *, now_s: float) -> dict[InstanceId, Heartbeat]:
-    """The heartbeats in a vector of Prometheus's, by instance; what is none is left out."""
+    """The heartbeats in a vector of Prometheus, by instance; other samples are left out."""
     written: dict[InstanceId, float] = {}
     sampled: dict[InstanceId, float] = {}
     gateways: dict[InstanceId, GatewayHealth] = {}
@@ -80,9 +80,10 @@ def parse(samples: Iterable[Any], *, now_s: float) -> dict[InstanceId, Heartbeat
             continue
         if not isinstance(instance_id, str) or not 0 < value <= now_s + _CLOCK_S:  # false for NaN
             continue
-        found = written if what == _WRITTEN else sampled
+        moments = written if what == _WRITTEN else sampled
         key = InstanceId(instance_id)
-        found[key] = max(min(value, now_s), found.get(key, 0.0))
+        moments[key] = max(min(value, now_s), moments.get(key, 0.0))
     return {
-        one: Heartbeat(written.get(one), sampled.get(one), gateways.get(one)) for one in written.keys() | sampled.keys()
+        instance_id: Heartbeat(written.get(instance_id), sampled.get(instance_id), gateways.get(instance_id))
+        for instance_id in written.keys() | sampled.keys()
     }

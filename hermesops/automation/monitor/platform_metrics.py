@@ -43,11 +43,11 @@ class PlatformMetrics:
             RefusedError: Prometheus does not take the expression, or us.
             UnavailableError: It does not answer, with a part only, or with something else.
         """
-        asked = Question(
+        question = Question(
             "/api/v1/query", (("query", promql),), method="POST", form=True, within_s=_ANSWER_S, largest=_LARGEST
         )
         whom = f"Prometheus at {self._prometheus.base_url}"
-        data = whole(await self._prometheus.ask(asked), whom=whom)
+        data = whole(await self._prometheus.ask(question), whom=whom)
         try:
             if data["resultType"] != "vector":
                 raise ValueError("no vector")

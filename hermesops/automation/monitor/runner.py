@@ -89,7 +89,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass
 class Tally:
-    """What a monitor has done since it began.
+    """Counts of a monitor's actions since it began.
 
     Attributes:
         heartbeats: How many were recorded.
@@ -107,7 +107,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Pass:
-    """What the last pass came to; for people, and for tests.
+    """The result of the last pass; for people, and for tests.
 
     Attributes:
         silent: Whether heartbeats were known.
@@ -313,23 +313,23 @@ class Monitor:
         is_listed = listed_s is not None and listed_s <= _STALE_LISTING_S
         backed_up = self._figures.backed_up_at
 
-        def of(one: ExpectedInstance) -> InstanceFacts:
-            beat = beats.get(one.id) or Heartbeat()
-            recorded = _possible(one.last_heartbeat, now_s)
+        def of(instance: ExpectedInstance) -> InstanceFacts:
+            beat = beats.get(instance.id) or Heartbeat()
+            recorded = _possible(instance.last_heartbeat, now_s)
             written, last = _latest(beat.written, recorded), _latest(beat.last, recorded)
-            backup_at = backed_up.get(one.id)
+            backup_at = backed_up.get(instance.id)
             return InstanceFacts(
-                one.id,
-                one.user,
-                one.cell,
-                one.machine_status if is_listed else "",
+                instance.id,
+                instance.user,
+                instance.cell,
+                instance.machine_status if is_listed else "",
                 None if written is None else now_s - written,
                 None if last is None else now_s - last,
-                None if one.gone_at is None else now_s - one.gone_at.timestamp(),
-                one.busy,
+                None if instance.gone_at is None else now_s - instance.gone_at.timestamp(),
+                instance.busy,
                 None if backup_at is None else now_s - backup_at.timestamp(),
-                self._asked_s(one.id, clock),
-                self._asked.get(one.id, (0.0, False))[1],
+                self._asked_s(instance.id, clock),
+                self._asked.get(instance.id, (0.0, False))[1],
             )
 
         repairs = tuple(PastRepair.of(one, now_s) for one in fleet.repairs)
@@ -355,7 +355,7 @@ class Monitor:
         return answers
 
     def _note_listing(self, facts: FleetFacts, answers: Mapping[InstanceId, Answers]) -> None:
-        """Have machines listed in the next pass when one is not what the last listing said."""
+        """Have machines listed in the next pass if one differs from the last listing."""
         listed = {one.id: one.machine for one in facts.instances if one.id in answers}
         if any(found.machine not in {"", listed[one]} for one, found in answers.items()):
             self._due.pop("listing", None)
@@ -363,7 +363,7 @@ class Monitor:
     # What follows
 
     def _log_changes(self, verdict: Verdict) -> None:
-        """Log what is new: a decision of another sort about an instance, a reason to stop, and the end of either."""
+        """Log changed decisions about instances, changed reasons to stop, and the end of either."""
         now = {one.instance_id: one for one in verdict.decisions if isinstance(one, About)}
         for instance_id, one in now.items():
             sort = type(one).__name__
@@ -390,34 +390,34 @@ class Monitor:
         for wanted in verdict.repairs:
             self._begin(wanted.instance_id, wanted)
 
-    def _begin(self, key: str, wanted: Repairing | Continue) -> None:
+    def _begin(self, key: str, repair: Repairing | Continue) -> None:
         if key in self._repairing:
             return
-        task = asyncio.create_task(self._repair(wanted))
+        task = asyncio.create_task(self._repair(repair))
         self._repairing[key] = task
         task.add_done_callback(lambda _: self._repairing.pop(key, None))
 
-    async def _repair(self, wanted: Repairing | Continue) -> None:
-        action = type(wanted).__name__.lower()
-        log = _log.bind(action=action, **vars(wanted))
+    async def _repair(self, repair: Repairing | Continue) -> None:
+        action = type(repair).__name__.lower()
+        log = _log.bind(action=action, **vars(repair))
         log.warning("repair_begins")
         try:
-            if isinstance(wanted, Continue):
-                said = await self._repairs.resume(wanted.operation_id)
+            if isinstance(repair, Continue):
+                result = await self._repairs.resume(repair.operation_id)
             else:
-                said = await self._repairs.run(wanted)
+                result = await self._repairs.run(repair)
             outcome = "done"
         except LeaseHeldError as held:
-            outcome, said = "unfinished", held.message
+            outcome, result = "unfinished", held.message
         except (RefusedError, UsageError) as refused:
-            outcome, said = "failed", refused.message
+            outcome, result = "failed", refused.message
         except HermesError as error:
-            outcome, said = "unfinished", error.message
+            outcome, result = "unfinished", error.message
         except Exception as error:
             log.exception("repair_broke")
-            outcome, said = "failed", f"a bug: {type(error).__name__}: {error}"
+            outcome, result = "failed", f"a bug: {type(error).__name__}: {error}"
         self.tally.repairs[action, outcome] += 1
-        log.warning("repair_ends", outcome=outcome, said=said)
+        log.warning("repair_ends", outcome=outcome, said=result)
 
     # What is told
 
@@ -434,7 +434,7 @@ class Monitor:
             self._push_fails = False
 
     def _while_cut_off(self, took_s: float) -> dict[Series, float]:
-        """What is told without the registry: the fleet as it was last known, and that nobody leads."""
+        """Metrics without the registry: the fleet as last known, and no leader."""
         return {**self._own(took_s), **self._of_fleet}
 
     def _of_sources(self) -> dict[Series, float]:
@@ -492,20 +492,20 @@ def _newer(
 ) -> dict[InstanceId, datetime]:
     """The heartbeats to record: those of instances whose recorded one is at least one interval older."""
     newer = {}
-    for one in instances:
-        beat = beats.get(one.id)
+    for instance in instances:
+        beat = beats.get(instance.id)
         if beat is None or beat.written is None:
             continue
-        recorded = one.last_heartbeat.timestamp() if one.last_heartbeat else 0.0
+        recorded = instance.last_heartbeat.timestamp() if instance.last_heartbeat else 0.0
         if beat.written - recorded >= HEARTBEAT_S:
-            newer[one.id] = datetime.fromtimestamp(beat.written, UTC)
+            newer[instance.id] = datetime.fromtimestamp(beat.written, UTC)
     return newer
 
 
 def _changed(
     instances: tuple[ExpectedInstance, ...], beats: Mapping[InstanceId, Heartbeat]
 ) -> dict[InstanceId, GatewayHealth | None]:
-    """What machines say of their gateways, where that is not what is recorded."""
+    """Gateways' states as machines report them, where they differ from the recorded ones."""
     said = {one.id: (beats[one.id].gateway, one.reported_gateway) for one in instances if one.id in beats}
     return {one: now for one, (now, recorded) in said.items() if now is not recorded}
 

@@ -93,33 +93,33 @@ class InstanceRepairs:
     operations: Operations
     client: InstanceClient
 
-    async def run(self, wanted: Repairing) -> str:
+    async def run(self, repair: Repairing) -> str:
         """Open the operation and bring it to its end.
 
         Raises:
             RefusedError: It may not be done, or could not be.
             UnavailableError: It stopped halfway; it is continued later.
         """
-        reason = f"{REASON}{wanted.why}"
-        if isinstance(wanted, Replace):
+        reason = f"{REASON}{repair.why}"
+        if isinstance(repair, Replace):
             operation = await self.requests.restore(
-                wanted.instance_id, snapshot=await self._backup(wanted), reason=reason
+                repair.instance_id, snapshot=await self._backup(repair), reason=reason
             )
         else:
-            operation = await self.requests.reboot(wanted.instance_id, reason=reason)
+            operation = await self.requests.reboot(repair.instance_id, reason=reason)
         return await self.operations.run(operation)
 
     async def resume(self, operation_id: OperationId) -> str:
         """Continue an operation."""
         return await self.operations.run(self.registry.operations.get(operation_id))
 
-    async def _backup(self, wanted: Replace) -> str:
-        """The newest backup of an instance whose machine still does not answer.
+    async def _backup(self, repair: Replace) -> str:
+        """The newest backup of an instance; refuses if its machine answers again.
 
         Raises:
             RefusedError: There is none, or it answers after all.
         """
-        instance = self.registry.instances.get(wanted.instance_id)
+        instance = self.registry.instances.get(repair.instance_id)
         answers, _ = await ask_both_ways(self.client, instance)
         if not answers.is_silent:
             raise RefusedError(f"machine {instance.machine_name} of {instance.title} is not silent any more")

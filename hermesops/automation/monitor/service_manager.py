@@ -17,10 +17,10 @@ class SystemdNotify:
     def __init__(self, address: str) -> None:
         self._address = f"\0{address[1:]}" if address.startswith("@") else address
 
-    def __call__(self, *said: str) -> None:
+    def __call__(self, *messages: str) -> None:
         """Send it; a service manager that does not listen is its own problem."""
         if not self._address:
             return
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sending:
             sending.settimeout(1.0)
-            sending.sendto("\n".join(said).encode(), self._address)
+            sending.sendto("\n".join(messages).encode(), self._address)

@@ -10,7 +10,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Source(StrEnum):
-    """Somebody whose answers the monitor needs."""
+    """A service that the monitor asks."""
 
     PROMETHEUS = "prometheus"
     JUSTAVPS = "justavps"
@@ -27,12 +27,12 @@ class Sources:
         self._since: dict[Source, float] = {}
 
     def up(self, source: Source) -> None:
-        """It has answered."""
+        """Note that the source has answered."""
         if self._turned(source, answers=True) is False:
             _log.info("source_answers_again", source=source.value)
 
     def down(self, source: Source, problem: str) -> None:
-        """It has not."""
+        """Note that the source has not answered."""
         if self._turned(source, answers=False) is not False:
             _log.warning("source_does_not_answer", source=source.value, problem=problem)
 
