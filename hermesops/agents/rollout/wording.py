@@ -8,11 +8,6 @@ _NAMED = 4
 """Users named in one line; the rest are counted."""
 
 
-def counted(count: int, noun: str) -> str:
-    """``1 agent``, ``2 agents``: a number with its noun."""
-    return f"{count} {noun if count == 1 else f'{noun}s'}"
-
-
 def names(targets: Sequence[RolloutTarget]) -> str:
     """The users of targets, as ``ada, bob and 3 more``."""
     users = [target.facts.user for target in targets]

@@ -10,7 +10,7 @@ over and all that were tried in it failed, even if that is one alone.
 from dataclasses import dataclass
 from math import ceil, log
 
-from hermesops.agents.rollout.wording import counted
+from hermesops.base.narration import counted
 from hermesops.model.rollout import GateResult
 from hermesops.model.rollout_spec import FailureGate
 

@@ -8,7 +8,7 @@ from math import ceil
 from hermesops.agents.rollout.gates.failure import FailureGateAnswer, Tally, weigh
 from hermesops.agents.rollout.gates.health import Compared, compare, named
 from hermesops.agents.rollout.ports import HealthObservation
-from hermesops.agents.rollout.wording import counted
+from hermesops.base.narration import counted
 from hermesops.model.rollout import GateResult, Rollout, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import HealthGate, Spec
 

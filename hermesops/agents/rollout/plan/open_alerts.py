@@ -7,7 +7,7 @@ who starts it may decide otherwise, for both.
 from collections.abc import Iterable, Sequence
 
 from hermesops.agents.rollout.ports import AlertState
-from hermesops.agents.rollout.wording import counted
+from hermesops.base.narration import counted
 from hermesops.model.alert import SCOPE, Alert, Severity
 from hermesops.model.rollout import RolloutTarget
 from hermesops.model.rollout_spec import Spec

@@ -35,7 +35,8 @@ from hermesops.agents.rollout.target.updates import (
     out_of_contact,
     outdated_at_end,
 )
-from hermesops.agents.rollout.wording import counted, names
+from hermesops.agents.rollout.wording import names
+from hermesops.base.narration import counted
 from hermesops.model.operation import Done
 from hermesops.model.rollout import GateResult, RolloutState, RolloutTarget, TargetState
 from hermesops.model.rollout_spec import HaltRollback

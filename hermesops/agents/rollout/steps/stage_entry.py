@@ -12,7 +12,7 @@ from hermesops.agents.rollout.plan.specs import blast_radius
 from hermesops.agents.rollout.records.events import DrillEnded, Event, Recorded, StateChanged
 from hermesops.agents.rollout.steps.actions import AskHook, Change, Decision, Drill, Step, Wait
 from hermesops.agents.rollout.steps.observation import RolloutObservation
-from hermesops.agents.rollout.wording import counted
+from hermesops.base.narration import counted
 from hermesops.model.rollout import GateResult, RolloutState, TargetState
 from hermesops.model.rollout_spec import DrillPolicy
 
