@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from hermesops.agents.rollout.plan.backlog import requests_for
-from hermesops.agents.rollout.requests import outdated, updatable
+from hermesops.agents.rollout.plan.checks import outdated, updatable
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.rollout import RolloutState, TargetState
 from hermesops.model.rollout_spec import Action, Spec

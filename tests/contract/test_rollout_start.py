@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from hermesops.agents.rollout.plan.checks import RolloutRequests
 from hermesops.agents.rollout.plan.requests import RolloutRequest
-from hermesops.agents.rollout.requests import RolloutRequests
 from hermesops.agents.rollout.service import Rollouts
 from hermesops.errors import UnavailableError, UsageError
 from hermesops.model.ids import ImageId, MachineId

@@ -12,12 +12,12 @@ from hermesops.agents.instances.remote.releases import ReleaseClient
 from hermesops.agents.rollout.gates.hooks import AllowedHooks, ask_hook
 from hermesops.agents.rollout.operators.service import check_approval
 from hermesops.agents.rollout.plan.batches import batches_of
+from hermesops.agents.rollout.plan.checks import RolloutRequests
 from hermesops.agents.rollout.plan.requests import RolloutRequest, continued
 from hermesops.agents.rollout.plan.specs import refuse_spec
 from hermesops.agents.rollout.ports import Machines
 from hermesops.agents.rollout.records.events import Recorded, RolloutStarted, to_row
 from hermesops.agents.rollout.records.store import RolloutRows, start_of
-from hermesops.agents.rollout.requests import RolloutRequests
 from hermesops.agents.rollout.steps.runner import Runner
 from hermesops.agents.rollout.watch.alerts import RolloutAlerts
 from hermesops.agents.rollout.watch.health import RolloutHealth

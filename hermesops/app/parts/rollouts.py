@@ -7,9 +7,9 @@ if TYPE_CHECKING:
     from hermesops.agents.rollout.operators.freezes import Freezes
     from hermesops.agents.rollout.operators.rollbacks import Rollbacks
     from hermesops.agents.rollout.operators.service import RolloutCommands
+    from hermesops.agents.rollout.plan.checks import Outdated, RolloutRequests
     from hermesops.agents.rollout.ports import Machines
     from hermesops.agents.rollout.records.directory import Rollouts as RolloutDirectory
-    from hermesops.agents.rollout.requests import Outdated, RolloutRequests
     from hermesops.agents.rollout.service import Rollouts
     from hermesops.app.connected import Connected
     from hermesops.app.container import Container
@@ -32,7 +32,7 @@ def commands(container: "Container") -> "RolloutCommands":
 
 def requests(container: "Container") -> "RolloutRequests":
     """Checks requests for rollouts."""
-    from hermesops.agents.rollout.requests import RolloutRequests
+    from hermesops.agents.rollout.plan.checks import RolloutRequests
 
     settings = container.env.settings
     return RolloutRequests(container.registry, container.releases, settings, container.monitoring_client)
@@ -47,7 +47,7 @@ def freezes(container: "Container") -> "Freezes":
 
 def outdated(container: "Container") -> "Outdated":
     """The instances that no rollout has brought up to date."""
-    from hermesops.agents.rollout.requests import Outdated
+    from hermesops.agents.rollout.plan.checks import Outdated
 
     return Outdated(container.registry, container.env.settings)
 

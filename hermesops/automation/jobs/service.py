@@ -11,8 +11,8 @@ from hermesops.agents.instances.credentials.tokens import ModelTokens, ProxyToke
 from hermesops.agents.instances.requests.expiry import Due, Upkeep
 from hermesops.agents.pool.service import Pools
 from hermesops.agents.rollout.plan.backlog import requests_for
+from hermesops.agents.rollout.plan.checks import updatable, usual_spec
 from hermesops.agents.rollout.plan.requests import RolloutRequest
-from hermesops.agents.rollout.requests import updatable, usual_spec
 from hermesops.agents.rollout.service import Rollouts
 from hermesops.automation.jobs.runner import Job, JobScheduler, ManualRun, Report, do_now, do_or_follow, may_begin_at
 from hermesops.base.fan_out import Limits, problems

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from hermesops.agents.health.fleet import fleet_health
-from hermesops.agents.rollout.requests import outdated
+from hermesops.agents.rollout.plan.checks import outdated
 from hermesops.automation.monitor.exposition import Series, series
 from hermesops.model.billing import BillingState
 from hermesops.model.fleet import ExpectedFleet

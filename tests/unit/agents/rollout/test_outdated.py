@@ -3,8 +3,8 @@
 import pytest
 
 from hermesops.agents.rollout.plan.backlog import OutdatedInstance
+from hermesops.agents.rollout.plan.checks import Outdated
 from hermesops.agents.rollout.plan.requests import RolloutRequest
-from hermesops.agents.rollout.requests import Outdated
 from hermesops.errors import HaltedError, PartlyDoneError, RefusedError
 from hermesops.model.ids import InstanceId
 from hermesops.model.release import ReleaseId
