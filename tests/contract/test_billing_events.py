@@ -2,9 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,6 +26,7 @@ from hermesops.users.billing.events import Rules
 from hermesops.users.billing.service import Billing
 from hermesops.users.billing.settlement import PaidAgents
 from tests.support.billing.stripe_events import USER, Endpoint, event, fresh_secret, invoice, subscription
+from tests.support.crash.death import Death, KilledError
 from tests.support.fakes.parts import part
 from tests.support.real.registries import TurnedClock, placed, registry_at
 
@@ -577,28 +577,6 @@ async def test_what_is_done_is_not_done_again(world: World) -> None:
         world.registry.billing.find("evt_none")
 
 
-class Killed(BaseException):
-    """The process ends here."""
-
-
-def dying(registry: Registry, at: int, *, committed: bool) -> list[int]:
-    """Let a registry end the process at one of its writes, before or after the commit; counts them."""
-    writing, writes = registry._database.writing, [0]
-
-    @contextmanager
-    def dies(**how: bool) -> Iterator[sa.Connection]:
-        writes[0] += 1
-        if writes[0] >= at and not committed:
-            raise Killed
-        with writing(**how) as connection:
-            yield connection
-        if writes[0] >= at:
-            raise Killed
-
-    registry._database.writing = dies  # type: ignore[method-assign] # as it says
-    return writes
-
-
 @pytest.mark.turns(7)
 @pytest.mark.parametrize("committed", [False, True])
 async def test_whatever_write_it_is_killed_at_the_next_worker_goes_on(tmp_path: Path, committed: bool) -> None:  # noqa: FBT001 - pytest's
@@ -613,11 +591,12 @@ async def test_whatever_write_it_is_killed_at_the_next_worker_goes_on(tmp_path: 
         first = registry_at(url, clock=clock)
         for body in bodies:
             first.billing.receive(*endpoint.signed(body))
-        dying(first, at, committed=committed)
+        death = (Death.after if committed else Death.before)(at)
+        first._database.writing = death.around_commit(first._database.writing)  # type: ignore[method-assign]
         try:
             await World(first, endpoint).billing().run()
             survived = True
-        except Killed:
+        except KilledError:
             pass
         first.close()
         clock.turn(60)  # leases of the dead one end

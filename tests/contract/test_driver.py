@@ -4,11 +4,7 @@ import asyncio
 import contextlib
 import os
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
-import textwrap
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +20,7 @@ from hermesops.localcloud.drivers.sim.driver import SimDriver
 from hermesops.model.ids import ImageId, MachineId
 from hermesops.vendor.channel.detached_scripts import script_command
 from hermesops.vendor.channel.toolbox import BINARY
+from tests.support.crash.death import run_until_killed
 from tests.support.real.machines import TestMachine, new_driver, plan, started
 from tests.support.suite.prerequisites import require
 from tests.support.worlds.left_worlds import remember_folder, remember_world
@@ -281,9 +278,8 @@ async def test_nothing_is_left_of_a_deleted_machine_and_its_number_is_free(drive
 
 
 DIE = """
-import asyncio, os, signal, sys
+import asyncio
 from pathlib import Path
-sys.path.insert(0, {root!r})
 from tests.contract.test_driver import driver_of
 from tests.support.crash.death import kill_this_process
 from tests.support.real.machines import plan, started
@@ -303,11 +299,7 @@ asyncio.run(main())
 
 def run_and_die(kind: str, state: Path, machine_id: MachineId, token: str) -> str:
     """Have a server make that machine, write a file on it and be killed; the boot id it saw."""
-    values = {"root": str(Path(__file__).resolve().parents[2]), "kind": kind, "state": str(state)}
-    program = textwrap.dedent(DIE).format(**values, machine=machine_id, token=token)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    return done.stdout.strip()
+    return run_until_killed(DIE.format(kind=kind, state=str(state), machine=machine_id, token=token)).strip()
 
 
 async def test_machines_outlive_a_killed_server_with_all_that_was_acknowledged(kind: str) -> None:

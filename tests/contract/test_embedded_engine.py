@@ -23,6 +23,7 @@ from hermesops.errors import (
 )
 from hermesops.infra.engine.embedded.state.secrets import PassphraseVault
 from hermesops.model.stack import ChangeKind, StackRef
+from tests.support.crash.death import run_until_killed
 from tests.support.engine.fake_stack import ROOT, STACK, FakeStack, machines, machines_in_order
 
 if TYPE_CHECKING:
@@ -39,13 +40,13 @@ asyncio.run(stack.engine().up(STACK, machines(sys.argv[2].split(","), **eval(sys
 """
 
 DEADLY_DRIVER = """
-import asyncio, sys
+import asyncio
 from pathlib import Path
 from hermesops.infra.engine.embedded.state.file_backend import FileBackend
 from tests.support.crash.death import Death, kill_this_process
 from tests.support.engine.fake_stack import STACK, FakeStack, machines
-FileBackend.write = Death.before(int(sys.argv[2]), kill=kill_this_process).around(FileBackend.write)
-asyncio.run(FakeStack(Path(sys.argv[1])).engine(parallel=1).up(STACK, machines(["a", "b"])))
+FileBackend.write = Death.before({at}, kill=kill_this_process).around(FileBackend.write)
+asyncio.run(FakeStack(Path({folder!r})).engine(parallel=1).up(STACK, machines(["a", "b"])))
 """
 
 
@@ -231,9 +232,7 @@ async def test_a_state_that_cannot_be_written_is_made_true_by_the_same_command(
 @pytest.mark.parametrize("deadly", [2, 5, 6, 7, 8, 10])
 async def test_killed_before_any_write_of_the_state_the_same_command_finishes(stack: FakeStack, deadly: int) -> None:
     """What was done and not yet written down is found again; nothing is made twice."""
-    driver = [sys.executable, "-c", DEADLY_DRIVER, str(stack.folder), str(deadly)]
-    died = await asyncio.create_subprocess_exec(*driver, cwd=ROOT)
-    assert await died.wait() == -signal.SIGKILL
+    run_until_killed(DEADLY_DRIVER.format(at=deadly, folder=str(stack.folder)))
     await stack.engine().up(STACK, machines(["a", "b"]), may_destroy=lambda _urn: False)
     assert stack.machines() == ["a", "b"]
     ids = {r["id"] for r in stack.state()["resources"] if r["type"].endswith("Machine")}

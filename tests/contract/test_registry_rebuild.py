@@ -1,9 +1,7 @@
 """A rebuild of the registry that dies at any write goes on, and a registry that knows something loses none of it."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,6 +13,7 @@ from hermesops.model.ids import MachineId
 from hermesops.model.recovery_record import RecoveryRecord, VolumeKey
 from hermesops.settings.environment import Environment
 from hermesops.store.registry.audit.log import AuditLog
+from tests.support.crash.death import Death, KilledError
 from tests.support.fakes.parts import part
 from tests.support.fleets.in_memory import recovered
 
@@ -36,10 +35,6 @@ LOST = Rebuild(
 )
 
 
-class _KilledError(Exception):
-    pass
-
-
 @pytest.fixture
 def place(tmp_path: Path) -> RegistryPlace:
     environ = {"HERMESOPS_HOME": str(tmp_path / "home")}
@@ -54,21 +49,14 @@ def test_killed_at_any_write_the_same_rebuild_goes_on(place: RegistryPlace, monk
     place.open().audit.append("command_run", "instance/1", why="before")
     assert place.file
     place.file.unlink()
-    written = _count(monkeypatch, lambda: None)
-    deaths = 0
+    note, deaths = AuditLog.note, 0
     while True:
-        limit = deaths
-
-        def dies(limit: int = limit) -> None:
-            if len(written) > limit:
-                raise _KilledError
-
-        written.clear()
-        _count(monkeypatch, dies, written)
+        # Each transaction of a rebuild writes an entry at its end.
+        monkeypatch.setattr(AuditLog, "note", Death.after(deaths + 1).around(note))
         try:
             assert rebuild_at(place).state() is not RegistryState.WHOLE, f"killed {deaths} times"
             rebuild_at(place).apply(LOST, reason="lost")
-        except _KilledError:
+        except KilledError:
             deaths += 1
             continue
         break
@@ -107,20 +95,3 @@ def test_a_rebuild_over_a_whole_registry_adds_rows_and_touches_none(place: Regis
     assert registry.audit.check().entries > entries
     registry.close()
     assert "before-rebuild" in {one.reason for one in place.copies.list()}
-
-
-def _count(monkeypatch: pytest.MonkeyPatch, then: Callable[[], None], seen: list[str] | None = None) -> list[str]:
-    """Note each entry of the audit, which each transaction of a rebuild writes at its end; ``then`` may die there."""
-    counted = [] if seen is None else seen
-    note = _NOTE
-
-    def noted(self: AuditLog, connection: Any, action: str, *args: Any, **named: Any) -> None:  # noqa: ANN401
-        note(self, connection, action, *args, **named)
-        counted.append(action)
-        then()
-
-    monkeypatch.setattr(AuditLog, "note", noted)
-    return counted
-
-
-_NOTE = AuditLog.note

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from hermesops.base.waiting import pause, pause_blocking
 from hermesops.model.operation import LeaseHeldError, Operation, OperationStatus
 from hermesops.store.registry import Registry
-from tests.support.crash.death import Death
+from tests.support.crash.death import KILLED, Death
 from tests.support.crash.worker_process import EFFECTS, FileWorld, Plan, leave, operations_over, start
 from tests.support.real import postgresql
 from tests.support.real.registries import registry_at
@@ -74,7 +74,7 @@ def test_killed_at_any_moment_the_next_worker_finishes_and_nothing_happens_twice
     for dies_at in [1, *(chance.randrange(2, MOMENTS // 2) for _ in range(KILLS - 1))]:
         dying = start(replace(plan, dies_at=dies_at))
         dying.join(60)
-        killed += dying.exitcode == -9
+        killed += dying.exitcode == KILLED
     assert killed > KILLS // 2
     ends(start(plan))
     all_happened_once(registry, plan, rows)

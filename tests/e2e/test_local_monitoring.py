@@ -19,6 +19,7 @@ from hermesops.programs.node.system import openssl
 from hermesops.settings.environment import Environment
 from hermesops.vendor.channel import Channel, ToolboxChannel
 from hermesops.vendor.justavps import MachineOrder
+from tests.support.crash.death import KILLED
 from tests.support.real.command import Command, local_world
 
 MONITORED = ("local", "up", "--monitoring")
@@ -78,8 +79,8 @@ async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fleet
 @pytest.mark.turns(200)
 async def test_machines_are_watched_under_their_own_names_until_they_are_revoked(fleet: Fleet) -> None:
     command = fleet.command
-    assert await command.killed_at("machine hermes-local-platform", *MONITORED) == -9
-    assert await command.killed_at("Configure Prometheus", *MONITORED) == -9
+    assert await command.killed_at("machine hermes-local-platform", *MONITORED) == KILLED
+    assert await command.killed_at("Configure Prometheus", *MONITORED) == KILLED
     up = (await command.ok(*MONITORED, "--json")).json
     assert (up["machine"], up["logs"]) == ("hermes-local-platform", True)
     assert (await command.ok(*MONITORED, "--json")).json["changed"] == []

@@ -2,12 +2,12 @@
 
 import json
 import shutil
-import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.crash.death import KILLED
 from tests.support.real.command import Command, local_world
 
 
@@ -76,7 +76,7 @@ async def test_without_consent_nothing_is_touched(demo: Command) -> None:
 @pytest.mark.turns(8)
 async def test_a_purge_that_was_killed_is_finished_by_the_same_command(demo: Command) -> None:
     code = await demo.killed_at("the local world is gone", "local", "down", "--purge", "--yes")
-    assert code == -signal.SIGKILL
+    assert code == KILLED
     await demo.ok("local", "down", "--purge", "--yes")
     assert await users(demo) == []
     await run_demo(demo)

@@ -7,9 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
-import textwrap
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -26,6 +24,7 @@ from hermesops.localcloud.drivers.nspawn.computer.cgroup import MachineGroup
 from hermesops.localcloud.drivers.nspawn.driver import NspawnDriver
 from hermesops.localcloud.drivers.nspawn.world_lock import tag_of
 from hermesops.model.ids import ImageId, MachineId
+from tests.support.crash.death import run_until_killed
 from tests.support.real.machines import TestMachine, new_driver, opened_driver, plan, started
 from tests.support.suite.prerequisites import require
 from tests.support.worlds.left_worlds import remember_folder, remember_world
@@ -374,9 +373,8 @@ async def test_an_image_does_not_hold_the_daemons_bearer(driver: NspawnDriver, m
 # Crashes
 
 DIE = """
-import asyncio, sys
+import asyncio
 from pathlib import Path
-sys.path.insert(0, {root!r})
 from hermesops.localcloud.drivers.nspawn import machine, store
 from hermesops.localcloud.drivers.nspawn.computer import cgroup
 from hermesops.localcloud.drivers.nspawn.disks import guest_files
@@ -412,10 +410,7 @@ CUTS = {
 
 
 def run_and_die(state: Path, machine: str, token: str = "t", *, arm: str = "", then: str = "pass") -> None:  # noqa: S107
-    root = str(Path(__file__).resolve().parents[2])
-    program = textwrap.dedent(DIE).format(root=root, state=str(state), machine=machine, token=token, arm=arm, then=then)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    run_until_killed(DIE.format(state=str(state), machine=machine, token=token, arm=arm, then=then))
 
 
 @pytest.mark.parametrize("cut", CUTS)

@@ -14,6 +14,7 @@ from hermesops.base.waiting import Pending, pause, until
 from hermesops.model.ids import MachineId
 from hermesops.settings.environment import Environment
 from hermesops.vendor.channel import Channel, ToolboxChannel
+from tests.support.crash.death import KILLED
 from tests.support.real.command import Command, local_world
 from tests.support.real.operators import two_operators
 from tests.support.vendor.outside_changes import stop_behind_its_back
@@ -201,8 +202,8 @@ async def _is_brought_up(platform: Platform, bob: Command, folder: Path) -> tupl
 
     # Killed in the stack, and in the roles: the state has moved, so what is left is looked at and approved anew.
     up = await platform.approved(bob, folder)
-    assert await command.killed_at("create hermes-local-platform", *up) == -9
-    assert await command.killed_at("hermes_platform_object_store", *await platform.approved(bob, folder)) == -9
+    assert await command.killed_at("create hermes-local-platform", *up) == KILLED
+    assert await command.killed_at("hermes_platform_object_store", *await platform.approved(bob, folder)) == KILLED
     await platform.approved(bob, folder)
     ran = await command.ok(*up, "--json")
     assert "signed by ada@example.net, approved by bob@example.net" in ran.stderr

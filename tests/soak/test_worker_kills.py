@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hermesops.model.operation import Operation, OperationStatus
+from tests.support.crash.death import KILLED
 from tests.support.crash.worker_process import EFFECTS, FileWorld, Plan, leave, start
 from tests.support.real import postgresql
 from tests.support.real.registries import registry_at
@@ -36,7 +37,7 @@ def test_a_worker_dies_at_every_moment(database: str, tmp_path: Path) -> None:
             rows += [leave(registry, f"stack/{dies_at}/{number}") for number in numbers]
             dying = start(replace(plan, dies_at=dies_at))
             dying.join(120)
-            killed += dying.exitcode == -9
+            killed += dying.exitcode == KILLED
         last = start(plan)
         last.join(120)
         counts = FileWorld(plan.world).counts()

@@ -1,10 +1,10 @@
 """What ends well and what does not, as whoever kills commands at random judges it."""
 
-import signal
 from dataclasses import replace
 
 import pytest
 
+from tests.support.crash.death import KILLED
 from tests.support.crash.expected_instance import Act, ExpectedInstance, Phase
 from tests.support.crash.random_kills import Done, _is_repeated, _wrong_end
 from tests.support.real.command import Ran
@@ -12,7 +12,6 @@ from tests.support.suite.cases import each_case
 
 MOVE = Act("move", ("instance", "move", "ada"), ExpectedInstance("ada", Phase.RUNNING))
 REFUSED = replace(MOVE, refusal="is suspended")
-KILLED = -signal.SIGKILL
 
 
 def done(act: Act, *ends: tuple[int, str]) -> Done:

@@ -1,31 +1,48 @@
-"""Dying at a chosen point, for tests that kill a process at every one of them.
+"""Death of a process at a chosen point. Every test that kills a process at a point of its program does it with this.
 
 A step changes something that outlives its process. The process can die at two points of it: just before and just after.
+Commands that are killed by their narration or after a time: ``Command.killed_at`` and ``killed_after``.
 Standard library alone: one test takes this file into a guest.
 """
 
 import os
 import signal
-from collections.abc import Callable, Collection
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
+from pathlib import Path
 from typing import Any, NoReturn, ParamSpec, Self, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+KILLED = -signal.SIGKILL
+"""Exit code of a process that was killed."""
 
 
 class KilledError(BaseException):
     """The process is gone. Only tests catch this, and no step of the process works afterwards."""
 
 
-def raise_killed() -> NoReturn:
-    """Die in a process that goes on: the test's own."""
+def raise_killed(*_: object, **__: object) -> NoReturn:
+    """Die in a process that goes on: the test's own. Replaces any function that is a step."""
     raise KilledError
 
 
 def kill_this_process() -> None:
     """Die by SIGKILL, in a process that a test started for that."""
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def run_until_killed(program: str, *, timeout_s: float = 120) -> str:
+    """Run a Python program that ends with ``kill_this_process``; what it printed."""
+    root = Path(__file__).parents[3]
+    words = [sys.executable, "-c", program]
+    ended = subprocess.run(words, cwd=root, capture_output=True, text=True, check=False, timeout=timeout_s)
+    assert ended.returncode == KILLED, ended.stderr
+    return ended.stdout
 
 
 class Death:
@@ -77,6 +94,19 @@ class Death:
                 return step(*given, **named)
             finally:  # a step that fails has both points, too: or the numbers of later ones would hang on it
                 self.point(f"after {name}")
+
+        return call
+
+    def around_commit(self, transaction: Callable[P, AbstractContextManager[T]]) -> Any:  # noqa: ANN401 - of its kind
+        """A context manager that commits at its end, with a point before the commit and one after it."""
+
+        @wraps(transaction)
+        @contextmanager
+        def call(*given: P.args, **named: P.kwargs) -> Iterator[T]:
+            with transaction(*given, **named) as connection:
+                yield connection
+                self.point("before commit")
+            self.point("after commit")
 
         return call
 

@@ -12,8 +12,8 @@ import fcntl
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,7 @@ def make_mortal(death: Death) -> None:
         for name in ("write", "keep", "delete"):
             setattr(place, name, death.around(getattr(place, name), f"state {name}"))
     Transport.opened = _opened(Transport.opened, death)  # type: ignore[method-assign]
-    Database.writing = _transaction(Database.writing, death)  # type: ignore[method-assign]
+    Database.writing = death.around_commit(Database.writing)  # type: ignore[method-assign]
 
 
 def _opened(opened: Callable[..., Any], death: Death) -> Callable[..., Any]:
@@ -77,18 +77,6 @@ def _opened(opened: Callable[..., Any], death: Death) -> Callable[..., Any]:
             if request.changes:
                 death.point(f"after vendor {what}")
             yield answer
-
-    return call
-
-
-def _transaction(writing: Callable[..., Any], death: Death) -> Callable[..., Any]:
-    @wraps(writing)
-    @contextmanager
-    def call(self: object, **options: object) -> Iterator[Any]:
-        with writing(self, **options) as connection:
-            yield connection
-            death.point("before commit")
-        death.point("after commit")
 
     return call
 

@@ -4,13 +4,13 @@ Acts on cells have a cell of their own, with something to do in it.
 """
 
 import asyncio
-import signal
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hermesops.errors import UnavailableError
+from tests.support.crash.death import KILLED
 from tests.support.crash.kill_acts import PROVISIONING, TERMINATING, Act, Owner
 from tests.support.real.command import Command, Ran, forks_of
 
@@ -82,7 +82,7 @@ async def _life(world: Command, act: Act, at: int, folder: Path) -> Cut:
     code = await _dying(asking, counter, at, owner.words(act.words))
     written = counter.read_text().splitlines()
     write = written[at - 1] if len(written) >= at else "ended before"
-    if code != -signal.SIGKILL and len(written) >= at:
+    if code != KILLED and len(written) >= at:
         return Cut(act, at, write, f"was not cut: exit {code}")
     ended = await _again(asking, owner.words(act.words))
     wrong = "" if ended.exit_code == 0 or await _was_done(world, owner, ended) else str(ended)

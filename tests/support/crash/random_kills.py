@@ -21,6 +21,7 @@ from rich.table import Table
 
 from hermesops.base import waiting
 from hermesops.errors import PartlyDoneError, RefusedError, UnavailableError
+from tests.support.crash.death import KILLED
 from tests.support.crash.expected_instance import Act, ExpectedInstance, Phase, acts_of
 from tests.support.real.command import Command, Ran
 from tests.support.vendor.outside_changes import delete_behind_its_back
@@ -65,7 +66,7 @@ _IN_PLACE = {"restore", "restore of a chosen backup"}
 _LEAVES_GATEWAY = {"provision", "provision again", "restart", "settings", "backup"}
 """Acts that stop no gateway to copy its state: a restore in place may come in between."""
 
-_REPEATED = {-signal.SIGKILL, UnavailableError.exit_code, PartlyDoneError.exit_code}
+_REPEATED = {KILLED, UnavailableError.exit_code, PartlyDoneError.exit_code}
 """Exit codes after which the same command is to be repeated."""
 
 
@@ -120,7 +121,7 @@ class Done:
     @property
     def kills(self) -> int:
         """How often it was killed."""
-        return sum(ran.exit_code == -signal.SIGKILL for _, ran in self.attempts)
+        return sum(ran.exit_code == KILLED for _, ran in self.attempts)
 
     @property
     def last(self) -> Ran | None:
@@ -211,7 +212,7 @@ class RandomKills:
             for timestamp in _moments(act, chance, self._size.pause_s):
                 ran = await _killed(world, timestamp, act.words)
                 done.attempts.append((f"to be killed: {timestamp}", ran))
-                if ran.exit_code != -signal.SIGKILL:
+                if ran.exit_code != KILLED:
                     break
                 await self._ask_for_another(before, done, chance)
             await _finish(world, done)

@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 
 from hermesops.infra.engine.embedded.state.file_backend import FileBackend
+from tests.support.crash.death import KILLED
 from tests.support.crash.dying_stack_change import CHANGES
 from tests.support.engine.fake_stack import ROOT, STACK, FakeStack
-
-KILLED = -9
 
 
 def changed(folder: Path, change: str, point: int) -> "subprocess.CompletedProcess[str]":

@@ -8,7 +8,6 @@ JSON line: how many deaths there were. Needs the standard library and ``crash.de
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tests.support.crash.death import Death, Mortal, kill_this_process
+from tests.support.crash.death import KILLED, Death, Mortal, kill_this_process
 
 AGAIN = (sys.executable, "-m", "tests.support.crash.volume_deaths")
 PROGRAM = "/opt/hermes/node/hermes-node"
@@ -126,7 +125,7 @@ def main(folder: Path, what: str) -> None:
         ran = subprocess.run([*AGAIN, folder, "die", str(size), str(at)], check=False)
         if ran.returncode == 0:
             break
-        assert ran.returncode == -signal.SIGKILL, ran
+        assert ran.returncode == KILLED, ran
         try:
             subprocess.run([*AGAIN, folder, "die", str(size), "0"], check=True)
             check(folder, size, made=made)

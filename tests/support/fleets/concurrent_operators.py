@@ -5,7 +5,6 @@ Whatever happens on the way, ``contradictions`` names what must not be so afterw
 
 import asyncio
 import random
-import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -16,12 +15,13 @@ from hermesops.base import waiting
 from hermesops.errors import UnavailableError
 from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import LEASE_S
+from tests.support.crash.death import KILLED
 from tests.support.fleets.two_computers import TwoComputers
 from tests.support.real.command import Command, Ran
 
 MODELS = ("gpt-4o", "claude-haiku", "gemini-flash")
 _ROOT = Path(__file__).resolve().parents[3]
-_KNOWN_ENDS = {0, 2, 3, 4, 5, -signal.SIGKILL}
+_KNOWN_ENDS = {0, 2, 3, 4, 5, KILLED}
 """Exit codes of what may happen: the other one was first, a server is away. All others are faults."""
 
 _PARTLY_DONE = 6
@@ -81,7 +81,7 @@ class Crowd:
     @property
     def kills(self) -> int:
         """Commands that were killed."""
-        return sum(ran.exit_code == -signal.SIGKILL for ran in self.told)
+        return sum(ran.exit_code == KILLED for ran in self.told)
 
     async def work(self) -> None:
         """Let them work until enough was done, killed and restarted."""

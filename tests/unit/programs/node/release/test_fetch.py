@@ -15,7 +15,7 @@ from hermesops.wire.documents.revocations import Revocations
 from hermesops.wire.documents.signers import Kind
 from hermesops.wire.errors import BadRequestError, RefusedError
 from hermesops.wire.protocol import VERSION
-from tests.support.crash.death import KilledError
+from tests.support.crash.death import KilledError, raise_killed
 from tests.support.releases.machine_home import OLD, ReleaseHome, content, lock_of, make, signed_by, signers_by
 
 LOCK = lock_of("0.20.0")
@@ -195,10 +195,7 @@ def test_one_that_was_not_fetched_is_not_run(home: ReleaseHome) -> None:
 
 
 def test_half_of_a_slot_that_is_being_removed_is_no_slot(home: ReleaseHome, monkeypatch: pytest.MonkeyPatch) -> None:
-    def killed(_: Path) -> None:
-        raise KilledError
-
-    monkeypatch.setattr(shutil, "rmtree", killed)
+    monkeypatch.setattr(shutil, "rmtree", raise_killed)
     with pytest.raises(KilledError):
         home.slots.remove(OLD)
     assert home.slots.names() == []
