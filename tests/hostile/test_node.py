@@ -107,7 +107,7 @@ def machine(tmp_path: Path) -> NodeHome:
 def test_whatever_shape_an_answer_has_the_machine_is_looked_at_drained_and_fenced(
     machine: NodeHome, body: object, status: int
 ) -> None:
-    machine.system.says = Answer(status, body)
+    machine.system.fixed_answer = Answer(status, body)
     json.dumps(observe.status(machine.node), allow_nan=False)
     shown = json.dumps(observe.health(machine.node).to_json(), allow_nan=False)
     assert all(check["detail"].isprintable() for check in json.loads(shown)["checks"])
@@ -152,7 +152,7 @@ def test_the_figures_are_written_however_the_agent_answers(
 @pytest.mark.turns(60)
 @pytest.mark.parametrize("body", [*SHAPES.values(), ESCAPES, "", [[[]]]], ids=repr)
 def test_the_figures_are_written_whatever_shape_an_answer_has(machine: NodeHome, body: object) -> None:
-    machine.system.says = Answer(200, body)
+    machine.system.fixed_answer = Answer(200, body)
     assert _figures(machine)["hermes_personalised"] == 1
 
 

@@ -2,24 +2,20 @@
 
 import getpass
 import json
-import os
 import secrets
 import sqlite3
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hermesops.programs.node import build
-from hermesops.programs.node.instance.agent.api import Answer
 from hermesops.programs.node.machine import Machine
 from hermesops.programs.node.release.slots.disk import DiskSlots
-from hermesops.programs.node.system.files import Access
 from hermesops.wire.layout import Layout
 from hermesops.wire.protocol import Identity, Payload, Secrets
+from tests.support.fakes.node_system import KEY, FakeSystem
 
 PASSWORD = secrets.token_hex(16)
-KEY = "k" * 64
 
 _SCHEMA = """
 PRAGMA journal_mode=WAL;
@@ -28,74 +24,6 @@ CREATE TABLE sessions (id TEXT PRIMARY KEY, source TEXT, user_id TEXT, parent_se
 CREATE TABLE messages (id INTEGER PRIMARY KEY AUTOINCREMENT, session_id TEXT, role TEXT, content TEXT,
   tool_call_id TEXT, tool_calls TEXT, tool_name TEXT, timestamp REAL, token_count INTEGER);
 """
-
-
-@dataclass
-class FakeSystem:
-    """systemd and the agent's API, on a clock of its own.
-
-    Attributes:
-        work: What the agent is at at each look; the last stays.
-        open_connections: The same of connections.
-        stopped: How often the gateway was stopped.
-        says: What the agent answers to everything; ``None`` for what a well one does.
-    """
-
-    running: bool = False
-    now_s: float = 0.0
-    work: list[int] = field(default_factory=lambda: [0])
-    open_connections: list[int] = field(default_factory=lambda: [0])
-    jobs: list[dict[str, Any]] = field(default_factory=list)
-    stopped: int = 0
-    says: Answer | None = None
-
-    def account(self, _user: str) -> Access:
-        return Access(0o600, os.geteuid(), os.getegid())
-
-    def systemctl(self, *words: str, check: bool = True) -> str:  # noqa: ARG002 - the Protocol's
-        self.stopped += words[0] == "stop"
-        self.running = {"start": True, "stop": False}.get(words[0], self.running)
-        return f"ActiveState={'active' if self.running else 'inactive'}\n"
-
-    def connections(self, _port: int) -> int:
-        return _next(self.open_connections)
-
-    def now(self) -> float:
-        return 1_800_000_000 + self.now_s
-
-    def monotonic(self) -> float:
-        return self.now_s
-
-    def sleep(self, seconds: float) -> None:
-        self.now_s += seconds
-
-    def ask(
-        self,
-        _port: int,
-        path: str,
-        *,
-        key: str = "",
-        body: Mapping[str, Any] | None = None,
-        method: str = "",
-        timeout_s: float = 5.0,
-        largest: int | None = None,
-    ) -> Answer:
-        assert timeout_s > 0
-        assert largest is None or largest > 0
-        if self.says is not None:
-            return self.says
-        assert not method
-        assert body is None
-        if path == "/health":
-            return Answer(200 if self.running else 0, {})
-        assert key == KEY
-        if path == "/api/jobs":
-            return Answer(200, {"jobs": self.jobs})
-        return Answer(200, {"status": "ok", "active_agents": _next(self.work)})
-
-
-def _next(values: list[int]) -> int:
-    return values.pop(0) if len(values) > 1 else values[0]
 
 
 @dataclass
@@ -149,19 +77,11 @@ class NodeHome:
         database.close()
 
 
-def make(root: Path, *, runs_processes: bool = True) -> NodeHome:
-    """A machine with an agent that knows a few things.
-
-    Args:
-        root: Its folder.
-        runs_processes: Whether there is a program for them, which takes a second to build.
-    """
-    layout = Layout(root)
+def bare(root: Path, **changes: object) -> Layout:
+    """A machine without an agent's home, whose gateway has these settings beside the usual ones."""
     for folder in ("etc/hermes", "etc/hermes-node", "run", "var/lib/hermes", "opt/hermes/node"):
         (root / folder).mkdir(parents=True)
-    if runs_processes:
-        build.write(layout.program)
-    base = {
+    base: dict[str, Any] = {
         "unit": "hermes-gateway.service",
         "user": getpass.getuser(),
         "home": "/var/lib/hermes",
@@ -172,7 +92,21 @@ def make(root: Path, *, runs_processes: bool = True) -> NodeHome:
         "environment": {},
         "user_config": {"_config_version": 33},
     }
-    layout.base.write_text(json.dumps(base))
+    layout = Layout(root)
+    layout.base.write_text(json.dumps(base | changes))
+    return layout
+
+
+def make(root: Path, *, runs_processes: bool = True) -> NodeHome:
+    """A machine with an agent that knows a few things.
+
+    Args:
+        root: Its folder.
+        runs_processes: Whether there is a program for them, which takes a second to build.
+    """
+    layout = bare(root)
+    if runs_processes:
+        build.write(layout.program)
     machine = NodeHome(layout, FakeSystem(), root / "repository")
     furnish(machine.home)
     machine.say("My sister is called Ada", "She is in Paris")

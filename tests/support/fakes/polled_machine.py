@@ -20,7 +20,7 @@ from hermesops.wire.documents.signers import Kind
 from hermesops.wire.layout import Layout
 from hermesops.wire.protocol import Credential
 from tests.support.fakes.credentials import authority_in, credential_of
-from tests.support.fakes.node_home import FakeSystem
+from tests.support.fakes.node_system import FakeSystem
 from tests.support.releases.signer import Operator
 
 BORN = 1_800_000_000
@@ -41,7 +41,7 @@ class Systemd(FakeSystem):
     active: set[str] = field(default_factory=set)
     told: list[str] = field(default_factory=list)
 
-    def systemctl(self, *words: str, check: bool = True) -> str:
+    def control(self, *words: str) -> str:
         if words[0] == "is-active":
             return "active\n" if words[1] in self.active else "inactive\n"
         self.told.append(" ".join(words))
@@ -49,7 +49,7 @@ class Systemd(FakeSystem):
             self.active.add(words[1])
         if words[0] == "stop":
             self.active.discard(words[1])
-        return super().systemctl(*words, check=check)
+        return super().control(*words)
 
 
 @dataclass

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,8 @@ from hermesops.wire.layout import UNIT, Layout
 from hermesops.wire.protocol import Check
 from tests.support.crash.death import Death, Mortal
 from tests.support.fakes import node_home
-from tests.support.fakes.node_home import KEY, FakeSystem, NodeHome
+from tests.support.fakes.node_home import NodeHome
+from tests.support.fakes.node_system import KEY, ApiRequest, FakeSystem, next_of
 from tests.support.releases.signer_lines import lines_of, names_in
 
 WATCH = "hermes-release.service"
@@ -49,7 +49,7 @@ class GatewaySystem(FakeSystem):
     watched: bool = False
     runs: str = ""
 
-    def systemctl(self, *words: str, check: bool = True) -> str:
+    def control(self, *words: str) -> str:
         match words:
             case ("start", *_, name):
                 if name == WATCH:
@@ -63,37 +63,25 @@ class GatewaySystem(FakeSystem):
                 self.stopped += 1
                 self.running = False
             case ("show", *_):
-                return f"ActiveState={'active' if self.running else 'inactive'}\n"
-        del check
+                return self.shown()
         return ""
 
-    def ask(
-        self,
-        port: int,
-        path: str,
-        *,
-        key: str = "",
-        body: Mapping[str, Any] | None = None,
-        method: str = "",
-        timeout_s: float = 5.0,
-        largest: int | None = None,
-    ) -> Answer:
-        del port, method, timeout_s, largest
+    def answer(self, request: ApiRequest) -> Answer:
         if not self.running or self.runs in self.sick:
             return Answer(0, "refused")
-        if path == "/health":
+        if request.path == "/health":
             return Answer(200, {})
-        assert key == self.key
-        if path == "/v1/runs" and body:
+        assert request.key == self.key
+        if request.path == "/v1/runs" and request.body:
             return Answer(202, {"run_id": "r1"})
         bodies: dict[str, Any] = {
-            "/health/detailed": {"status": "ok", "active_agents": node_home._next(self.work)},
+            "/health/detailed": {"status": "ok", "active_agents": next_of(self.work)},
             "/api/jobs": {"jobs": self.jobs},
             "/api/sessions?limit=1": {"data": []},
             "/v1/toolsets": {"data": [{"enabled": True, "tools": ["terminal"]}]},
             "/v1/runs/r1": {"status": "completed", "output": "pong"},
         }
-        return Answer(200, bodies.get(path, {}))
+        return Answer(200, bodies.get(request.path, {}))
 
 
 class FolderSlots(DiskSlots):

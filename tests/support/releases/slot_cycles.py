@@ -27,11 +27,11 @@ LOCK = lock_of("0.20.0")
 class WrittenSystem(GatewaySystem):
     """While its gateway runs, messages are accepted, and each is in the database when it is."""
 
-    def systemctl(self, *words: str, check: bool = True) -> str:
+    def control(self, *words: str) -> str:
         ran = self.running
         if words[0] in {"stop", "kill"} and ran:
             self.writer.stop()
-        told = super().systemctl(*words, check=check)
+        told = super().control(*words)
         if self.running and not ran:
             self.writer.start(newer=self.runs != OLD)
         return told

@@ -117,13 +117,13 @@ def test_nothing_is_known_of_a_gateway_that_is_down_or_says_nothing(machine: Nod
 def test_a_gateway_that_is_only_starting_is_drained_once_it_answers(
     machine: NodeHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    machine.system.says = Answer(0, "Connection refused")
+    machine.system.fixed_answer = Answer(0, "Connection refused")
     real, begun = machine.system.sleep, machine.system.now_s
 
     def slept(seconds: float) -> None:
         real(seconds)
         if machine.system.now_s > begun + 5:
-            machine.system.says = None
+            machine.system.fixed_answer = None
 
     monkeypatch.setattr(machine.system, "sleep", slept)
     answer, drained = drain.drain(machine.node, deadline_s=30, lease=None)
@@ -132,7 +132,7 @@ def test_a_gateway_that_is_only_starting_is_drained_once_it_answers(
 
 
 def test_a_gateway_that_never_says_what_it_is_at_is_not_taken_for_idle(machine: NodeHome) -> None:
-    machine.system.says, begun = Answer(0, "Connection refused"), machine.system.now_s
+    machine.system.fixed_answer, begun = Answer(0, "Connection refused"), machine.system.now_s
     with pytest.raises(NotReadyError, match="does not report its work"):
         drain.drain(machine.node, deadline_s=30, lease=None)
     assert machine.system.now_s >= begun + 30
@@ -165,14 +165,7 @@ def test_a_fence_stops_the_gateway_once_and_stays(machine: NodeHome) -> None:
 
 
 def test_a_fence_is_written_before_the_gateway_is_stopped(machine: NodeHome) -> None:
-    real = machine.system.systemctl
-
-    def dying(*words: str, check: bool = True) -> str:
-        if words[0] == "stop":
-            raise KilledError
-        return real(*words, check=check)
-
-    machine.system.systemctl = dying  # type: ignore[method-assign]
+    machine.system.killed_at = "stop"
     with pytest.raises(KilledError):
         fencing.fence(machine.node, lease=None)
     assert fencing.is_fenced(machine.node)

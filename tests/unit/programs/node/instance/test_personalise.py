@@ -1,30 +1,28 @@
 """Personalising a machine in a folder: everything but the gateway itself."""
 
-import getpass
 import hashlib
 import json
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from hermesops.programs.node.instance import certificate, personalise
-from hermesops.programs.node.instance.agent.api import Answer
 from hermesops.programs.node.instance.status import status
 from hermesops.programs.node.machine import Machine as NodeMachine
 from hermesops.programs.node.release.slots.disk import DiskSlots
 from hermesops.programs.node.system import files, openssl
-from hermesops.programs.node.system.files import Access
 from hermesops.wire.errors import BadRequestError, NotReadyError, OutrankedError, RefusedError, UnhealthyError
 from hermesops.wire.layout import Layout
 from hermesops.wire.protocol import FencingToken, Identity, Payload, Secrets
 from hermesops.wire.settings import Settings
 from tests.support.crash.death import Death, KilledError, Mortal
 from tests.support.fakes.credentials import authority_in, credential_of
+from tests.support.fakes.node_home import bare
+from tests.support.fakes.node_system import FakeSystem
 
 if TYPE_CHECKING:
     from hermesops.programs.node.ports import Files
@@ -35,64 +33,6 @@ _PAYLOAD = Payload(
     "http://10.0.0.1:18080/v1",
     Settings(personality="Terse.", cron=({"cron": "0 9 * * *", "prompt": "Good morning", "enabled": False},)),
 )
-
-
-@dataclass
-class FakeSystem:
-    """Stands for systemd and the agent's API, on a clock of its own."""
-
-    running: bool = False
-    well: bool = True
-    killed_at: str = ""
-    seconds: float = 0.0
-    jobs: list[dict[str, Any]] = field(default_factory=list)
-
-    def account(self, _user: str) -> Access:
-        return Access(0o600, os.geteuid(), os.getegid())
-
-    def systemctl(self, *words: str, check: bool = True) -> str:  # noqa: ARG002 - the Protocol's
-        if words[0] == self.killed_at:
-            raise KilledError
-        self.running = {"start": True, "stop": False}.get(words[0], self.running)
-        return f"ActiveState={'active' if self.running else 'inactive'}\n"
-
-    def connections(self, _port: int) -> int:
-        return 0
-
-    def now(self) -> float:
-        return self.seconds
-
-    def monotonic(self) -> float:
-        return self.seconds
-
-    def sleep(self, seconds: float) -> None:
-        self.seconds += seconds
-
-    def ask(
-        self,
-        _port: int,
-        path: str,
-        *,
-        key: str = "",
-        body: Mapping[str, Any] | None = None,
-        method: str = "",
-        timeout_s: float = 5.0,
-        largest: int | None = None,
-    ) -> Answer:
-        assert timeout_s > 0
-        assert largest is None
-        assert not method
-        if path == "/health":
-            return Answer(200 if self.running else 0, {})
-        assert key == "k" * 64
-        if path == "/health/detailed":
-            return Answer(200, {"status": "ok" if self.well else "degraded"})
-        if path == "/api/jobs" and body:
-            self.jobs.append({"id": str(len(self.jobs)), "enabled": True, **body})
-            return Answer(200, {"job": self.jobs[-1]})
-        if path.endswith("/pause"):
-            self.jobs[int(path.split("/")[3])]["enabled"] = False
-        return Answer(200, {"jobs": self.jobs})
 
 
 @dataclass
@@ -124,22 +64,7 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def _made(root: Path) -> Machine:
-    layout = Layout(root)
-    for folder in ("etc/hermes", "etc/hermes-node", "run", "var/lib/hermes", "opt/hermes"):
-        (root / folder).mkdir(parents=True)
-    base = {
-        "unit": "hermes-gateway.service",
-        "user": getpass.getuser(),
-        "home": "/var/lib/hermes",
-        "port": 8642,
-        "routes": [{"name": "claude-haiku", "context_tokens": 200000}],
-        "adapters": ["telegram-platform"],
-        "config": {},
-        "environment": {},
-        "user_config": {"_config_version": 33},
-    }
-    layout.base.write_text(json.dumps(base))
-    return Machine(layout, FakeSystem())
+    return Machine(bare(root), FakeSystem())
 
 
 def test_a_machine_becomes_a_users(machine: Machine) -> None:
@@ -291,7 +216,7 @@ def test_a_marker_left_by_a_drained_gateway_is_removed_before_a_start(machine: M
 
 
 def test_a_sick_gateway_is_an_error_and_the_machine_is_kept(machine: Machine) -> None:
-    machine.gateway.well = False
+    machine.gateway.is_well = False
     with pytest.raises(UnhealthyError, match="is not healthy after"):
         machine.personalise(_PAYLOAD)
     assert machine.layout.identity.exists()

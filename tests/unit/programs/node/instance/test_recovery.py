@@ -8,7 +8,8 @@ import pytest
 from hermesops.programs.node.instance import volume
 from hermesops.programs.node.instance.recovery import MOST, WINDOW_S, attempts, pause_s, recover
 from hermesops.wire.errors import NotReadyError
-from tests.support.fakes.node_home import FakeSystem, NodeHome, make
+from tests.support.fakes.node_home import NodeHome, make
+from tests.support.fakes.node_system import FakeSystem
 
 _GIVEN_UP = {"ActiveState": "failed", "Result": "exit-code", "ExecMainStatus": "1", "UnitFileState": "enabled"}
 
@@ -26,7 +27,7 @@ class GivenUp(FakeSystem):
         self.unit = dict(_GIVEN_UP)
         self.starts: list[float] = []
 
-    def systemctl(self, *words: str, check: bool = True) -> str:  # noqa: ARG002 - the Protocol's
+    def control(self, *words: str) -> str:
         if words[0] == "start":
             self.starts.append(self.now_s)
         return "".join(f"{name}={value}\n" for name, value in self.unit.items())
@@ -116,12 +117,12 @@ def test_nothing_is_started_over_a_closed_volume(
 def test_an_attempt_is_noted_before_it_is_made(
     machine: NodeHome, system: GivenUp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def dying(*words: str, check: bool = True) -> str:
+    def failing(*words: str) -> str:
         if words[0] == "start":
             raise NotReadyError("killed here")
-        return GivenUp.systemctl(system, *words, check=check)
+        return GivenUp.control(system, *words)
 
-    monkeypatch.setattr(system, "systemctl", dying)
+    monkeypatch.setattr(system, "control", failing)
     assert recover(machine.node) == {"started": False, "why": "killed here"}
     assert attempts(machine.node).total == 1
 

@@ -1,12 +1,8 @@
 """A machine that warms up before it has a user, and becomes theirs without a restart and without a trace."""
 
-import getpass
 import json
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,12 +13,12 @@ from hermesops.programs.node.instance.render import TOKEN_VARIABLE
 from hermesops.programs.node.instance.status import status
 from hermesops.programs.node.machine import Machine
 from hermesops.programs.node.release.slots.disk import DiskSlots
-from hermesops.programs.node.system.files import Access
 from hermesops.wire.errors import BadRequestError, NotReadyError, RefusedError
-from hermesops.wire.layout import Layout
 from hermesops.wire.protocol import FencingToken, Identity, Payload, Secrets
 from hermesops.wire.settings import Settings
 from tests.support.crash.death import KilledError
+from tests.support.fakes.node_home import bare
+from tests.support.fakes.node_system import ApiRequest, FakeSystem
 
 URL = "http://10.0.0.1:18080/v1"
 TOKEN = "hm2.i-1.1.1790000000." + "a" * 40
@@ -30,20 +26,17 @@ LEASE = FencingToken("machine/hermes-local-cell1-0123456789ab", 1, 1, "here")
 
 
 @dataclass
-class Agent:
-    """Stands for systemd and an agent that reads its files as the real one does.
+class Agent(FakeSystem):
+    """An agent that reads its files as the real one does.
 
     Attributes:
         turns: With which token and model each turn was taken.
         restarts: How often it was started.
-        killed_at: A path of the API at which the node dies.
         is_deaf: Whether it takes no turn.
     """
 
-    managed: Path
-    running: bool = False
+    managed: Path = field(default_factory=Path)
     restarts: int = 0
-    killed_at: str = ""
     is_deaf: bool = False
     environment: dict[str, str] = field(default_factory=dict)
     sessions: set[str] = field(default_factory=set)
@@ -53,86 +46,44 @@ class Agent:
         lines = (self.managed / ".env").read_text().splitlines()
         return {name: value.strip("'") for name, _, value in (line.partition("=") for line in lines)}
 
-    def account(self, _user: str) -> Access:
-        return Access(0o600, os.geteuid(), os.getegid())
-
-    def connections(self, _port: int) -> int:
-        return 0
-
-    def now(self) -> float:
-        return 0.0
-
-    def monotonic(self) -> float:
-        return 0.0
-
-    def sleep(self, _seconds: float) -> None: ...
-
-    def systemctl(self, *words: str, check: bool = True) -> str:  # noqa: ARG002 - the Protocol's
+    def control(self, *words: str) -> str:
         if words[0] == "start":
             assert self.managed.parent.joinpath("hermes-node/warm.json").exists() or self.has_user
-            self.running, self.restarts, self.environment = True, self.restarts + 1, self.read()
-        elif words[0] == "stop":
-            self.running = False
-        return f"ActiveState={'active' if self.running else 'inactive'}\n"
+            self.restarts, self.environment = self.restarts + 1, self.read()
+        return super().control(*words)
 
     @property
     def has_user(self) -> bool:
         return self.managed.parent.joinpath("hermes-node/identity.json").exists()
 
-    def ask(
-        self,
-        _port: int,
-        path: str,
-        *,
-        key: str = "",
-        body: Mapping[str, Any] | None = None,
-        method: str = "",
-        timeout_s: float = 5.0,
-        largest: int | None = None,
-    ) -> Answer:
-        assert timeout_s > 0
-        assert largest is None
-        if path == self.killed_at:
-            raise KilledError
-        if path == "/health":
-            return Answer(200 if self.running else 0, {})
-        if key != self.environment["API_SERVER_KEY"]:
+    def answer(self, request: ApiRequest) -> Answer:
+        if request.path == "/health":
+            return super().answer(request)
+        if request.key != self.environment["API_SERVER_KEY"]:
             return Answer(401, {})
-        if path == "/api/sessions" and body:
-            self.sessions.add(body["id"])
+        path = request.path
+        if path == "/api/sessions" and request.body:
+            self.sessions.add(request.body["id"])
         elif path.endswith("/chat") and self.is_deaf:
             return Answer(503, {})
         elif path.endswith("/chat"):
             model = json.loads((self.managed / "config.yaml").read_text())["model"]["default"]
             self.turns.append((self.environment[TOKEN_VARIABLE], model))
             self.environment[TOKEN_VARIABLE] = self.read()[TOKEN_VARIABLE]  # for the next turn
-        elif method == "DELETE":
+        elif request.step[0] == "DELETE":
             self.sessions.discard(path.rpartition("/")[2])
         return Answer(200, {"status": "ok", "jobs": []})
 
 
 @pytest.fixture
 def agent(tmp_path: Path) -> Agent:
-    return Agent(tmp_path / "etc/hermes")
+    return Agent(managed=tmp_path / "etc/hermes")
 
 
 @pytest.fixture
 def machine(tmp_path: Path, agent: Agent) -> Machine:
-    for folder in ("etc/hermes", "etc/hermes-node", "run", "var/lib/hermes", "opt/hermes"):
-        (tmp_path / folder).mkdir(parents=True)
-    base = {
-        "unit": "hermes-gateway.service",
-        "user": getpass.getuser(),
-        "home": "/var/lib/hermes",
-        "port": 8642,
-        "routes": [{"name": "claude-haiku", "context_tokens": 1}, {"name": "gpt-4o", "context_tokens": 1}],
-        "adapters": ["telegram-platform"],
-        "config": {},
-        "environment": {},
-        "user_config": {},
-    }
-    layout = Layout(tmp_path)
-    layout.base.write_text(json.dumps(base))
+    routes = [{"name": name, "context_tokens": 1} for name in ("claude-haiku", "gpt-4o")]
+    layout = bare(tmp_path, routes=routes, user_config={})
     return Machine(layout, system=agent, slots=DiskSlots(layout))
 
 

@@ -15,6 +15,7 @@ from hermesops.wire.documents.orders import LONGEST_S, BreakGlassOrder, SshHost
 from hermesops.wire.documents.signers import AllowedSigners, Kind
 from hermesops.wire.errors import NotReadyError
 from hermesops.wire.layout import BREAK_GLASS_UNIT as UNIT
+from tests.support.crash.death import KilledError, raise_killed
 from tests.support.fakes.polled_machine import HOST_KEY, PolledMachine, polled_machine
 from tests.support.releases.signer import Operator
 
@@ -137,13 +138,10 @@ def test_an_sshd_that_ended_is_not_said_to_be_open(polled: PolledMachine) -> Non
 
 
 def test_killed_before_it_was_open_it_stays_closed(polled: PolledMachine, monkeypatch: pytest.MonkeyPatch) -> None:
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
     signed = polled.signed(polled.order())
     with monkeypatch.context() as patch:
-        patch.setattr(polled.ssh, "let_in", killed)
-        with pytest.raises(KeyboardInterrupt):
+        patch.setattr(polled.ssh, "let_in", raise_killed)
+        with pytest.raises(KilledError):
             polled.hand(signed)
     assert polled.ssh.admitted == []
     # sshd runs behind closed rules; the next question opens them for the time that is left, or ends it.

@@ -8,7 +8,7 @@ import pytest
 from hermesops.programs.node.instance.agent import readiness
 from hermesops.programs.node.instance.agent.api import Answer
 from hermesops.wire.errors import NotReadyError
-from tests.support.fakes.node_home import FakeSystem
+from tests.support.fakes.node_system import ApiRequest, FakeSystem
 
 
 class Api(FakeSystem):
@@ -21,23 +21,13 @@ class Api(FakeSystem):
         self.forgets = forgets
         self.asked: list[tuple[str, str]] = []
 
-    def ask(
-        self,
-        _port: int,
-        path: str,
-        *,
-        key: str = "",
-        body: Mapping[str, Any] | None = None,
-        method: str = "",
-        timeout_s: float = 5.0,
-        largest: int | None = None,
-    ) -> Answer:
-        assert (key, timeout_s, largest) == ("k", 5.0, None)
-        self.asked.append((method or ("GET" if body is None else "POST"), path))
-        match self.asked[-1]:
+    def answer(self, request: ApiRequest) -> Answer:
+        assert (request.key, request.timeout_s, request.largest) == ("k", 5.0, None)
+        self.asked.append(request.step)
+        match request.step:
             case "POST", "/v1/runs":
-                assert body is not None
-                self.session = body["session_id"]
+                assert request.body is not None
+                self.session = request.body["session_id"]
                 return Answer(self.begins, {"run_id": "r1"})
             case "GET", "/v1/runs/r1":
                 return Answer(200, self.ends.pop(0) if len(self.ends) > 1 else self.ends[0])
