@@ -84,7 +84,7 @@ def differences_of(registry: Registry) -> list[Any]:
 
 
 def test_a_registry_of_the_first_revision_comes_to_the_tables_that_code_knows(tmp_path: Path) -> None:
-    """Whoever changes the tables adds a script: new registries are made from them, older ones only by scripts."""
+    """New registries are made from the tables, older ones come there by scripts: a change of the tables needs one."""
     file = tmp_path / "registry.db"
     with closing(sqlite3.connect(file)) as first:
         first.executescript(FIRST.read_text())
