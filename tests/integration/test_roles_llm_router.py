@@ -1,6 +1,6 @@
 """Role hermes_platform_llm_router on one booted machine, without a database: it serves, and lets nobody in.
 
-What the router does with one is in ``tests/contract/test_litellm_router.py``; here are the units, nginx, and secrets.
+``tests/contract/programs/test_litellm_router.py`` runs it with a database; this module covers units, nginx and secrets.
 """
 
 import asyncio

@@ -45,7 +45,7 @@ KILLED = "killed: test_embedded_engine.py kills ours at each write"
 
 SCENARIOS: dict[str, Reproduced | Refused | Elsewhere] = {
     "aliases": Refused(3, "aliases"),
-    "automation_api": Elsewhere("about the Automation API: test_engine_cli.py"),
+    "automation_api": Elsewhere("about the Automation API: test_cli.py"),
     "check_failure": Reproduced(),
     "component": Reproduced(),
     "crash_cli": Reproduced(

@@ -178,14 +178,14 @@ ENDLESS: Mapping[str, float] = {"worker": 6.0, "identity serve": 4.0, "relay ser
 
 EXPLAINED: Mapping[str, str] = {
     "local serve": "local up starts it; it runs during all the others, and is watched",
-    "platform bootstrap": "needs an AWS account; tests/contract/test_platform_bootstrap.py",
+    "platform bootstrap": "needs an AWS account; tests/contract/platform/test_bootstrap.py",
     "platform show": "needs machines; tests/soak/test_platform.py looks for keys in all that commands say there",
     "platform logs": "as platform show",
     "platform open": "serves until Ctrl-C, and needs monitoring; tests/unit/observability/test_browser.py",
     "platform restart": "as platform show",
     "platform connect": "as platform show",
     "platform restore": "as platform show",
-    "platform bundle": "fetches all that hermesops needs; tests/contract/test_platform_bundle.py",
+    "platform bundle": "fetches all that hermesops needs; tests/contract/machines/test_platform_bundle.py",
     "relay admit": "needs a request that a service signed with a key of its own; tests/e2e/test_relay.py",
     "relay revoke": "needs a service that was admitted; tests/e2e/test_relay.py",
 }

@@ -32,7 +32,7 @@ from tests.support.real.registries import KEYS, TurnedClock, placed, registry_at
 
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NOW = REVISIONS[-1]
-FIRST = Path(__file__).parents[1] / "data" / "registries" / "0001.sql"
+FIRST = Path(__file__).parents[4] / "data" / "registries" / "0001.sql"
 Rows = dict[str, list[dict[str, Any]]]
 Newer = Callable[..., AbstractContextManager[tuple[str, ...]]]
 

@@ -19,7 +19,7 @@ from tests.support.network.clients import ANSWERED
 
 pytestmark = pytest.mark.turns(20)
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 DEAD = "http://127.0.0.1:9"
 NETRC = "default login operator password canary\n"
 ANSWER = {"result": "pass", "status": "success", "data": {"resultType": "vector", "result": [{}]}}

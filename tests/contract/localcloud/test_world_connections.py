@@ -8,7 +8,7 @@ from ipaddress import IPv4Network
 import pytest
 
 from hermesops.localcloud.drivers.nspawn.computer import network
-from tests.contract.test_open_port_connections import (
+from tests.contract.roles.test_open_port_connections import (
     ADA,
     BOB,
     CLIENT,

@@ -122,7 +122,7 @@ def test_processes_that_write_at_once_make_one_copy(tmp_path: Path) -> None:
     script = textwrap.dedent(
         f"""
         from pathlib import Path
-        from tests.contract.test_registry_copies import Place
+        from tests.contract.store.registry.maintenance.test_copies import Place
         Place(Path({str(tmp_path)!r})).write(1, 2, 3)
         """
     )

@@ -42,7 +42,7 @@ def test_each_folder_of_tests_has_a_budget() -> None:
 
 
 def test_a_run_with_workers_ends_with_it(pytester: pytest.Pytester) -> None:
-    pytester.syspathinsert(Path(__file__).parents[2])
+    pytester.syspathinsert(Path(__file__).parents[3])
     pytester.makepyfile("def test_that_works():\n    sum(range(3_000_000))\ndef test_that_fails():\n    assert 0")
     result = pytester.runpytest_subprocess("-p", "tests.support.suite.costs", "-p", "no:cacheprovider", "-n", "1")
     result.assert_outcomes(passed=1, failed=1)

@@ -280,7 +280,7 @@ async def test_nothing_is_left_of_a_deleted_machine_and_its_number_is_free(drive
 DIE = """
 import asyncio
 from pathlib import Path
-from tests.contract.test_driver import driver_of
+from tests.contract.localcloud.test_driver import driver_of
 from tests.support.crash.death import kill_this_process
 from tests.support.real.machines import plan, started
 
