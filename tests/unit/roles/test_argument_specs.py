@@ -28,9 +28,10 @@ def test_defaults_are_those_of_the_specification(role: str) -> None:
 
 
 @each_case("role", _ROLES)
-def test_what_is_required_has_no_default(role: str) -> None:
+def test_each_variable_is_required_or_has_a_default(role: str) -> None:
     required = {name for name, option in options(role).items() if option.get("required")}
-    assert not required & defaults(role).keys()
+    assert required.isdisjoint(defaults(role))
+    assert required | defaults(role).keys() == options(role).keys()
 
 
 @each_case("role", _ROLES)

@@ -173,7 +173,7 @@ def test_a_file_that_others_may_read_holds_no_secret(tmp_path: Path, text: str, 
 
 def test_the_committed_schema_is_the_one_of_the_settings() -> None:
     """Renew it by ``hermesops settings show --schema > runbooks/settings.schema.json``."""
-    file = Path(__file__).parents[2] / "runbooks" / "settings.schema.json"
+    file = Path(__file__).parents[3] / "runbooks" / "settings.schema.json"
     assert json.loads(file.read_text()) == schema()
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.support.suite.cases import each_case
 
-TOP = Path(__file__).parents[2]
+TOP = Path(__file__).parents[3]
 TEXT = (TOP / "CONTRIBUTING.md").read_text(encoding="utf-8")
 _CODE = re.findall(r"`([^`]+)`", TEXT)
 PATHS = sorted(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.support.suite.cases import each_case
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 NAMED = sorted(set(re.findall(r"`(tests/[\w/.]+)`", (ROOT / "SECURITY.md").read_text())))
 
 
