@@ -78,9 +78,10 @@ pipeline-summary: ## In a pipeline: the text on standard input as a block of cod
 		echo
 	} >>"$$GITHUB_STEP_SUMMARY"
 
-reference: .venv/installed ## Write the command reference, runbooks/reference, from the commands' help
+reference: .venv/installed ## Write what documents take from the code: runbooks/reference from commands' help, the wings, the pipelines
 	@echo "==> Writing runbooks/reference"
 	python -m tests.support.documents.command_reference
+	python -m tests.support.documents.diagrams
 
 pictures: .venv/installed need-testing ## Make the README's pictures, runbooks/pictures, from real runs on 200 simulated agents
 	@echo "==> Making runbooks/pictures"

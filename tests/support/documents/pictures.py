@@ -18,9 +18,8 @@ from hermesops.base import assets
 from hermesops.observability.alerts import dashboards
 from hermesops.observability.alerts.dashboards import Dashboard
 from tests.support.alerts import fleet_past
-from tests.support.documents import dashboard_picture, platform_picture
-from tests.support.documents.architecture_picture import ROOT, architecture
-from tests.support.documents.pipelines_picture import pipelines
+from tests.support.documents import dashboard_picture
+from tests.support.documents.diagrams import ROOT
 from tests.support.real import prometheus
 from tests.support.real.command import Command, local_world
 from tests.support.releases.simulated import built
@@ -107,10 +106,6 @@ def _draw_dashboards(folder: Path) -> None:
 
 async def _main(agents: int) -> None:
     PICTURES.mkdir(exist_ok=True)
-    (PICTURES / "architecture.svg").write_text(architecture())
-    (PICTURES / "pipelines.svg").write_text(pipelines())
-    for name, picture in platform_picture.pictures().items():
-        (PICTURES / f"{name}.svg").write_text(picture)
     with tempfile.TemporaryDirectory(prefix="hermesops-pictures") as folder:
         _draw_dashboards(Path(folder))
     with tempfile.TemporaryDirectory(prefix="hermesops-pictures") as home:

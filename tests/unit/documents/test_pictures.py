@@ -1,43 +1,28 @@
-"""The README's pictures: that of the packages is in step with the arrows, and none of them loads anything."""
+"""Pictures and generated parts of documents are in step with the code, and no picture loads anything."""
 
 import re
 from pathlib import Path
 
-import pytest
-
-from tests.support.documents import platform_picture
-from tests.support.documents.architecture_picture import ROOT, architecture, wings
+from tests.support.documents.diagrams import GENERATED, ROOT, mermaid, renewed, wings
 from tests.support.documents.pictures import PICTURES, drawn
-from tests.support.documents.pipelines_picture import pipelines
 from tests.support.platform.environments import run_of
 from tests.support.suite.cases import each_case
 
 SHOWN = re.findall(r"\]\((runbooks/pictures/[\w-]+\.svg)\)", (ROOT / "README.md").read_text())
 
 
-def test_the_packages_picture_is_in_step_with_the_arrows() -> None:
-    assert (PICTURES / "architecture.svg").read_text() == architecture(), "make pictures draws it anew"
-
-
-def test_the_pipelines_picture_is_in_step_with_the_workflows() -> None:
-    assert (PICTURES / "pipelines.svg").read_text() == pipelines(), "make pictures draws it anew"
-
-
-@pytest.mark.parametrize(
-    ("name", "picture"), platform_picture.pictures().items(), ids=list(platform_picture.pictures())
-)
-def test_the_pictures_of_platforms_are_as_they_are_drawn(name: str, picture: str) -> None:
-    assert (PICTURES / f"{name}.svg").read_text() == picture, "make pictures draws it anew"
-    assert "http" not in picture.replace("http://www.w3.org/2000/svg", "")
+@each_case("name", GENERATED)
+def test_a_generated_part_is_in_step(name: str) -> None:
+    assert (ROOT / GENERATED[name][0]).read_text() == renewed(name), "make reference writes it anew"
 
 
 def test_every_component_of_the_platform_on_aws_is_in_its_picture() -> None:
-    shown = {component for box in platform_picture.AWS.boxes for component in box.shows}
-    of_program = {one.type for one in run_of("production").resources if one.type.startswith("hermesops:")}
-    assert {type_.rpartition(":")[2] for type_ in of_program} == shown
+    aws, _ = mermaid("README.md")
+    of_program = [one.type for one in run_of("production").resources if one.type.startswith("hermesops:")]
+    assert {type_.rpartition(":")[2] for type_ in of_program} <= set(re.findall(r"\w+", aws))
 
 
-def test_every_package_is_in_it() -> None:
+def test_every_package_is_in_the_table_of_wings() -> None:
     drawn = wings()
     assert {path.parent.name for path in (ROOT / "hermesops").glob("*/__init__.py")} <= drawn.keys()
     assert {"rollout", "instances", "backup"} <= set(drawn["agents"])
@@ -49,15 +34,11 @@ def test_a_picture_that_the_readme_shows_loads_nothing(picture: str) -> None:
     assert "http" not in told.replace("http://www.w3.org/2000/svg", "")
 
 
-def test_the_readme_shows_the_fleet_a_rollout_a_dashboard_and_the_packages() -> None:
+def test_the_readme_shows_the_fleet_a_rollout_and_the_dashboards() -> None:
     dashboards = {f"dashboard-{name}" for name in ("fleet", "instance", "rollout", "cost")}
     shown = {
         "fleet-status",
         "halted-rollout",
-        "architecture",
-        "pipelines",
-        "platform-aws",
-        "platform-local",
         *dashboards,
     }
     assert {Path(picture).stem for picture in SHOWN} == shown
