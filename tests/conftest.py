@@ -187,11 +187,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say how many tests were skipped that may be skipped even in CI."""
     skipped = terminalreporter.stats.get("skipped", [])
     counts = {mark: sum(mark in report.keywords for report in skipped) for mark in _EXEMPT}
-    told = ", ".join(f"{mark} {count}" for mark, count in counts.items())
-    terminalreporter.write_line(f"skipped, as what they need is in no package registry or has to be asked for: {told}")
+    shown = ", ".join(f"{mark} {count}" for mark, count in counts.items())
+    terminalreporter.write_line(f"skipped, as what they need is in no package registry or has to be asked for: {shown}")
 
 
 def _find(program: str) -> Path | None:
     # Root's tools live in folders that are not on everybody's PATH.
-    found = shutil.which(program) or shutil.which(program, path="/usr/sbin:/sbin")
-    return Path(found) if found else None
+    path = shutil.which(program) or shutil.which(program, path="/usr/sbin:/sbin")
+    return Path(path) if path else None

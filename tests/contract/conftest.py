@@ -70,8 +70,8 @@ def registry(registry_url: str, clock: TurnedClock) -> Iterator[Registry]:
 
 @pytest.fixture
 async def driver() -> AsyncIterator[PretendDriver]:
-    async with pretended() as made:
-        yield made
+    async with pretended() as driver:
+        yield driver
 
 
 @pytest.fixture

@@ -88,10 +88,10 @@ class Death:
         """A function that makes a step, with a point before it and one after it."""
 
         @wraps(step)
-        def call(*given: P.args, **named: P.kwargs) -> T:
+        def call(*args: P.args, **named: P.kwargs) -> T:
             self.point(f"before {name}")
             try:
-                return step(*given, **named)
+                return step(*args, **named)
             finally:  # a step that fails has both points, too: or the numbers of later ones would hang on it
                 self.point(f"after {name}")
 
@@ -102,8 +102,8 @@ class Death:
 
         @wraps(transaction)
         @contextmanager
-        def call(*given: P.args, **named: P.kwargs) -> Iterator[T]:
-            with transaction(*given, **named) as connection:
+        def call(*args: P.args, **named: P.kwargs) -> Iterator[T]:
+            with transaction(*args, **named) as connection:
                 yield connection
                 self.point("before commit")
             self.point("after commit")
@@ -126,10 +126,10 @@ class Mortal:
         self._steps = steps
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as the real one has it
-        found = getattr(self._real, name)
-        if callable(found):
-            return self._death.around(found, name) if self._steps is None or name in self._steps else found
+        attribute = getattr(self._real, name)
+        if callable(attribute):
+            return self._death.around(attribute, name) if self._steps is None or name in self._steps else attribute
         if self._steps is None:
-            return Mortal(found, self._death)
+            return Mortal(attribute, self._death)
         inner = {step.removeprefix(f"{name}.") for step in self._steps if step.startswith(f"{name}.")}
-        return Mortal(found, self._death, inner) if inner else found
+        return Mortal(attribute, self._death, inner) if inner else attribute

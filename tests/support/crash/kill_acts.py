@@ -145,7 +145,7 @@ ROLLOUT = Act(
 
 
 async def _with_another_image(world: Command, _owner: Owner) -> None:
-    if not any(one["name"] == _ANOTHER for one in (await world.ok("image", "list", "--json")).json["images"]):
+    if not any(image["name"] == _ANOTHER for image in (await world.ok("image", "list", "--json")).json["images"]):
         await another_image.make(world, _ANOTHER)
 
 
@@ -166,7 +166,8 @@ async def _resized(world: Command, owner: Owner) -> None:
 async def _of_another_image(world: Command, owner: Owner) -> None:
     """Let the state say that the machine boots from another image than the rows say: it has to be made anew."""
     state = json.loads((await world.ok("stack", "export", owner.cell)).stdout)
-    [machine] = [one for one in state["deployment"]["resources"] if one["urn"].endswith(f"::{owner.machine}")]
+    resources = state["deployment"]["resources"]
+    [machine] = [resource for resource in resources if resource["urn"].endswith(f"::{owner.machine}")]
     machine["inputs"]["image_id"] = str(uuid.uuid4())
     edited = world.home / f"{owner.machine}.json"
     edited.write_text(json.dumps(state))

@@ -133,9 +133,9 @@ class Done:
         for why, ran in self.attempts:
             lines.append(f"  {why}: {' '.join(ran.arguments)}")
             lines.append(f"    exit {ran.exit_code} after {ran.seconds:.1f} s")
-            said = [*ran.stdout.splitlines(), *ran.stderr.splitlines()]
-            lines += [f"    {line[:300]}" for line in said[-_MOST_LINES:]]
-        return "\n".join([*lines, *(f"  WRONG {one}" for one in self.wrong)])
+            output = [*ran.stdout.splitlines(), *ran.stderr.splitlines()]
+            lines += [f"    {line[:300]}" for line in output[-_MOST_LINES:]]
+        return "\n".join([*lines, *(f"  WRONG {difference}" for difference in self.wrong)])
 
 
 def chosen(variable: str, default: float) -> float:
@@ -180,24 +180,25 @@ class RandomKills:
             done = await asyncio.gather(*(self._act(user) for user in self._expected))
             self.history += done
             if self._report:
-                kills = sum(one.kills for one in self.history)
+                kills = sum(act.kills for act in self.history)
                 self._report(f"round {self._round}: {len(self.history)} acts, {kills} kills")
             await self._teach()
             self._refuse(await self._differences())
-            if any(one.previous_machines for one in self._expected.values()):
+            if any(instance.previous_machines for instance in self._expected.values()):
                 await self._give_back()
         self._refuse(await self._finish())
 
     def show(self) -> None:
         """Print what was done, by kind."""
         table = Table("command", "acts", "kill -9", "finished", title=f"killed at random, seed {self._seed}")
-        kinds = Counter(one.act.kind for one in self.history)
+        kinds = Counter(done.act.kind for done in self.history)
         for kind, count in sorted(kinds.items()):
-            of = [one for one in self.history if one.act.kind == kind]
-            table.add_row(kind, str(count), str(sum(one.kills for one in of)), str(sum(not one.wrong for one in of)))
+            of = [done for done in self.history if done.act.kind == kind]
+            finished = sum(not done.wrong for done in of)
+            table.add_row(kind, str(count), str(sum(done.kills for done in of)), str(finished))
         whole = self.history
         table.add_section()
-        sums = (len(whole), sum(one.kills for one in whole), sum(not one.wrong for one in whole))
+        sums = (len(whole), sum(done.kills for done in whole), sum(not done.wrong for done in whole))
         table.add_row("all", *map(str, sums))
         Console(width=120).print(table)
 
@@ -230,14 +231,14 @@ class RandomKills:
         if act.kind != "backup":
             return act.after
         listed = (await self._world.ok("backup", "list", act.after.user, "--json")).json["backups"]
-        asked_for = [one["backup"] for one in listed if one["why"].startswith("manual")]
+        asked_for = [backup["backup"] for backup in listed if backup["why"].startswith("manual")]
         return act.after.saved_as(asked_for[0][:12]) if asked_for else act.after
 
     async def _ask_for_another(self, before: ExpectedInstance, done: Done, chance: random.Random) -> None:
         """Have another command refused, now and then, while the killed one's operation is unfinished."""
         # What leads to the same may be the same: who has no machine wakes by a restore onto a new one.
         kinds = _ASKS_FIRST - (_IN_PLACE if done.act.kind in _LEAVES_GATEWAY else set())
-        others = [one for one in acts_of(before) if one.kind in kinds and one.after != done.act.after]
+        others = [act for act in acts_of(before) if act.kind in kinds and act.after != done.act.after]
         if chance.random() > _OTHER_SHARE or not others:
             return
         other = chance.choice(others)
@@ -269,7 +270,7 @@ class RandomKills:
         await _finish(world, done)
         done.wrong += _wrong_end(done)
         self.history.append(done)
-        self._expected = {user: replace(one, previous_machines=0) for user, one in self._expected.items()}
+        self._expected = {user: replace(instance, previous_machines=0) for user, instance in self._expected.items()}
         self._refuse(await self._differences())
 
     async def _finish(self) -> list[str]:
@@ -282,27 +283,28 @@ class RandomKills:
 
     async def _differences(self) -> list[str]:
         """What is not as it has to be, now that no command runs."""
-        told = await asyncio.gather(
+        differences = await asyncio.gather(
             self._rows(), self._machines(), self._checks(), *(self._memories(user) for user in self._expected)
         )
-        return [one for part in told for one in part]
+        return [difference for part in differences for difference in part]
 
     async def _rows(self) -> list[str]:
-        cells = {one["cell"]: one["region"] for one in (await self._world.ok("cell", "list", "--json")).json["cells"]}
+        listed = (await self._world.ok("cell", "list", "--json")).json["cells"]
+        cells = {cell["cell"]: cell["region"] for cell in listed}
         rows = (await self._world.ok("instance", "list", "--json")).json["instances"]
-        found = {row["user"]: (row["status"], row["plan"], cells[row["cell"]]) for row in rows}
+        actual = {row["user"]: (row["status"], row["plan"], cells[row["cell"]]) for row in rows}
         status = {Phase.RUNNING: "running", Phase.SUSPENDED: "suspended", Phase.ENDING: "suspended"}
-        present = [one for one in self._expected.values() if one.phase is not Phase.ABSENT]
-        wanted = {one.user: (status[one.phase], one.plan, one.region) for one in present}
-        return [] if found == wanted else [f"instances are {found}, not {wanted}"]
+        present = [instance for instance in self._expected.values() if instance.phase is not Phase.ABSENT]
+        expected = {instance.user: (status[instance.phase], instance.plan, instance.region) for instance in present}
+        return [] if actual == expected else [f"instances are {actual}, not {expected}"]
 
     async def _machines(self) -> list[str]:
         rows = (await self._world.ok("instance", "list", "--json")).json["instances"]
         names = {row["machine_name"] for row in rows if self._expected[row["user"]].has_machine}
-        found = sorted(machine["name"] for machine in await self._world.machines())
-        count = len(names) + sum(one.previous_machines for one in self._expected.values())
-        is_right = len(found) == len(set(found)) == count and names <= set(found)
-        return [] if is_right else [f"machines are {found}, not {sorted(names)} and {count - len(names)} kept"]
+        machines = sorted(machine["name"] for machine in await self._world.machines())
+        count = len(names) + sum(instance.previous_machines for instance in self._expected.values())
+        is_right = len(machines) == len(set(machines)) == count and names <= set(machines)
+        return [] if is_right else [f"machines are {machines}, not {sorted(names)} and {count - len(names)} kept"]
 
     async def _checks(self) -> list[str]:
         unfinished = (await self._world.ok("operation", "list", "--json")).json["operations"]
@@ -322,9 +324,9 @@ class RandomKills:
         return dict((await self._world.ok("instance", "show", user, "--json")).json["instance"])
 
     def _refuse(self, differences: Sequence[str]) -> None:
-        wrong = [*(one for done in self.history for one in done.wrong), *differences]
-        told = "\n".join(map(str, self.history[-3 * self._size.users :]))
-        assert not wrong, f"seed {self._seed}, after {len(self.history)} acts: {wrong}\n{told}"
+        wrong = [*(difference for done in self.history for difference in done.wrong), *differences]
+        history = "\n".join(map(str, self.history[-3 * self._size.users :]))
+        assert not wrong, f"seed {self._seed}, after {len(self.history)} acts: {wrong}\n{history}"
 
 
 def _choose(acts: Sequence[Act], chance: random.Random) -> Act:
@@ -349,14 +351,14 @@ async def _killed(world: Command, timestamp: Moment, words: Sequence[str]) -> Ra
     assert process.stderr is not None
     process.stdin.close()
     printing = asyncio.create_task(process.stdout.read())
-    told, came = bytearray(), asyncio.Event()
+    narration, came = bytearray(), asyncio.Event()
 
     async def narrate(stderr: asyncio.StreamReader) -> None:
         if not timestamp.lines:
             came.set()
         async for line in stderr:
-            told.extend(line)
-            if told.count(b"\n") >= timestamp.lines:
+            narration.extend(line)
+            if narration.count(b"\n") >= timestamp.lines:
                 came.set()
         came.set()
 
@@ -371,7 +373,7 @@ async def _killed(world: Command, timestamp: Moment, words: Sequence[str]) -> Ra
     async with asyncio.timeout(_GIVE_UP_S):
         await narrating
         stdout = await printing
-    return Ran(tuple(words), code, stdout.decode(), told.decode(), time.monotonic() - began)
+    return Ran(tuple(words), code, stdout.decode(), narration.decode(), time.monotonic() - began)
 
 
 async def _finish(world: Command, done: Done) -> None:

@@ -80,12 +80,12 @@ class Computer:
 
     def _lease(self) -> Iterable[str]:
         subject = self._chance.choice(SUBJECTS)
-        held = self._held.pop(subject, None)
-        if held and self._chance.random() < 0.5:
-            if not self._registry.leases.renew([held]):
-                self._held[subject] = held
-        elif held:
-            self._registry.leases.release(held)
+        previous = self._held.pop(subject, None)
+        if previous and self._chance.random() < 0.5:
+            if not self._registry.leases.renew([previous]):
+                self._held[subject] = previous
+        elif previous:
+            self._registry.leases.release(previous)
         else:
             self._held[subject] = lease = self._registry.leases.take(subject, self._name)
             return (f"token {subject} {lease.epoch} {lease.counter}",)
@@ -131,22 +131,22 @@ class Computer:
             self._registry.leases.release(lease)
 
 
-def contradictions(registry: Registry, anchors: Iterable[Anchor], said: Iterable[str]) -> list[str]:
+def contradictions(registry: Registry, anchors: Iterable[Anchor], output: Iterable[str]) -> list[str]:
     """What does not hold of a registry that several computers worked on.
 
     Args:
         registry: Opened without guard and anchor of its own.
         anchors: Those of all computers.
-        said: Every line that any computer printed.
+        output: Every line that any computer printed.
     """
-    found = [f"{one.subject} {one.what}" for one in registry.consistency.contradictions()]
+    findings = [f"{finding.subject} {finding.what}" for finding in registry.consistency.contradictions()]
     for anchor in anchors:
-        found += [f"audit {one.id} {one.what}" for one in registry.audit.check(anchor).findings]
-    lines = [line.split() for line in said]
-    found += [" ".join(line) for line in lines if line[0] != "token"]
+        findings += [f"audit {finding.id} {finding.what}" for finding in registry.audit.check(anchor).findings]
+    lines = [line.split() for line in output]
+    findings += [" ".join(line) for line in lines if line[0] != "token"]
     tokens = Counter(tuple(line) for line in lines)
-    found += [f"given twice: {token}" for token, count in tokens.items() if count > 1]
-    return [*found, *_unaudited(registry)]
+    findings += [f"given twice: {token}" for token, count in tokens.items() if count > 1]
+    return [*findings, *_unaudited(registry)]
 
 
 def _unaudited(registry: Registry) -> Iterator[str]:
@@ -155,14 +155,12 @@ def _unaudited(registry: Registry) -> Iterator[str]:
     actions = Counter(entry.action for entry in entries)
     instances = registry.instances.list(terminated=True)
     operations = registry.operations.list(limit=10**9)
-    ended = [one for one in operations if one.status in {OperationStatus.DONE, OperationStatus.FAILED}]
-    abandoned = [one for one in operations if one.status is OperationStatus.ABANDONED]
     counts = {
         "instance_created": len(instances),
         "user_created": len(registry.users.list()),
         "cell_opened": len(registry.cells.list()),
         "operation_opened": len(operations),
-        "operation_ended": len(ended) + len(abandoned),
+        "operation_ended": sum(operation.status.has_ended for operation in operations),
     }
     yield from (f"{actions[name]} {name} for {count} rows" for name, count in counts.items() if actions[name] != count)
     last: dict[tuple[str, str], object] = defaultdict(lambda: None)
@@ -173,9 +171,9 @@ def _unaudited(registry: Registry) -> Iterator[str]:
                 yield f"audit {entry.id} goes on from {entry.before}, not from {before}"
             last[entry.action, entry.subject] = dict(entry.after)
     for instance in instances:
-        said = last["status_changed", f"instance/{instance.id}"]
-        if said is not None and said != {"status": instance.status.value}:
-            yield f"instance {instance.id} is {instance.status}, and the audit says {said}"
+        recorded = last["status_changed", f"instance/{instance.id}"]
+        if recorded is not None and recorded != {"status": instance.status.value}:
+            yield f"instance {instance.id} is {instance.status}, and the audit says {recorded}"
 
 
 def main() -> None:

@@ -71,7 +71,7 @@ def die_and_come_back_late(scene: str, at: int) -> None:
     assert world.rollout.state is calm.rollout.state, f"{where}: {world.rollout.reason}"
     assert world.rollout.reason == calm.rollout.reason, where
     assert _failed(world) == _failed(calm), where
-    again = [one for one in world.placed.values() if one.progress.confirm_timeouts]
+    again = [target for target in world.placed.values() if target.progress.confirm_timeouts]
     assert len(again) <= 2, where
     for instance_id, machine in world.machines.items():
         assert (

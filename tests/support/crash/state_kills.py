@@ -41,11 +41,11 @@ async def killed_and_repeated(begun: Path, folder: Path, change: str, point: int
     FileBackend(stack.backend).read(STACK)  # never damaged
     engine = stack.engine()
     await engine.up(STACK, CHANGES[change]())
-    wanted = ["a"] if change == "delete" else ["a", "b"]
-    assert stack.machines() == wanted
+    expected = ["a"] if change == "delete" else ["a", "b"]
+    assert stack.machines() == expected
     state = stack.state()
-    kept = sorted(r["urn"].rpartition("::")[2] for r in state["resources"] if r["type"].endswith("Machine"))
-    assert kept == wanted
+    resources = sorted(r["urn"].rpartition("::")[2] for r in state["resources"] if r["type"].endswith("Machine"))
+    assert resources == expected
     assert "pending_operations" not in state
     assert not list((stack.backend / ".pulumi" / "locks").rglob("*.json"))
     assert (await engine.up(STACK, CHANGES[change]())).changes == ()

@@ -78,7 +78,7 @@ async def suffer(channel: Channel, release: str, blow: str, timestamp: float) ->
         timestamp: When, from 0 to 1.
     """
     before = await _shown(channel)
-    said = await _said(channel)
+    messages = await _said(channel)
     delay = timestamp * _SWITCH_S
     script = f"sleep {delay:.2f}; {BLOWS[blow]}"
     words = f"{PROGRAM} release activate {release} --no-trial --confirm-within {CONFIRM_S} --drain 5"
@@ -95,8 +95,8 @@ async def suffer(channel: Channel, release: str, blow: str, timestamp: float) ->
     well = await _is_well(channel)  # no agent is well while its disk is full
     why = "" if back and well else json.dumps(await _shown(channel))
     now = await _said(channel)
-    if now != said:
-        why += f" said {said}, and now {now}"
+    if now != messages:
+        why += f" said {messages}, and now {now}"
     return Survived(blow, timestamp, not why, seconds, why)
 
 

@@ -81,7 +81,7 @@ def close(folder: Path) -> None:
         subprocess.run(["dmsetup", "remove", "--retry", name], check=False, stderr=subprocess.DEVNULL)
 
 
-def prepare(folder: Path, *, made: bool) -> None:
+def prepare(folder: Path, *, grows: bool) -> None:
     """A machine with nothing, or with a small volume in which something lies."""
     close(folder)
     for name in ("disk", "place"):
@@ -92,21 +92,21 @@ def prepare(folder: Path, *, made: bool) -> None:
     for path in (place, place / "skills", place / "skills/SKILL.md"):
         os.chown(path, OWNER, OWNER)
     place.chmod(0o700)
-    if made:
+    if grows:
         subprocess.run([*AGAIN, folder, "die", str(SMALL), "0"], check=True)
         (place / "memory").write_text("kept" * (1 << 20))
         close(folder)
 
 
-def check(folder: Path, size: int, *, made: bool) -> None:
+def check(folder: Path, size: int, *, grows: bool) -> None:
     place = folder / "place"
     here, room = place.stat(), os.statvfs(place)
     assert place.is_mount()
     assert (here.st_uid, here.st_gid, here.st_mode & 0o7777) == (OWNER, OWNER, 0o700), here
     there = sorted(path.name for path in place.iterdir())
-    assert there == (["memory", "skills"] if made else ["skills"]), there
+    assert there == (["memory", "skills"] if grows else ["skills"]), there
     assert (place / "skills/SKILL.md").read_text() == "as the image has it"
-    assert not made or (place / "memory").read_text() == "kept" * (1 << 20)
+    assert not grows or (place / "memory").read_text() == "kept" * (1 << 20)
     assert 0.8 * size < room.f_blocks * room.f_frsize <= size, (size, room)
     assert sorted(path.name for path in (folder / "disk").iterdir()) == ["volume", "volume.id"]
     mappings = subprocess.run(["dmsetup", "ls"], check=True, capture_output=True, text=True).stdout.split("\n")
@@ -118,17 +118,17 @@ def check(folder: Path, size: int, *, made: bool) -> None:
 
 
 def main(folder: Path, what: str) -> None:
-    made = what == "grow"
-    size = LARGE if made else SMALL
+    grows = what == "grow"
+    size = LARGE if grows else SMALL
     for at in range(1, _MOST):
-        prepare(folder, made=made)
+        prepare(folder, grows=grows)
         ran = subprocess.run([*AGAIN, folder, "die", str(size), str(at)], check=False)
         if ran.returncode == 0:
             break
         assert ran.returncode == KILLED, ran
         try:
             subprocess.run([*AGAIN, folder, "die", str(size), "0"], check=True)
-            check(folder, size, made=made)
+            check(folder, size, grows=grows)
         except (AssertionError, subprocess.SubprocessError) as error:
             raise AssertionError(f"killed at moment {at}") from error
     close(folder)

@@ -112,14 +112,14 @@ class Effects:
     async def observe(self) -> int:
         return sum(self._world.has(self._id, effect) for effect in EFFECTS)
 
-    def decide(self, seen: int) -> str | Done:
-        return EFFECTS[seen] if seen < len(EFFECTS) else Done("everything happened")
+    def decide(self, count: int) -> str | Done:
+        return EFFECTS[count] if count < len(EFFECTS) else Done("everything happened")
 
-    def describe(self, step: str, seen: int) -> str:
-        return f"{step} after {seen}"
+    def describe(self, step: str, count: int) -> str:
+        return f"{step} after {count}"
 
-    async def do(self, step: str, seen: int) -> None:
-        assert seen == EFFECTS.index(step)
+    async def do(self, step: str, count: int) -> None:
+        assert count == EFFECTS.index(step)
         self._death.point()
         await waiting.pause(self._effect_s)
         self._world.make(self._id, step)

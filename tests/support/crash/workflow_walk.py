@@ -21,16 +21,16 @@ async def walk(make: Callable[[], Any], *, killed_at: int | None = None, after: 
     death = Death() if killed_at is None else (Death.after if after else Death.before)(killed_at + 1)
     steps: list[str] = []
     for _ in range(_MOST):
-        seen = await work.observe()
-        decided = work.decide(seen)
+        observed = await work.observe()
+        decided = work.decide(observed)
         if isinstance(decided, Done):
             return [*steps, decided.outcome]
         if isinstance(decided, Refused):
             return [*steps, f"{type(decided.error).__name__}: {decided.error.message}"]
-        assert work.describe(decided, seen)
+        assert work.describe(decided, observed)
         try:
             death.point()
-            await work.do(decided, seen)
+            await work.do(decided, observed)
             death.point()
         except KilledError:
             work, death = make(), Death()

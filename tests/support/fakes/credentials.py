@@ -47,13 +47,13 @@ def credential_of(
     life: timedelta = LIFE,
 ) -> Credential:
     """What a machine that asked so would be handed."""
-    made = authority.issue(request, names, now=now or datetime.now(UTC), life=life)
+    credential = authority.issue(request, names, now=now or datetime.now(UTC), life=life)
     return Credential(
-        made.pem,
+        credential.pem,
         authority.certificate,
         url,
-        made.serial,
-        int(made.not_before.timestamp()),
-        int(made.not_after.timestamp()),
+        credential.serial,
+        int(credential.not_before.timestamp()),
+        int(credential.not_after.timestamp()),
         names.uris,
     )

@@ -37,11 +37,11 @@ class Recorder:
 
 @contextlib.asynccontextmanager
 async def recorder() -> AsyncIterator[Recorder]:
-    made = Recorder()
-    server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
-    made.port = server.sockets[0].getsockname()[1]
+    recorder = Recorder()
+    server = await asyncio.start_server(recorder.serve, "127.0.0.1", 0)
+    recorder.port = server.sockets[0].getsockname()[1]
     async with server:
-        yield made
+        yield recorder
 
 
 @contextlib.asynccontextmanager

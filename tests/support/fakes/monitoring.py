@@ -63,12 +63,12 @@ class FakeMonitoring:
     def client(self) -> MonitoringClient:
         return MonitoringClient(f"http://127.0.0.1:{self.port}")
 
-    def _answer(self, asked: Asked) -> Answer:
-        fits = [begin for begin in self.answers if f"{asked.method} {asked.path}".startswith(begin)]
+    def _answer(self, request: Asked) -> Answer:
+        fits = [begin for begin in self.answers if f"{request.method} {request.path}".startswith(begin)]
         if not fits:
             return Answer(b"nothing is there", 404)
-        found = self.answers[max(fits, key=len)]
-        return found if isinstance(found, Answer) else found(asked)
+        answer = self.answers[max(fits, key=len)]
+        return answer if isinstance(answer, Answer) else answer(request)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -78,13 +78,13 @@ class FakeMonitoring:
             body = await reader.readexactly(int(headers.get("content-length", 0)))
             method, target, _ = first.split(" ")
             url = urlsplit(target)
-            asked = Asked(method, url.path, tuple(parse_qsl(url.query)), headers, body)
-            self.asked.append(asked)
-            answer = self._answer(asked)
+            request = Asked(method, url.path, tuple(parse_qsl(url.query)), headers, body)
+            self.asked.append(request)
+            answer = self._answer(request)
             await pause(answer.late_s)
-            said = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
-            length = "" if answer.drips else f"Content-Length: {len(said)}\r\n"
-            writer.write(f"HTTP/1.1 {answer.status} Words\r\n{length}Connection: close\r\n\r\n".encode() + said)
+            content = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
+            length = "" if answer.drips else f"Content-Length: {len(content)}\r\n"
+            writer.write(f"HTTP/1.1 {answer.status} Words\r\n{length}Connection: close\r\n\r\n".encode() + content)
             await writer.drain()
             while answer.drips:
                 writer.write(b" ")
@@ -99,11 +99,11 @@ class FakeMonitoring:
 @asynccontextmanager
 async def fake_monitoring(**answers: Answer | Answers) -> AsyncIterator[FakeMonitoring]:
     """Runs one; ``answers`` is empty for one that knows nothing."""
-    made = FakeMonitoring(dict(answers))
-    server = await asyncio.start_server(made.serve, "127.0.0.1", 0)
-    made.port = server.sockets[0].getsockname()[1]
+    monitoring = FakeMonitoring(dict(answers))
+    server = await asyncio.start_server(monitoring.serve, "127.0.0.1", 0)
+    monitoring.port = server.sockets[0].getsockname()[1]
     try:
-        yield made
+        yield monitoring
     finally:
         server.close()
 

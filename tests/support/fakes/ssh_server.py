@@ -22,8 +22,8 @@ from hermesops.base.waiting import pause_blocking
 
 def host_key() -> tuple[paramiko.PKey, str]:
     """A fresh host key, and its public half as ``ssh-ed25519 AAAA…``."""
-    made = paramiko.Ed25519Key.from_private_key(io.StringIO(fresh_key()))
-    return made, f"{made.get_name()} {base64.b64encode(made.asbytes()).decode()}"
+    key = paramiko.Ed25519Key.from_private_key(io.StringIO(fresh_key()))
+    return key, f"{key.get_name()} {base64.b64encode(key.asbytes()).decode()}"
 
 
 @dataclass
@@ -77,13 +77,13 @@ class FakeSshServer(paramiko.ServerInterface):
 def ssh_server(server: FakeSshServer, key: paramiko.PKey) -> Iterator[int]:
     """Serve while the block lasts; gives the port."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        held: list[paramiko.Transport] = []
+        transports: list[paramiko.Transport] = []
 
         def serve() -> None:
             with suppress(OSError):
                 while True:
                     transport = paramiko.Transport(listener.accept()[0])
-                    held.append(transport)
+                    transports.append(transport)
                     transport.add_server_key(key)
                     with suppress(paramiko.SSHException, EOFError):
                         transport.start_server(server=server)
@@ -93,5 +93,5 @@ def ssh_server(server: FakeSshServer, key: paramiko.PKey) -> Iterator[int]:
             yield listener.getsockname()[1]
         finally:
             listener.shutdown(socket.SHUT_RDWR)
-            for transport in held:
+            for transport in transports:
                 transport.close()

@@ -60,12 +60,12 @@ async def _line(line: Sequence[Part], say: Reporter) -> bool:
 
 
 async def _made(part: Part, say: Reporter) -> bool:
-    began = told = time.monotonic()
+    began = reported = time.monotonic()
 
     def narrate(line: str) -> None:
-        nonlocal told
-        if time.monotonic() - told >= _TELL_EVERY_S:
-            told = time.monotonic()
+        nonlocal reported
+        if time.monotonic() - reported >= _TELL_EVERY_S:
+            reported = time.monotonic()
             say(f"==> {line}")
 
     say(f"==> Building or fetching {part.name}")

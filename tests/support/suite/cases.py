@@ -33,9 +33,9 @@ def each_case(
 
     def decorate(test: Callable[..., Any]) -> Callable[..., Any]:
         def named() -> Iterator[tuple[str, dict[str, Any]]]:
-            found = list(values if isinstance(values, Iterable) else values())
-            assert found, "there is no case"
-            for number, value in enumerate(found):
+            cases = list(values if isinstance(values, Iterable) else values())
+            assert cases, "there is no case"
+            for number, value in enumerate(cases):
                 parts = _parts(value, len(arguments))
                 yield _name(number, parts, ids), dict(zip(arguments, parts, strict=True))
 
@@ -94,8 +94,8 @@ class _Failures:
 
 def _line(failure: BaseException) -> str:
     """A failure in a line; with its cases, where it is one of several of an inner ``each_case``."""
-    said = [str(failure).partition("\n")[0], *getattr(failure, "__notes__", ())]
-    return f"{type(failure).__name__}: {'; '.join(said)}"
+    lines = [str(failure).partition("\n")[0], *getattr(failure, "__notes__", ())]
+    return f"{type(failure).__name__}: {'; '.join(lines)}"
 
 
 def _parts(value: Any, count: int) -> tuple[Any, ...]:  # noqa: ANN401 - whatever a case is
@@ -113,5 +113,5 @@ def _name(number: int, parts: tuple[Any, ...], ids: Ids | None) -> str:
 def _without(signature: inspect.Signature, names: Iterable[str]) -> inspect.Signature:
     """The signature that is left for fixtures."""
     parameters: Mapping[str, inspect.Parameter] = signature.parameters
-    kept = [parameter for name, parameter in parameters.items() if name not in set(names)]
-    return signature.replace(parameters=kept)
+    remaining = [parameter for name, parameter in parameters.items() if name not in set(names)]
+    return signature.replace(parameters=remaining)

@@ -191,8 +191,8 @@ def _folders(costs: list[Cost], budget: dict[str, float]) -> Iterator[str]:
     for folder in sorted(tests):
         allowed = budget.get(folder)
         over = " over" if allowed is not None and processor[folder] > allowed else ""
-        told = "none" if allowed is None else f"{allowed:.0f}"
-        yield f"{folder:<{width}}{tests[folder]:>7}{wall[folder]:>9.0f}{processor[folder]:>13.0f}{told:>10}{over}"
+        shown = "none" if allowed is None else f"{allowed:.0f}"
+        yield f"{folder:<{width}}{tests[folder]:>7}{wall[folder]:>9.0f}{processor[folder]:>13.0f}{shown:>10}{over}"
 
 
 def _processor_s() -> float:

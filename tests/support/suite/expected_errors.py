@@ -45,8 +45,8 @@ def _imports(tree: ast.Module) -> Iterator[ast.stmt]:
 
 
 def _imported_from(module: str, name: str) -> object:
-    found = getattr(importlib.import_module(module), name, None)
-    return importlib.import_module(f"{module}.{name}") if found is None else found
+    attribute = getattr(importlib.import_module(module), name, None)
+    return importlib.import_module(f"{module}.{name}") if attribute is None else attribute
 
 
 def _unread(top: ast.stmt, imported: Mapping[str, object]) -> Iterator[ast.Call]:
@@ -89,6 +89,6 @@ def _resolved(name: ast.expr, imported: Mapping[str, object]) -> object:
     return imported.get(name.id) if isinstance(name, ast.Name) else None
 
 
-def _is_our_error(found: object) -> bool:
-    is_error = isinstance(found, type) and issubclass(found, BaseException)
-    return is_error and found.__module__.partition(".")[0] == "hermesops"
+def _is_our_error(value: object) -> bool:
+    is_error = isinstance(value, type) and issubclass(value, BaseException)
+    return is_error and value.__module__.partition(".")[0] == "hermesops"

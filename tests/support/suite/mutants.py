@@ -121,10 +121,10 @@ def read(path: Path) -> tuple[Mutant, ...]:
     Raises:
         ValueError: It is no TOML, or an entry has a missing, unknown or ill-typed key.
     """
-    said = tomllib.loads(path.read_text(encoding="utf-8"))
-    if set(said) != {"mutant"}:
+    content = tomllib.loads(path.read_text(encoding="utf-8"))
+    if set(content) != {"mutant"}:
         raise ValueError(f"{path} holds [[mutant]] and nothing else")
-    return tuple(map(_parse, said["mutant"]))
+    return tuple(map(_parse, content["mutant"]))
 
 
 def _parse(entry: dict[str, Any]) -> Mutant:
@@ -252,9 +252,9 @@ class Copy:
         with (self._folder / "output").open("w+b") as output:
             code = self._exit_code(["-m", "pytest", *words], output, hang_s * len(tests) + _GRACE_S)
             output.seek(0)
-            said = output.read().decode(errors="replace")
+            text = output.read().decode(errors="replace")
         rmtree(temporary, ignore_errors=True)
-        return _Ran(code, *_read_report(report), said)
+        return _Ran(code, *_read_report(report), text)
 
     def _exit_code(self, words: Sequence[str], output: BinaryIO, limit_s: float) -> int | None:
         """Run Python in the copy; leaves nothing of its process group, and ``None`` where it did not end in time."""
