@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hermesops.cli.commands import SUMMARIES
 
-_TEXT = (Path(__file__).parents[2] / "runbooks" / "glossary.md").read_text(encoding="utf-8")
+_TEXT = (Path(__file__).parents[3] / "runbooks" / "glossary.md").read_text(encoding="utf-8")
 ENTRIES = re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", _TEXT, re.MULTILINE)[2:]
 """Words and what each means, without the head of the table and the line below it."""
 

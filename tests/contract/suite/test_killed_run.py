@@ -11,7 +11,7 @@ import pytest
 from hermesops.base.waiting import pause_blocking
 from tests.support.real.ends_with_us import INTERRUPTED, KILLED
 
-_REAL = Path(__file__).parents[1] / "support" / "real"
+_REAL = Path(__file__).parents[2] / "support" / "real"
 _END_BY_THEMSELVES = {
     "command.py": "commands of ours, which a test waits for",
     "fork_server.py": "ends at the end of its input, which its starter holds open",
