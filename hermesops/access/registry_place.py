@@ -16,10 +16,10 @@ from hermesops.access.secrets.keyring.key_ring import KeyRing
 from hermesops.access.secrets.keyring.ring import Ring
 from hermesops.base.disk import is_refusal, not_written
 from hermesops.base.narration import Warn
+from hermesops.base.network.web_address import with_verified_tls
 from hermesops.base.private_file import close_to_others, make_private_folder
-from hermesops.base.web_address import with_verified_tls
 from hermesops.errors import Hint, RefusedError, UsageError
-from hermesops.model.audit import ChainReport
+from hermesops.model.access.audit import ChainReport
 from hermesops.settings.environment import Environment
 from hermesops.store.registry import Registry, open_registry
 from hermesops.store.registry.audit.anchor import Anchor

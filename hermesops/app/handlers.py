@@ -17,8 +17,8 @@ from hermesops.agents.instances.workflows.resume import Resume
 from hermesops.agents.instances.workflows.schedule_termination import ScheduleTermination
 from hermesops.agents.instances.workflows.suspend import Suspend
 from hermesops.agents.instances.workflows.terminate import Terminate
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.image import snapshot_name
-from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.plan import Plan
 from hermesops.store.operations.kinds import (

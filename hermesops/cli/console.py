@@ -14,12 +14,13 @@ import typer
 
 from hermesops import errors
 from hermesops.base import narration
-from hermesops.cli import context, output, terminal
+from hermesops.cli import context
+from hermesops.cli.printing import output, terminal
 from hermesops.errors import HermesError, Hint, RefusedError
 from hermesops.wire.foreign_text import unbroken, visible
 
 if TYPE_CHECKING:
-    from hermesops.cli.table import Fitted
+    from hermesops.cli.printing.table import Fitted
 
 _mode = output.mode
 
@@ -129,14 +130,14 @@ def chosen_rows(columns: Sequence[str], rows: Sequence[Mapping[str, object]]) ->
     Raises:
         UsageError: ``--sort`` or ``--filter`` names no column of these rows.
     """
-    from hermesops.cli import rows as listed
+    from hermesops.cli.printing import rows as listed
 
     return listed.choose(columns, rows, order=_mode.order, filters=_mode.filters)
 
 
 def shown_columns(columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> Sequence[str]:
     """The columns of a list that this command prints: all of them with ``-o wide``."""
-    from hermesops.cli import rows as listed
+    from hermesops.cli.printing import rows as listed
 
     return listed.all_columns(columns, rows) if _mode.wide else columns
 
@@ -161,8 +162,8 @@ def _listed(
     empty: str,
     below: str,
 ) -> "Fitted":
-    from hermesops.cli import rows as listed
-    from hermesops.cli import table as tables
+    from hermesops.cli.printing import rows as listed
+    from hermesops.cli.printing import table as tables
 
     if _mode.only_names:
         name = listed.name_column(key, columns)
@@ -173,7 +174,7 @@ def _listed(
 
 
 def _fitted(columns: Sequence[str], rows: Sequence[Mapping[str, object]], empty: str, below: str) -> "Fitted":
-    from hermesops.cli import table as tables
+    from hermesops.cli.printing import table as tables
 
     if not rows:
         return tables.Fitted([empty])
@@ -285,7 +286,7 @@ def _drawn(line: str) -> bool:
     if type(line) is str:
         return False
     from hermesops.base.progress import ProgressLine
-    from hermesops.cli import progress_line
+    from hermesops.cli.printing import progress_line
 
     if not (isinstance(line, ProgressLine) and progress_line.draw(line)):
         return False
@@ -296,7 +297,7 @@ def _drawn(line: str) -> bool:
 def clear() -> None:
     """Take the line of a long step off the terminal, before anything else is written."""
     if _mode.is_drawn:
-        from hermesops.cli import progress_line
+        from hermesops.cli.printing import progress_line
 
         _mode.is_drawn = False
         progress_line.clear()
@@ -307,7 +308,7 @@ def fold(line: str, stream: TextIO) -> list[str]:
     width = terminal.width(stream)
     if not width or len(line) <= width // 2:
         return [line]
-    from hermesops.cli import prose
+    from hermesops.cli.printing import prose
 
     return [piece for each in visible(line).split("\n") for piece in prose.folded(each, width, _commands)]
 
@@ -321,7 +322,7 @@ def _shown(line: str, stream: TextIO) -> str:
     line = visible(line)
     if _mode.quiet or _mode.json or not terminal.has_colour(stream):
         return line
-    from hermesops.cli import palette
+    from hermesops.cli.printing import palette
 
     return palette.painted(line, _commands)
 

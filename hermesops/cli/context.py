@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hermesops.cli import terminal
+from hermesops.cli.printing import terminal
 
 if TYPE_CHECKING:
     from pathlib import Path

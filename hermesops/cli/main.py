@@ -8,7 +8,8 @@ import os
 import sys
 
 from hermesops import __version__
-from hermesops.cli import interrupts, streams
+from hermesops.cli import interrupts
+from hermesops.cli.printing import streams
 from hermesops.wire import core_dump
 
 _UNAVAILABLE = 4

@@ -9,10 +9,10 @@ import typer
 
 from hermesops import __version__
 from hermesops.cli import context, interrupts
-from hermesops.cli.command_group import Noun
 from hermesops.cli.console import clear, error, say
-from hermesops.cli.lazy_groups import Nouns
-from hermesops.cli.streams import StdoutLostError
+from hermesops.cli.groups.lazy import Nouns
+from hermesops.cli.groups.noun import Noun
+from hermesops.cli.printing.streams import StdoutLostError
 from hermesops.errors import HermesError, Hint, RefusedError, UsageError
 
 _WIDEST_HELP = 120

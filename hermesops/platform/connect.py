@@ -15,8 +15,8 @@ from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
 from hermesops.infra.engine.embedded.state.bucket import BucketAccess
 from hermesops.infra.engine.embedded.state.storage import Storage, open_storage
 from hermesops.infra.stacks.platform.outputs import PlatformOutputs
-from hermesops.model.audit import ChainReport
-from hermesops.model.certificate import CallerName
+from hermesops.model.access.audit import ChainReport
+from hermesops.model.access.certificate import CallerName
 from hermesops.platform.host import run_on_host
 from hermesops.platform.parts.control import DATABASE_USER, OPERATOR, STORE_KEYS
 from hermesops.platform.parts.tls import client_pair, is_of_caller

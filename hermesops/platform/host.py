@@ -18,7 +18,7 @@ from hermesops.errors import Hint, PartlyDoneError, RefusedError, UnavailableErr
 from hermesops.machines.converge import Converged, Converger, Host
 from hermesops.machines.converge.results import REPEAT
 from hermesops.machines.image.machines import Reporter
-from hermesops.model.certificate import CallerName
+from hermesops.model.access.certificate import CallerName
 from hermesops.model.ids import MachineId, platform_machine_name
 from hermesops.platform.parts.tls import (
     certificate_names,

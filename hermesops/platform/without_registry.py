@@ -17,7 +17,7 @@ from hermesops.access.secrets.store import Secrets
 from hermesops.base.narration import Reporter
 from hermesops.errors import UnavailableError
 from hermesops.machines.image.build import SavedImages
-from hermesops.model.certificate import OURS, CallerName
+from hermesops.model.access.certificate import OURS, CallerName
 from hermesops.model.image import PLATFORM_IMAGE
 from hermesops.observability.telemetry.endpoint import CERTIFICATE_S
 from hermesops.platform.connect import PlatformFiles

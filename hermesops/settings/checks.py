@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from pydantic import SecretStr
 
-from hermesops.base import web_address
+from hermesops.base.network import web_address
 from hermesops.errors import UsageError
 from hermesops.settings.fields import SECRET_KEYS, Settings, value_of, variable_of
 

@@ -10,7 +10,7 @@ from pydantic import SecretStr, ValidationError
 
 from hermesops.base.private_file import refuse_readable_by_others
 from hermesops.errors import Hint, UsageError
-from hermesops.model.rollout_spec import HOOK_FACTS
+from hermesops.model.rollout.spec import HOOK_FACTS
 from hermesops.model.unknown_name import unknown_name
 from hermesops.settings.fields import FIELDS, NAMES, OF_VARIABLE, PREFIX, SECRET_KEYS, SECRET_PREFIX, SECTIONS, Settings
 

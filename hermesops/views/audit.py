@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hermesops.model.audit import AuditEntry, ChainReport
+from hermesops.model.access.audit import AuditEntry, ChainReport
 from hermesops.views.shapes import timestamp
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from hermesops.views.shapes import timestamp
 
 if TYPE_CHECKING:
-    from hermesops.model.billing import BillingEvent
+    from hermesops.model.billing.events import BillingEvent
 
 
 def event(row: "BillingEvent") -> dict[str, object]:

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from hermesops.agents.instances.observation import Observation
     from hermesops.agents.instances.requests.bulk import ProvisionResult
     from hermesops.agents.instances.suspension import Suspension
-    from hermesops.model.certificate import Caller, Certificate
+    from hermesops.model.access.certificate import Caller, Certificate
     from hermesops.model.check import Check
-    from hermesops.model.health import Judgement
-    from hermesops.model.instance import Instance
+    from hermesops.model.fleet.health import Judgement
+    from hermesops.model.fleet.instance import Instance
     from hermesops.model.operation import Operation
     from hermesops.model.stack import Change, StateVersion
 
@@ -97,7 +97,7 @@ def route(name: str) -> dict[str, object]:
 
     The provider is ``None`` of a model that the platform's router does not have.
     """
-    from hermesops.model.route import ROUTES
+    from hermesops.model.billing.route import ROUTES
 
     known = next((one for one in ROUTES if one.name == (name or ROUTES[0].name)), None)
     return {

@@ -54,7 +54,7 @@ ADAPTER_OF = {
 
 @dataclass(frozen=True)
 class Settings:
-    """A user's settings; the fields of ``hermesops.model.instance.InstanceSettings``."""
+    """A user's settings; the fields of ``hermesops.model.fleet.instance.InstanceSettings``."""
 
     model: str = ""
     personality: str = ""

@@ -11,8 +11,8 @@ from hermesops.app import Container
 from hermesops.app.connected import Connected
 from hermesops.base import assets
 from hermesops.machines.converge import Access, Converger, Host
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import MachineId
-from hermesops.model.instance import InstanceStatus
 from tests.bench.figures import Board, report
 
 _IMAGE = "hermes-base"

@@ -15,8 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from hermesops.model.backup import Credential
 from hermesops.model.ids import InstanceId
+from hermesops.model.recovery.backup import Credential
 from hermesops.programs.node.state import backup
 from tests.bench.figures import Board, report, seconds_of
 from tests.support.fakes.node_home import PASSWORD, NodeHome, make

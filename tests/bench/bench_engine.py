@@ -18,7 +18,7 @@ from hermesops.infra.engine import EngineConfig, make_engine
 from hermesops.infra.engine.choose import find_cli
 from hermesops.infra.engine.interface import Engine
 from hermesops.infra.engine.options import Program, read_passphrase
-from hermesops.model.cell import CellMachine, CellSpec
+from hermesops.model.fleet.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.stack import StackRef
 from tests.bench.figures import Board

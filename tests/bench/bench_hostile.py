@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hermesops.base.waiting import Pending, until
-from hermesops.model.token import LONGEST_TOKEN_LIFE
+from hermesops.model.access.token import LONGEST_TOKEN_LIFE
 from tests.bench.figures import Board, report
 from tests.support.hostile.fleet import QUICK, HostileFleet, hostile_fleet
 from tests.support.real.command import Ran

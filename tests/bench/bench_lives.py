@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from hermesops.app import Container
 from hermesops.app.connected import Connected
 from hermesops.base import waiting
-from hermesops.model.health import GatewayHealth
-from hermesops.model.instance import Instance
+from hermesops.model.fleet.health import GatewayHealth
+from hermesops.model.fleet.instance import Instance
 from hermesops.settings.environment import Environment
 from tests.bench import bench_backup
 from tests.bench.figures import Board, report, spread

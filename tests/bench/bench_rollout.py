@@ -17,7 +17,7 @@ from hermesops.base import assets
 from hermesops.localcloud.server.process import ServerProcess
 from hermesops.localcloud.world.files import WorldFiles
 from hermesops.machines.converge import Access, Converger, Host
-from hermesops.model.instance import InstanceStatus
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.vendor.channel import Channel
 from hermesops.wire.protocol import PROGRAM
 from tests.bench.bench_idle import Machines

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-from hermesops.model.route import issue_token
+from hermesops.model.billing.route import issue_token
 from tests.bench.figures import Board, seconds_of
 from tests.support.real import litellm_environment, litellm_router, postgresql
 from tests.support.real.registries import placed

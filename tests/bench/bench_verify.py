@@ -10,7 +10,7 @@ from hermesops.app import Container
 from hermesops.machines.verify.checks.promise import Expected
 from hermesops.machines.verify.verification import Verification, verify
 from hermesops.model.check import Verdict
-from hermesops.model.instance import InstanceStatus
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.vendor.channel import Channel
 from tests.bench.figures import Board, report
 from tests.support.real.one_by_one import QUICK, verify_one_by_one

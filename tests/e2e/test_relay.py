@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from hermesops.model.token import PLATFORM
+from hermesops.model.access.token import PLATFORM
 from hermesops.programs.node.system import openssl
 from hermesops.wire.tls_key import present
 from tests.support.real.command import Command, local_world

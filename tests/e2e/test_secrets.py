@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hermesops.access.secrets.keyring.key_ring import KeyRing
+from hermesops.model.billing.route import PresentToken, issue_token
 from hermesops.model.ids import InstanceId
-from hermesops.model.route import PresentToken, issue_token
 from hermesops.store.registry import open_registry
 from tests.support.real.command import Command
 

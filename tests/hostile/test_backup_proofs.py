@@ -26,9 +26,9 @@ from hermesops.base.fan_out import Limits as Places
 from hermesops.base.fan_out import fan_out
 from hermesops.base.waiting import pause_blocking
 from hermesops.errors import HermesError, UnavailableError
-from hermesops.model.backup import Backup, Credential
 from hermesops.model.ids import InstanceId
-from hermesops.model.state import State
+from hermesops.model.recovery.backup import Backup, Credential
+from hermesops.model.recovery.state import State
 from hermesops.wire.state import tar_stream
 from hermesops.wire.state.unpack import Bounds
 from tests.support.fakes.node_home import furnish

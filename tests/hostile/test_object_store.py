@@ -11,11 +11,12 @@ import pytest
 from hermesops.agents.backup.store.object_store import ObjectStore
 from hermesops.agents.backup.store.repository import Bucket
 from hermesops.agents.backup.store.restic import Restic
-from hermesops.base import aws_client, blocking
-from hermesops.base.aws_client import call
+from hermesops.base import blocking
+from hermesops.base.network import aws_client
+from hermesops.base.network.aws_client import call
 from hermesops.errors import HermesError, RefusedError, UnavailableError
-from hermesops.model.backup import Credential
 from hermesops.model.ids import InstanceId
+from hermesops.model.recovery.backup import Credential
 from tests.support.hostile.hostile_moods import MOODS
 from tests.support.hostile.http_service import hostile_service
 

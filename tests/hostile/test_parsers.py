@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hermesops.agents.health.samples import HealthSample
 from hermesops.errors import UnavailableError
-from hermesops.model.slot import SlotsState
+from hermesops.model.fleet.slot import SlotsState
 from hermesops.vendor.channel import Completed, last_words, object_in, understood
 from hermesops.wire import foreign_text, strict_json
 from tests.support.hostile.parsers import JSON, PARSERS, Outcomes

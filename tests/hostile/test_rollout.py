@@ -8,9 +8,9 @@ import pytest
 from hermesops.agents.rollout.operators import commands
 from hermesops.agents.rollout.operators.commands import OperatorCommand
 from hermesops.agents.rollout.ports import Records
-from hermesops.model.rollout import RolloutState, TargetState
-from hermesops.model.rollout_spec import HaltRollback
-from hermesops.model.vitals import Liveness
+from hermesops.model.fleet.vitals import Liveness
+from hermesops.model.rollout.records import RolloutState, TargetState
+from hermesops.model.rollout.spec import HaltRollback
 from tests.support.rollouts.world import NEW, OLD, QUICK, World, fleet
 from tests.support.suite.cases import each_case
 

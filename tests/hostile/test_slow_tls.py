@@ -14,7 +14,7 @@ from hermesops.agents.backup.store.object_store import ObjectStore
 from hermesops.agents.backup.store.repository import Bucket
 from hermesops.agents.health.prometheus import Prometheus
 from hermesops.agents.rollout.watch.webhooks import ask_service
-from hermesops.base.aws_client import call
+from hermesops.base.network.aws_client import call
 from hermesops.errors import HermesError
 from hermesops.model.ids import InstanceId
 from hermesops.programs.node.system import https, openssl

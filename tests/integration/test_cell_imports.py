@@ -14,8 +14,8 @@ from hermesops.app import Container
 from hermesops.errors import RefusedError, UsageError
 from hermesops.infra.engine import EngineConfig, make_engine
 from hermesops.infra.engine.options import read_passphrase
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import MachineId, MachineName
-from hermesops.model.instance import Instance
 from hermesops.settings.environment import Environment
 from tests.integration.test_cells import CELL1, computer, make, place
 from tests.support.vendor.fake_justavps import FakeJustAvps, served

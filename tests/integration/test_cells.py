@@ -18,8 +18,8 @@ from hermesops.agents.cells.scheduling import choose_cell
 from hermesops.agents.cells.stack.state import stack_of
 from hermesops.app import Container
 from hermesops.errors import PartlyDoneError, RefusedError, UsageError
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import CellName
-from hermesops.model.instance import Instance
 from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.stack import ChangeKind

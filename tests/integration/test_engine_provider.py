@@ -14,7 +14,7 @@ from hermesops.infra.engine.interface import Engine
 from hermesops.infra.engine.options import Program, read_passphrase
 from hermesops.infra.stacks.fleet import FleetProgram
 from hermesops.infra.stacks.resources import Image, ImageArgs, Machine, MachineArgs
-from hermesops.model.cell import CellMachine, CellSpec
+from hermesops.model.fleet.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.stack import ChangeKind, StackRef
 from tests.support.vendor.fake_justavps import PRIVATE_KEY, FakeJustAvps, served

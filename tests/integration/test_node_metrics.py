@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hermesops.base.waiting import Pending, until
-from hermesops.model.route import issue_token
+from hermesops.model.billing.route import issue_token
 from hermesops.wire.protocol import PROGRAM
 from tests.support.images.builds import Made
 from tests.support.real.agents import Agent, living_agent

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from cryptography import x509
 
-from hermesops.base.aws_client import client_options
+from hermesops.base.network.aws_client import client_options
 from tests.support.fakes.credentials import authority_in
 from tests.support.real.platform_stores import BASE, NAME, OBJECT_STORE, POSTGRESQL, REDIS, StoresHost, stores_host
 from tests.support.suite.prerequisites import require

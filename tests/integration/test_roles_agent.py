@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from hermesops.model.billing.route import ROUTES, issue_token
 from hermesops.model.ids import InstanceId
-from hermesops.model.route import ROUTES, issue_token
 from hermesops.vendor.channel import Channel
 from hermesops.wire.protocol import PROGRAM, Identity, Payload, Secrets
 from hermesops.wire.settings import Settings

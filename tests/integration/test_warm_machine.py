@@ -8,8 +8,8 @@ from uuid import uuid4
 
 import pytest
 
+from hermesops.model.billing.route import issue_token
 from hermesops.model.ids import InstanceId
-from hermesops.model.route import issue_token
 from hermesops.wire.layout import Layout
 from hermesops.wire.protocol import PROGRAM, Identity, Payload, Secrets
 from hermesops.wire.settings import Settings

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.model.state import State
+from hermesops.model.recovery.state import State
 from hermesops.wire.state import tar_stream
 from tests.support.fakes.node_home import furnish
 from tests.support.hostile.backup_proofs import QUICK, Proofs

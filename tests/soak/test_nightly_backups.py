@@ -19,8 +19,8 @@ from rich.table import Table
 
 from hermesops.app import Container
 from hermesops.app.connected import Connected
-from hermesops.model.backup import Backup
 from hermesops.model.plan import Plan
+from hermesops.model.recovery.backup import Backup
 from hermesops.settings.environment import Environment
 from tests.support.real.command import Command, local_world
 

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from hermesops.agents.rollout.gates.power import odds
 from hermesops.agents.rollout.plan.batches import shape
-from hermesops.model.rollout_spec import FailureGate, HealthGate, Spec
+from hermesops.model.rollout.spec import FailureGate, HealthGate, Spec
 from tests.support.crash.rollout_deaths import SCENES, die_and_come_back_late, die_and_go_on, points
 from tests.support.rollouts.gate_statistics import USERS, Share, run_gate, run_health, run_whole
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from hermesops.errors import Hint, RefusedError
-from hermesops.model.signed_file import SignedContent, SignedFile, why_outdated
+from hermesops.model.access.signed_file import SignedContent, SignedFile, why_outdated
 
 _HINT = Hint(("approval", "sign", "FILE", "--save", "APPROVAL"))
 

@@ -11,9 +11,9 @@ from hermesops.access.identity.signatures import Signers, as_file, fresh_key
 from hermesops.base.private_file import make_secret
 from hermesops.base.waiting import pause_blocking
 from hermesops.errors import Hint, Parameter, RefusedError, UnavailableError, UsageError
-from hermesops.model.break_glass import BreakGlass
+from hermesops.model.access.break_glass import BreakGlass
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import MachineId
-from hermesops.model.instance import Instance
 from hermesops.settings.environment import Environment
 from hermesops.store.registry import Registry
 from hermesops.wire.addresses import own_address

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 
 from hermesops.access.identity.approval import Asked, digest_of
 from hermesops.errors import Hint, RefusedError
+from hermesops.model.access.signed_file import SignedContent, SignedFile
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
-from hermesops.model.signed_file import SignedContent, SignedFile
 
 WINDOW = timedelta(hours=24)
 """The time in which terminations and changes of plan are counted."""

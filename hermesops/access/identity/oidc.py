@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from hermesops.base import web_address
+from hermesops.base.network import web_address
 from hermesops.errors import Hint, RefusedError, UnavailableError
-from hermesops.model.pipeline_subject import unreviewed_match
+from hermesops.model.access.pipeline_subject import unreviewed_match
 from hermesops.wire import strict_json
 from hermesops.wire.foreign_text import one_line
 

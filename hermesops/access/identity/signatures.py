@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hermesops.base import child_environment
 from hermesops.errors import Hint, RefusedError, UnavailableError
-from hermesops.model.signed_file import Content, SignedFile
+from hermesops.model.access.signed_file import Content, SignedFile
 
 _TIME_S = 60.0
 """ssh-agent may ask its user to touch a key."""

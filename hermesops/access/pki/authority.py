@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from hermesops.errors import RefusedError
-from hermesops.model.certificate import CallerName, MachineNames
+from hermesops.model.access.certificate import CallerName, MachineNames
 from hermesops.store.registry import Registry
 
 ROOT_DAYS = 3650

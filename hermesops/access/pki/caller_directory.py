@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from hermesops.errors import Hint, RefusedError, require_reason
-from hermesops.model.certificate import Caller
+from hermesops.model.access.certificate import Caller
 from hermesops.store.registry import Registry
 
 

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from hermesops.access.pki.authority import Authority, read_peer
 from hermesops.errors import RefusedError, UsageError, require_reason
-from hermesops.model.certificate import Caller, CallerName, is_ours
+from hermesops.model.access.certificate import Caller, CallerName, is_ours
 from hermesops.store.registry import Registry
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from hermesops.model.certificate import Certificate, MachineNames
+from hermesops.model.access.certificate import Certificate, MachineNames
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.store.registry import Registry
 from hermesops.wire.protocol import Credential

@@ -4,7 +4,7 @@ import ssl
 from datetime import timedelta
 
 from hermesops.access.pki.authority import Authority
-from hermesops.model.certificate import CallerName
+from hermesops.model.access.certificate import CallerName
 from hermesops.wire.tls_key import present
 
 

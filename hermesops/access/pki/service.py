@@ -13,7 +13,7 @@ import structlog
 from hermesops.access.pki.authority import end_of, read_peer
 from hermesops.access.pki.certificates import Certificates
 from hermesops.errors import HermesError, RefusedError, UnavailableError
-from hermesops.model.certificate import CallerName, Certificate, MachineNames, is_ours
+from hermesops.model.access.certificate import CallerName, Certificate, MachineNames, is_ours
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.serving.server import Answer
 from hermesops.store.registry import Registry

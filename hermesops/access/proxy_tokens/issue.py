@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from hermesops.errors import HermesError, UsageError
+from hermesops.model.access.token import LONGEST_TOKEN_LIFE, ProxyToken
 from hermesops.model.ids import MachineId
-from hermesops.model.token import LONGEST_TOKEN_LIFE, ProxyToken
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps.client import Client
 

@@ -12,9 +12,7 @@ from hermesops.access.proxy_tokens.issue import RENEW_BEFORE, issue
 from hermesops.base import waiting
 from hermesops.base.fan_out import Limits, problems
 from hermesops.errors import HermesError
-from hermesops.model.ids import MachineId
-from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.token import (
+from hermesops.model.access.token import (
     LONGEST_TOKEN_LIFE,
     PLATFORM,
     KeptToken,
@@ -23,7 +21,9 @@ from hermesops.model.token import (
     next_of,
     purpose_of,
 )
-from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine
+from hermesops.model.fleet.instance import Instance, InstanceStatus
+from hermesops.model.fleet.unassigned_machine import MachineRole, UnassignedMachine
+from hermesops.model.ids import MachineId
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps.client import Client
 

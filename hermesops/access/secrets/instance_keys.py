@@ -7,9 +7,9 @@ from pathlib import Path
 
 from hermesops.base.private_file import read_secret
 from hermesops.errors import RefusedError
+from hermesops.model.billing.route import PresentToken, issue_token
+from hermesops.model.fleet.instance import InstanceSecrets
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import InstanceSecrets
-from hermesops.model.route import PresentToken, issue_token
 from hermesops.store.registry import Registry
 
 _SHORTEST = 32

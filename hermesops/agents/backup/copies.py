@@ -9,10 +9,10 @@ from hermesops.agents.backup.store.repository import payload_of
 from hermesops.agents.backup.store.repository_keys import Keys
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.errors import BrokenInvariantError, Hint, RefusedError
-from hermesops.model.backup import Backup
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import InstanceId, MachineId
-from hermesops.model.instance import Instance
-from hermesops.model.state import State
+from hermesops.model.recovery.backup import Backup
+from hermesops.model.recovery.state import State
 from hermesops.store.registry import Registry
 from hermesops.wire.state.restic_reason import KEY_REFUSED
 

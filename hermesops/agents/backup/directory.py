@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from hermesops.model.backup import RPO, Backup, Loss, newest_to_restore
-from hermesops.model.instance import Instance
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.operation import Operation
+from hermesops.model.recovery.backup import RPO, Backup, Loss, newest_to_restore
 from hermesops.store.registry import Registry
 
 

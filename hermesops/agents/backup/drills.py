@@ -14,9 +14,9 @@ from hermesops.agents.instances.requests.placement import MachinePlacement, refu
 from hermesops.agents.instances.workflows.copies.restore_drill import Drill
 from hermesops.agents.pool.service import Pools
 from hermesops.errors import Hint, RefusedError
-from hermesops.model.instance import Instance
+from hermesops.model.fleet.instance import Instance
+from hermesops.model.fleet.unassigned_machine import MachineRole, drill_subject, machine_subject
 from hermesops.model.operation import Lease, LeaseHeldError, Operation, OperationKind
-from hermesops.model.unassigned_machine import MachineRole, drill_subject, machine_subject
 from hermesops.settings.fields import Settings
 from hermesops.store.operations.kinds import DrillIntent
 from hermesops.store.operations.lease import LeaseKeeper

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hermesops.agents.backup.store.object_store import ObjectStore
-from hermesops.base.aws_client import AbsentError, call
 from hermesops.base.fan_out import Limits, fan_out, problems
+from hermesops.base.network.aws_client import AbsentError, call
 from hermesops.errors import HermesError, RefusedError
 from hermesops.model.ids import InstanceId
-from hermesops.model.recovery_record import RecoveryRecord
+from hermesops.model.recovery.record import RecoveryRecord
 from hermesops.store.operations.db_thread import in_db_thread
 from hermesops.store.registry import Registry
 from hermesops.store.registry.transactions.recovery_records import TakenBack, opened_record, place_of_record

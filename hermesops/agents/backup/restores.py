@@ -6,9 +6,9 @@ from hermesops.agents.backup.service import Backups
 from hermesops.agents.instances.refusals import operation_unfinished
 from hermesops.agents.instances.requests.changes import InstanceRequests
 from hermesops.errors import Hint, Parameter, UsageError
-from hermesops.model.backup import Backup
-from hermesops.model.instance import Instance
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.operation import Operation
+from hermesops.model.recovery.backup import Backup
 
 
 @dataclass(frozen=True)

@@ -30,10 +30,10 @@ from hermesops.base import child_environment
 from hermesops.base.fan_out import Limits, problems
 from hermesops.errors import Hint, UsageError
 from hermesops.localcloud.world.files import WorldFiles
-from hermesops.model.backup import Backup, Credential
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import instance_subject
-from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease, Operation
+from hermesops.model.recovery.backup import Backup, Credential
 from hermesops.settings.environment import Environment
 from hermesops.store.operations.kinds import BackupIntent, RestoreIntent, instance_of
 from hermesops.store.operations.lease import LeaseKeeper

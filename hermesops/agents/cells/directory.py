@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from hermesops.agents.cells.selection import filter_cells
 from hermesops.agents.cells.status import CellView, view
-from hermesops.model.cell import Cell, parse_cell
+from hermesops.model.fleet.cell import Cell, parse_cell
 from hermesops.store.registry import Registry
 
 

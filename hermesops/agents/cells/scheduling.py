@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hermesops.model.cell import Cell, Placement
+from hermesops.model.fleet.cell import Cell, Placement
 from hermesops.model.ids import CellName
 from hermesops.model.plan import Plan
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from hermesops.errors import Hint, UsageError
-from hermesops.model.cell import Cell, parse_cell
+from hermesops.model.fleet.cell import Cell, parse_cell
+from hermesops.model.fleet.selector import Selector
 from hermesops.model.plan import Plan
-from hermesops.model.selector import Selector
 from hermesops.model.unknown_name import unknown_name
 
 FIELDS = frozenset({"cell", "region", "plan"})

@@ -12,7 +12,7 @@ from hermesops.agents.cells.changes.saved_previews import SavedPreviews
 from hermesops.agents.cells.stack.stacks import CellStacks
 from hermesops.agents.cells.workflow import StackUp, UpRequest
 from hermesops.errors import BrokenInvariantError, Hint, UsageError
-from hermesops.model.cell import Cell
+from hermesops.model.fleet.cell import Cell
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.stack import Preview, UpResult

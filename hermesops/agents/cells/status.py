@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from hermesops.agents.cells.stack.state import lease_of
 from hermesops.agents.cells.workflow import subject_of
-from hermesops.model.cell import Cell
-from hermesops.model.fleet import Ordered
+from hermesops.model.fleet.cell import Cell
+from hermesops.model.fleet.overview import Ordered
+from hermesops.model.fleet.unassigned_machine import UnassignedMachine
 from hermesops.model.ids import CellName
 from hermesops.model.operation import Operation
-from hermesops.model.unassigned_machine import UnassignedMachine
 from hermesops.store.registry import Registry
 
 

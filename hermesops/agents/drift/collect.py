@@ -8,7 +8,7 @@ from typing import Any
 from hermesops.agents.drift.fleet_snapshot import FleetSnapshot, Rebooted, StackMachine, StackSnapshot, StoppedOperation
 from hermesops.base.fan_out import Limits, fan_out
 from hermesops.errors import HermesError
-from hermesops.model.fleet import MachineObservation, Ordered
+from hermesops.model.fleet.overview import MachineObservation, Ordered
 from hermesops.model.ids import CellName, MachineId, MachineName, OperationId, is_machine_name
 from hermesops.store.operations.holder import is_gone
 from hermesops.store.registry import Registry

@@ -16,7 +16,17 @@ from hermesops.agents.drift.fleet_snapshot import (
 from hermesops.agents.drift.repairs import write_finding
 from hermesops.errors import Hint
 from hermesops.model.check import Verdict
-from hermesops.model.fleet import Ordered
+from hermesops.model.fleet.instance import Instance, InstanceStatus
+from hermesops.model.fleet.overview import Ordered
+from hermesops.model.fleet.selector import Selector
+from hermesops.model.fleet.unassigned_machine import (
+    MachineRole,
+    UnassignedMachine,
+    UnassignedStatus,
+    drill_subject,
+    machine_subject,
+    pool_subject,
+)
 from hermesops.model.ids import (
     CellName,
     InstanceId,
@@ -27,17 +37,7 @@ from hermesops.model.ids import (
     instance_subject,
 )
 from hermesops.model.image import owner_of
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import OperationKind
-from hermesops.model.selector import Selector
-from hermesops.model.unassigned_machine import (
-    MachineRole,
-    UnassignedMachine,
-    UnassignedStatus,
-    drill_subject,
-    machine_subject,
-    pool_subject,
-)
 from hermesops.store.operations.kinds import KINDS
 from hermesops.vendor.justavps.wire import Machine, MachineStatus
 from hermesops.wire.foreign_text import one_line, quoted

@@ -9,7 +9,9 @@ from typing import Any
 
 from hermesops.errors import Hint
 from hermesops.model.check import Check
-from hermesops.model.fleet import Ordered
+from hermesops.model.fleet.instance import Instance
+from hermesops.model.fleet.overview import Ordered
+from hermesops.model.fleet.unassigned_machine import UnassignedMachine
 from hermesops.model.ids import (
     CellName,
     ImageId,
@@ -19,9 +21,7 @@ from hermesops.model.ids import (
     is_machine_name,
     platform_machine_name,
 )
-from hermesops.model.instance import Instance
 from hermesops.model.operation import Operation, OperationKind
-from hermesops.model.unassigned_machine import UnassignedMachine
 from hermesops.vendor.justavps.ordering import newest_named
 from hermesops.vendor.justavps.wire import Image, Machine, MachineStatus
 

@@ -10,10 +10,10 @@ from hermesops.base.narration import counted
 from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError
 from hermesops.model.check import Check, Verdict
-from hermesops.model.fleet import Ordered
-from hermesops.model.health import NodeState
+from hermesops.model.fleet.health import NodeState
+from hermesops.model.fleet.instance import Instance
+from hermesops.model.fleet.overview import Ordered
 from hermesops.model.ids import InstanceId, MachineId
-from hermesops.model.instance import Instance
 from hermesops.vendor.channel import Channel
 from hermesops.vendor.justavps.wire import Machine, MachineStatus
 from hermesops.wire import foreign_text

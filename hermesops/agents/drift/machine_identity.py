@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 from hermesops.errors import HermesError
-from hermesops.model.certificate import MachineNames
+from hermesops.model.access.certificate import MachineNames
+from hermesops.model.billing.route import ModelToken
+from hermesops.model.fleet.instance import InstanceSettings, InstanceStatus
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName, UserId
-from hermesops.model.instance import InstanceSettings, InstanceStatus
 from hermesops.model.plan import Plan
-from hermesops.model.recovery import Recovered
-from hermesops.model.route import ModelToken
+from hermesops.model.recovery.recovered import Recovered
 from hermesops.vendor.channel import Channel, NoSuchFileError
 from hermesops.vendor.justavps.wire import Machine, MachineStatus
 from hermesops.wire.errors import BadRequestError

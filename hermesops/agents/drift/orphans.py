@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from hermesops.agents.drift.machine_identity import Forgotten
 from hermesops.errors import HermesError, Hint, RefusedError, UnavailableError, UsageError
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.recovery import Recovered
+from hermesops.model.recovery.recovered import Recovered
 from hermesops.model.unknown_name import unknown_name
 from hermesops.vendor.justavps.wire import Machine
 

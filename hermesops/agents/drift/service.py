@@ -23,9 +23,9 @@ from hermesops.infra.engine.interface import Engine
 from hermesops.machines.converge import Converged, Converger, hosts_of
 from hermesops.machines.image.machines import is_build_under_way
 from hermesops.model.check import Check
+from hermesops.model.fleet.instance import Instance
+from hermesops.model.fleet.selector import Selector
 from hermesops.model.ids import InstanceId, instance_subject
-from hermesops.model.instance import Instance
-from hermesops.model.selector import Selector
 from hermesops.settings.environment import Environment
 from hermesops.store.operations.lease import LeaseKeeper
 from hermesops.store.registry import Registry

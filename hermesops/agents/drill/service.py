@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from hermesops.base.waiting import Pending, pause_blocking, until
 from hermesops.errors import HermesError, Hint, RefusedError, UsageError
+from hermesops.model.fleet.user import DRILLS
 from hermesops.model.plan import Plan
-from hermesops.model.user import DRILLS
 from hermesops.observability.runbook import drill
 from hermesops.observability.runbook.document import load
 from hermesops.observability.runbook.faults import FAULTS, Action, AtVendor, ByCommand, Fault, OnMachine, fault
@@ -22,8 +22,8 @@ from hermesops.vendor.justavps.wire import MachineStatus
 if TYPE_CHECKING:
     from hermesops.agents.instances.requests.provision import ProvisionAdmission
     from hermesops.agents.pool.service import Pools
-    from hermesops.model.audit import AuditEntry
-    from hermesops.model.instance import Instance
+    from hermesops.model.access.audit import AuditEntry
+    from hermesops.model.fleet.instance import Instance
     from hermesops.observability.runbook.command import Ended
     from hermesops.observability.runbook.drill import Drilled
     from hermesops.store.operations.runner import Operations

@@ -14,8 +14,8 @@ from hermesops.agents.health.kept_samples import StoredHealthSamples
 from hermesops.agents.health.prometheus import Prometheus
 from hermesops.agents.health.sampler import Sampler
 from hermesops.agents.health.samples import FRESH, FRESH_CONTROL, HealthSample, VitalsPair, question, stalest, vitals_of
+from hermesops.model.fleet.vitals import ChangeSpan, Liveness, Source, TurnOutcome, Vitals
 from hermesops.model.ids import InstanceId
-from hermesops.model.vitals import ChangeSpan, Liveness, Source, TurnOutcome, Vitals
 
 CONTROLS = 64
 """How many untouched instances are sampled."""

@@ -16,16 +16,16 @@ from hermesops.agents.health.judgement import (
     agent_facts,
     judge,
 )
-from hermesops.model.cell import parse_cell
-from hermesops.model.fleet import GONE, CellTally, RecordedInstance
-from hermesops.model.health import Condition, Judgement
+from hermesops.model.fleet.cell import parse_cell
+from hermesops.model.fleet.health import Condition, Judgement
+from hermesops.model.fleet.instance import InstanceStatus
+from hermesops.model.fleet.overview import GONE, CellTally, RecordedInstance
+from hermesops.model.fleet.selector import Selector
 from hermesops.model.ids import CellName, InstanceId
-from hermesops.model.instance import InstanceStatus
-from hermesops.model.selector import Selector
 
 if TYPE_CHECKING:
     from hermesops.agents.instances.observation import Observation
-    from hermesops.model.instance import Instance
+    from hermesops.model.fleet.instance import Instance
     from hermesops.store.registry import Registry
 
 

@@ -14,14 +14,14 @@ from hermesops.agents.health.fleet import (
     selected,
 )
 from hermesops.agents.health.trouble import Trouble, troubles, within
-from hermesops.model.backup import RPO, Loss
-from hermesops.model.fleet import LowOnDisk
-from hermesops.model.health import Condition
-from hermesops.model.instance import Instance
+from hermesops.model.fleet.health import Condition
+from hermesops.model.fleet.instance import Instance
+from hermesops.model.fleet.overview import LowOnDisk
+from hermesops.model.fleet.selector import Selector
 from hermesops.model.operation import BackgroundWork, Operation
 from hermesops.model.plan import GB, Plan
-from hermesops.model.rollout import Freeze
-from hermesops.model.selector import Selector
+from hermesops.model.recovery.backup import RPO, Loss
+from hermesops.model.rollout.records import Freeze
 from hermesops.settings.sections import MonitoringSettings
 from hermesops.store.operations.holder import is_gone
 from hermesops.store.registry import Registry

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hermesops.agents.health.fleet import fleet_health, fleet_selector
-from hermesops.model.instance import InstanceStatus
-from hermesops.model.selector import Selector
+from hermesops.model.fleet.instance import InstanceStatus
+from hermesops.model.fleet.selector import Selector
 
 if TYPE_CHECKING:
-    from hermesops.model.health import Judgement
+    from hermesops.model.fleet.health import Judgement
+    from hermesops.model.fleet.instance import Instance
     from hermesops.model.ids import CellName
-    from hermesops.model.instance import Instance
     from hermesops.model.plan import Plan
-    from hermesops.model.release import RecordedRelease
+    from hermesops.model.rollout.release import RecordedRelease
     from hermesops.store.registry import Registry
 
 SELECTABLE = frozenset({"cell", "health", "plan", "region", "release", "status", "user"})

@@ -12,11 +12,11 @@ from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.suspension import Suspension, suspension_of
 from hermesops.base.fan_out import attempt
 from hermesops.errors import HermesError
-from hermesops.model.backup import Backup
-from hermesops.model.health import Judgement
-from hermesops.model.instance import Instance
+from hermesops.model.fleet.health import Judgement
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.operation import Operation
-from hermesops.model.release import RecordedRelease
+from hermesops.model.recovery.backup import Backup
+from hermesops.model.rollout.release import RecordedRelease
 from hermesops.observability.telemetry.client import MonitoringClient
 from hermesops.observability.telemetry.trends import Trends, trends_of
 from hermesops.store.operations.holder import is_gone

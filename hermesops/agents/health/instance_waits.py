@@ -10,9 +10,9 @@ from hermesops.agents.instances.observation import Observation
 from hermesops.base import waiting
 from hermesops.base.fan_out import attempt, held_for
 from hermesops.errors import HermesError
-from hermesops.model.health import Condition
+from hermesops.model.fleet.health import Condition
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.store.registry import Registry
 
 State = Condition | InstanceStatus

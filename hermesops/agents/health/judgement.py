@@ -12,9 +12,9 @@ from itertools import takewhile
 
 from hermesops.agents.health.samples import HealthSample, restarts_during
 from hermesops.errors import UnavailableError
-from hermesops.model.fleet import GONE, READY
-from hermesops.model.health import HEARTBEAT_S, SILENT_S, Condition, GatewayHealth, Judgement
-from hermesops.model.vitals import TurnOutcome
+from hermesops.model.fleet.health import HEARTBEAT_S, SILENT_S, Condition, GatewayHealth, Judgement
+from hermesops.model.fleet.overview import GONE, READY
+from hermesops.model.fleet.vitals import TurnOutcome
 
 ANSWER_S = SILENT_S
 """Seconds for which an answer of a gateway counts."""

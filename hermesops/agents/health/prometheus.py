@@ -13,8 +13,8 @@ from hermesops.base import blocking
 from hermesops.base.network import sessions
 from hermesops.base.network.variables import NetworkVariables, proxy_hint
 from hermesops.errors import RefusedError, UnavailableError
+from hermesops.model.fleet.vitals import Source, Vital, Vitals
 from hermesops.model.ids import InstanceId
-from hermesops.model.vitals import Source, Vital, Vitals
 from hermesops.observability.telemetry import prometheus_answer
 from hermesops.observability.telemetry.client import MonitoringClient
 from hermesops.observability.telemetry.metrics import Metrics

@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from string import Template
 
+from hermesops.model.fleet.vitals import Vital
 from hermesops.model.ids import InstanceId
-from hermesops.model.vitals import Vital
 
 LABEL = "instance_id"
 """Names the instance of a series."""

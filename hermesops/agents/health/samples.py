@@ -12,9 +12,9 @@ from itertools import pairwise
 from typing import Any, Self
 
 from hermesops.errors import Hint, UnavailableError
-from hermesops.model.health import GatewayHealth
+from hermesops.model.fleet.health import GatewayHealth
+from hermesops.model.fleet.vitals import Source, TurnOutcome, Vital, Vitals
 from hermesops.model.ids import InstanceId
-from hermesops.model.vitals import Source, TurnOutcome, Vital, Vitals
 from hermesops.wire import strict_json
 
 FRESH = timedelta(seconds=10)

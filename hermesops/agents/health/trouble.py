@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hermesops.agents.health.fleet import FleetHealth, JudgedInstance, selected
 from hermesops.errors import Hint
-from hermesops.model.health import Condition, Judgement
+from hermesops.model.fleet.health import Condition, Judgement
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hermesops.model.fleet.instance import Instance, InstanceStatus
     from hermesops.model.ids import CellName, InstanceId
-    from hermesops.model.instance import Instance, InstanceStatus
     from hermesops.model.plan import Plan
     from hermesops.store.registry import Registry
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Self
 
-from hermesops.model.health import GatewayHealth, NodeState
+from hermesops.model.fleet.health import GatewayHealth, NodeState
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import MachineId
-from hermesops.model.instance import Instance
 from hermesops.vendor.justavps.wire import Machine, MachineStatus
 
 

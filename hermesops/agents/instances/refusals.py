@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from hermesops.agents.instances.observation import Observation
 from hermesops.agents.instances.suspension import Suspension
 from hermesops.errors import BrokenInvariantError, Hint, RefusedError, UnavailableError
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import environment_in_name
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation
 from hermesops.store.operations.kinds import KINDS, STOPS_GATEWAY
 from hermesops.vendor.justavps.wire import MachineStatus

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from hermesops.agents.instances.requests.opening import OperationOpener
 from hermesops.base import waiting
 from hermesops.errors import UnavailableError, UnknownOutcomeError
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import InstanceId, MachineId, instance_subject
 from hermesops.model.image import owner_of
-from hermesops.model.instance import Instance
 from hermesops.model.operation import Operation
 from hermesops.model.unknown_name import find_by_id
 from hermesops.store.operations.kinds import SnapshotIntent

@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable
 
 from hermesops.agents.pool.decide import Target, ready_for
-from hermesops.model.instance import Instance
+from hermesops.model.fleet.instance import Instance
+from hermesops.model.fleet.unassigned_machine import MachineRole, UnassignedMachine, machine_subject
+from hermesops.model.fleet.user import User
 from hermesops.model.operation import LeaseHeldError
-from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine, machine_subject
-from hermesops.model.user import User
 from hermesops.store.operations.lease import LeaseKeeper
 from hermesops.store.registry import Registry
 

@@ -10,11 +10,11 @@ from datetime import datetime, timedelta
 from typing import assert_never
 
 from hermesops.errors import Hint, UnavailableError
-from hermesops.model.cell import Cell
+from hermesops.model.fleet.cell import Cell
+from hermesops.model.fleet.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus, pool_subject
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName
 from hermesops.model.operation import Done, Operation, Refused
 from hermesops.model.plan import Plan
-from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus, pool_subject
 from hermesops.vendor.justavps.wire import MachineStatus
 
 MOST_LOST = 3

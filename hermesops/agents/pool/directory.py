@@ -3,8 +3,8 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from hermesops.model.cell import parse_cell
-from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine
+from hermesops.model.fleet.cell import parse_cell
+from hermesops.model.fleet.unassigned_machine import MachineRole, UnassignedMachine
 from hermesops.store.registry import Registry
 
 

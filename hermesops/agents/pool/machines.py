@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hermesops.agents.instances.remote.power_control import PowerControl
-from hermesops.model.health import NodeState
+from hermesops.model.fleet.health import NodeState
+from hermesops.model.fleet.unassigned_machine import UnassignedMachine
 from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.operation import Lease
-from hermesops.model.unassigned_machine import UnassignedMachine
 from hermesops.vendor.justavps import Client, Machine
 from hermesops.vendor.justavps.ordering import newest_named
 

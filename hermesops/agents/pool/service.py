@@ -11,19 +11,19 @@ from hermesops.agents.pool.claims import claim
 from hermesops.agents.pool.decide import PoolSizes, Target, ready_for
 from hermesops.agents.pool.machines import PoolMachines
 from hermesops.agents.pool.workflow import PoolFill
-from hermesops.model.cell import Cell, parse_cell
-from hermesops.model.ids import CellName, ImageId, MachineId
-from hermesops.model.instance import Instance
-from hermesops.model.operation import Lease, LeaseHeldError, Operation, OperationKind
-from hermesops.model.plan import Plan
-from hermesops.model.unassigned_machine import (
+from hermesops.model.fleet.cell import Cell, parse_cell
+from hermesops.model.fleet.instance import Instance
+from hermesops.model.fleet.unassigned_machine import (
     MachineRole,
     UnassignedMachine,
     UnassignedStatus,
     machine_subject,
     pool_subject,
 )
-from hermesops.model.user import User
+from hermesops.model.fleet.user import User
+from hermesops.model.ids import CellName, ImageId, MachineId
+from hermesops.model.operation import Lease, LeaseHeldError, Operation, OperationKind
+from hermesops.model.plan import Plan
 from hermesops.settings.fields import Settings
 from hermesops.store.operations.kinds import PoolFillIntent
 from hermesops.store.operations.lease import LeaseKeeper

@@ -23,10 +23,10 @@ from hermesops.agents.pool.decide import (
 from hermesops.agents.pool.machines import PoolMachines
 from hermesops.base.fan_out import Limits, fan_out
 from hermesops.errors import HermesError, RefusedError
-from hermesops.model.cell import Cell, Placement
+from hermesops.model.fleet.cell import Cell, Placement
+from hermesops.model.fleet.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus, machine_subject
 from hermesops.model.ids import CellName, MachineId, MachineName
 from hermesops.model.operation import Done, LeaseHeldError, LeaseLostError, Refused
-from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus, machine_subject
 from hermesops.store.operations.lease import LeaseKeeper
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps.wire import Machine, MachineStatus

@@ -19,10 +19,10 @@ from hermesops.agents.relay.places import Places, Tally
 from hermesops.agents.relay.routes import Wanted, headers_from_agent, headers_to_agent, unavailable, wanted
 from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError, RefusedError, UnknownOutcomeError, UsageError
-from hermesops.model.certificate import Caller
+from hermesops.model.access.certificate import Caller
+from hermesops.model.access.token import PLATFORM
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import InstanceStatus
-from hermesops.model.token import PLATFORM
 from hermesops.serving.error_body import error_body
 from hermesops.serving.exchange import Exchange, Head, RefusedRequestError
 from hermesops.store.registry import Registry

@@ -6,12 +6,12 @@ from math import inf
 from typing import Protocol
 
 from hermesops.agents.rollout.records.events import E_co, Event, GateAnswered, Recorded, StateChanged
-from hermesops.model.alert import Alert
+from hermesops.model.fleet.alert import Alert
+from hermesops.model.fleet.vitals import Liveness, Vital
 from hermesops.model.ids import InstanceId
-from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import Freeze, GateResult, ReleaseStatus, Rollout, RolloutTarget, Target
-from hermesops.model.rollout_spec import HookGate, Spec
-from hermesops.model.vitals import Liveness, Vital
+from hermesops.model.rollout.records import Freeze, GateResult, ReleaseStatus, Rollout, RolloutTarget, Target
+from hermesops.model.rollout.release import ReleaseId
+from hermesops.model.rollout.spec import HookGate, Spec
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,9 @@ from hermesops.base.narration import warn
 from hermesops.errors import HermesError
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Lease, Operation, OperationKind
-from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import Rollout, RolloutId, RolloutState, Target
-from hermesops.model.rollout_spec import Action
+from hermesops.model.rollout.records import Rollout, RolloutId, RolloutState, Target
+from hermesops.model.rollout.release import ReleaseId
+from hermesops.model.rollout.spec import Action
 from hermesops.observability.telemetry.client import MonitoringClient
 from hermesops.settings.environment import Environment
 from hermesops.store.operations.db_thread import in_db_thread

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from hermesops.model.rollout import RolloutTarget
+from hermesops.model.rollout.records import RolloutTarget
 
 _NAMED = 4
 """Users named in one line; the rest are counted."""

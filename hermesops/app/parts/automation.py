@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from hermesops.app.container import Container
     from hermesops.automation.doctor.environment_checks import EnvironmentChecks
     from hermesops.automation.jobs.service import Jobs
-    from hermesops.model.instance import Instance
+    from hermesops.model.fleet.instance import Instance
     from hermesops.observability.runbook.command import Ended
     from hermesops.observability.runbook.faults import AtVendor, Fault
     from hermesops.observability.runbook.service import RunbookRecords

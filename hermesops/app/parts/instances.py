@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hermesops.agents.instances.snapshots import Snapshots
     from hermesops.app.connected import Connected
     from hermesops.app.container import Container
-    from hermesops.model.instance import Instance
+    from hermesops.model.fleet.instance import Instance
 
 
 def instances(container: "Container") -> "Instances":

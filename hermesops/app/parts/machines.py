@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from hermesops.machines.release.service import ReleaseChanges
     from hermesops.machines.release.signing import ReleaseKey
     from hermesops.machines.verify.verification import Verification
+    from hermesops.model.fleet.instance import Instance
     from hermesops.model.ids import MachineId
-    from hermesops.model.instance import Instance
     from hermesops.model.operation import Lease
-    from hermesops.model.release import ReleaseId
+    from hermesops.model.rollout.release import ReleaseId
 
 
 def adapters(container: "Container") -> "WorldAdapters":

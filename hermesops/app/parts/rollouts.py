@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hermesops.agents.rollout.service import Rollouts
     from hermesops.app.connected import Connected
     from hermesops.app.container import Container
-    from hermesops.model.rollout import Rollout
+    from hermesops.model.rollout.records import Rollout
 
 
 def directory(container: "Container") -> "RolloutDirectory":
@@ -86,7 +86,7 @@ def _machines(connected: "Connected", rollout: "Rollout") -> "Machines":
     from hermesops.agents.rollout.machines.relocation import RelocatedMachines
     from hermesops.agents.rollout.machines.slots import SlotMachines
     from hermesops.agents.rollout.machines.tokens import TokenMachines
-    from hermesops.model.rollout_spec import Action
+    from hermesops.model.rollout.spec import Action
 
     container, client, pools = connected.container, connected.instance_client, connected.pools
     action, purpose = rollout.action, rollout.title

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hermesops.infra.engine.interface import Engine
     from hermesops.infra.engine.options import Program
     from hermesops.infra.stacks.fleet import CellPrograms
-    from hermesops.model.cell import CellSpec
+    from hermesops.model.fleet.cell import CellSpec
     from hermesops.platform.local.purge import WorldPurge
     from hermesops.platform.stack import HeldLease, PlatformStack
 

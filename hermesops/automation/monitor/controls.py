@@ -16,7 +16,7 @@ from hermesops.automation.monitor.sources import Source, Sources
 from hermesops.base.fan_out import Limits, fan_out
 from hermesops.base.waiting import cancel
 from hermesops.errors import HermesError
-from hermesops.model.health import Answer, Answers, GatewayHealth
+from hermesops.model.fleet.health import Answer, Answers, GatewayHealth
 from hermesops.model.ids import InstanceId
 
 _AT_MOST = 3

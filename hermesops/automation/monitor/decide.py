@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeVar
 
-from hermesops.model.fleet import GONE, READY, Repair, RepairKind
-from hermesops.model.health import SILENT_S, Answers
+from hermesops.model.fleet.health import SILENT_S, Answers
+from hermesops.model.fleet.overview import GONE, READY, Repair, RepairKind
 from hermesops.model.ids import CellName, InstanceId, OperationId
 
 STOPPED = "stopped"

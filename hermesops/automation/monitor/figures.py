@@ -7,12 +7,12 @@ from datetime import datetime
 from hermesops.agents.health.fleet import fleet_health
 from hermesops.agents.rollout.plan.checks import outdated
 from hermesops.automation.monitor.exposition import Series, series
-from hermesops.model.billing import BillingState
-from hermesops.model.fleet import ExpectedFleet
+from hermesops.model.billing.events import BillingState
+from hermesops.model.fleet.instance import InstanceStatus
+from hermesops.model.fleet.overview import ExpectedFleet
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
-from hermesops.model.rollout import RolloutState
+from hermesops.model.rollout.records import RolloutState
 from hermesops.store.registry import Registry
 
 PROVISIONS_S = 3600.0

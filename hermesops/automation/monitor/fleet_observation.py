@@ -14,9 +14,9 @@ from hermesops.agents.instances.remote.instance_client import InstanceClient
 from hermesops.automation.monitor.controls import draw, ways_that_answer
 from hermesops.automation.monitor.sources import Source
 from hermesops.errors import Hint, RefusedError, UnavailableError
-from hermesops.model.health import GatewayHealth
+from hermesops.model.fleet.health import GatewayHealth
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import InstanceStatus
 from hermesops.store.registry import Registry
 from hermesops.vendor.channel import Channel, ToolboxChannel
 from hermesops.vendor.justavps import Client

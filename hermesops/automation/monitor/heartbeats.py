@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from hermesops.model.health import GatewayHealth
+from hermesops.model.fleet.health import GatewayHealth
 from hermesops.model.ids import InstanceId
 
 METRIC, SAMPLED = "hermes_platform_heartbeat_timestamp_seconds", "hermes_platform_heartbeat_sampled_timestamp_seconds"

@@ -7,7 +7,7 @@ from hermesops.automation.monitor.figures import Figures
 from hermesops.automation.monitor.platform_metrics import PlatformMetrics
 from hermesops.automation.monitor.service import InstanceRepairs, VendorMachines
 from hermesops.automation.monitor.service_manager import SystemdNotify
-from hermesops.model.fleet import ExpectedFleet
+from hermesops.model.fleet.overview import ExpectedFleet
 from hermesops.store.registry import Registry
 
 

@@ -36,8 +36,8 @@ from hermesops.automation.monitor.sources import Source, Sources
 from hermesops.base import waiting
 from hermesops.base.fan_out import Limits
 from hermesops.errors import HermesError, RefusedError, UsageError
-from hermesops.model.fleet import ExpectedFleet, ExpectedInstance
-from hermesops.model.health import HEARTBEAT_S, SILENT_S, Answers, GatewayHealth
+from hermesops.model.fleet.health import HEARTBEAT_S, SILENT_S, Answers, GatewayHealth
+from hermesops.model.fleet.overview import ExpectedFleet, ExpectedInstance
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.operation import MONITOR_SUBJECT, LeaseHeldError
 from hermesops.store.operations.db_thread import in_db_thread

@@ -12,10 +12,10 @@ from hermesops.agents.instances.requests.changes import InstanceRequests
 from hermesops.automation.monitor.decide import Actions, Policy, Repairing, Replace
 from hermesops.automation.monitor.fleet_observation import list_machines
 from hermesops.errors import Hint, RefusedError, UnavailableError
-from hermesops.model.backup import newest_to_restore
-from hermesops.model.health import Answers
+from hermesops.model.fleet.health import Answers
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.operation import MONITOR_SUBJECT, Lease
+from hermesops.model.recovery.backup import newest_to_restore
 from hermesops.settings.sections import MonitoringSettings
 from hermesops.store.operations.runner import Operations
 from hermesops.store.registry import Registry

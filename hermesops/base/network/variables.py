@@ -12,7 +12,7 @@ from ipaddress import ip_address, ip_network
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from hermesops.base.web_address import is_loopback
+from hermesops.base.network.web_address import is_loopback
 from hermesops.errors import Hint, UsageError
 
 PROXIES = ("https_proxy", "http_proxy", "all_proxy")

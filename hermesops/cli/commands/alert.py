@@ -8,13 +8,13 @@ import typer
 
 from hermesops.base.narration import counted
 from hermesops.cli import context
-from hermesops.cli.command_group import Noun
 from hermesops.cli.console import advice, is_json, list_lines, result, table
+from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options import values
 from hermesops.cli.options.watch import Every, Watch
 from hermesops.cli.views import alerts as view
 from hermesops.errors import Hint, UsageError
-from hermesops.model.alert import Severity
+from hermesops.model.fleet.alert import Severity
 
 if TYPE_CHECKING:
     from hermesops.observability.alerts.check import Checked

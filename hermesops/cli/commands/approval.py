@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, advice, agree, result, say
+from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options.files import read_saved, write_saved
 from hermesops.cli.views import rendering
 from hermesops.views import shapes

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.command_group import Noun
 from hermesops.cli.console import result, table
+from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options import values
 from hermesops.cli.views import audit
 from hermesops.views import audit as audit_shapes

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, advice, agree, is_json, result, table
+from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options.instance import DryRun, NoWait, User, Wait, find_instance, preview_operation, run_operation
 from hermesops.cli.views import backup as backup_view
 from hermesops.errors import Hint, RefusedError

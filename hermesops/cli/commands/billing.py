@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.command_group import Noun
 from hermesops.cli.console import advice, require_reason, result, table
+from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options.values import one_of
 from hermesops.cli.views import billing as view
 from hermesops.errors import CHANGES_REMAIN, Hint, UsageError
@@ -14,7 +14,7 @@ from hermesops.views.billing import event as event_shape
 
 if TYPE_CHECKING:
     from hermesops.app.connected import Connected
-    from hermesops.model.billing import BillingEvent
+    from hermesops.model.billing.events import BillingEvent
 
 app = Noun(no_args_is_help=True)
 
@@ -39,7 +39,7 @@ def apply(
     if not signature:
         raise UsageError("say how Stripe signed it", hint=Hint(("billing", "apply", source, "--signature", "HEADER")))
     from hermesops.cli.options.files import read_bytes
-    from hermesops.model.billing import MOST_BYTES
+    from hermesops.model.billing.events import MOST_BYTES
 
     body = read_bytes(source, most=MOST_BYTES)
 
@@ -70,7 +70,7 @@ def list_(
     limit: Annotated[int, typer.Option(help="Most events.", min=1, max=10000)] = 50,
 ) -> None:
     """List events, the newest first, with why one waits or was set aside."""
-    from hermesops.model.billing import BillingState
+    from hermesops.model.billing.events import BillingState
 
     chosen = one_of(BillingState, state, "--state") if state else None
     rows = [event_shape(one) for one in context.compose().billing_events.list(state=chosen, user=user, limit=limit)]

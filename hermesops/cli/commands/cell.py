@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.command_group import Noun
 from hermesops.cli.console import result, table
+from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options.cells import ExitCode, Where
 from hermesops.cli.views import cells
 from hermesops.errors import CHANGES_REMAIN

@@ -6,8 +6,8 @@ import typer
 from typer.core import TyperGroup
 
 from hermesops.cli import context
-from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Yes, advice, agree, complain, result, say, table
+from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options.instance import NoWait, run_operation
 from hermesops.cli.options.runbook import show
 from hermesops.cli.views import backup

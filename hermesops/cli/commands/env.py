@@ -1,8 +1,8 @@
 """``hermesops env``: environments, each a folder with settings, keys and state of its own."""
 
 from hermesops.cli import context
-from hermesops.cli.command_group import Noun
 from hermesops.cli.console import is_json, result, table
+from hermesops.cli.groups.noun import Noun
 from hermesops.cli.views import environment, rendering
 
 app = Noun(no_args_is_help=True)

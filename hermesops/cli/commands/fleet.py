@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.command_group import Noun
 from hermesops.cli.commands.rollout import follow
 from hermesops.cli.console import Why, Yes, agree, is_json, result, say, table, table_lines
+from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options import values
 from hermesops.cli.options.rollout import Detach
 from hermesops.cli.views import fleet, trouble
 from hermesops.cli.views.rollout import status as rollout_view
 from hermesops.errors import CHANGES_REMAIN, PartlyDoneError, UsageError
-from hermesops.model.health import Condition
+from hermesops.model.fleet.health import Condition
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -299,7 +299,7 @@ def drift(
     Changes nothing. Leaves out what an operation is working on.
     """
     from hermesops.agents.drift.compare import FIELDS
-    from hermesops.model.selector import Selector
+    from hermesops.model.fleet.selector import Selector
 
     selector = Selector.parse(where, fields=FIELDS)
     findings = context.run_connected(context.compose(), lambda connected: connected.drift.findings(selector, deep=deep))

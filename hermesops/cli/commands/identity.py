@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, advice, agree, result, table
+from hermesops.cli.groups.noun import Noun
 from hermesops.cli.listener import inherited, listen, serve_until_signal
 from hermesops.errors import Hint, PartlyDoneError, UsageError
 from hermesops.views import shapes

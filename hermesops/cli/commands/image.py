@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.command_group import Noun
 from hermesops.cli.console import advice, result, table
+from hermesops.cli.groups.noun import Noun
 from hermesops.views import shapes
 
 app = Noun(no_args_is_help=True)

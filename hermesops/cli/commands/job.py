@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, agree, result, say, table
+from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options.instance import ApprovedBy, ListOption, NoWait, approved_list, run_or_leave
 from hermesops.views.shapes import timestamp
 

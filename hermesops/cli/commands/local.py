@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Yes, advice, agree, is_json, result, say, table
+from hermesops.cli.groups.noun import Noun
 
 if TYPE_CHECKING:
     from hermesops.localcloud.server.control_client import WorldStatus

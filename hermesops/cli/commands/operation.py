@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Yes, advice, agree, result, table
+from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options import values
 from hermesops.cli.options.watch import Every, Watch
 from hermesops.cli.views import fleet, rendering

@@ -62,7 +62,7 @@ def provision(
 
 def _one(user: str, plan: str, region: str, *, no_wait: bool, wait: str) -> None:
     from hermesops.agents.instances.requests.provision import parse_plan
-    from hermesops.model.user import parse_user
+    from hermesops.model.fleet.user import parse_user
 
     bought = parse_plan(plan)
     parse_user(user)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, advice, agree, require_reason, result, say, table
+from hermesops.cli.groups.noun import Noun
 from hermesops.cli.views import audit, fleet
 from hermesops.errors import BrokenInvariantError, Hint, UsageError
 from hermesops.views import audit as audit_shapes

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, advice, agree, require_reason, result, table
+from hermesops.cli.groups.noun import Noun
 from hermesops.cli.listener import listen, serve_until_signal
 from hermesops.cli.options import files
 from hermesops.errors import UsageError

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, advice, agree, complain, result, say, table
+from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options import files
 from hermesops.cli.views import release as release_view
 from hermesops.errors import Hint, RefusedError, UsageError

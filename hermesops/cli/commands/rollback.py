@@ -14,7 +14,7 @@ from hermesops.errors import Hint, UsageError
 
 if TYPE_CHECKING:
     from hermesops.app import Container
-    from hermesops.model.slot import RollbackResult
+    from hermesops.model.fleet.slot import RollbackResult
 
 
 def rollback(

@@ -7,7 +7,6 @@ import typer
 
 from hermesops.base.narration import counted
 from hermesops.cli import context
-from hermesops.cli.command_group import Noun
 from hermesops.cli.console import (
     Yes,
     advice,
@@ -18,6 +17,7 @@ from hermesops.cli.console import (
     say,
     table,
 )
+from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options.runbook import execute, folder
 from hermesops.cli.options.runbook import show as show_output
 from hermesops.errors import HermesError, Hint
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from hermesops.app import Container
-    from hermesops.model.instance import Instance
+    from hermesops.model.fleet.instance import Instance
     from hermesops.observability.runbook.document import Runbook, Step
     from hermesops.observability.runbook.run import RunbookRun
 

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, advice, agree, result, say, table
+from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options import files
 from hermesops.cli.views import environment
 from hermesops.errors import CHANGES_REMAIN, Hint, UsageError

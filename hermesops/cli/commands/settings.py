@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.command_group import Noun
 from hermesops.cli.console import require_typed_environment, result, say, table
+from hermesops.cli.groups.noun import Noun
 from hermesops.errors import Hint, UsageError
 
 app = Noun(no_args_is_help=True)

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, advice, agree, result, table
+from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options.instance import NoWait, User, Wait, change_instance, find_instance
 from hermesops.cli.views import backup
 

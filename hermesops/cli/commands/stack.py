@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, Yes, advice, agree, require_typed_environment, result, say, table, write
+from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options import platform_stack
 from hermesops.cli.options.cells import (
     All,
@@ -31,7 +31,7 @@ from hermesops.cli.options.instance import NoWait
 from hermesops.cli.views import rendering
 from hermesops.cli.views.cells import report
 from hermesops.errors import Hint, UsageError
-from hermesops.model.cell import PLATFORM, parse_cell
+from hermesops.model.fleet.cell import PLATFORM, parse_cell
 from hermesops.model.ids import CellName
 from hermesops.views import shapes
 

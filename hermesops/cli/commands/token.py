@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.command_group import Noun
 from hermesops.cli.console import Why, result, table
+from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options import rollout as options
 from hermesops.cli.options.instance import User, find_instance
 from hermesops.errors import Hint, PartlyDoneError, UsageError
-from hermesops.model.token import PLATFORM, purpose_of
+from hermesops.model.access.token import PLATFORM, purpose_of
 from hermesops.views.shapes import timestamp
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from hermesops.app.connected import Connected
     from hermesops.app.container import Container
-    from hermesops.model.instance import Instance
-    from hermesops.model.rollout_spec import Spec
-    from hermesops.model.route import PresentToken
-    from hermesops.model.token import KeptToken
+    from hermesops.model.access.token import KeptToken
+    from hermesops.model.billing.route import PresentToken
+    from hermesops.model.fleet.instance import Instance
+    from hermesops.model.rollout.spec import Spec
 
 app = Noun(no_args_is_help=True)
 
@@ -83,7 +83,7 @@ def rotate(
     """
     from hermesops.agents.rollout.plan.requests import RolloutRequest
     from hermesops.cli.commands.rollout import follow
-    from hermesops.model.rollout_spec import Action
+    from hermesops.model.rollout.spec import Action
 
     request = RolloutRequest("", where, everybody, spec, Action.TOKENS, reason or "tokens are rotated")
     return follow.start(request, queue=queue, detach=detach)

@@ -9,8 +9,8 @@ from hermesops.cli.console import complain, result
 from hermesops.cli.options import values
 from hermesops.cli.options.instances import All, Users, Where, choose_instances
 from hermesops.errors import Hint, RefusedError, UsageError
-from hermesops.model.health import Condition
-from hermesops.model.instance import InstanceStatus
+from hermesops.model.fleet.health import Condition
+from hermesops.model.fleet.instance import InstanceStatus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hermesops.agents.health.instance_waits import State, Waited
     from hermesops.app import Container
     from hermesops.errors import HermesError
-    from hermesops.model.instance import Instance
+    from hermesops.model.fleet.instance import Instance
 
 _STATES: "tuple[State, ...]" = (
     *InstanceStatus,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hermesops.agents.instances.preview.change_preview import ChangePreview
     from hermesops.app import Container
     from hermesops.app.connected import Connected
-    from hermesops.model.instance import Instance
+    from hermesops.model.fleet.instance import Instance
     from hermesops.model.operation import Operation
     from hermesops.store.operations.kinds import ApprovedList
     from hermesops.store.operations.runner import Operations

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.errors import Hint, RefusedError, UsageError
-from hermesops.model.instance import InstanceStatus
+from hermesops.model.fleet.instance import InstanceStatus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hermesops.app import Container
-    from hermesops.model.instance import Instance
+    from hermesops.model.fleet.instance import Instance
 
 Users = Annotated[
     list[str] | None,

@@ -11,7 +11,7 @@ from hermesops.cli.console import advice, result, say, table, write
 from hermesops.cli.options.files import write_saved
 from hermesops.cli.views import rendering
 from hermesops.errors import CHANGES_REMAIN, Hint, UsageError
-from hermesops.model.cell import PLATFORM
+from hermesops.model.fleet.cell import PLATFORM
 from hermesops.model.image import PLATFORM_IMAGE
 from hermesops.views import shapes
 

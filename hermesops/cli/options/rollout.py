@@ -10,7 +10,7 @@ import typer
 from hermesops.cli.options.values import one_of, seconds, share
 
 if TYPE_CHECKING:
-    from hermesops.model.rollout_spec import Spec
+    from hermesops.model.rollout.spec import Spec
 
 R = TypeVar("R")
 
@@ -150,7 +150,7 @@ def spec_of(
     """
     from hermesops.agents.rollout.plan.specs import chosen_spec
     from hermesops.cli.context import environment
-    from hermesops.model.rollout_spec import DrillPolicy, HaltRollback, Spec
+    from hermesops.model.rollout.spec import DrillPolicy, HaltRollback, Spec
 
     spec = Spec(
         stages=tuple(share(part, "--stages") for part in stages.split(",")),

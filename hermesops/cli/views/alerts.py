@@ -5,12 +5,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hermesops.errors import Hint
-from hermesops.model.alert import ACKNOWLEDGED, INSTANCE
+from hermesops.model.fleet.alert import ACKNOWLEDGED, INSTANCE
 from hermesops.views.shapes import timestamp
 from hermesops.wire.foreign_text import one_line
 
 if TYPE_CHECKING:
-    from hermesops.model.alert import Silence
+    from hermesops.model.fleet.alert import Silence
     from hermesops.observability.telemetry.shown_alerts import OpenAlert
 
 COLUMNS = ("severity", "alert", "user", "cell", "for", "state", "figure", "next")

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermesops.errors import BrokenInvariantError, Hint
-from hermesops.model.audit import ChainReport
+from hermesops.model.access.audit import ChainReport
 
 if TYPE_CHECKING:
     from hermesops.agents.backup.registry_copies import CopyPreview

@@ -3,13 +3,13 @@
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from hermesops.model.instance import InstanceStatus
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.views.shapes import timestamp
 
 if TYPE_CHECKING:
-    from hermesops.model.backup import Backup
-    from hermesops.model.instance import Instance
-    from hermesops.model.state import State
+    from hermesops.model.fleet.instance import Instance
+    from hermesops.model.recovery.backup import Backup
+    from hermesops.model.recovery.state import State
     from hermesops.vendor.justavps.wire import Image
 
 

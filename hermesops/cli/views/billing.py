@@ -7,7 +7,7 @@ from hermesops.cli.console import table_lines
 from hermesops.views.billing import event
 
 if TYPE_CHECKING:
-    from hermesops.model.billing import BillingEvent
+    from hermesops.model.billing.events import BillingEvent
 
 _SHOWN = (
     "event_id",

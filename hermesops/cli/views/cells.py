@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hermesops.cli.console import complain, failure_data, say, table
 from hermesops.cli.views import rendering
 from hermesops.errors import CHANGES_REMAIN
-from hermesops.model.cell import Cell
+from hermesops.model.fleet.cell import Cell
 from hermesops.model.plan import Plan
 from hermesops.model.stack import Change, ChangeKind
 from hermesops.views import shapes
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from hermesops.agents.cells.bulk import CellRun
     from hermesops.agents.cells.changes.guard import Cost
     from hermesops.agents.cells.status import CellView
-    from hermesops.model.fleet import Ordered
-    from hermesops.model.unassigned_machine import UnassignedMachine
+    from hermesops.model.fleet.overview import Ordered
+    from hermesops.model.fleet.unassigned_machine import UnassignedMachine
     from hermesops.store.operations.outcomes import Outcome
 
 

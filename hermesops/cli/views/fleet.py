@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from hermesops.base.narration import counted
-from hermesops.cli import terminal
 from hermesops.cli.console import advice
+from hermesops.cli.printing import terminal
 from hermesops.cli.views.alerts import span
-from hermesops.model.fleet import CellTally, LowOnDisk
-from hermesops.model.health import Condition
-from hermesops.model.instance import InstanceStatus
+from hermesops.model.fleet.health import Condition
+from hermesops.model.fleet.instance import InstanceStatus
+from hermesops.model.fleet.overview import CellTally, LowOnDisk
 from hermesops.model.plan import GB
 from hermesops.views import shapes
 from hermesops.views.shapes import timestamp
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from hermesops.agents.health.fleet import FleetHealth, JudgedInstance
     from hermesops.errors import Hint
     from hermesops.machines.converge import Converged
-    from hermesops.model.backup import Loss
-    from hermesops.model.fleet import RecordedInstance
-    from hermesops.model.instance import Instance
+    from hermesops.model.fleet.instance import Instance
+    from hermesops.model.fleet.overview import RecordedInstance
     from hermesops.model.operation import BackgroundWork, Operation
-    from hermesops.model.rollout import Freeze
+    from hermesops.model.recovery.backup import Loss
+    from hermesops.model.rollout.records import Freeze
     from hermesops.observability.telemetry.top import Top
     from hermesops.users.billing.model_usage import UsageSum
 

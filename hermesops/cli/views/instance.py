@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from hermesops.cli.console import advice
-from hermesops.cli.rows import Age
+from hermesops.cli.printing.rows import Age
 from hermesops.cli.views import alerts as alerts_view
 from hermesops.cli.views import rendering, trends
 from hermesops.errors import Hint
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from hermesops.agents.health.instance_list import ListedInstance
     from hermesops.agents.health.instance_reports import InstanceAlerts, InstanceReport, OpenWork
-    from hermesops.model.backup import Backup
+    from hermesops.model.recovery.backup import Backup
     from hermesops.observability.telemetry.shown_alerts import OpenAlert
 
 COLUMNS = ("user", "health", "status", "release", "plan", "age", "region", "cell")

@@ -8,7 +8,7 @@ from hermesops.errors import Hint
 from hermesops.views import shapes
 
 if TYPE_CHECKING:
-    from hermesops.model.instance import Instance
+    from hermesops.model.fleet.instance import Instance
 
 
 def instance_line(row: "Instance") -> dict[str, object]:

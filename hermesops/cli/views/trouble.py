@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from hermesops.base.narration import counted
 from hermesops.cli.console import advice, table_lines
 from hermesops.cli.views.alerts import span, state_of
-from hermesops.model.health import Condition
-from hermesops.model.instance import InstanceStatus
+from hermesops.model.fleet.health import Condition
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.views.shapes import timestamp
 from hermesops.wire.foreign_text import one_line
 

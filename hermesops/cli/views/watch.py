@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from hermesops.base.waiting import pause_blocking
-from hermesops.cli import console, palette
-from hermesops.cli.rows import Age, Row, name_column
+from hermesops.cli import console
+from hermesops.cli.printing import palette
+from hermesops.cli.printing.rows import Age, Row, name_column
 from hermesops.errors import HermesError, UsageError
 from hermesops.wire.foreign_text import unbroken
 

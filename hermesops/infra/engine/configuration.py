@@ -8,7 +8,7 @@ from hermesops.errors import UnavailableError
 from hermesops.infra.engine.embedded.state.bucket import BucketAccess
 from hermesops.infra.engine.embedded.state.storage import open_storage
 from hermesops.infra.engine.options import EngineConfig, Token, read_passphrase
-from hermesops.model.cell import PLATFORM
+from hermesops.model.fleet.cell import PLATFORM
 from hermesops.model.stack import StackRef
 from hermesops.settings.environment import Environment
 from hermesops.store.registry import Registry

@@ -14,7 +14,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 
 from hermesops.errors import Hint, UsageError
 from hermesops.infra.stacks.registered import Registered
-from hermesops.model.cell import CellMachine, CellSpec
+from hermesops.model.fleet.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, ImageId, MachineName
 from hermesops.model.plan import Plan
 

@@ -8,7 +8,7 @@ import pulumi
 from pulumi import Output, ResourceOptions
 
 from hermesops.infra.stacks.resources import MACHINE_TYPE, Machine, MachineArgs
-from hermesops.model.cell import CellMachine, CellSpec
+from hermesops.model.fleet.cell import CellMachine, CellSpec
 from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.plan import Plan
 from hermesops.model.stack import StackRef

@@ -24,9 +24,9 @@ from hermesops.localcloud.model_router import scripted_model
 from hermesops.localcloud.model_router.scripted_model import Answer, answer_to
 from hermesops.localcloud.store.database import Store
 from hermesops.localcloud.store.rows import ModelRequestRow, now
+from hermesops.model.billing.model_usage import Usage
+from hermesops.model.billing.route import ROUTES
 from hermesops.model.ids import InstanceId
-from hermesops.model.model_usage import Usage
-from hermesops.model.route import ROUTES
 from hermesops.programs.model_router.admission import Admission, Refused, bad_request, parsed, unknown_model
 from hermesops.programs.model_router.books import Books
 from hermesops.programs.model_router.gate import models
@@ -79,7 +79,7 @@ class Router:
     """Serves ``/v1/chat/completions`` and ``/v1/models`` to machines.
 
     Args:
-        secret: Signs instances' tokens; see ``hermesops.model.route``.
+        secret: Signs instances' tokens; see ``hermesops.model.billing.route``.
         upstream: Who answers; ``None`` has the script do it.
         books: What the registry says, and what it is told; ``None`` where no registry is beside the router.
         fault: Whether a fault of the model strikes now: the status that it answers, 0 for none.

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hermesops.errors import UsageError
-from hermesops.model.instance import Instance
+from hermesops.model.fleet.instance import Instance
 
 INSTANCES = "instances"
 """Group of the hosts that ``playbooks/instance.yml`` is for."""

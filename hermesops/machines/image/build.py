@@ -22,7 +22,7 @@ from hermesops.machines.image.machine_facts import Survey, survey
 from hermesops.machines.image.machines import BuildNames, ChannelTo, Reporter, borrowed, names_of, sweep
 from hermesops.machines.image.manifest import Manifest
 from hermesops.model.ids import ImageId, MachineId
-from hermesops.model.release import ReleaseId
+from hermesops.model.rollout.release import ReleaseId
 from hermesops.vendor import justavps
 from hermesops.vendor.channel import Completed, last_words
 from hermesops.vendor.justavps.errors import NotFoundError

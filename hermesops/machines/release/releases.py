@@ -10,7 +10,7 @@ from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.machines.release.blobs import damage_of, place, read_blob
 from hermesops.machines.release.index import LIST, About, Documents
 from hermesops.machines.release.trust import Signs, Trust
-from hermesops.model.release import ReleaseId
+from hermesops.model.rollout.release import ReleaseId
 from hermesops.model.unknown_name import unknown_name
 from hermesops.wire.documents.handout import Handout
 from hermesops.wire.documents.lock import Blob, Lock, release_id

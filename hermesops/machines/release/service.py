@@ -19,7 +19,7 @@ from hermesops.machines.release import OF_IMAGE, Releases
 from hermesops.machines.release.builder.build import Builder, BuildRequest, Built, Rebuilder
 from hermesops.machines.release.builder.parts import Parts, Unit
 from hermesops.machines.release.signing import ReleaseKey
-from hermesops.model.release import ReleaseId, release_subject
+from hermesops.model.rollout.release import ReleaseId, release_subject
 from hermesops.model.unknown_name import unknown_name
 from hermesops.programs.node.build import zipapp
 from hermesops.store.operations.lease import LeaseKeeper

@@ -24,7 +24,7 @@ from hermesops.machines.verify.checks.promise import BrokenPromiseError, Expecte
 from hermesops.machines.verify.failure_catalog import Finding, diagnose
 from hermesops.machines.verify.observations import Observations, observed, probe_command
 from hermesops.model.check import Check, Verdict
-from hermesops.model.instance import Instance
+from hermesops.model.fleet.instance import Instance
 from hermesops.vendor.channel import Channel, Completed
 
 WITHOUT_USER = MACHINE_PROMISES

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from hermesops.model.instance import Instance
+    from hermesops.model.fleet.instance import Instance
     from hermesops.observability.runbook.document import Runbook
     from hermesops.observability.telemetry.shown_alerts import Steps
     from hermesops.settings.environment import Environment

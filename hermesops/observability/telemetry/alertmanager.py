@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from hermesops.errors import Hint, UnavailableError
-from hermesops.model.alert import NAME, SEVERITY, Alert, Matcher, Severity, Silence
+from hermesops.model.fleet.alert import NAME, SEVERITY, Alert, Matcher, Severity, Silence
 from hermesops.observability.telemetry.client import MonitoringClient, Question
 
 _API = "/alertmanager/api/v2"

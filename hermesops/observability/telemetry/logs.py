@@ -12,7 +12,7 @@ from typing import Protocol
 
 from hermesops.base.narration import Reporter
 from hermesops.errors import HermesError, UnavailableError, UsageError
-from hermesops.model.instance import Instance
+from hermesops.model.fleet.instance import Instance
 from hermesops.observability.telemetry.client import MonitoringClient, WrongQuestionError
 from hermesops.observability.telemetry.following import follow, poll
 from hermesops.observability.telemetry.loki import MOST_LINES, LogLine, Loki

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hermesops.errors import Hint, UnavailableError, UsageError
-from hermesops.model.certificate import OURS
+from hermesops.model.access.certificate import OURS
 from hermesops.observability.telemetry.addresses import monitoring_url_of
 from hermesops.observability.telemetry.endpoint import MonitoringEndpoint
 from hermesops.settings.environment import Environment

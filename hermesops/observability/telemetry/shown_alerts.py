@@ -8,8 +8,8 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from hermesops.errors import HermesError, Hint, UsageError
-from hermesops.model.alert import WATCHDOG, Alert, Matcher, Severity, Silence
-from hermesops.model.cell import parse_cell
+from hermesops.model.fleet.alert import WATCHDOG, Alert, Matcher, Severity, Silence
+from hermesops.model.fleet.cell import parse_cell
 from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.model.unknown_name import find_by_id, unknown_name
 from hermesops.observability.telemetry import silencing
@@ -17,7 +17,7 @@ from hermesops.observability.telemetry.alertmanager import Alertmanager
 from hermesops.observability.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
-    from hermesops.model.instance import Instance
+    from hermesops.model.fleet.instance import Instance
     from hermesops.observability.telemetry.client import MonitoringClient
     from hermesops.store.registry import Registry
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from hermesops.errors import Hint, Parameter, RefusedError, UsageError
-from hermesops.model.alert import (
+from hermesops.model.fleet.alert import (
     ACKNOWLEDGED,
     CELL,
     INSTANCE,
@@ -18,7 +18,7 @@ from hermesops.model.alert import (
     Silence,
     matcher,
 )
-from hermesops.model.selector import Selector
+from hermesops.model.fleet.selector import Selector
 from hermesops.model.unknown_name import shown
 
 LABEL_OF: Mapping[str, str] = {

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hermesops.errors import HermesError
-from hermesops.model.fleet import RecordedInstance
+from hermesops.model.fleet.instance import InstanceStatus
+from hermesops.model.fleet.overview import RecordedInstance
+from hermesops.model.fleet.selector import Selector
 from hermesops.model.ids import CellName, InstanceId
-from hermesops.model.instance import InstanceStatus
-from hermesops.model.selector import Selector
 from hermesops.observability.telemetry.figures import LABEL, TOP, Figure, now
 from hermesops.observability.telemetry.metrics import Metrics
 

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from hermesops.base.aws_client import asking, bound_answers, client_options, open_client, open_session
+from hermesops.base.network.aws_client import asking, bound_answers, client_options, open_client, open_session
 from hermesops.errors import BrokenInvariantError, Hint, RefusedError, UsageError
 from hermesops.platform.bootstrap import documents
 from hermesops.platform.bootstrap.decide import (

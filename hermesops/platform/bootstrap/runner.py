@@ -6,7 +6,7 @@ It may be killed at any moment: the next run observes and goes on.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hermesops.base.aws_client import call
+from hermesops.base.network.aws_client import call
 from hermesops.base.waiting import Pending, WaitExpiredError, until
 from hermesops.errors import HermesError, Hint, PartlyDoneError, RefusedError, UnavailableError, UsageError
 from hermesops.platform.bootstrap.account import Account

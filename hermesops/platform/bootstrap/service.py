@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
-from hermesops.base.aws_client import call
+from hermesops.base.network.aws_client import call
 from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.infra.engine.embedded.state.bucket import parse_bucket
 from hermesops.model.check import Probe

@@ -7,7 +7,7 @@ from enum import StrEnum
 from urllib.parse import urlsplit
 
 from hermesops.errors import Hint, UsageError
-from hermesops.model.pipeline_subject import unreviewed_match
+from hermesops.model.access.pipeline_subject import unreviewed_match
 
 DELETION_DAYS = 30
 """Days for which a key that undo deleted can still be restored."""

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from hermesops.localcloud.model_router.router import Upstream
     from hermesops.localcloud.world.go_tools import GoTools
     from hermesops.localcloud.world.local_world import World
+    from hermesops.model.billing.model_usage import Account, Usage
     from hermesops.model.ids import InstanceId
-    from hermesops.model.model_usage import Account, Usage
     from hermesops.store.registry.repositories.credentials.model_usage import RouterLedger
 
 _OF_PLATFORM = frozenset({"HERMESOPS_REGISTRY_URL", "HERMESOPS_SECRET_REGISTRY_KEY", "HERMESOPS_SECRET_AUTHORITY_KEY"})

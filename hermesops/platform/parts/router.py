@@ -9,7 +9,7 @@ from hermesops.access.secrets.catalog import PROVIDERS_KEY
 from hermesops.access.secrets.store import Secrets
 from hermesops.errors import RefusedError
 from hermesops.localcloud.world.files import PROVIDER_KEY, WorldFiles, key_of, read_object
-from hermesops.model.route import ROUTES
+from hermesops.model.billing.route import ROUTES
 from hermesops.platform.host import CertificatePairs, HostAddress
 from hermesops.programs.model_router import build
 from hermesops.settings.sections import ModelSettings

@@ -14,8 +14,8 @@ import structlog
 
 from hermesops.base.waiting import pause
 from hermesops.errors import HermesError
+from hermesops.model.billing.model_usage import NOTHING, Account, Spent
 from hermesops.model.ids import InstanceId
-from hermesops.model.model_usage import NOTHING, Account, Spent
 from hermesops.programs.model_router.reservations import LONGEST_S, Reservations
 
 EVERY_S = 2.0

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
+from hermesops.model.billing.model_usage import NOTHING, Account, Spent
+from hermesops.model.billing.route import ModelToken, read_token, refusal_of
 from hermesops.model.ids import InstanceId
-from hermesops.model.model_usage import NOTHING, Account, Spent
-from hermesops.model.route import ModelToken, read_token, refusal_of
 from hermesops.programs.model_router.account_cache import AccountCache
 from hermesops.programs.model_router.prices import Prices
 

@@ -9,8 +9,8 @@ from typing import Protocol
 import structlog
 
 from hermesops.errors import HermesError
+from hermesops.model.billing.model_usage import Account, Spent, Usage
 from hermesops.model.ids import InstanceId
-from hermesops.model.model_usage import Account, Spent, Usage
 from hermesops.programs.model_router.account_cache import EVERY_S, STALE_AFTER_S, AccountCache
 from hermesops.programs.model_router.reservations import LONGEST_S
 from hermesops.programs.model_router.usage import Spool

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hermesops.model.route import ModelRoute
+from hermesops.model.billing.route import ModelRoute
 from hermesops.programs.model_router.admission import Refused, bad_request
 
 FIELDS = frozenset(

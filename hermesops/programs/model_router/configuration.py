@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.errors import UsageError
-from hermesops.model.route import ROUTES, ModelRoute
+from hermesops.model.billing.route import ROUTES, ModelRoute
 from hermesops.programs.model_router.gate import Limits
 
 _NEVER = 1_000_000_000

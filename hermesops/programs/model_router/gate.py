@@ -19,9 +19,9 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
 
+from hermesops.model.billing.model_usage import Usage
+from hermesops.model.billing.route import ROUTES, ModelRoute
 from hermesops.model.ids import InstanceId
-from hermesops.model.model_usage import Usage
-from hermesops.model.route import ROUTES, ModelRoute
 from hermesops.programs.model_router.admission import Admission, Refused, bad_request, parsed, unknown_model
 from hermesops.programs.model_router.completion import Completion, read_completion
 from hermesops.programs.model_router.metrics import Metrics

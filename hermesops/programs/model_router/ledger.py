@@ -11,8 +11,8 @@ from typing import Any
 import psycopg
 
 from hermesops.errors import UnavailableError
+from hermesops.model.billing.model_usage import Account, Spent, Usage
 from hermesops.model.ids import InstanceId
-from hermesops.model.model_usage import Account, Spent, Usage
 
 _ANSWER_MS = 10_000
 _CONNECT_S = 5

@@ -12,9 +12,9 @@ from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy._types import ProxyException, UserAPIKeyAuth
 from litellm.types.router import RouterRateLimitError
 
+from hermesops.model.billing.model_usage import Usage
+from hermesops.model.billing.route import ModelRoute
 from hermesops.model.ids import InstanceId
-from hermesops.model.model_usage import Usage
-from hermesops.model.route import ModelRoute
 from hermesops.programs.model_router.gate import CALLER, RESERVATION
 from hermesops.programs.model_router.metrics import Metrics
 

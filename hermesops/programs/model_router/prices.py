@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil
 
-from hermesops.model.model_usage import Spent
-from hermesops.model.route import ModelRoute
+from hermesops.model.billing.model_usage import Spent
+from hermesops.model.billing.route import ModelRoute
 
 
 @dataclass(frozen=True)

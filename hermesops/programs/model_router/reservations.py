@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from hermesops.model.billing.model_usage import NOTHING, Spent
 from hermesops.model.ids import InstanceId
-from hermesops.model.model_usage import NOTHING, Spent
 
 LONGEST_S = 900.0
 SETTLED_WITHIN_S = 60.0

@@ -18,7 +18,7 @@ import structlog
 import uvicorn
 
 from hermesops.errors import UsageError
-from hermesops.model.route import ModelRoute
+from hermesops.model.billing.route import ModelRoute
 from hermesops.programs.model_router.admission import Admission
 from hermesops.programs.model_router.books import Books, open_books
 from hermesops.programs.model_router.configuration import Configuration, variable

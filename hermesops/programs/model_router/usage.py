@@ -14,7 +14,7 @@ from datetime import date
 from pathlib import Path
 from uuid import uuid4
 
-from hermesops.model.model_usage import Usage, summed
+from hermesops.model.billing.model_usage import Usage, summed
 
 MOST_BYTES = 64 << 20
 """Bytes of undelivered lines after which further ones are lost, and counted as such: some 300,000 answers."""

@@ -13,14 +13,14 @@ from enum import StrEnum
 from typing import ClassVar
 
 from hermesops.errors import BrokenInvariantError, Hint
-from hermesops.model.backup import BEFORE_RESTORE
+from hermesops.model.fleet.instance import InstanceStatus
+from hermesops.model.fleet.unassigned_machine import UnassignedMachine
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineName
-from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Operation, OperationKind
 from hermesops.model.plan import Plan
-from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import RolloutId
-from hermesops.model.unassigned_machine import UnassignedMachine
+from hermesops.model.recovery.backup import BEFORE_RESTORE
+from hermesops.model.rollout.records import RolloutId
+from hermesops.model.rollout.release import ReleaseId
 from hermesops.store.operations.intent import AbandonNote, Intent
 
 _PROVISIONING, _RUNNING, _SUSPENDED = InstanceStatus.PROVISIONING, InstanceStatus.RUNNING, InstanceStatus.SUSPENDED

@@ -10,7 +10,7 @@ from hermesops.base.extras import Extra, require
 from hermesops.base.network.sessions import session
 from hermesops.base.network.variables import NetworkVariables, proxy_hint
 from hermesops.errors import Hint, RefusedError, UnavailableError
-from hermesops.model.billing import BillingFact
+from hermesops.model.billing.events import BillingFact
 from hermesops.users.billing.events import fact_of_subscription
 
 _TRIES = 2

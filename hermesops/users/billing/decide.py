@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from hermesops.model.instance import InstanceStatus
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.operation import OperationKind
 from hermesops.model.plan import Plan
 from hermesops.users.billing.subscription import ENDED, FAILING, PAID, Status, Subscription

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hermesops.model.billing import BillingEvent, BillingState
+from hermesops.model.billing.events import BillingEvent, BillingState
 from hermesops.store.registry import Registry
 
 

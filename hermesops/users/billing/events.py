@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hermesops.base.extras import Extra, require
 from hermesops.errors import RefusedError
-from hermesops.model.billing import DELETED, INVOICE_EVENTS, SUBSCRIPTION_EVENTS, BillingFact, Delivery
+from hermesops.model.billing.events import DELETED, INVOICE_EVENTS, SUBSCRIPTION_EVENTS, BillingFact, Delivery
 from hermesops.model.ids import UserId, user_id_of
 from hermesops.users.billing.subscription import Status, is_status
 

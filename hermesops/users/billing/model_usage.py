@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 
-from hermesops.model.model_usage import Usage
+from hermesops.model.billing.model_usage import Usage
 from hermesops.model.plan import Plan
 from hermesops.settings.sections import ModelSettings
 from hermesops.store.registry import Registry

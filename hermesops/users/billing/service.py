@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from hermesops.base.fan_out import Limits, fan_out
 from hermesops.errors import Hint, RefusedError, require_reason
-from hermesops.model.billing import MOST_BYTES, MOST_SIGNATURE, BillingEvent, BillingState, Delivery
+from hermesops.model.billing.events import MOST_BYTES, MOST_SIGNATURE, BillingEvent, BillingState, Delivery
 from hermesops.store.registry import Registry
 from hermesops.store.registry.repositories.billing import Outcome
 from hermesops.users.billing.events import ReadEvent, Rules, read_event

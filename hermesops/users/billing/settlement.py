@@ -15,9 +15,9 @@ import structlog
 from hermesops.agents.instances.requests.changes import InstanceRequests
 from hermesops.agents.instances.requests.provision import ProvisionAdmission
 from hermesops.errors import HermesError
-from hermesops.model.billing import BillingEvent, BillingFact, BillingState, user_lease
+from hermesops.model.billing.events import BillingEvent, BillingFact, BillingState, user_lease
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import UserId
-from hermesops.model.instance import Instance
 from hermesops.model.operation import LeaseHeldError, Operation, OperationKind, OperationStatus
 from hermesops.store.operations.kinds import KINDS
 from hermesops.store.registry import Registry

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from hermesops.model.billing import (
+from hermesops.model.billing.events import (
     CREATED,
     DELETED,
     SUBSCRIPTION_EVENTS,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from hermesops.errors import Hint, RefusedError, UnavailableError, UnknownOutcomeError
-from hermesops.model.health import GatewayHealth
+from hermesops.model.fleet.health import GatewayHealth
 from hermesops.model.ids import MachineId
 from hermesops.vendor.justavps.errors import JustAvpsError
 from hermesops.vendor.justavps.proxy import Port, ProxyAnswer, ProxyClient

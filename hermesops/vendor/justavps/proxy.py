@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import httpx
 
-from hermesops.base.web_address import is_loopback
+from hermesops.base.network.web_address import is_loopback
 from hermesops.vendor.justavps import errors
 from hermesops.vendor.justavps.answer_body import AnswerBody, Deadline
 from hermesops.vendor.justavps.connections import CONNECT_S, Closing, http_client

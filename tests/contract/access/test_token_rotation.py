@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 
 from hermesops.agents.rollout.machines.tokens import status_of
-from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import ReleaseStatus
+from hermesops.model.fleet.instance import Instance, InstanceStatus
+from hermesops.model.rollout.records import ReleaseStatus
+from hermesops.model.rollout.release import ReleaseId
 from hermesops.store.registry import Registry
 from hermesops.store.registry.repositories.credentials.model_usage import RouterLedger
 from tests.support.real.registries import placed

@@ -11,9 +11,9 @@ import pytest
 
 from hermesops.agents.cells.scheduling import choose_cell
 from hermesops.errors import UnavailableError
-from hermesops.model.cell import Cell, Placement
+from hermesops.model.fleet.cell import Cell, Placement
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import CellName
-from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
 from hermesops.store.registry import Registry
 from tests.support.real.registries import registry_at

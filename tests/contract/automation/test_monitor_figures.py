@@ -5,9 +5,9 @@ from datetime import timedelta
 from hermesops.automation.monitor.exposition import series
 from hermesops.automation.monitor.figures import FleetFigures
 from hermesops.automation.monitor.service import REASON
-from hermesops.model.backup import Backup
-from hermesops.model.instance import InstanceStatus
-from hermesops.model.state import State
+from hermesops.model.fleet.instance import InstanceStatus
+from hermesops.model.recovery.backup import Backup
+from hermesops.model.recovery.state import State
 from hermesops.store.registry import Registry
 from tests.support.real.registries import placed
 

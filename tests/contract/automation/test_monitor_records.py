@@ -3,8 +3,8 @@
 from hermesops.automation.monitor.exposition import series
 from hermesops.automation.monitor.figures import FleetFigures
 from hermesops.automation.monitor.service import REASON
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import OperationId, instance_subject
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.store.registry import Registry
 from tests.support.real.registries import TurnedClock, placed

@@ -7,7 +7,7 @@ import pytest
 from hermesops.agents.rollout.records.store import refuse_unknown
 from hermesops.automation.doctor.environments import require_known
 from hermesops.errors import UsageError
-from hermesops.model.selector import Selector
+from hermesops.model.fleet.selector import Selector
 from hermesops.settings.environment import Environment
 from hermesops.store.registry import Registry
 from tests.support.real.registries import CELL, placed

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from hermesops.errors import Hint, RefusedError, UsageError
-from hermesops.model.alert import Severity
+from hermesops.model.fleet.alert import Severity
 from hermesops.observability.telemetry.alertmanager import Alertmanager
 from hermesops.observability.telemetry.client import MonitoringClient, WrongQuestionError
 from hermesops.observability.telemetry.shown_alerts import Alerts, Steps

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from hermesops.agents.health.fleet import fleet_selector
-from hermesops.model.instance import InstanceStatus
-from hermesops.model.selector import Selector
+from hermesops.model.fleet.instance import InstanceStatus
+from hermesops.model.fleet.selector import Selector
 from hermesops.observability.telemetry import figures
 from hermesops.observability.telemetry.client import MonitoringClient, WrongQuestionError
 from hermesops.observability.telemetry.figures import Figure

@@ -16,7 +16,7 @@ from cryptography import x509
 
 from hermesops.access.pki.authority import Authority
 from hermesops.access.pki.client import client_context
-from hermesops.model.certificate import CallerName
+from hermesops.model.access.certificate import CallerName
 from hermesops.observability.telemetry.endpoint import CERTIFICATE_S, MonitoringEndpoint
 from hermesops.serving.listener import context_of
 from hermesops.serving.server import Answer, MutualTlsServer

@@ -11,8 +11,8 @@ from hermesops.access.pki.client import client_context
 from hermesops.agents.health.prometheus import PlatformPrometheus
 from hermesops.agents.rollout.watch.alerts import RolloutAlerts
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.model.alert import Matcher, Silence
-from hermesops.model.certificate import CallerName
+from hermesops.model.access.certificate import CallerName
+from hermesops.model.fleet.alert import Matcher, Silence
 from hermesops.model.ids import InstanceId
 from hermesops.observability.telemetry.alertmanager import Alertmanager
 from hermesops.observability.telemetry.client import MonitoringClient, WrongQuestionError

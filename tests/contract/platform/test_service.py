@@ -22,12 +22,12 @@ from hermesops.access.pki.own_certificate import OwnCertificate
 from hermesops.access.pki.service import DataKeys, PlatformService
 from hermesops.base.waiting import Pending, until
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.model.break_glass import BreakGlass
-from hermesops.model.cell import Placement
-from hermesops.model.certificate import CallerName, MachineNames
+from hermesops.model.access.break_glass import BreakGlass
+from hermesops.model.access.certificate import CallerName, MachineNames
+from hermesops.model.fleet.cell import Placement
+from hermesops.model.fleet.unassigned_machine import MachineRole
 from hermesops.model.ids import ImageId, InstanceId, MachineId, MachineName
 from hermesops.model.plan import Plan
-from hermesops.model.unassigned_machine import MachineRole
 from hermesops.programs.node.instance.certificate import installed
 from hermesops.programs.node.machine import Machine
 from hermesops.programs.node.orders.poll import clock_offset

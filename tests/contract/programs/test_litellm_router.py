@@ -13,10 +13,10 @@ import httpx
 import pytest
 
 from hermesops.base.waiting import Pending, pause, until
-from hermesops.model.instance import Instance
-from hermesops.model.model_usage import Usage
+from hermesops.model.billing.model_usage import Usage
+from hermesops.model.billing.route import ROUTES, ModelRoute, issue_token
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.plan import Plan
-from hermesops.model.route import ROUTES, ModelRoute, issue_token
 from hermesops.programs.model_router.reservations import SETTLED_WITHIN_S
 from hermesops.store.registry import Registry
 from hermesops.store.registry.repositories.credentials.model_usage import Budget

@@ -19,9 +19,9 @@ from hermesops.errors import UnavailableError
 from hermesops.localcloud.drivers.sim.driver import SimDriver
 from hermesops.localcloud.model_router.router import Upstream
 from hermesops.localcloud.server.listener import Listener, listen
+from hermesops.model.billing.model_usage import Account, Usage
+from hermesops.model.billing.route import ROUTES, issue_token
 from hermesops.model.ids import InstanceId
-from hermesops.model.model_usage import Account, Usage
-from hermesops.model.route import ROUTES, issue_token
 from hermesops.programs.model_router.account_cache import EVERY_S, AccountCache
 from tests.support.worlds.local_server import LocalCloud, serving
 

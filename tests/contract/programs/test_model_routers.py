@@ -11,10 +11,10 @@ import pytest
 
 from hermesops.base.waiting import Pending, until
 from hermesops.localcloud.drivers.sim.driver import SimDriver
-from hermesops.model.instance import Instance
-from hermesops.model.model_usage import Usage
+from hermesops.model.billing.model_usage import Usage
+from hermesops.model.billing.route import ROUTES, issue_token
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.plan import Plan
-from hermesops.model.route import ROUTES, issue_token
 from hermesops.store.registry import Registry
 from hermesops.store.registry.repositories.credentials.model_usage import Budget, RouterLedger
 from tests.support.real import postgresql

@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from hermesops.errors import HermesError, UnavailableError
-from hermesops.model.instance import Instance
-from hermesops.model.model_usage import Spent, Usage
+from hermesops.model.billing.model_usage import Spent, Usage
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.plan import Plan
 from hermesops.programs.model_router.books import Ledger
 from hermesops.programs.model_router.ledger import PostgresLedger

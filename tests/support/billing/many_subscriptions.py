@@ -9,9 +9,9 @@ from itertools import islice
 from hermesops.app import Container
 from hermesops.app.connected import Connected
 from hermesops.errors import HermesError
-from hermesops.model.billing import BillingState
+from hermesops.model.billing.events import BillingState
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import UserId
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation
 from hermesops.settings.environment import Environment
 from hermesops.store.registry import Registry

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from hermesops.model.instance import InstanceStatus
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.users.billing.decide import Agent, Bind, Decision, Provision, Resize, Resume, Suspend, Terminate
 
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from hermesops.base.waiting import pause_blocking
 from hermesops.errors import RefusedError, UnavailableError, UsageError
+from hermesops.model.access.token import ProxyToken
+from hermesops.model.fleet.instance import InstanceSettings, InstanceStatus
 from hermesops.model.ids import CellName, InstanceId, MachineId
-from hermesops.model.instance import InstanceSettings, InstanceStatus
 from hermesops.model.operation import Lease, OperationKind, OperationStatus
-from hermesops.model.token import ProxyToken
 from hermesops.store.registry import Registry
 from hermesops.store.registry.audit.anchor import Anchor
 from tests.support.real.registries import placed, registry_at

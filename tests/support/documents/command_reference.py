@@ -11,8 +11,9 @@ from typing import Any
 from typer.main import get_group
 
 from hermesops.base import assets
-from hermesops.cli import lazy_groups, root
+from hermesops.cli import root
 from hermesops.cli.commands import SECTIONS, SUMMARIES
+from hermesops.cli.groups import lazy as lazy_groups
 
 INDEX = "index.md"
 WRITTEN_BY = "make reference"

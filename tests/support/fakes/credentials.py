@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from hermesops.access.pki.authority import Authority, fresh_key
-from hermesops.model.certificate import MachineNames
+from hermesops.model.access.certificate import MachineNames
 from hermesops.model.ids import MachineId
 from hermesops.wire.protocol import Credential
 from tests.support.fakes.registry import FakeRegistry

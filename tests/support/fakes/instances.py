@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 
 from hermesops.agents.instances.observation import MachineState
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, UserId
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.vendor.justavps.wire import MachineStatus
 

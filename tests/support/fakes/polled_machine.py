@@ -8,7 +8,7 @@ from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
-from hermesops.model.certificate import MachineNames
+from hermesops.model.access.certificate import MachineNames
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.programs.node.machine import Machine
 from hermesops.programs.node.orders import poll

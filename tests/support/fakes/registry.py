@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from hermesops.errors import UsageError
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import InstanceId, OperationId
-from hermesops.model.instance import Instance
 from hermesops.model.operation import Operation, OperationStep
 from hermesops.store.registry import Registry
 

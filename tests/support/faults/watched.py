@@ -18,7 +18,7 @@ from typing import Any
 from hermesops.app import Container
 from hermesops.base.waiting import Pending, cancel, pause, until
 from hermesops.errors import HermesError
-from hermesops.model.alert import WATCHDOG, Alert
+from hermesops.model.fleet.alert import WATCHDOG, Alert
 from hermesops.model.ids import MachineId
 from hermesops.observability.telemetry.alertmanager import Alertmanager
 from hermesops.observability.telemetry.metrics import Metrics

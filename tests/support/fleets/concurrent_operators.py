@@ -13,7 +13,7 @@ from pathlib import Path
 
 from hermesops.base import waiting
 from hermesops.errors import UnavailableError
-from hermesops.model.instance import InstanceStatus
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.operation import LEASE_S
 from tests.support.crash.death import KILLED
 from tests.support.fleets.two_computers import TwoComputers

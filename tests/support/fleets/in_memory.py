@@ -7,12 +7,12 @@ from typing import Any
 from uuid import UUID
 
 from hermesops.agents.drift.fleet_snapshot import FleetSnapshot, MachineSnapshot, StackMachine, StackSnapshot
-from hermesops.model.fleet import Ordered
+from hermesops.model.fleet.instance import Instance, InstanceSettings, InstanceStatus
+from hermesops.model.fleet.overview import Ordered
+from hermesops.model.fleet.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, UserId, machine_name
-from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.plan import Plan
-from hermesops.model.recovery import Recovered
-from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus
+from hermesops.model.recovery.recovered import Recovered
 from hermesops.vendor.justavps.wire import Image, ImageStatus, Machine, MachineStatus
 
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -18,7 +18,7 @@ from hermesops.errors import HermesError
 from hermesops.localcloud.faults.kinds import FaultKind
 from hermesops.localcloud.faults.rules import FaultOrder
 from hermesops.localcloud.server.control_client import ControlClient
-from hermesops.model.instance import InstanceStatus
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.model.stack import ChangeKind
 from hermesops.settings.environment import Environment

@@ -14,9 +14,9 @@ from hermesops.agents.drift.finding import Kind
 from hermesops.app.connected import Connected
 from hermesops.app.container import Container
 from hermesops.base.waiting import Pending, until
-from hermesops.model.fleet import Ordered
+from hermesops.model.fleet.instance import InstanceStatus
+from hermesops.model.fleet.overview import Ordered
 from hermesops.model.ids import CellName, InstanceId, MachineId, machine_name
-from hermesops.model.instance import InstanceStatus
 from hermesops.vendor.justavps.wire import Machine, MachineOrder, MachineStatus
 
 LARGER = "basic"

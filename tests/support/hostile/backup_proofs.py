@@ -14,9 +14,9 @@ from hermesops.agents.backup.proof.restore_check import Allowance, Proof
 from hermesops.agents.backup.store.repository import Bucket, Repository
 from hermesops.agents.backup.store.repository_keys import Keys
 from hermesops.agents.backup.store.restic import Restic
-from hermesops.model.backup import Backup, Credential
 from hermesops.model.ids import InstanceId
-from hermesops.model.state import State
+from hermesops.model.recovery.backup import Backup, Credential
+from hermesops.model.recovery.state import State
 from hermesops.wire.state import tar_stream
 from hermesops.wire.state.digest import Digest
 from tests.support.fakes.registry import FakeRegistry

@@ -48,12 +48,12 @@ from hermesops.machines.release.index import Documents
 from hermesops.machines.release.trust import Trust
 from hermesops.machines.verify.backend import answers_of
 from hermesops.machines.verify.observations import observations_in
-from hermesops.model.certificate import MachineNames
+from hermesops.model.access.certificate import MachineNames
+from hermesops.model.billing.route import issue_token, read_token
+from hermesops.model.fleet.slot import SlotsState
 from hermesops.model.ids import CellName, InstanceId
-from hermesops.model.route import issue_token, read_token
-from hermesops.model.slot import SlotsState
+from hermesops.model.recovery.state import State
 from hermesops.model.stack import StackRef
-from hermesops.model.state import State
 from hermesops.programs.node.instance.agent import installation
 from hermesops.programs.node.system import as_user, openssl
 from hermesops.programs.node.system.restic import Repository

@@ -11,7 +11,7 @@ from hermesops.machines.image.build import Builder, Recipe
 from hermesops.machines.image.definition import AgentPins, Definition, load
 from hermesops.machines.image.machines import Reporter
 from hermesops.model.ids import MachineId
-from hermesops.model.release import ReleaseId
+from hermesops.model.rollout.release import ReleaseId
 from hermesops.vendor.channel import Channel, Completed
 from hermesops.vendor.justavps import Client, Image, ImageStatus, Machine, MachineOrder, MachineStatus
 from hermesops.vendor.justavps.errors import LostChangeError, NotFoundError

@@ -18,7 +18,7 @@ from hermesops.machines.release.builder.resolver import Resolver
 from hermesops.machines.release.releases import HandedOut, Releases
 from hermesops.machines.release.service import image_request, parts_of
 from hermesops.model.ids import ImageId, MachineId
-from hermesops.model.release import ReleaseId
+from hermesops.model.rollout.release import ReleaseId
 from hermesops.programs.node import build as node
 from hermesops.wire.documents.lock import Lock
 from tests.support.releases.signer import Operator

@@ -22,7 +22,7 @@ from hermesops.agents.rollout.watch.webhooks import ask_service
 from hermesops.base.network.channels import async_channel, channel, keep_pulumi_direct
 from hermesops.base.network.http import blocking_client
 from hermesops.errors import HermesError
-from hermesops.model.vitals import Vital
+from hermesops.model.fleet.vitals import Vital
 from hermesops.observability.telemetry.client import MonitoringClient, Question
 from hermesops.users.billing.current import StripeSubscriptions
 from hermesops.vendor.justavps.connections import http_client

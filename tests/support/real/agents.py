@@ -10,8 +10,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from hermesops.localcloud.drivers.interface import MODEL_PORT
+from hermesops.model.billing.route import issue_token
 from hermesops.model.ids import ImageId, InstanceId, MachineId
-from hermesops.model.route import issue_token
 from hermesops.programs.node import build as node
 from hermesops.vendor import justavps
 from hermesops.vendor.channel import Channel

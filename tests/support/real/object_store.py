@@ -11,8 +11,8 @@ import httpx
 
 from hermesops.agents.backup.store.object_store import ObjectStore
 from hermesops.agents.backup.store.repository import Bucket
-from hermesops.base.aws_client import client_options
-from hermesops.model.backup import Credential
+from hermesops.base.network.aws_client import client_options
+from hermesops.model.recovery.backup import Credential
 from tests.support.real.go_programs import VERSITYGW
 from tests.support.worlds.served import served_world
 

@@ -24,7 +24,7 @@ import httpx
 from hermesops.access.pki.authority import Authority
 from hermesops.access.pki.client import client_context
 from hermesops.base import assets, waiting
-from hermesops.model.certificate import CallerName, MachineNames
+from hermesops.model.access.certificate import CallerName, MachineNames
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.observability.alerts.rules import deployed
 from hermesops.platform.parts.tls import CERTIFICATE_LIFE

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from hermesops.access.pki.authority import Authority
 from hermesops.machines.converge import HostResult
-from hermesops.model.certificate import CallerName
+from hermesops.model.access.certificate import CallerName
 from hermesops.model.ids import MachineId
 from tests.support.fakes.credentials import authority_in
 from tests.support.real.go_programs import VERSITYGW

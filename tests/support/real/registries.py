@@ -3,9 +3,9 @@
 from datetime import UTC, datetime, timedelta
 
 from hermesops.access.secrets.keyring.key_ring import KeyRing
-from hermesops.model.cell import Placement
+from hermesops.model.fleet.cell import Placement
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import CellName
-from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
 from hermesops.store.registry import Registry, open_registry
 from hermesops.store.registry.audit.anchor import Anchor

@@ -19,9 +19,9 @@ from hermesops.access.pki.own_certificate import OwnCertificate
 from hermesops.agents.relay.places import Places
 from hermesops.agents.relay.serve import bounds_of
 from hermesops.agents.relay.service import Relay
+from hermesops.model.access.token import PLATFORM, ProxyToken
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import MachineId
-from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.token import PLATFORM, ProxyToken
 from hermesops.programs.node.system import openssl
 from hermesops.serving.listener import Bounds, MutualTlsListener
 from hermesops.store.registry import Registry

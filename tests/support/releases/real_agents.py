@@ -10,7 +10,7 @@ from hermesops.machines.release.blobs import BlobStore
 from hermesops.machines.release.releases import HandedOut
 from hermesops.machines.release.requirements import render
 from hermesops.model.ids import MachineId
-from hermesops.model.release import ReleaseId
+from hermesops.model.rollout.release import ReleaseId
 from hermesops.vendor.channel import Channel
 from hermesops.wire.documents.lock import Blob, Lock, Managed, Wheels
 from tests.support.releases.newer_agent import newer_agent

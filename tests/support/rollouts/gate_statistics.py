@@ -10,10 +10,10 @@ from hermesops.agents.rollout.gates.health import compare
 from hermesops.agents.rollout.gates.judgement import share_of_alpha
 from hermesops.agents.rollout.plan.batches import shape
 from hermesops.agents.rollout.ports import Comparison
+from hermesops.model.fleet.vitals import Vital
 from hermesops.model.ids import InstanceId
-from hermesops.model.rollout import GateResult
-from hermesops.model.rollout_spec import FailureGate, HealthGate, Spec
-from hermesops.model.vitals import Vital
+from hermesops.model.rollout.records import GateResult
+from hermesops.model.rollout.spec import FailureGate, HealthGate, Spec
 from tests.support.rollouts.world import NEW, QUICK, World, fleet
 
 USERS = 200

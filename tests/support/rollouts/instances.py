@@ -3,9 +3,9 @@
 from dataclasses import replace
 from datetime import datetime
 
-from hermesops.model.fleet import Ordered
+from hermesops.model.fleet.instance import InstanceStatus
+from hermesops.model.fleet.overview import Ordered
 from hermesops.model.ids import CellName, ImageId, InstanceId
-from hermesops.model.instance import InstanceStatus
 from hermesops.model.plan import Plan
 from tests.support.fakes.instances import ADA
 from tests.support.rollouts.rows import AT

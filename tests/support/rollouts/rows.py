@@ -4,12 +4,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from hermesops.agents.rollout.records.events import Recorded, RolloutStarted, to_row
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
-from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import Rollout, RolloutId, RolloutState, RolloutTarget, Target
-from hermesops.model.rollout_spec import Action, Spec
+from hermesops.model.rollout.records import Rollout, RolloutId, RolloutState, RolloutTarget, Target
+from hermesops.model.rollout.release import ReleaseId
+from hermesops.model.rollout.spec import Action, Spec
 from hermesops.store.registry import Registry
 from tests.support.real.registries import CELL
 

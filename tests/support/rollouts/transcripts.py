@@ -12,10 +12,10 @@ from hermesops.agents.rollout.operators import commands
 from hermesops.agents.rollout.operators.commands import OperatorCommand
 from hermesops.agents.rollout.ports import Records
 from hermesops.agents.rollout.reports.explain import explain
-from hermesops.model.instance import QuietHours
-from hermesops.model.rollout import Freeze, GateResult, RolloutState, TargetState
-from hermesops.model.rollout_spec import HookGate
-from hermesops.model.vitals import Liveness
+from hermesops.model.fleet.instance import QuietHours
+from hermesops.model.fleet.vitals import Liveness
+from hermesops.model.rollout.records import Freeze, GateResult, RolloutState, TargetState
+from hermesops.model.rollout.spec import HookGate
 from tests.support.fakes.virtual_time import BEGAN
 from tests.support.rollouts.world import QUICK, World, fleet
 

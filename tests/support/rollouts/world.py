@@ -18,11 +18,11 @@ from hermesops.agents.rollout.steps.actions import Decision
 from hermesops.agents.rollout.steps.runner import Runner
 from hermesops.agents.rollout.watch.health import RolloutHealth
 from hermesops.errors import RefusedError, UnavailableError
+from hermesops.model.fleet.vitals import ChangeSpan, Liveness, Vital
 from hermesops.model.ids import CellName, InstanceId
 from hermesops.model.operation import Done, LeaseHeldError
 from hermesops.model.plan import Plan
-from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import (
+from hermesops.model.rollout.records import (
     Freeze,
     GateResult,
     ReleaseStatus,
@@ -33,8 +33,8 @@ from hermesops.model.rollout import (
     Target,
     TargetState,
 )
-from hermesops.model.rollout_spec import Action, HookGate, Spec
-from hermesops.model.vitals import ChangeSpan, Liveness, Vital
+from hermesops.model.rollout.release import ReleaseId
+from hermesops.model.rollout.spec import Action, HookGate, Spec
 from tests.support.crash.death import Death
 from tests.support.fakes.virtual_time import BEGAN, VirtualClock
 

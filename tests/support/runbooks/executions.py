@@ -17,11 +17,11 @@ import sqlalchemy as sa
 
 from hermesops.app import Container
 from hermesops.base.waiting import Pending, pause, until
-from hermesops.model.billing import CREATED
-from hermesops.model.break_glass import BreakGlass
+from hermesops.model.access.break_glass import BreakGlass
+from hermesops.model.billing.events import CREATED
+from hermesops.model.billing.model_usage import Usage
+from hermesops.model.billing.route import ROUTES
 from hermesops.model.ids import InstanceId, MachineId
-from hermesops.model.model_usage import Usage
-from hermesops.model.route import ROUTES
 from hermesops.settings.environment import Environment
 from hermesops.store.registry.schema import tables
 from tests.support.billing.many_subscriptions import prepared

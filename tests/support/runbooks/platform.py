@@ -11,9 +11,9 @@ from pathlib import Path
 from hermesops.app import Container
 from hermesops.base.waiting import Pending, cancel, pause, until
 from hermesops.errors import UnavailableError
+from hermesops.model.billing.model_usage import Account, Usage
+from hermesops.model.billing.route import ROUTES
 from hermesops.model.ids import InstanceId
-from hermesops.model.model_usage import Account, Usage
-from hermesops.model.route import ROUTES
 from hermesops.platform.parts.tls import CERTIFICATE_LIFE
 from hermesops.programs.ingest.remote_write import compress, encode_labels, encode_sample, encode_series
 from hermesops.programs.model_router.books import Books, open_books

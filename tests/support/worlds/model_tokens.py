@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 
 from hermesops.base.waiting import Pending, until
+from hermesops.model.billing.route import ROUTES
 from hermesops.model.ids import MachineId
-from hermesops.model.route import ROUTES
 from hermesops.programs.node.instance.render import TOKEN_VARIABLE
 from hermesops.vendor.channel import ToolboxChannel
 from hermesops.vendor.justavps import Client

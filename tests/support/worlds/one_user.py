@@ -14,17 +14,17 @@ from hermesops.agents.instances.observation import MachineState, Observation
 from hermesops.agents.instances.releases.transfer import ReleaseTransfer
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.model.backup import Backup
-from hermesops.model.cell import Cell, Placement
-from hermesops.model.certificate import MachineNames
-from hermesops.model.health import GatewayHealth, NodeState
+from hermesops.model.access.certificate import MachineNames
+from hermesops.model.fleet.cell import Cell, Placement
+from hermesops.model.fleet.health import GatewayHealth, NodeState
+from hermesops.model.fleet.instance import Instance, InstanceStatus
+from hermesops.model.fleet.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Lease
 from hermesops.model.plan import Plan
-from hermesops.model.release import ReleaseId
-from hermesops.model.state import Part, State
-from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus
+from hermesops.model.recovery.backup import Backup
+from hermesops.model.recovery.state import Part, State
+from hermesops.model.rollout.release import ReleaseId
 from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.fakes.instances import ADA
 from tests.support.fakes.registry import FakeRegistry

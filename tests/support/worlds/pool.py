@@ -13,12 +13,12 @@ from hermesops.agents.pool.machines import PoolMachines
 from hermesops.agents.pool.workflow import PoolFill
 from hermesops.base import waiting
 from hermesops.errors import HermesError
-from hermesops.model.cell import Placement
-from hermesops.model.health import NodeState
+from hermesops.model.fleet.cell import Placement
+from hermesops.model.fleet.health import NodeState
+from hermesops.model.fleet.unassigned_machine import UnassignedMachine, UnassignedStatus, pool_subject
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.plan import Plan
-from hermesops.model.unassigned_machine import UnassignedMachine, UnassignedStatus, pool_subject
 from hermesops.store.operations.lease import LeaseKeeper
 from hermesops.store.operations.reconcile import Reconciler, drive
 from hermesops.store.registry import Registry

@@ -18,8 +18,8 @@ from hermesops.automation.monitor.ports import Ports
 from hermesops.automation.monitor.runner import Monitor
 from hermesops.automation.monitor.service import InstanceRepairs, VendorMachines
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.model.fleet import ExpectedFleet, ExpectedInstance, Repair, RepairKind
-from hermesops.model.health import Answer, Answers, GatewayHealth
+from hermesops.model.fleet.health import Answer, Answers, GatewayHealth
+from hermesops.model.fleet.overview import ExpectedFleet, ExpectedInstance, Repair, RepairKind
 from hermesops.model.ids import CellName, InstanceId, OperationId
 from hermesops.model.operation import LEASE_S, Lease, LeaseHeldError
 from hermesops.store.operations import lease as lease_module

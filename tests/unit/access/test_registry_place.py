@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.access.registry_place import RegistryPlace
-from hermesops.model.audit import AuditHead
+from hermesops.model.access.audit import AuditHead
 from hermesops.settings.environment import Environment
 
 HOST = "postgresql://hermesops@10.0.0.1/hermesops"

@@ -17,8 +17,8 @@ from hermesops.localcloud.world.go_tools import GoTools
 from hermesops.localcloud.world.local_world import World
 from hermesops.machines.converge import Access, Converger
 from hermesops.machines.image.download import Pip
-from hermesops.model.billing import Delivery
-from hermesops.model.selector import Selector
+from hermesops.model.billing.events import Delivery
+from hermesops.model.fleet.selector import Selector
 from hermesops.platform.aws import bundle as aws_platform
 from hermesops.platform.aws import program as aws_program
 from hermesops.platform.local import world as local_world

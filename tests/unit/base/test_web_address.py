@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermesops.base.web_address import bucket_exposure, exposure, is_loopback, with_verified_tls
+from hermesops.base.network.web_address import bucket_exposure, exposure, is_loopback, with_verified_tls
 from tests.support.suite.cases import each_case
 
 

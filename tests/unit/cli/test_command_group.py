@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from hermesops.cli import lazy_groups
 from hermesops.cli.commands import SUMMARIES
-from hermesops.cli.output import Format, ListFormat
+from hermesops.cli.groups import lazy as lazy_groups
+from hermesops.cli.printing.output import Format, ListFormat
 from tests.support.suite.cases import each_case
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.agents.drift.repairs import REMEDIES
-from hermesops.cli import lazy_groups
 from hermesops.cli.commands import SUMMARIES
+from hermesops.cli.groups import lazy as lazy_groups
 from hermesops.errors import Hint, RefusedError
 from hermesops.model.unknown_name import LISTED_BY
 from tests.support.hostile.hostile_moods import ESCAPES

@@ -4,11 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hermesops.cli import lazy_groups
 from hermesops.cli.commands import FOLDERS, SECTIONS, SUMMARIES
+from hermesops.cli.groups import lazy as lazy_groups
 from tests.support.suite.cases import each_case
 
-COMMANDS = Path(lazy_groups.__file__).parent / "commands"
+COMMANDS = Path(lazy_groups.__file__).parents[1] / "commands"
 
 
 @each_case("name", SUMMARIES)
@@ -31,8 +31,9 @@ def test_each_noun_stands_in_one_section_of_the_help() -> None:
 
 def test_help_imports_none_of_them() -> None:
     program = (
-        "import sys; sys.argv = ['hermesops', '--help']; from hermesops.cli import lazy_groups, main; main.main();"
-        "print([name for name in lazy_groups.SUMMARIES if f'hermesops.cli.commands.{name}' in sys.modules]"
+        "import sys; sys.argv = ['hermesops', '--help']; from hermesops.cli import main; "
+        "from hermesops.cli.groups import lazy; main.main();"
+        "print([name for name in lazy.SUMMARIES if f'hermesops.cli.commands.{name}' in sys.modules]"
         "+ [name for name in sys.modules if name == 'rich'])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

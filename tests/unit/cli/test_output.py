@@ -5,8 +5,9 @@ import sys
 
 import pytest
 
-from hermesops.cli import console, palette
-from hermesops.cli.output import Mode
+from hermesops.cli import console
+from hermesops.cli.printing import palette
+from hermesops.cli.printing.output import Mode
 from tests.support.fakes.terminal import Terminal
 
 ROWS = [{"user": name, "status": "running", "machine": "m" * 90, "at": "2026-11-28T17:34:49+00:00"} for name in "ab"]

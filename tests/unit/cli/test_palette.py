@@ -3,16 +3,16 @@
 from enum import StrEnum
 
 from hermesops.agents.drift import finding
-from hermesops.cli import palette
-from hermesops.cli.palette import Style
-from hermesops.model import alert
-from hermesops.model.billing import BillingState
+from hermesops.cli.printing import palette
+from hermesops.cli.printing.palette import Style
+from hermesops.model.billing.events import BillingState
 from hermesops.model.check import Verdict
-from hermesops.model.health import Condition, GatewayHealth
-from hermesops.model.instance import InstanceStatus
+from hermesops.model.fleet import alert
+from hermesops.model.fleet.health import Condition, GatewayHealth
+from hermesops.model.fleet.instance import InstanceStatus
+from hermesops.model.fleet.unassigned_machine import UnassignedStatus
 from hermesops.model.operation import OperationStatus
-from hermesops.model.rollout import GateResult, RolloutState, TargetState
-from hermesops.model.unassigned_machine import UnassignedStatus
+from hermesops.model.rollout.records import GateResult, RolloutState, TargetState
 from hermesops.observability.runbook.run import Outcome
 from hermesops.vendor.justavps import MachineStatus
 

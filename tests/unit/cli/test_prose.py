@@ -1,6 +1,6 @@
 """Sentences fit a terminal, and what is copied from it stays whole."""
 
-from hermesops.cli.prose import folded
+from hermesops.cli.printing.prose import folded
 
 
 def test_a_sentence_is_folded_between_words_below_a_hanging_indent() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hermesops.cli import rows
+from hermesops.cli.printing import rows
 from hermesops.errors import UsageError
 
 COLUMNS = ("user", "status", "age_s")

@@ -1,6 +1,6 @@
 """A table fits its terminal, and what is most important in it stays whole; a pipe gets everything."""
 
-from hermesops.cli import table
+from hermesops.cli.printing import table
 
 COLUMNS = ("user", "status", "machine_name", "machine_id", "at", "reason", "hint")
 COMMAND = " ".join(["hermesops"] * 12)

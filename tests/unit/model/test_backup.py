@@ -3,9 +3,9 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from hermesops.model.backup import Backup, newest_to_restore
 from hermesops.model.ids import InstanceId
-from hermesops.model.state import State
+from hermesops.model.recovery.backup import Backup, newest_to_restore
+from hermesops.model.recovery.state import State
 
 MADE = Backup("made", InstanceId("ada"), datetime(2026, 1, 1, tzinfo=UTC), "manual", 1, 1, State({}))
 REPLACED = replace(MADE, id="replaced", why="before restore 5b09ed3f")

@@ -1,6 +1,6 @@
 from datetime import UTC, datetime, time
 
-from hermesops.model.instance import QuietHours
+from hermesops.model.fleet.instance import QuietHours
 from tests.support.suite.cases import each_case
 
 

@@ -2,8 +2,8 @@
 
 import json
 
-from hermesops.model.instance import InstanceSettings
-from hermesops.model.masking import changed, has_mask, masked, outline, secrets_in
+from hermesops.model.access.masking import changed, has_mask, masked, outline, secrets_in
+from hermesops.model.fleet.instance import InstanceSettings
 
 CANARY = "canary-3f9b"
 SETTINGS = InstanceSettings(

@@ -1,6 +1,6 @@
 """Patterns of subjects: one that code of a pull request, of a branch or of a new environment matches is told."""
 
-from hermesops.model.pipeline_subject import unreviewed_match
+from hermesops.model.access.pipeline_subject import unreviewed_match
 
 OPEN = (
     *("*", "repo:*", "repo:o/*", "repo:o/n:*", "repo:o/n:pull_request", "repo:o/n:ref:refs/pull/*", "*:pull_request"),

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hermesops.model.billing.route import ROUTES, ModelToken, Refusal, issue_token, read_token, refusal_of
 from hermesops.model.ids import InstanceId
-from hermesops.model.route import ROUTES, ModelToken, Refusal, issue_token, read_token, refusal_of
 from tests.support.suite.cases import each_case
 
 SECRET = b"0" * 32

@@ -3,7 +3,7 @@
 import pytest
 
 from hermesops.errors import UsageError
-from hermesops.model.selector import Selector
+from hermesops.model.fleet.selector import Selector
 
 FIELDS = frozenset({"plan", "cell"})
 

@@ -9,8 +9,8 @@ import pytest
 from hermesops.access.identity import approval, mass_change
 from hermesops.agents.cells.changes import preview
 from hermesops.errors import UsageError
+from hermesops.model.access.signed_file import SignedFile, why_outdated
 from hermesops.model.ids import CellName, InstanceId
-from hermesops.model.signed_file import SignedFile, why_outdated
 from hermesops.model.stack import Change, ChangeKind
 from tests.support.suite.cases import each_case
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hermesops.model.slot import SlotsState
+from hermesops.model.fleet.slot import SlotsState
 
 
 def test_a_machine_tells_which_wheels_it_needs() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from hermesops.errors import BrokenInvariantError
-from hermesops.model.state import Part, State
+from hermesops.model.recovery.state import Part, State
 from tests.support.suite.cases import each_case
 
 ONE = State({"memory": Part(1, "a" * 64), "messages": Part(4, "b" * 64)})

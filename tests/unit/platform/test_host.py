@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from hermesops.model.certificate import CallerName
+from hermesops.model.access.certificate import CallerName
 from hermesops.model.ids import MachineId
 from hermesops.platform.host import ROLES, CertificatePairs, HostAddress, stages_of
 from hermesops.platform.parts.tls import is_good, is_of_caller

@@ -8,7 +8,7 @@ import pytest
 
 from hermesops.access.registry_place import RestoredEpoch
 from hermesops.errors import PartlyDoneError, UnavailableError, UsageError
-from hermesops.model.audit import ChainReport
+from hermesops.model.access.audit import ChainReport
 from hermesops.platform.connect import UNITS
 from hermesops.platform.restore import DatabaseRestore, target_of
 from hermesops.vendor.channel import Completed

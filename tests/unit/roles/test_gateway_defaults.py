@@ -5,7 +5,7 @@ from typing import Any
 import yaml
 
 from hermesops.base import assets
-from hermesops.model.route import ROUTES
+from hermesops.model.billing.route import ROUTES
 from hermesops.wire.settings import ADAPTER_OF
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hermesops.model.instance import InstanceSettings
+from hermesops.model.fleet.instance import InstanceSettings
 from hermesops.wire.errors import BadRequestError
 from hermesops.wire.protocol import Identity, Payload, Secrets
 from hermesops.wire.settings import Settings

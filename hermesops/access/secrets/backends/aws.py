@@ -19,7 +19,7 @@ from botocore.exceptions import (
     ProxyConnectionError,
 )
 
-from hermesops.base.aws_client import open_client, open_session, unasked
+from hermesops.base.network.aws_client import open_client, open_session, unasked
 from hermesops.errors import RefusedError, UnavailableError
 
 if TYPE_CHECKING:

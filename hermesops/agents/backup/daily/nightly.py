@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from hermesops.agents.backup.daily.schedule import is_due
 from hermesops.base.fan_out import Limits, problems
-from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.store.registry import Registry
 
 _SLOW_S = 120.0

@@ -7,9 +7,9 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from hermesops.model.backup import RPO
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Operation
+from hermesops.model.recovery.backup import RPO
 
 _MINUTES = 24 * 60
 

@@ -19,8 +19,8 @@ from hermesops.agents.backup.proof.confinement import Limits
 from hermesops.agents.backup.store.repository_keys import Keys
 from hermesops.agents.backup.store.restic import Restic, failure_of
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError
-from hermesops.model.backup import Backup
-from hermesops.model.state import State
+from hermesops.model.recovery.backup import Backup
+from hermesops.model.recovery.state import State
 from hermesops.store.registry import Registry
 from hermesops.wire import foreign_text, strict_json
 from hermesops.wire.state import contents

@@ -8,9 +8,9 @@ from datetime import datetime
 from hermesops.agents.backup.proof.restore_check import NotProvedError, Proof
 from hermesops.agents.backup.store.repository_keys import Keys
 from hermesops.agents.backup.store.restic import Restic
-from hermesops.model.backup import Backup
 from hermesops.model.ids import InstanceId
-from hermesops.model.state import State
+from hermesops.model.recovery.backup import Backup
+from hermesops.model.recovery.state import State
 from hermesops.store.registry import Registry
 
 

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from hermesops.agents.backup.retention.rules import Keep, going
 from hermesops.agents.backup.store.repository_contents import RepositoryContents
 from hermesops.errors import RefusedError
-from hermesops.model.backup import Backup
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import InstanceId, instance_subject
-from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.recovery.backup import Backup
 from hermesops.store.registry import Registry
 
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hermesops.model.backup import Credential
 from hermesops.model.ids import InstanceId
+from hermesops.model.recovery.backup import Credential
 
 PAYLOAD_VERSION = 1
 

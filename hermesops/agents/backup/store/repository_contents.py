@@ -7,7 +7,7 @@ from typing import Protocol
 from hermesops.agents.backup.store.object_store import ObjectStore
 from hermesops.agents.backup.store.repository_keys import Keys
 from hermesops.agents.backup.store.restic import Restic
-from hermesops.base.aws_client import call
+from hermesops.base.network.aws_client import call
 from hermesops.model.ids import InstanceId
 
 _ERASE_S = 1800.0

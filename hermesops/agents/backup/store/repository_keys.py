@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from hermesops.agents.backup.recovery_records import RecoveryRecords
 from hermesops.agents.backup.store.object_store import ObjectStore
 from hermesops.agents.backup.store.repository import Bucket, Repository, user_of
-from hermesops.base.aws_client import call
-from hermesops.model.backup import Credential
+from hermesops.base.network.aws_client import call
 from hermesops.model.ids import InstanceId
+from hermesops.model.recovery.backup import Credential
 from hermesops.store.registry import Registry
 from hermesops.store.registry.transactions.recovery_records import TakenBack
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from hermesops.agents.backup.store.repository import Repository
 from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError, UnavailableError
-from hermesops.model.backup import Credential
+from hermesops.model.recovery.backup import Credential
 from hermesops.wire import strict_json
 from hermesops.wire.state.restic_reason import reason_in
 

@@ -12,7 +12,7 @@ from hermesops.infra.stacks.dry_run import Answers, registered_by
 from hermesops.infra.stacks.fleet import CellPrograms
 from hermesops.infra.stacks.platform.spec import PROJECT
 from hermesops.infra.stacks.registered import Difference, Effect, Registered, differences
-from hermesops.model.cell import PLATFORM, CellSpec
+from hermesops.model.fleet.cell import PLATFORM, CellSpec
 from hermesops.model.stack import StackRef
 
 _OURS = {kind.token: kind for kind in (MACHINE, IMAGE)}

@@ -9,7 +9,7 @@ from hermesops.agents.cells.changes.preview import ChangePreview
 from hermesops.agents.cells.cost.bill import PriceList, Rentable, bill_of
 from hermesops.agents.cells.cost.prices import prices_of
 from hermesops.errors import UnavailableError
-from hermesops.model.cell import CellMachine
+from hermesops.model.fleet.cell import CellMachine
 from hermesops.model.ids import CellName, MachineName
 from hermesops.settings.environment import Environment
 from hermesops.store.registry import Registry

@@ -9,9 +9,9 @@ from typing import Any
 
 from hermesops.agents.cells.stack.state import machines_in
 from hermesops.errors import Hint, RefusedError
-from hermesops.model.cell import PLATFORM, CellMachine, CellSpec
+from hermesops.model.access.signed_file import SignedContent, SignedFile, why_outdated
+from hermesops.model.fleet.cell import PLATFORM, CellMachine, CellSpec
 from hermesops.model.ids import CellName, MachineName
-from hermesops.model.signed_file import SignedContent, SignedFile, why_outdated
 from hermesops.model.stack import Change, ChangeKind, Preview
 
 DESTRUCTIVE = frozenset({ChangeKind.DELETE, ChangeKind.REPLACE})

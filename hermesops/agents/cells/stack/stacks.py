@@ -15,7 +15,7 @@ from hermesops.agents.cells.changes.preview import ChangePreview, change_preview
 from hermesops.agents.cells.stack.coalescing import Close, CoalescedRun, RunCoalescer, StillWanted
 from hermesops.agents.cells.stack.state import kept, lease_of, machines_in, made_anew, protected_machines, stack_of
 from hermesops.errors import Hint, RefusedError
-from hermesops.model.cell import CellSpec
+from hermesops.model.fleet.cell import CellSpec
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.stack import Change, ChangeKind, Preview, StackRef, UpResult
 from hermesops.model.unknown_name import unknown_name

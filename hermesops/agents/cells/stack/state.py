@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from hermesops.model.cell import CellMachine, CellSpec
+from hermesops.model.fleet.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.stack import StackRef
 

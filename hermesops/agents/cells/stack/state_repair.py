@@ -14,8 +14,8 @@ from hermesops.agents.cells.stack.state import lease_of, machines_in, stack_of
 from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.infra.engine.embedded.state.secrets import PassphraseVault
 from hermesops.infra.engine.embedded.state.stored_stacks import StoredStacks
-from hermesops.model.cell import CellMachine, CellSpec
-from hermesops.model.fleet import Ordered
+from hermesops.model.fleet.cell import CellMachine, CellSpec
+from hermesops.model.fleet.overview import Ordered
 from hermesops.model.ids import CellName, MachineId, MachineName, is_machine_name
 from hermesops.model.stack import StateVersion
 from hermesops.model.unknown_name import unknown_name

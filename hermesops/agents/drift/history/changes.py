@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from hermesops.model.audit import AuditEntry
+from hermesops.model.access.audit import AuditEntry
 from hermesops.model.ids import CellName
 from hermesops.model.operation import Operation, OperationStep
-from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import RolloutId, RolloutTarget, TargetState
+from hermesops.model.rollout.records import RolloutId, RolloutTarget, TargetState
+from hermesops.model.rollout.release import ReleaseId
 from hermesops.model.stack import StackHistoryEntry
 
 _SEEN = "_seen"

@@ -16,7 +16,7 @@ from hermesops.observability.telemetry.metrics import Metrics
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hermesops.model.instance import Instance
+    from hermesops.model.fleet.instance import Instance
     from hermesops.observability.telemetry.client import MonitoringClient
     from hermesops.store.registry import Registry
 

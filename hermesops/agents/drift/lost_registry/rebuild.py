@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 
 from hermesops.agents.drift.machine_identity import Forgotten
 from hermesops.errors import Hint
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, UserId, is_alias, user_id_from_alias
-from hermesops.model.instance import InstanceStatus
-from hermesops.model.recovery import Recovered
-from hermesops.model.recovery_record import RecoveryRecord
+from hermesops.model.recovery.record import RecoveryRecord
+from hermesops.model.recovery.recovered import Recovered
 
 _GONE = (
     "the audit log and all operations: what was done before, by whom and why",

@@ -20,9 +20,9 @@ from hermesops.base.narration import counted
 from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError, UsageError, problem_of
 from hermesops.infra.engine.interface import Engine
 from hermesops.machines.image.machines import is_build_machine
+from hermesops.model.billing.route import ModelToken, read_token
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, UserId, instance_subject, is_machine_name
-from hermesops.model.recovery import Recovered
-from hermesops.model.route import ModelToken, read_token
+from hermesops.model.recovery.recovered import Recovered
 from hermesops.store.operations.lease import LeaseKeeper
 from hermesops.store.registry import Registry
 from hermesops.store.registry.maintenance.restore import set_aside

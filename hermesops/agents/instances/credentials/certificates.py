@@ -21,10 +21,10 @@ from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.base.fan_out import Limits, problems
 from hermesops.base.private_file import make_secret, read_secret
 from hermesops.errors import Hint, RefusedError, UsageError, require_reason
-from hermesops.model.certificate import CallerName, Certificate
+from hermesops.model.access.certificate import CallerName, Certificate
+from hermesops.model.fleet.instance import Instance
+from hermesops.model.fleet.unassigned_machine import MachineRole, machine_subject
 from hermesops.model.ids import MachineId, instance_subject
-from hermesops.model.instance import Instance
-from hermesops.model.unassigned_machine import MachineRole, machine_subject
 from hermesops.observability.telemetry.addresses import ingest_url_of
 from hermesops.observability.telemetry.endpoint import CERTIFICATE_S
 from hermesops.serving.server import MutualTlsServer

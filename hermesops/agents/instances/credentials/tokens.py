@@ -11,11 +11,11 @@ from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.requests.eligibility import refuse_stopped
 from hermesops.base.fan_out import Limits, problems
 from hermesops.errors import Hint, RefusedError, UnavailableError, problem_of
+from hermesops.model.access.token import LONGEST_ADDRESS, PLATFORM, PURPOSES, KeptToken, purpose_of
+from hermesops.model.billing.route import PresentToken
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import MachineId, instance_subject
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.plan import Plan
-from hermesops.model.route import PresentToken
-from hermesops.model.token import LONGEST_ADDRESS, PLATFORM, PURPOSES, KeptToken, purpose_of
 from hermesops.model.unknown_name import unknown_name
 from hermesops.store.operations.lease import LeaseKeeper
 from hermesops.store.registry import Registry

@@ -13,11 +13,11 @@ from hermesops.agents.instances.preview.effects import NEW_MACHINE, SeenState
 from hermesops.agents.instances.steps.stop_and_backup import BackUp
 from hermesops.agents.instances.workflows.relocate import RelocationState
 from hermesops.errors import BrokenInvariantError
-from hermesops.model.backup import Backup
-from hermesops.model.health import GatewayHealth
+from hermesops.model.fleet.health import GatewayHealth
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import CellName
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Operation, OperationStep, Refused
+from hermesops.model.recovery.backup import Backup
 from hermesops.store.operations.intent import Intent
 from hermesops.store.operations.kinds import (
     RelocateIntent,

@@ -24,12 +24,12 @@ from hermesops.agents.instances.workflows.resume import ResumeState
 from hermesops.agents.instances.workflows.schedule_termination import ScheduleTerminationState, StartGracePeriod
 from hermesops.agents.instances.workflows.suspend import StopMachine, SuspendState
 from hermesops.agents.instances.workflows.terminate import TerminationState
-from hermesops.model.backup import Backup
-from hermesops.model.health import GatewayHealth, NodeState
+from hermesops.model.fleet.health import GatewayHealth, NodeState
+from hermesops.model.fleet.instance import Instance, InstanceStatus
+from hermesops.model.fleet.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus
 from hermesops.model.ids import MachineId, MachineName
-from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.state import State
-from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus
+from hermesops.model.recovery.backup import Backup
+from hermesops.model.recovery.state import State
 from hermesops.store.operations.intent import Intent
 from hermesops.store.operations.kinds import RelocateIntent, ResizeIntent, ScheduleTerminationIntent
 from hermesops.vendor.justavps.wire import MachineStatus

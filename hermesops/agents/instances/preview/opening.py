@@ -5,10 +5,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from hermesops.agents.instances.requests.opening import OperationOpener
+from hermesops.model.fleet.instance import Instance
+from hermesops.model.fleet.unassigned_machine import UnassignedMachine
 from hermesops.model.ids import OperationId, instance_subject
-from hermesops.model.instance import Instance
 from hermesops.model.operation import LeaseHeldError, Operation, OperationStatus
-from hermesops.model.unassigned_machine import UnassignedMachine
 from hermesops.store.operations.holder import is_gone
 from hermesops.store.operations.kinds import InstanceIntent
 from hermesops.store.operations.under_way import held_by

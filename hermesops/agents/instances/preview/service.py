@@ -23,14 +23,14 @@ from hermesops.agents.instances.remote.instance_client import InstanceClient
 from hermesops.agents.instances.requests.placement import latest_image
 from hermesops.agents.instances.requests.provision import Policy, ProvisionPreflight, refuse_drill
 from hermesops.agents.instances.workflows import provision
-from hermesops.model.cell import Placement
-from hermesops.model.health import NodeState
+from hermesops.model.fleet.cell import Placement
+from hermesops.model.fleet.health import NodeState
+from hermesops.model.fleet.instance import Instance, InstanceStatus
+from hermesops.model.fleet.unassigned_machine import UnassignedMachine
+from hermesops.model.fleet.user import parse_user
 from hermesops.model.ids import CellName, ImageId, InstanceId
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Lease, Operation, OperationKind, OperationStatus, OperationStep, Refused
 from hermesops.model.plan import Plan
-from hermesops.model.unassigned_machine import UnassignedMachine
-from hermesops.model.user import parse_user
 from hermesops.store.operations.intent import Intent
 from hermesops.store.operations.kinds import KINDS, ProvisionIntent, RelocateIntent
 from hermesops.store.operations.runner import Handler

@@ -7,9 +7,9 @@ from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.remote.releases import ReleaseClient
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.machines.release.releases import HandedOut
+from hermesops.model.fleet.slot import Activation, SlotsState
 from hermesops.model.ids import MachineId
-from hermesops.model.slot import Activation, SlotsState
-from hermesops.model.state import State
+from hermesops.model.recovery.state import State
 
 
 class NoRollbackError(RefusedError):

@@ -7,9 +7,9 @@ from hermesops.agents.instances.remote.releases import ReleaseClient
 from hermesops.base.fan_out import Limits, fan_out
 from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
 from hermesops.machines.release.releases import HandedOut
+from hermesops.model.fleet.slot import RollbackResult, SlotsState
 from hermesops.model.ids import MachineId, is_machine_name, user_id_from_alias, user_id_of
-from hermesops.model.release import ReleaseId
-from hermesops.model.slot import RollbackResult, SlotsState
+from hermesops.model.rollout.release import ReleaseId
 from hermesops.model.unknown_name import shown, unknown_name
 from hermesops.vendor.channel import Channel, understood
 from hermesops.vendor.justavps import Client

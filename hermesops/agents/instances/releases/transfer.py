@@ -8,7 +8,7 @@ from hermesops.errors import Hint, RefusedError, UnavailableError
 from hermesops.machines.release import Releases
 from hermesops.machines.release.releases import HandedOut
 from hermesops.model.ids import InstanceId, MachineId
-from hermesops.model.release import ReleaseId
+from hermesops.model.rollout.release import ReleaseId
 from hermesops.store.operations.db_thread import in_db_thread
 from hermesops.store.registry import Registry
 

@@ -7,10 +7,10 @@ import asyncio
 
 from hermesops.agents.instances.remote.instance_client import InstanceClient
 from hermesops.errors import HermesError
-from hermesops.model.fleet import GONE
-from hermesops.model.health import Answer, Answers, GatewayHealth
+from hermesops.model.fleet.health import Answer, Answers, GatewayHealth
+from hermesops.model.fleet.instance import Instance
+from hermesops.model.fleet.overview import GONE
 from hermesops.model.ids import MachineId
-from hermesops.model.instance import Instance
 from hermesops.vendor.channel import AnswerLostError, CommandExpiredError, MachineGoneError, MachineUnreachableError
 from hermesops.vendor.justavps import errors as vendor
 from hermesops.vendor.justavps.wire import Machine, MachineStatus

@@ -7,9 +7,9 @@ from typing import Any
 from hermesops.access.pki.certificates import Certificates
 from hermesops.agents.instances.remote.node_commands import change, hand, well
 from hermesops.errors import UnavailableError
-from hermesops.model.certificate import KeyTakenError, MachineNames
+from hermesops.model.access.certificate import KeyTakenError, MachineNames
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import MachineId
-from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease
 from hermesops.vendor.channel import Channel, Completed, last_words, object_in, understood
 from hermesops.wire.errors import ExitCode

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from hermesops.agents.instances.remote.node_commands import change
 from hermesops.errors import Hint, RefusedError, UnavailableError
-from hermesops.model.backup import Backup
-from hermesops.model.instance import Instance
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.operation import Lease
 from hermesops.model.plan import GB
+from hermesops.model.recovery.backup import Backup
 from hermesops.vendor.channel import Channel, Completed, last_words, object_in, understood
 from hermesops.wire.errors import ExitCode
 from hermesops.wire.protocol import PROGRAM

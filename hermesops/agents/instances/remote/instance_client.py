@@ -20,13 +20,13 @@ from hermesops.agents.instances.steps.personalise import digest_of, payload_of
 from hermesops.agents.instances.suspension import suspension_of
 from hermesops.base import waiting
 from hermesops.errors import Hint, RefusedError, UnavailableError
-from hermesops.model.health import GatewayHealth, NodeState
+from hermesops.model.access.masking import secrets_in
+from hermesops.model.billing.route import TOKEN, PresentToken
+from hermesops.model.fleet.health import GatewayHealth, NodeState
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import ImageId, InstanceId, MachineId, MachineName
-from hermesops.model.instance import Instance
-from hermesops.model.masking import secrets_in
 from hermesops.model.operation import Lease
-from hermesops.model.release import ReleaseId
-from hermesops.model.route import TOKEN, PresentToken
+from hermesops.model.rollout.release import ReleaseId
 from hermesops.store.registry import Registry
 from hermesops.vendor.channel import Channel, ToolboxChannel, last_words, understood
 from hermesops.vendor.channel.agent import AgentApi, Piece

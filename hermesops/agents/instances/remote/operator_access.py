@@ -11,7 +11,7 @@ from hermesops.vendor.channel.shell import Shell
 
 if TYPE_CHECKING:
     from hermesops.agents.instances.remote.power_control import PowerControl
-    from hermesops.model.instance import Instance
+    from hermesops.model.fleet.instance import Instance
     from hermesops.store.registry import Registry
     from hermesops.vendor.channel import Completed
     from hermesops.vendor.channel.agent import Piece

@@ -11,9 +11,9 @@ from hermesops.agents.instances.remote.data_volume import DataRoom
 from hermesops.agents.instances.remote.instance_client import InstanceClient
 from hermesops.base import waiting
 from hermesops.errors import Hint, UnavailableError
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import MachineId, MachineName
-from hermesops.model.instance import Instance
-from hermesops.model.state import State
+from hermesops.model.recovery.state import State
 from hermesops.vendor.channel import SILENT, Completed, NoSuchFileError, last_words, object_in, understood
 from hermesops.vendor.justavps.wire import MachineStatus
 from hermesops.wire import strict_json

@@ -7,10 +7,10 @@ from typing import Any
 from hermesops.agents.instances.remote import node_commands
 from hermesops.errors import Hint, UnavailableError
 from hermesops.machines.release.releases import HandedOut
+from hermesops.model.fleet.slot import BLOBS, Activation, RollbackResult, SlotsState
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import Lease
-from hermesops.model.release import ReleaseId
-from hermesops.model.slot import BLOBS, Activation, RollbackResult, SlotsState
+from hermesops.model.rollout.release import ReleaseId
 from hermesops.vendor.channel import Channel, Completed, object_in, understood
 from hermesops.wire.errors import ExitCode
 from hermesops.wire.protocol import PROGRAM

@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 from hermesops.base.fan_out import Limits, attempt, fan_out
 from hermesops.errors import HermesError
-from hermesops.model.instance import Instance
+from hermesops.model.fleet.instance import Instance
 
 R = TypeVar("R")
 

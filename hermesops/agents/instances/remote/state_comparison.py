@@ -8,9 +8,9 @@ from hermesops.model.ids import MachineId
 
 if TYPE_CHECKING:
     from hermesops.agents.instances.remote.power_control import PowerControl
-    from hermesops.model.backup import Backup
-    from hermesops.model.instance import Instance
-    from hermesops.model.state import State
+    from hermesops.model.fleet.instance import Instance
+    from hermesops.model.recovery.backup import Backup
+    from hermesops.model.recovery.state import State
     from hermesops.store.registry import Registry
 
 

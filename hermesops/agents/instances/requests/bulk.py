@@ -9,10 +9,10 @@ from hermesops.agents.instances.requests.user_list import parse_user_list
 from hermesops.base.fan_out import Limits, fan_out
 from hermesops.base.narration import Reporter, about
 from hermesops.errors import HermesError, RefusedError, UsageError
-from hermesops.model.instance import Instance
+from hermesops.model.fleet.instance import Instance
+from hermesops.model.fleet.user import parse_user
 from hermesops.model.operation import Operation
 from hermesops.model.plan import Plan
-from hermesops.model.user import parse_user
 
 _SLOW_S, _LONGEST_S = 300.0, 3600.0
 """Seconds for which one provision may delay others, and its end is awaited; a worker continues it."""

@@ -19,13 +19,13 @@ from hermesops.agents.instances.requests.settings_patch import SettingsPatch
 from hermesops.agents.instances.requests.termination import Termination
 from hermesops.agents.instances.steps.ports import Backups
 from hermesops.errors import AlreadySoError, Hint, Parameter, RefusedError, UsageError
-from hermesops.model.cell import Placement
+from hermesops.model.access.masking import changed, outline
+from hermesops.model.fleet.cell import Placement
+from hermesops.model.fleet.instance import Instance, InstanceStatus
+from hermesops.model.fleet.unassigned_machine import MachineRole
 from hermesops.model.ids import ImageId, InstanceId, MachineId, instance_subject
-from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.masking import changed, outline
 from hermesops.model.operation import Operation, OperationKind
 from hermesops.model.plan import GB, Plan
-from hermesops.model.unassigned_machine import MachineRole
 from hermesops.store.operations.kinds import (
     ApprovedList,
     ConfigureIntent,

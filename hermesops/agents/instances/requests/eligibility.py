@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
 from hermesops.agents.instances import refusals
-from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation, OperationKind
 from hermesops.store.operations.kinds import STOPS_GATEWAY, BlockedBy, InstanceIntent
 

@@ -9,10 +9,10 @@ from hermesops.agents.instances.requests.changes import InstanceRequests
 from hermesops.agents.instances.steps import return_machine
 from hermesops.agents.instances.steps.return_machine import Forget, Retire, ShrinkCell
 from hermesops.base.fan_out import Limits, problems
+from hermesops.model.fleet.instance import Instance
+from hermesops.model.fleet.unassigned_machine import MachineRole, UnassignedMachine, drill_subject
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import Instance
 from hermesops.model.operation import Operation, OperationKind
-from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine, drill_subject
 from hermesops.store.registry import Registry
 
 _LIMITS = Limits(at_once=1, slow_after_s=600.0, within_s=3 * 3600.0)

@@ -11,10 +11,10 @@ from typing import TypeVar
 from hermesops.agents.instances import refusals
 from hermesops.agents.instances.requests.eligibility import refuse_ineligible
 from hermesops.base import waiting
+from hermesops.model.fleet.instance import Instance
+from hermesops.model.fleet.unassigned_machine import UnassignedMachine
 from hermesops.model.ids import instance_subject
-from hermesops.model.instance import Instance
 from hermesops.model.operation import LeaseHeldError, Operation, OperationKind, OperationStatus
-from hermesops.model.unassigned_machine import UnassignedMachine
 from hermesops.store.operations.kinds import InstanceIntent
 from hermesops.store.registry import Registry
 

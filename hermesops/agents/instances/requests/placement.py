@@ -7,10 +7,10 @@ from functools import partial
 from hermesops.agents.cells.scheduling import choose_cell
 from hermesops.agents.instances import refusals
 from hermesops.agents.instances.remote.instance_client import InstanceClient
-from hermesops.model.cell import Cell, Placement
+from hermesops.model.fleet.cell import Cell, Placement
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import ImageId
 from hermesops.model.image import Image
-from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
 from hermesops.model.unknown_name import unknown_name
 from hermesops.store.registry import Registry

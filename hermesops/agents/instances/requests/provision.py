@@ -14,12 +14,12 @@ from hermesops.agents.instances.requests.eligibility import refuse_ineligible
 from hermesops.agents.instances.requests.placement import latest_image, refuse_unsold
 from hermesops.agents.instances.steps.ports import Pool
 from hermesops.errors import Hint, RefusedError, UsageError
+from hermesops.model.fleet.instance import Instance, InstanceStatus
+from hermesops.model.fleet.user import DRILLS, User, is_of_drill, parse_user
 from hermesops.model.ids import instance_subject
 from hermesops.model.image import Image
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation, OperationKind
 from hermesops.model.plan import Plan
-from hermesops.model.user import DRILLS, User, is_of_drill, parse_user
 from hermesops.store.operations.kinds import ProvisionIntent
 from hermesops.store.registry import Registry
 

@@ -10,9 +10,9 @@ from dataclasses import asdict, replace
 import yaml
 
 from hermesops.errors import Hint, UsageError
-from hermesops.model.instance import InstanceSettings
-from hermesops.model.masking import MASK, has_mask
-from hermesops.model.route import ROUTES
+from hermesops.model.access.masking import MASK, has_mask
+from hermesops.model.billing.route import ROUTES
+from hermesops.model.fleet.instance import InstanceSettings
 from hermesops.wire.errors import BadRequestError
 from hermesops.wire.settings import Settings
 from hermesops.wire.strict_json import DEEPEST

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hermesops.model.masking import masked
+from hermesops.model.access.masking import masked
 
 if TYPE_CHECKING:
-    from hermesops.model.instance import Instance
+    from hermesops.model.fleet.instance import Instance
     from hermesops.store.registry import Registry
 
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from hermesops.errors import Hint, Parameter, UsageError
-from hermesops.model.instance import InstancePolicy, QuietHours
+from hermesops.model.fleet.instance import InstancePolicy, QuietHours
 
 if TYPE_CHECKING:
-    from hermesops.model.instance import Instance
+    from hermesops.model.fleet.instance import Instance
     from hermesops.store.registry import Registry
 
 _QUIET = Hint(Parameter("quiet_hours"), "reads BEGIN-END on the user's clock, as 22-07 or 22:30-07:00; none ends them")

@@ -16,8 +16,8 @@ from hermesops.agents.instances.observation import MachineState, Observation
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.steps import OnMachine
 from hermesops.errors import Hint
-from hermesops.model.health import NodeState
-from hermesops.model.instance import Instance
+from hermesops.model.fleet.health import NodeState
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.operation import Refused
 from hermesops.vendor.justavps.wire import MachineStatus
 

@@ -7,12 +7,12 @@ from hermesops.agents.cells.stack.stacks import CellStacks
 from hermesops.agents.instances.observation import MachineState
 from hermesops.agents.instances.steps import OnMachine, machine_table
 from hermesops.agents.instances.steps.machine_table import AwaitMachine, StartMachine
-from hermesops.model.health import NodeState
+from hermesops.model.fleet.health import NodeState
+from hermesops.model.fleet.unassigned_machine import UnassignedMachine
 from hermesops.model.ids import CellName, MachineId, MachineName
 from hermesops.model.operation import Refused
-from hermesops.model.release import ReleaseId
-from hermesops.model.state import State
-from hermesops.model.unassigned_machine import UnassignedMachine
+from hermesops.model.recovery.state import State
+from hermesops.model.rollout.release import ReleaseId
 from hermesops.vendor.justavps.wire import MachineStatus
 
 

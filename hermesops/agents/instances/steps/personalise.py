@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from hermesops.agents.instances import refusals
 from hermesops.agents.instances.observation import MachineState, Observation
 from hermesops.agents.instances.steps import OnMachine
-from hermesops.model.health import GatewayHealth, NodeState
+from hermesops.model.fleet.health import GatewayHealth, NodeState
+from hermesops.model.fleet.instance import Instance, InstanceSecrets, InstanceSettings
 from hermesops.model.ids import MachineId
-from hermesops.model.instance import Instance, InstanceSecrets, InstanceSettings
 from hermesops.model.operation import Refused
 from hermesops.wire import protocol
 from hermesops.wire.settings import Settings

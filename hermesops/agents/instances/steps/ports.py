@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Protocol
 
-from hermesops.model.backup import Backup
+from hermesops.model.fleet.instance import Instance
+from hermesops.model.fleet.user import User
 from hermesops.model.ids import ImageId, InstanceId, MachineId
-from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
-from hermesops.model.user import User
+from hermesops.model.recovery.backup import Backup
 
 
 class Pool(Protocol):

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from hermesops.agents.cells.stack.stacks import CellStacks
+from hermesops.model.fleet.unassigned_machine import UnassignedMachine
 from hermesops.model.ids import MachineName
-from hermesops.model.unassigned_machine import UnassignedMachine
 from hermesops.store.registry import Registry
 
 

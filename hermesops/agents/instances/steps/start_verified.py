@@ -8,9 +8,9 @@ from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.steps import OnMachine, machine_table, personalise
 from hermesops.agents.instances.steps.machine_table import AwaitMachine, StartMachine
 from hermesops.agents.instances.steps.personalise import AwaitGateway, MarkRunning, Personalise
-from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.operation import Refused
-from hermesops.model.state import State
+from hermesops.model.recovery.state import State
 from hermesops.store.registry import Registry
 
 

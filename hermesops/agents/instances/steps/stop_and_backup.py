@@ -14,10 +14,10 @@ from hermesops.agents.instances.steps import OnMachine, machine_table
 from hermesops.agents.instances.steps.machine_table import AwaitMachine, StartMachine
 from hermesops.agents.instances.steps.ports import Backups
 from hermesops.errors import BrokenInvariantError, HermesError, Hint, UnavailableError
-from hermesops.model.backup import Backup
-from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.operation import Refused
-from hermesops.model.state import State
+from hermesops.model.recovery.backup import Backup
+from hermesops.model.recovery.state import State
 from hermesops.vendor.justavps.wire import MachineStatus
 
 

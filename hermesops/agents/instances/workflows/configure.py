@@ -12,8 +12,8 @@ from hermesops.agents.instances.observation import Observation
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.steps.personalise import AwaitGateway, Personalise, next_step
 from hermesops.errors import Hint, RefusedError, UnavailableError
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Done, Refused
 
 Step = Personalise | AwaitGateway

@@ -16,8 +16,8 @@ from hermesops.agents.instances.steps.machine_table import AwaitMachine, StartMa
 from hermesops.agents.instances.steps.new_machine import GrowCell, grow_cell
 from hermesops.agents.instances.steps.personalise import AwaitGateway, MarkRunning, Personalise
 from hermesops.errors import Hint
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
 from hermesops.store.registry import Registry
 

@@ -18,9 +18,9 @@ from hermesops.agents.instances.steps.personalise import AwaitGateway
 from hermesops.agents.instances.workflows.suspend import StopMachine
 from hermesops.base import waiting
 from hermesops.errors import Hint, RefusedError, UnavailableError
-from hermesops.model.health import Answers, GatewayHealth
+from hermesops.model.fleet.health import Answers, GatewayHealth
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import InstanceId, MachineId, OperationId
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, OperationStep, Refused
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps.wire import MachineStatus

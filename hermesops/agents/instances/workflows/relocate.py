@@ -28,14 +28,14 @@ from hermesops.agents.instances.steps.return_machine import Forget, Retire, Shri
 from hermesops.agents.instances.steps.stop_and_backup import BackUp, Fence
 from hermesops.agents.instances.workflows.suspend import MarkForDeletion, StopMachine
 from hermesops.errors import Hint, RefusedError
-from hermesops.model.backup import Backup
-from hermesops.model.cell import Placement
+from hermesops.model.fleet.cell import Placement
+from hermesops.model.fleet.instance import Instance, InstanceStatus
+from hermesops.model.fleet.unassigned_machine import MachineRole, UnassignedMachine
 from hermesops.model.ids import InstanceId, MachineId
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
-from hermesops.model.release import ReleaseId
-from hermesops.model.state import State
-from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine
+from hermesops.model.recovery.backup import Backup
+from hermesops.model.recovery.state import State
+from hermesops.model.rollout.release import ReleaseId
 from hermesops.store.operations.kinds import RelocateIntent
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps.wire import MachineStatus

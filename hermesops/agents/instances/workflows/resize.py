@@ -14,12 +14,12 @@ from hermesops.agents.instances.steps import start_verified, stop_and_backup
 from hermesops.agents.instances.steps.ports import Backups
 from hermesops.agents.instances.steps.stop_and_backup import BackUp, Fence
 from hermesops.errors import Hint, PartlyDoneError, RefusedError
-from hermesops.model.backup import Backup
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Done, Refused
 from hermesops.model.plan import Plan
-from hermesops.model.state import State
+from hermesops.model.recovery.backup import Backup
+from hermesops.model.recovery.state import State
 from hermesops.store.operations.kinds import PlanSize
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps.wire import MachineStatus

@@ -12,7 +12,7 @@ from hermesops.agents.instances.observation import Observation
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.steps import OnMachine
 from hermesops.agents.instances.steps.personalise import AwaitGateway
-from hermesops.model.health import GatewayHealth
+from hermesops.model.fleet.health import GatewayHealth
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Done, Refused
 

@@ -8,11 +8,11 @@ from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.steps import start_verified, stop_and_backup
 from hermesops.agents.instances.steps.ports import Backups
 from hermesops.errors import Hint, RefusedError
-from hermesops.model.backup import Backup
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Done, Refused
-from hermesops.model.state import State
+from hermesops.model.recovery.backup import Backup
+from hermesops.model.recovery.state import State
 from hermesops.store.registry import Registry
 
 Step = start_verified.Step

@@ -15,10 +15,10 @@ from hermesops.agents.instances.steps.machine_table import AwaitMachine, StartMa
 from hermesops.agents.instances.steps.ports import Backups
 from hermesops.agents.instances.steps.stop_and_backup import ProveBackup
 from hermesops.agents.instances.workflows.suspend import StopMachine
-from hermesops.model.backup import Backup
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
+from hermesops.model.recovery.backup import Backup
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps.wire import MachineStatus
 

@@ -14,10 +14,10 @@ from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.steps import OnMachine, stop_and_backup
 from hermesops.agents.instances.steps.machine_table import AwaitMachine, StartMachine
 from hermesops.agents.instances.steps.ports import Backups
-from hermesops.model.backup import Backup
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
+from hermesops.model.recovery.backup import Backup
 from hermesops.store.operations.kinds import Keep
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps.wire import MachineStatus

@@ -17,10 +17,10 @@ from hermesops.agents.instances.steps.ports import Backups
 from hermesops.agents.instances.steps.stop_and_backup import Fence, ProveBackup
 from hermesops.agents.instances.workflows.suspend import MarkForDeletion, ShrinkCell
 from hermesops.errors import Hint, RefusedError
-from hermesops.model.backup import Backup
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
+from hermesops.model.recovery.backup import Backup
 from hermesops.store.registry import Registry
 
 

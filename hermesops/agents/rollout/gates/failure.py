@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from math import ceil, log
 
 from hermesops.base.narration import counted
-from hermesops.model.rollout import GateResult
-from hermesops.model.rollout_spec import FailureGate
+from hermesops.model.rollout.records import GateResult
+from hermesops.model.rollout.spec import FailureGate
 
 
 @dataclass(frozen=True)

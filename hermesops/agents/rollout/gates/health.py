@@ -13,10 +13,10 @@ from math import comb, erfc, exp, log, sqrt
 from statistics import median
 
 from hermesops.agents.rollout.ports import Comparison
+from hermesops.model.fleet.vitals import Vital
 from hermesops.model.ids import InstanceId
-from hermesops.model.rollout import GateResult
-from hermesops.model.rollout_spec import TOLERANCES, Tolerance
-from hermesops.model.vitals import Vital
+from hermesops.model.rollout.records import GateResult
+from hermesops.model.rollout.spec import TOLERANCES, Tolerance
 
 _EXACT = 20_000
 """Up to this many pairs times ranks the distribution is counted exactly; above, its normal limit does not differ."""

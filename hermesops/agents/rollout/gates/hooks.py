@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Self
 from hermesops.agents.rollout.gates import hook_guard
 from hermesops.agents.rollout.watch.webhooks import ask_service, message
 from hermesops.errors import RefusedError, UsageError
-from hermesops.model.rollout import GateResult, Rollout
-from hermesops.model.rollout_spec import HOOK_FACTS, HookGate
+from hermesops.model.rollout.records import GateResult, Rollout
+from hermesops.model.rollout.spec import HOOK_FACTS, HookGate
 from hermesops.wire.foreign_text import one_line
 
 if TYPE_CHECKING:

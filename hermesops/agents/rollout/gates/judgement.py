@@ -9,8 +9,8 @@ from hermesops.agents.rollout.gates.failure import FailureGateAnswer, Tally, wei
 from hermesops.agents.rollout.gates.health import Compared, compare, named
 from hermesops.agents.rollout.ports import HealthObservation
 from hermesops.base.narration import counted
-from hermesops.model.rollout import GateResult, Rollout, RolloutTarget, TargetState
-from hermesops.model.rollout_spec import HealthGate, Spec
+from hermesops.model.rollout.records import GateResult, Rollout, RolloutTarget, TargetState
+from hermesops.model.rollout.spec import HealthGate, Spec
 
 _BETWEEN = 0.2
 """Share of a stage's alpha that may be spent on observations before its end; they are alike, and there may be many …"""

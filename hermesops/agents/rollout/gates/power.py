@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import ceil, comb, log
 
 from hermesops.agents.rollout.gates.failure import Bounds, Tally, halts, is_lost
-from hermesops.model.rollout_spec import FailureGate
+from hermesops.model.rollout.spec import FailureGate
 
 _NEGLIGIBLE = 1e-8
 """Probability below which a pair of counts is not followed any further; it counts as not halted."""

@@ -15,13 +15,13 @@ from hermesops.agents.instances.requests.changes import InstanceRequests
 from hermesops.agents.pool.service import Pools
 from hermesops.agents.rollout.machines.slots import held_is_unavailable, machine_of, unwell
 from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError, UnavailableError, UsageError
+from hermesops.model.fleet.instance import Instance, InstanceStatus
+from hermesops.model.fleet.slot import SlotsState
 from hermesops.model.ids import ImageId, InstanceId
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
-from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import GateResult, ReleaseStatus, Target
-from hermesops.model.rollout_spec import Spec
-from hermesops.model.slot import SlotsState
+from hermesops.model.rollout.records import GateResult, ReleaseStatus, Target
+from hermesops.model.rollout.release import ReleaseId
+from hermesops.model.rollout.spec import Spec
 from hermesops.store.operations.db_thread import in_db_thread
 from hermesops.store.operations.kinds import RelocateIntent
 from hermesops.store.operations.runner import abandon

@@ -13,15 +13,15 @@ from hermesops.base.waiting import WaitExpiredError
 from hermesops.errors import Hint, RefusedError, UnavailableError
 from hermesops.machines.release import Releases
 from hermesops.machines.release.releases import HandedOut
+from hermesops.model.fleet.instance import Instance, InstanceStatus
+from hermesops.model.fleet.slot import SlotsState
+from hermesops.model.fleet.unassigned_machine import UnassignedMachine, machine_subject
 from hermesops.model.ids import InstanceId, MachineId, instance_subject
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Lease, LeaseHeldError, LeaseLostError, Operation
 from hermesops.model.plan import Plan
-from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import GateResult, ReleaseStatus, Target
-from hermesops.model.rollout_spec import Spec
-from hermesops.model.slot import SlotsState
-from hermesops.model.unassigned_machine import UnassignedMachine, machine_subject
+from hermesops.model.rollout.records import GateResult, ReleaseStatus, Target
+from hermesops.model.rollout.release import ReleaseId
+from hermesops.model.rollout.spec import Spec
 from hermesops.store.operations.db_thread import in_db_thread
 from hermesops.store.operations.lease import LeaseKeeper
 from hermesops.store.registry import Registry

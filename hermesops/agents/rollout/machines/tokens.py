@@ -11,12 +11,12 @@ from hermesops.agents.instances.remote import node_commands
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.rollout.machines.slots import held_is_unavailable, machine_of, refuse_if_worked_on, unwell
 from hermesops.errors import UnavailableError
+from hermesops.model.billing.route import TokenRotation
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import GateResult, ReleaseStatus, Target
-from hermesops.model.rollout_spec import Spec
-from hermesops.model.route import TokenRotation
+from hermesops.model.rollout.records import GateResult, ReleaseStatus, Target
+from hermesops.model.rollout.release import ReleaseId
+from hermesops.model.rollout.spec import Spec
 from hermesops.store.operations.db_thread import in_db_thread
 from hermesops.store.registry import Registry
 

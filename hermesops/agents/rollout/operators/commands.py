@@ -11,7 +11,7 @@ from hermesops.agents.rollout.ports import Records
 from hermesops.agents.rollout.records.events import CommandGiven, Recorded, StateChanged
 from hermesops.errors import Hint, RefusedError
 from hermesops.model.ids import InstanceId
-from hermesops.model.rollout import Progress, Rollout, RolloutState, RolloutTarget, TargetState
+from hermesops.model.rollout.records import Progress, Rollout, RolloutState, RolloutTarget, TargetState
 
 _PENDING, _RUNNING = RolloutState.PENDING, RolloutState.RUNNING
 _PAUSED, _HALTED = RolloutState.PAUSED, RolloutState.HALTED

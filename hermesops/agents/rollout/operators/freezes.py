@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from hermesops.errors import UsageError
-from hermesops.model.rollout import Freeze
+from hermesops.model.rollout.records import Freeze
 from hermesops.store.registry import Registry
 
 

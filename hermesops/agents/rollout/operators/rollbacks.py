@@ -11,11 +11,11 @@ from hermesops.agents.rollout.machines.slots import machine_of
 from hermesops.errors import Hint
 from hermesops.machines.release import Releases
 from hermesops.machines.release.releases import HandedOut
+from hermesops.model.fleet.instance import Instance
+from hermesops.model.fleet.slot import RollbackResult
 from hermesops.model.ids import MachineId, instance_subject
-from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease, LeaseHeldError
-from hermesops.model.release import ReleaseId
-from hermesops.model.slot import RollbackResult
+from hermesops.model.rollout.release import ReleaseId
 from hermesops.store.operations.lease import LeaseKeeper
 from hermesops.store.registry import Registry
 from hermesops.vendor.channel import ToolboxChannel

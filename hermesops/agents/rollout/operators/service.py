@@ -21,7 +21,7 @@ from hermesops.agents.rollout.records.events import RolloutStarted, to_row
 from hermesops.base import waiting
 from hermesops.base.waiting import cancel
 from hermesops.errors import RefusedError, UnavailableError, UsageError
-from hermesops.model.rollout import Rollout, RolloutId, RolloutState
+from hermesops.model.rollout.records import Rollout, RolloutId, RolloutState
 from hermesops.settings.environment import Environment
 from hermesops.store.operations.db_thread import in_db_thread
 from hermesops.store.operations.runner import Operations

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from hermesops.agents.rollout.plan.requests import SELECTABLE, Fleet, RolloutRequest, running_targets, select
+from hermesops.model.fleet.instance import InstanceStatus
+from hermesops.model.fleet.selector import Selector
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import InstanceStatus
-from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import Rollout, RolloutId, RolloutState, RolloutTarget
-from hermesops.model.rollout_spec import Action, Spec
-from hermesops.model.selector import Selector
+from hermesops.model.rollout.records import Rollout, RolloutId, RolloutState, RolloutTarget
+from hermesops.model.rollout.release import ReleaseId
+from hermesops.model.rollout.spec import Action, Spec
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ Each stage ramps up again, 1, 2, 4 …, never above what may be unavailable at o
 from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
 
-from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import RolloutTarget, Target, salted
-from hermesops.model.rollout_spec import Spec
+from hermesops.model.rollout.records import RolloutTarget, Target, salted
+from hermesops.model.rollout.release import ReleaseId
+from hermesops.model.rollout.spec import Spec
 
 _ROUNDING = 1e-9
 """So that 5 % of 200 is 10, whatever floating point makes of it."""

@@ -15,9 +15,9 @@ from hermesops.agents.rollout.watch.alerts import held_now
 from hermesops.errors import HermesError, Hint, RefusedError, UsageError
 from hermesops.machines.release import Releases
 from hermesops.model.image import PLATFORM_IMAGE
-from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import Rollout, Target
-from hermesops.model.rollout_spec import Action, DrillPolicy, HealthGate, Spec
+from hermesops.model.rollout.records import Rollout, Target
+from hermesops.model.rollout.release import ReleaseId
+from hermesops.model.rollout.spec import Action, DrillPolicy, HealthGate, Spec
 from hermesops.model.unknown_name import unknown_name
 from hermesops.observability.telemetry.client import MonitoringClient
 from hermesops.settings.fields import Settings

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 
 from hermesops.agents.rollout.ports import AlertState
 from hermesops.base.narration import counted
-from hermesops.model.alert import SCOPE, Alert, Severity
-from hermesops.model.rollout import RolloutTarget
-from hermesops.model.rollout_spec import Spec
+from hermesops.model.fleet.alert import SCOPE, Alert, Severity
+from hermesops.model.rollout.records import RolloutTarget
+from hermesops.model.rollout.spec import Spec
 from hermesops.wire.foreign_text import one_line
 
 HELD, UNKNOWN = "held by ", "open alerts are unknown: "

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from hermesops.agents.rollout.gates.power import odds, seen_with, worst_failed
 from hermesops.agents.rollout.plan.batches import batches_of, shape_of, stratum
 from hermesops.agents.rollout.plan.specs import blast_radius
-from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import RolloutTarget, Target
-from hermesops.model.rollout_spec import Spec
+from hermesops.model.rollout.records import RolloutTarget, Target
+from hermesops.model.rollout.release import ReleaseId
+from hermesops.model.rollout.spec import Spec
 
 ATTEMPT_S = 20.0
 """Usual seconds for one machine: a start of the agent, its trial and its checks."""

@@ -5,13 +5,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from hermesops.errors import Hint, UsageError
-from hermesops.model.fleet import Ordered
+from hermesops.model.fleet.instance import InstancePolicy, InstanceStatus
+from hermesops.model.fleet.overview import Ordered
+from hermesops.model.fleet.selector import Selector
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import InstancePolicy, InstanceStatus
-from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import Rollout, Target
-from hermesops.model.rollout_spec import Action, DrillPolicy, Spec
-from hermesops.model.selector import Selector
+from hermesops.model.rollout.records import Rollout, Target
+from hermesops.model.rollout.release import ReleaseId
+from hermesops.model.rollout.spec import Action, DrillPolicy, Spec
 
 SELECTABLE = frozenset({"plan", "cell", "region", "release", "user"})
 """Fields of ``--where``."""

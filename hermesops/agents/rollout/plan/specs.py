@@ -9,9 +9,9 @@ from hermesops.agents.rollout.gates.hooks import parse_hook
 from hermesops.agents.rollout.plan.windows import parse_window
 from hermesops.agents.rollout.records.events import hook_kind
 from hermesops.errors import Hint, Parameter, UsageError
-from hermesops.model.rollout import RolloutTarget
-from hermesops.model.rollout_spec import Gates, HealthGate, Spec
-from hermesops.model.vitals import Vital
+from hermesops.model.fleet.vitals import Vital
+from hermesops.model.rollout.records import RolloutTarget
+from hermesops.model.rollout.spec import Gates, HealthGate, Spec
 
 NO_VITALS = "none"
 """Switches the health gate off."""

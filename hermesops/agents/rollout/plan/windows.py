@@ -11,8 +11,8 @@ from datetime import UTC, datetime, time, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from hermesops.errors import UsageError
-from hermesops.model.instance import QuietHours
-from hermesops.model.rollout import Freeze
+from hermesops.model.fleet.instance import QuietHours
+from hermesops.model.rollout.records import Freeze
 
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _WINDOW = re.compile(r"(?P<days>\S+)\s+(?P<begin>\d\d:\d\d)-(?P<end>\d\d:\d\d)(?:\s+(?P<zone>\S+))?")

@@ -20,8 +20,8 @@ from hermesops.agents.rollout.reports.replay import Replayed, replay
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from hermesops.model.rollout import Rollout, RolloutId, RolloutTarget
-    from hermesops.model.rollout_spec import Gates
+    from hermesops.model.rollout.records import Rollout, RolloutId, RolloutTarget
+    from hermesops.model.rollout.spec import Gates
     from hermesops.store.registry import Registry
 
 

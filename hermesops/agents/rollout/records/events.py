@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from hermesops.errors import BrokenInvariantError, Hint
 from hermesops.model.ids import InstanceId
-from hermesops.model.rollout import GateResult, RolloutEvent, RolloutState, TargetState
+from hermesops.model.rollout.records import GateResult, RolloutEvent, RolloutState, TargetState
 
 _LONGEST_KIND = 32
 """Characters that the registry's column ``kind`` holds."""

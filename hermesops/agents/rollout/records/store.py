@@ -6,12 +6,12 @@ from hermesops.agents.rollout.plan.requests import Fleet
 from hermesops.agents.rollout.ports import Records
 from hermesops.agents.rollout.records.directory import Rollouts
 from hermesops.agents.rollout.records.events import Event, Recorded, RolloutStarted, from_row, to_row
-from hermesops.model.cell import parse_cell
+from hermesops.model.fleet.cell import parse_cell
+from hermesops.model.fleet.selector import Selector
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Lease
-from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import Rollout, RolloutId, RolloutState, RolloutTarget
-from hermesops.model.selector import Selector
+from hermesops.model.rollout.records import Rollout, RolloutId, RolloutState, RolloutTarget
+from hermesops.model.rollout.release import ReleaseId
 from hermesops.store.operations.db_thread import in_db_thread
 from hermesops.store.registry import Registry
 

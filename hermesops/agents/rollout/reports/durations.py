@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from hermesops.model.rollout import Rollout, RolloutTarget
+from hermesops.model.rollout.records import Rollout, RolloutTarget
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from hermesops.agents.rollout.steps.actions import (
 )
 from hermesops.agents.rollout.steps.observation import RolloutObservation, count_states, entered_stage, was_tried
 from hermesops.agents.rollout.wording import names
-from hermesops.model.rollout import RolloutState, RolloutTarget, TargetState
-from hermesops.model.rollout_spec import Spec
+from hermesops.model.rollout.records import RolloutState, RolloutTarget, TargetState
+from hermesops.model.rollout.spec import Spec
 
 _PAST = frozenset({TargetState.FAILED, TargetState.TIMED_OUT, TargetState.ROLLED_BACK})
 """States whose names are sentences already: ``ada failed``."""

@@ -19,8 +19,8 @@ from hermesops.agents.rollout.records.events import (
     StateChanged,
     TargetsUpdated,
 )
-from hermesops.model.rollout import GateResult, RolloutTarget
-from hermesops.model.rollout_spec import Gates, HealthGate
+from hermesops.model.rollout.records import GateResult, RolloutTarget
+from hermesops.model.rollout.spec import Gates, HealthGate
 
 
 @dataclass(frozen=True)

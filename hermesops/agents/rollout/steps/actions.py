@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hermesops.agents.rollout.records.events import Recorded, StateChanged
-from hermesops.model.rollout import RolloutState, RolloutTarget
-from hermesops.model.rollout_spec import HookGate
+from hermesops.model.rollout.records import RolloutState, RolloutTarget
+from hermesops.model.rollout.spec import HookGate
 
 
 @dataclass(frozen=True)

@@ -38,8 +38,8 @@ from hermesops.agents.rollout.target.updates import (
 from hermesops.agents.rollout.wording import names
 from hermesops.base.narration import counted
 from hermesops.model.operation import Done
-from hermesops.model.rollout import GateResult, RolloutState, RolloutTarget, TargetState
-from hermesops.model.rollout_spec import HaltRollback
+from hermesops.model.rollout.records import GateResult, RolloutState, RolloutTarget, TargetState
+from hermesops.model.rollout.spec import HaltRollback
 
 IDLE_S = 60.0
 """Seconds between two observations when no target soaks."""

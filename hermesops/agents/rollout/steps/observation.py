@@ -8,8 +8,8 @@ from hermesops.agents.rollout.gates.judgement import soaked_at
 from hermesops.agents.rollout.ports import AlertState, ApprovalState, HealthObservation, Records
 from hermesops.agents.rollout.target.decision import BUSY_AGAIN_S, is_overdue
 from hermesops.model.ids import InstanceId
-from hermesops.model.rollout import Rollout, RolloutTarget, TargetState
-from hermesops.model.rollout_spec import Spec
+from hermesops.model.rollout.records import Rollout, RolloutTarget, TargetState
+from hermesops.model.rollout.spec import Spec
 
 
 @dataclass(frozen=True)

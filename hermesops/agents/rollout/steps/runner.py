@@ -36,10 +36,10 @@ from hermesops.agents.rollout.watch.health import RolloutHealth
 from hermesops.base.fan_out import Limits, fan_out
 from hermesops.base.waiting import pause
 from hermesops.errors import HermesError, RefusedError, problem_of
+from hermesops.model.fleet.vitals import ChangeSpan
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Done
-from hermesops.model.rollout import GateResult, Progress, RolloutState, RolloutTarget, TargetState
-from hermesops.model.vitals import ChangeSpan
+from hermesops.model.rollout.records import GateResult, Progress, RolloutState, RolloutTarget, TargetState
 
 WHO = "hermesops"
 """The author of decisions without an operator."""

@@ -13,8 +13,8 @@ from hermesops.agents.rollout.records.events import DrillEnded, Event, Recorded,
 from hermesops.agents.rollout.steps.actions import AskHook, Change, Decision, Drill, Step, Wait
 from hermesops.agents.rollout.steps.observation import RolloutObservation
 from hermesops.base.narration import counted
-from hermesops.model.rollout import GateResult, RolloutState, TargetState
-from hermesops.model.rollout_spec import DrillPolicy
+from hermesops.model.rollout.records import GateResult, RolloutState, TargetState
+from hermesops.model.rollout.spec import DrillPolicy
 
 OBSERVE_S = 10.0
 """Seconds between two observations of targets that soak."""

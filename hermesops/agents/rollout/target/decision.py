@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
-from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import ReleaseStatus, RolloutTarget, TargetState
-from hermesops.model.rollout_spec import Spec
+from hermesops.model.rollout.records import ReleaseStatus, RolloutTarget, TargetState
+from hermesops.model.rollout.release import ReleaseId
+from hermesops.model.rollout.spec import Spec
 
 LEFT_UNCHANGED = "left unchanged: "
 """Beginning of each reason that leaves a target as it was."""

@@ -16,7 +16,7 @@ from hermesops.agents.rollout.target.decision import Settle, TargetObservation, 
 from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError, problem_of
 from hermesops.model.operation import LeaseHeldError
-from hermesops.model.rollout import ReleaseStatus, Rollout, RolloutTarget, TargetState
+from hermesops.model.rollout.records import ReleaseStatus, Rollout, RolloutTarget, TargetState
 
 POLL_S = 1.0
 """Seconds between two observations of a machine that is changing, and between two reads of the rollout's state."""

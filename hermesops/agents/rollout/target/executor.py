@@ -16,7 +16,7 @@ from hermesops.agents.rollout.target.decision import Settle
 from hermesops.agents.rollout.target.deployment import POLL_S, Deployment
 from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError
-from hermesops.model.rollout import Rollout, RolloutState, RolloutTarget, TargetState
+from hermesops.model.rollout.records import Rollout, RolloutState, RolloutTarget, TargetState
 
 if TYPE_CHECKING:
     from hermesops.model.ids import InstanceId

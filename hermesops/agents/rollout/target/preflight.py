@@ -10,7 +10,7 @@ from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import LeaseHeldError
-from hermesops.model.rollout import Rollout, RolloutTarget
+from hermesops.model.rollout.records import Rollout, RolloutTarget
 
 _AHEAD = 64
 """How many targets are asked in advance, and …"""

@@ -7,7 +7,7 @@ from hermesops.agents.rollout.gates.judgement import soaked_at
 from hermesops.agents.rollout.plan.windows import quiet_until
 from hermesops.agents.rollout.steps.observation import RolloutObservation
 from hermesops.agents.rollout.target.decision import LEFT_UNCHANGED, deferral
-from hermesops.model.rollout import RolloutTarget, TargetState
+from hermesops.model.rollout.records import RolloutTarget, TargetState
 
 
 def changed_by_health(observation: RolloutObservation) -> tuple[RolloutTarget, ...]:

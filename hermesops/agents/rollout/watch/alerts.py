@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from hermesops.agents.rollout.plan.open_alerts import held_by_alerts, holding
 from hermesops.agents.rollout.ports import AlertState
 from hermesops.errors import HermesError
-from hermesops.model.alert import Alert
-from hermesops.model.rollout import RolloutTarget
-from hermesops.model.rollout_spec import Spec
+from hermesops.model.fleet.alert import Alert
+from hermesops.model.rollout.records import RolloutTarget
+from hermesops.model.rollout.spec import Spec
 from hermesops.observability.telemetry.alertmanager import Alertmanager
 from hermesops.observability.telemetry.client import MonitoringClient
 

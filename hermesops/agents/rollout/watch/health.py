@@ -11,8 +11,8 @@ from hermesops.agents.health.samples import figures_of
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.rollout.machines.slots import machine_of
 from hermesops.agents.rollout.ports import Comparison, HealthObservation
+from hermesops.model.fleet.vitals import ChangeSpan, Vital
 from hermesops.model.ids import InstanceId
-from hermesops.model.vitals import ChangeSpan, Vital
 from hermesops.store.operations.db_thread import in_db_thread
 from hermesops.store.registry import Registry
 from hermesops.vendor.channel import Channel

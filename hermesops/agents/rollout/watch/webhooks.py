@@ -8,7 +8,7 @@ from typing import Any
 
 from hermesops.agents.rollout.records.events import Event, Recorded, kind_of
 from hermesops.errors import UsageError
-from hermesops.model.rollout import GateResult, Rollout
+from hermesops.model.rollout.records import GateResult, Rollout
 from hermesops.wire.foreign_text import one_line, quoted
 from hermesops.wire.strict_json import MalformedJSONError, parse
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hermesops.access.identity.break_glass import BreakGlassOrders
-    from hermesops.model.break_glass import BreakGlass
-    from hermesops.model.instance import Instance
+    from hermesops.model.access.break_glass import BreakGlass
+    from hermesops.model.fleet.instance import Instance
 
 _LARGEST = 48 << 20
 """Bytes of output that are kept for ``--json``: as many as the toolbox gives."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from hermesops.agents.instances.remote.several import Outcome
     from hermesops.app import Container
-    from hermesops.model.instance import Instance
+    from hermesops.model.fleet.instance import Instance
     from hermesops.vendor.channel import Completed
 
 

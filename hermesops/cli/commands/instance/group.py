@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.command_group import Noun
 from hermesops.cli.commands.instance import execution, lifecycle, overview, settings, verification
 from hermesops.cli.commands.instance.break_glass import break_glass
 from hermesops.cli.console import Reason, Why, is_json, result, say, table, write, write_bytes
+from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options import values
 from hermesops.cli.options.instance import NoWait, User, Wait, change_instance, find_instance
 from hermesops.cli.views import fleet
@@ -24,7 +24,7 @@ from hermesops.wire.foreign_text import one_line
 if TYPE_CHECKING:
     from hermesops.app import Container
     from hermesops.app.connected import Connected
-    from hermesops.model.instance import Instance
+    from hermesops.model.fleet.instance import Instance
     from hermesops.observability.telemetry.logs import LogQuestion, LogSource
 
 _GATEWAY = "hermes-gateway.service"

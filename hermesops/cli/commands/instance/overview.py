@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hermesops.cli import context, terminal
+from hermesops.cli import context
 from hermesops.cli.console import advice, is_json, result, say, table
 from hermesops.cli.options import values
 from hermesops.cli.options.instance import User, find_instance
 from hermesops.cli.options.watch import Every, Watch
+from hermesops.cli.printing import terminal
 from hermesops.cli.views import instance as view
-from hermesops.model.health import Condition
-from hermesops.model.instance import InstanceStatus
+from hermesops.model.fleet.health import Condition
+from hermesops.model.fleet.instance import InstanceStatus
 
 if TYPE_CHECKING:
     from hermesops.model.plan import Plan

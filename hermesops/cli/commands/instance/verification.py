@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hermesops.agents.instances.remote.several import Outcome
     from hermesops.app import Container
     from hermesops.machines.verify.verification import Verification
-    from hermesops.model.instance import Instance
+    from hermesops.model.fleet.instance import Instance
 
 _WITHIN_S = 90.0
 """Seconds for one machine, of which the slow checks take most."""

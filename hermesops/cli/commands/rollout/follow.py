@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hermesops.app.container import Container
     from hermesops.cli.views.rollout.live import View
     from hermesops.errors import HermesError
-    from hermesops.model.rollout import Rollout, RolloutId
+    from hermesops.model.rollout.records import Rollout, RolloutId
 
 
 def start(request: "RolloutRequest", *, queue: bool, detach: bool) -> int:

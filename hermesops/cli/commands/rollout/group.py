@@ -4,19 +4,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hermesops.cli import context, terminal
-from hermesops.cli.command_group import Noun
+from hermesops.cli import context
 from hermesops.cli.commands.rollout import controls, follow, freezes
 from hermesops.cli.console import Why, advice, is_json, result, table
+from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options import rollout as options
 from hermesops.cli.options.values import one_of
+from hermesops.cli.printing import terminal
 from hermesops.cli.views.rollout import preview as preview_view
 from hermesops.cli.views.rollout import progress
 from hermesops.cli.views.rollout import status as status_view
 from hermesops.errors import CHANGES_REMAIN
 
 if TYPE_CHECKING:
-    from hermesops.model.rollout_spec import Spec
+    from hermesops.model.rollout.spec import Spec
 
 app = Noun(no_args_is_help=True)
 
@@ -115,7 +116,7 @@ def preview(
 ) -> None:
     """Preview a rollout: stages, first instances, faults that its gates catch, and the worst case. Changes nothing."""
     from hermesops.agents.rollout.plan.requests import RolloutRequest
-    from hermesops.model.rollout_spec import Action
+    from hermesops.model.rollout.spec import Action
 
     container = context.compose()
     request = RolloutRequest(release, where, everybody, spec, one_of(Action, action, "--action"), "")
@@ -156,7 +157,7 @@ def start(
     that boots it; the previous machine is kept for a while.
     """
     from hermesops.agents.rollout.plan.requests import RolloutRequest
-    from hermesops.model.rollout_spec import Action
+    from hermesops.model.rollout.spec import Action
 
     request = RolloutRequest(release, where, everybody, spec, one_of(Action, action, "--action"), reason)
     return follow.start(request, queue=queue, detach=detach)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hermesops.agents.rollout.steps.decide import NOTIFIES, PAUSED
-from hermesops.cli import console, palette
+from hermesops.cli import console
+from hermesops.cli.printing import palette
 from hermesops.cli.views.rollout import progress as progress_view
 from hermesops.wire.foreign_text import quoted, unbroken
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from hermesops.agents.rollout.ports import Records
     from hermesops.agents.rollout.reports.durations import Durations
     from hermesops.model.ids import InstanceId
-    from hermesops.model.rollout import Rollout, TargetState
+    from hermesops.model.rollout.records import Rollout, TargetState
 
     DurationsBefore = Callable[[Rollout], Durations]
     """Reads the durations of the rollouts before one."""

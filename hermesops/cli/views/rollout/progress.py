@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hermesops.agents.rollout.ports import Records
     from hermesops.agents.rollout.reports.durations import Durations
     from hermesops.agents.rollout.reports.progress import GateFigures, RolloutProgress, StageProgress
-    from hermesops.model.rollout import Rollout, RolloutTarget, TargetState
+    from hermesops.model.rollout.records import Rollout, RolloutTarget, TargetState
 
 _BAR = 24
 _SIGNS = {"healthy": "#", "soaking": "=", "fetching": ">", "activating": ">", "unconfirmed": ">", "waiting": "."}
@@ -106,7 +106,7 @@ def _summary(records: "Records", rollout_progress: "RolloutProgress", usual: "Du
 
 
 def _head(records: "Records", rollout_progress: "RolloutProgress", usual: "Durations | None") -> list[str]:
-    from hermesops.model.rollout import TargetState
+    from hermesops.model.rollout.records import TargetState
 
     row = records.rollout
     healthy, soaking = _count(rollout_progress, TargetState.HEALTHY), _count(rollout_progress, TargetState.SOAKING)

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from hermesops.agents.rollout.records.events import CommandGiven, Event, Recorded, RolloutStarted, StateChanged
     from hermesops.agents.rollout.reports.explain import Explained
     from hermesops.agents.rollout.reports.progress import RolloutProgress
+    from hermesops.model.fleet.instance import InstancePolicy
+    from hermesops.model.fleet.slot import RollbackResult
     from hermesops.model.ids import InstanceId
-    from hermesops.model.instance import InstancePolicy
-    from hermesops.model.rollout import Freeze, Rollout, RolloutTarget
-    from hermesops.model.slot import RollbackResult
+    from hermesops.model.rollout.records import Freeze, Rollout, RolloutTarget
 
 
 def freeze(one: "Freeze", now: datetime) -> dict[str, object]:

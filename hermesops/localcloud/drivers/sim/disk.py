@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterator, Mapping
 
 from hermesops.localcloud.drivers.sim.store import Entry, Store
-from hermesops.model.route import ROUTES
+from hermesops.model.billing.route import ROUTES
 from hermesops.programs.node.instance.agent.installation import BACKUP_USER
 from hermesops.programs.node.release.slots.slot import record_of_lock
 from hermesops.wire.documents.lock import Blob, Lock, Managed, Node

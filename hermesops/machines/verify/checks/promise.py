@@ -8,7 +8,7 @@ from uuid import uuid4
 from testinfra.host import Host
 
 from hermesops.errors import Hint
-from hermesops.model.instance import Instance
+from hermesops.model.fleet.instance import Instance
 
 CONVERGE = Hint(("fleet", "converge", "USER"), "repairs drift")
 

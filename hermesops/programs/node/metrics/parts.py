@@ -39,7 +39,7 @@ _TURN_COUNTS_S = 600.0
 
 _DISTRIBUTION = re.compile(rb"""^(ID|VERSION_ID)=["']?([a-z0-9._-]{1,32})["']?$""", re.MULTILINE)
 _TOKEN = re.compile(r"hm2\.[0-9A-Za-z-]{1,64}\.[0-9]{1,10}\.([0-9]{1,11})\.[0-9a-f]{40}", re.ASCII)
-"""A token for the model router; the third number is its expiry, in seconds since 1970: ``hermesops.model.route``."""
+"""A token for the model router; the third number is its expiry, in seconds since 1970 (``model.billing.route``)."""
 
 Counters = dict[str, Any]
 """Counters and read positions of logs that a part keeps from run to run."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from hermesops.base.disk import sync_folder
 from hermesops.base.private_file import make_private_folder
 from hermesops.errors import RefusedError
-from hermesops.model.audit import AuditHead
+from hermesops.model.access.audit import AuditHead
 
 _LINE_BYTES = 200
 """More than any line has."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.model.audit import AuditEntry, ChainFinding, ChainReport
+from hermesops.model.access.audit import AuditEntry, ChainFinding, ChainReport
 from hermesops.store.registry.audit.anchor import Anchor
 from hermesops.store.registry.audit.hash_chain import examine
 from hermesops.store.registry.database import Database

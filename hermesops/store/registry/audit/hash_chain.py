@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC
 
-from hermesops.model.audit import AuditEntry, AuditHead, ChainFinding, ChainReport
+from hermesops.model.access.audit import AuditEntry, AuditHead, ChainFinding, ChainReport
 
 _FORM = "hermesops-audit-1"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.model.audit import AuditEntry, AuditHead
+from hermesops.model.access.audit import AuditEntry, AuditHead
 from hermesops.store.registry.audit.anchor import Anchor
 from hermesops.store.registry.audit.hash_chain import link
 from hermesops.store.registry.database import Database, ending_of

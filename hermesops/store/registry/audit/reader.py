@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from hermesops.errors import BrokenInvariantError, Hint, RefusedError
-from hermesops.model.audit import AuditEntry, ChainFinding, ChainReport
+from hermesops.model.access.audit import AuditEntry, ChainFinding, ChainReport
 from hermesops.store.registry.audit.anchor import Anchor
 from hermesops.store.registry.audit.entries import AuditRepository
 

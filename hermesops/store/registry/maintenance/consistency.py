@@ -8,10 +8,10 @@ import sqlalchemy as sa
 
 from hermesops.errors import Hint, RefusedError
 from hermesops.model.check import Contradiction
+from hermesops.model.fleet.instance import InstanceStatus
+from hermesops.model.fleet.unassigned_machine import MachineRole, machine_subject
 from hermesops.model.ids import instance_subject, is_machine_name
-from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import LEASE_S, OperationKind
-from hermesops.model.unassigned_machine import MachineRole, machine_subject
 from hermesops.store.registry.audit.entries import AuditRepository
 from hermesops.store.registry.encryption.sealing import sealed_cells
 from hermesops.store.registry.meta import read_epoch

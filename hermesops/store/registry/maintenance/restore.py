@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hermesops.base.disk import sync_folder
 from hermesops.errors import BrokenInvariantError, Hint, RefusedError
-from hermesops.model.audit import ChainReport
+from hermesops.model.access.audit import ChainReport
 from hermesops.store.registry.audit.anchor import Anchor
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.maintenance.backup import (

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 
 from hermesops.errors import BrokenInvariantError, Hint, RefusedError, UnavailableError
-from hermesops.model.audit import AuditHead
+from hermesops.model.access.audit import AuditHead
 from hermesops.store.registry.audit.anchor import Anchor
 from hermesops.store.registry.audit.log import Warn
 from hermesops.store.registry.database import RESTORE, Database

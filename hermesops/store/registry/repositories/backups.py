@@ -7,13 +7,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from hermesops.errors import Hint, RefusedError
-from hermesops.model.backup import Backup, Credential, Loss, RepositoryKeys
-from hermesops.model.fleet import SHARE, LowOnDisk
+from hermesops.model.fleet.instance import InstanceStatus
+from hermesops.model.fleet.overview import SHARE, LowOnDisk
 from hermesops.model.ids import InstanceId, OperationId, instance_subject
-from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import OperationKind
 from hermesops.model.plan import Plan
-from hermesops.model.state import State
+from hermesops.model.recovery.backup import Backup, Credential, Loss, RepositoryKeys
+from hermesops.model.recovery.state import State
 from hermesops.model.unknown_name import find_by_id
 from hermesops.store.registry.encryption.sealing import place
 from hermesops.store.registry.repositories.base import Repository, insert_if_absent

@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.model.billing import (
+from hermesops.model.billing.events import (
     MOST_BYTES,
     MOST_SIGNATURE,
     BillingEvent,

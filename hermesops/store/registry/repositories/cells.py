@@ -5,7 +5,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from hermesops.errors import UsageError
-from hermesops.model.cell import Cell, CellMachine, CellSpec, Placement
+from hermesops.model.fleet.cell import Cell, CellMachine, CellSpec, Placement
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.operation import OperationKind
 from hermesops.model.plan import Plan

@@ -4,9 +4,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from hermesops.model.fleet.user import User, parse_user
 from hermesops.model.ids import UserId
 from hermesops.model.unknown_name import unknown_name
-from hermesops.model.user import User, parse_user
 from hermesops.store.registry.repositories.base import Repository, insert_if_absent
 from hermesops.store.registry.schema.tables import users
 

@@ -6,7 +6,7 @@ other services read them. Everything of ours stands beside them in tables of our
 
 import sqlalchemy as sa
 
-from hermesops.model.instance import InstanceStatus
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.operation import OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.store.registry.schema.columns import IpAddress, UtcTimestamp, choice, text_list, uuid

@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING, Any
 
 from hermesops.errors import RefusedError
+from hermesops.model.fleet.instance import Instance
+from hermesops.model.fleet.unassigned_machine import MachineRole, UnassignedStatus, machine_subject
+from hermesops.model.fleet.user import User
 from hermesops.model.ids import InstanceId, MachineName, instance_subject
-from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease
 from hermesops.model.plan import Plan
-from hermesops.model.unassigned_machine import MachineRole, UnassignedStatus, machine_subject
-from hermesops.model.user import User
 from hermesops.store.registry.repositories.base import Repository, WriteContext
 from hermesops.store.registry.repositories.instances.instance import ALL, details_in, instance_of, update_details
 from hermesops.store.registry.repositories.leases import require_lease

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
+from hermesops.model.access.masking import changed, outline
+from hermesops.model.fleet.instance import InstanceSettings
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import InstanceSettings
-from hermesops.model.masking import changed, outline
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.store.registry.repositories.base import Repository, WriteContext
 from hermesops.store.registry.repositories.instances.instance import InstanceSecretRepository, update_details

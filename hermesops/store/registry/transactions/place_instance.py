@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 import sqlalchemy as sa
 
 from hermesops.errors import BrokenInvariantError, UnavailableError
-from hermesops.model.cell import Cell, Placement
+from hermesops.model.fleet.cell import Cell, Placement
+from hermesops.model.fleet.instance import Instance, InstanceStatus
+from hermesops.model.fleet.user import User
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName, instance_subject, machine_name
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.plan import Plan
-from hermesops.model.user import User
 from hermesops.store.registry.repositories.base import Repository, WriteContext, insert_if_absent, new_id
 from hermesops.store.registry.repositories.cells import CellRepository, cells_in
 from hermesops.store.registry.repositories.instances.instance import (

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.operation import OperationStatus
-from hermesops.model.rollout import RolloutEvent, RolloutId, RolloutState, rollout_subject
+from hermesops.model.rollout.records import RolloutEvent, RolloutId, RolloutState, rollout_subject
 from hermesops.store.registry.repositories.base import Repository, WriteContext
 from hermesops.store.registry.repositories.operations import OperationRepository
 from hermesops.store.registry.repositories.rollouts.rollout import append_event

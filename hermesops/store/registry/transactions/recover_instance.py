@@ -2,9 +2,9 @@
 
 import sqlalchemy as sa
 
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import InstanceId, MachineId, MachineName, UserId, instance_subject
-from hermesops.model.instance import InstanceStatus
-from hermesops.model.recovery import Recovered
+from hermesops.model.recovery.recovered import Recovered
 from hermesops.store.registry.repositories.base import Repository, WriteContext, insert_if_absent
 from hermesops.store.registry.repositories.instances.instance import (
     InstanceSecretRepository,

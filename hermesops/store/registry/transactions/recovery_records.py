@@ -7,11 +7,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from hermesops.errors import Hint, RefusedError
-from hermesops.model.backup import Backup
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName, UserId, instance_subject
-from hermesops.model.instance import InstanceStatus
-from hermesops.model.recovery import Recovered
-from hermesops.model.recovery_record import RecoveryRecord, VolumeKey
+from hermesops.model.recovery.backup import Backup
+from hermesops.model.recovery.record import RecoveryRecord, VolumeKey
+from hermesops.model.recovery.recovered import Recovered
 from hermesops.store.registry.encryption.sealing import place, read_key
 from hermesops.store.registry.repositories.backups import BackupRepository
 from hermesops.store.registry.repositories.base import Repository, WriteContext, insert_if_absent

@@ -3,8 +3,8 @@
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from hermesops.model.fleet.unassigned_machine import UnassignedStatus
 from hermesops.model.ids import InstanceId
-from hermesops.model.unassigned_machine import UnassignedStatus
 from hermesops.store.registry.repositories.credentials.certificates import OF_MACHINES, revoke_former_roles
 from hermesops.store.registry.repositories.machines.data_keys import destroy_data_keys
 from hermesops.store.registry.schema.tables import instance_details, ssh_hosts, unassigned_machines

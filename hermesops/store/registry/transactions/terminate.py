@@ -2,8 +2,8 @@
 
 import sqlalchemy as sa
 
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import InstanceId, OperationId, instance_subject
-from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.store.registry.repositories.base import Repository, WriteContext
 from hermesops.store.registry.repositories.instances.instance import (

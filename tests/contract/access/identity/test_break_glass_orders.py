@@ -12,9 +12,9 @@ import pytest
 from hermesops.access.identity.break_glass import BreakGlassOrders
 from hermesops.access.identity.signatures import Signers
 from hermesops.errors import RefusedError, UnavailableError, UsageError
-from hermesops.model.certificate import MachineNames
+from hermesops.model.access.certificate import MachineNames
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import MachineId
-from hermesops.model.instance import Instance
 from hermesops.settings.environment import Environment
 from hermesops.store.registry import Registry
 from hermesops.wire.documents.handout import Signed

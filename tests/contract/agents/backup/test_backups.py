@@ -14,10 +14,10 @@ from hermesops.agents.backup.store.object_store import ObjectStore
 from hermesops.agents.backup.store.repository_keys import Keys, Opened
 from hermesops.agents.backup.store.restic import Restic
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.model.backup import Backup, Credential
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import Instance
-from hermesops.model.state import State
+from hermesops.model.recovery.backup import Backup, Credential
+from hermesops.model.recovery.state import State
 from hermesops.store.registry import Registry
 from hermesops.wire.state import tar_stream
 from tests.support.real.object_store import ServedStore, served_store

@@ -16,10 +16,10 @@ from hermesops.agents.backup.store.repository_contents import ResticContents
 from hermesops.agents.backup.store.repository_keys import Keys
 from hermesops.agents.backup.store.restic import Restic
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.model.backup import Backup, Credential
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import Instance
-from hermesops.model.state import State
+from hermesops.model.recovery.backup import Backup, Credential
+from hermesops.model.recovery.state import State
 from hermesops.store.registry import Registry
 from tests.support.real.object_store import ServedStore, served_store
 from tests.support.real.recovery_records import records_of

@@ -8,7 +8,7 @@ import pytest
 from hermesops.agents.backup.store.object_store import ObjectStore
 from hermesops.agents.backup.store.simulated import SimulatedStore
 from hermesops.app.adapters import SimulatedAdapters
-from hermesops.base.aws_client import AbsentError
+from hermesops.base.network.aws_client import AbsentError
 from hermesops.errors import UnavailableError
 from hermesops.model.ids import InstanceId
 from tests.support.real.object_store import served_store

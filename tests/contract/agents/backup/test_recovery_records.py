@@ -17,11 +17,11 @@ from hermesops.agents.backup.store.object_store import ObjectStore
 from hermesops.agents.backup.store.repository import Repository
 from hermesops.agents.backup.store.repository_keys import Keys
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.model.backup import Backup
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import InstanceId, MachineId
-from hermesops.model.instance import Instance
-from hermesops.model.recovery_record import RecoveryRecord
-from hermesops.model.state import Part, State
+from hermesops.model.recovery.backup import Backup
+from hermesops.model.recovery.record import RecoveryRecord
+from hermesops.model.recovery.state import Part, State
 from hermesops.store.registry import Registry
 from hermesops.store.registry.transactions.recovery_records import TakenBack
 from tests.support.real.object_store import ServedStore, served_store

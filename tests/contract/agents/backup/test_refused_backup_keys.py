@@ -22,8 +22,8 @@ from hermesops.agents.backup.store.repository_keys import Keys
 from hermesops.agents.backup.store.restic import Restic
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.errors import RefusedError
-from hermesops.model.backup import Credential
 from hermesops.model.ids import MachineId
+from hermesops.model.recovery.backup import Credential
 from hermesops.store.registry import Registry
 from hermesops.wire.state.restic_reason import KEY_REFUSED, reason_in
 from tests.support.real.object_store import ServedStore, served_store

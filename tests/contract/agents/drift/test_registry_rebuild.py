@@ -10,7 +10,7 @@ from hermesops.agents.drift.lost_registry.rebuild import Rebuild
 from hermesops.agents.drift.lost_registry.recovery import RegistryRebuild, RegistryState
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.ids import MachineId
-from hermesops.model.recovery_record import RecoveryRecord, VolumeKey
+from hermesops.model.recovery.record import RecoveryRecord, VolumeKey
 from hermesops.settings.environment import Environment
 from hermesops.store.registry.audit.log import AuditLog
 from tests.support.crash.death import Death, KilledError

@@ -6,9 +6,9 @@ from datetime import timedelta
 from hermesops.agents.drift.history.changes import Happening
 from hermesops.agents.drift.history.timeline import Monitored, instance_timeline
 from hermesops.agents.health.samples import HealthSample
-from hermesops.model.certificate import Certificate
-from hermesops.model.fleet import MachineObservation
-from hermesops.model.health import GatewayHealth
+from hermesops.model.access.certificate import Certificate
+from hermesops.model.fleet.health import GatewayHealth
+from hermesops.model.fleet.overview import MachineObservation
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.store.registry import Registry

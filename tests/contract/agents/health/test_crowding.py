@@ -3,11 +3,11 @@
 from datetime import UTC, datetime, timedelta
 
 from hermesops.cli.views import fleet
-from hermesops.model.backup import Backup
-from hermesops.model.fleet import LowOnDisk
+from hermesops.model.fleet.overview import LowOnDisk
 from hermesops.model.ids import InstanceId
 from hermesops.model.plan import Plan
-from hermesops.model.state import State
+from hermesops.model.recovery.backup import Backup
+from hermesops.model.recovery.state import State
 from hermesops.store.registry import Registry
 from hermesops.wire.protocol import GB
 from tests.support.real.registries import placed

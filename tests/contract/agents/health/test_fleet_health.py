@@ -6,10 +6,10 @@ from datetime import timedelta
 from hermesops.agents.health.fleet import fleet_health, observed_health, selected
 from hermesops.agents.health.samples import HealthSample
 from hermesops.agents.instances.observation import MachineState, Observation
-from hermesops.model.fleet import MachineObservation
-from hermesops.model.health import Condition, GatewayHealth, NodeState
+from hermesops.model.fleet.health import Condition, GatewayHealth, NodeState
+from hermesops.model.fleet.instance import Instance, InstanceStatus
+from hermesops.model.fleet.overview import MachineObservation
 from hermesops.model.ids import InstanceId, MachineId
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import MONITOR_SUBJECT
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps.wire import MachineStatus

@@ -6,10 +6,10 @@ import pytest
 
 from hermesops.agents.health.fleet_status import Fleet, at_rest
 from hermesops.errors import UsageError
-from hermesops.model.health import Condition
-from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.fleet.health import Condition
+from hermesops.model.fleet.instance import Instance, InstanceStatus
+from hermesops.model.fleet.selector import Selector
 from hermesops.model.operation import OperationKind
-from hermesops.model.selector import Selector
 from hermesops.settings.fields import Settings
 from hermesops.store.operations.holder import this_process
 from hermesops.store.registry import Registry

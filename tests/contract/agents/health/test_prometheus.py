@@ -9,8 +9,8 @@ import pytest
 from hermesops.agents.health.prometheus import Prometheus
 from hermesops.agents.health.promql import LABEL, Query
 from hermesops.errors import RefusedError, UnavailableError
+from hermesops.model.fleet.vitals import Source, Vital
 from hermesops.model.ids import InstanceId
-from hermesops.model.vitals import Source, Vital
 from tests.support.real import prometheus
 from tests.support.real.prometheus import Series
 from tests.support.suite.prerequisites import require

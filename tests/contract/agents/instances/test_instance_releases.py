@@ -6,7 +6,7 @@ import pytest
 
 from hermesops.model.ids import instance_subject
 from hermesops.model.operation import LeaseLostError
-from hermesops.model.release import RecordedRelease
+from hermesops.model.rollout.release import RecordedRelease
 from hermesops.store.registry import Registry
 from tests.support.real.registries import TurnedClock, placed
 from tests.support.rollouts.rows import NEW, OLD

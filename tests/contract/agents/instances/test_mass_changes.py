@@ -11,8 +11,8 @@ from hermesops.access.identity.mass_change import APPROVED, COUNTED, asked_by
 from hermesops.agents.cells.changes.approvals import Approvals
 from hermesops.agents.instances.requests.mass_changes import MassChanges
 from hermesops.errors import RefusedError, UsageError
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import instance_subject
-from hermesops.model.instance import Instance
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.settings.environment import Environment
 from hermesops.store.operations.kinds import ApprovedList

@@ -11,7 +11,7 @@ from hermesops.access.pki.caller_directory import CallerDirectory
 from hermesops.access.pki.callers import Admitted, Callers
 from hermesops.access.pki.certificates import Certificates
 from hermesops.errors import RefusedError, UnavailableError, UsageError
-from hermesops.model.certificate import CallerName
+from hermesops.model.access.certificate import CallerName
 from hermesops.model.ids import MachineId
 from hermesops.programs.node.system import openssl
 from hermesops.store.registry import Registry

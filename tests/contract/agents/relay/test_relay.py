@@ -19,10 +19,10 @@ from hermesops.agents.relay.places import Most, Places
 from hermesops.agents.relay.serve import bounds_of
 from hermesops.base.waiting import Pending, until
 from hermesops.errors import UnavailableError
-from hermesops.model.certificate import Caller as HeldCaller
+from hermesops.model.access.certificate import Caller as HeldCaller
+from hermesops.model.access.token import PLATFORM
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import MachineId
-from hermesops.model.instance import InstanceStatus
-from hermesops.model.token import PLATFORM
 from hermesops.programs.node.system import openssl
 from hermesops.serving.listener import Bounds
 from tests.support.fakes.credentials import authority_in

@@ -15,8 +15,8 @@ from hermesops.agents.rollout.operators.service import asked_for, check_approval
 from hermesops.agents.rollout.ports import ApprovalState, Records
 from hermesops.errors import RefusedError
 from hermesops.model.ids import InstanceId
-from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import OperatorDecisions, Rollout
+from hermesops.model.rollout.records import OperatorDecisions, Rollout
+from hermesops.model.rollout.release import ReleaseId
 from hermesops.settings.environment import Environment
 from tests.support.fakes.instances import ADA
 from tests.support.rollouts.rows import ROLLOUT, STARTED, target_of

@@ -10,7 +10,7 @@ from hermesops.agents.rollout.operators.service import RolloutCommands
 from hermesops.agents.rollout.records.directory import Rollouts
 from hermesops.agents.rollout.records.events import BatchBegun, Recorded, StateChanged, to_row
 from hermesops.errors import RefusedError, UnavailableError, UsageError
-from hermesops.model.rollout import Rollout, RolloutId, RolloutState
+from hermesops.model.rollout.records import Rollout, RolloutId, RolloutState
 from hermesops.store.registry import Registry
 from tests.support.real.registries import placed
 from tests.support.rollouts.rows import AT, STARTED_ROW, started

@@ -15,8 +15,8 @@ from hermesops.agents.rollout.gates import hooks
 from hermesops.agents.rollout.gates.hooks import AllowedHooks, ask_hook, parse_hook
 from hermesops.agents.rollout.service import allowed_hooks
 from hermesops.errors import RefusedError, UsageError
-from hermesops.model.rollout import GateResult
-from hermesops.model.rollout_spec import HookGate, Spec
+from hermesops.model.rollout.records import GateResult
+from hermesops.model.rollout.spec import HookGate, Spec
 from hermesops.settings.environment import Environment
 from hermesops.store.registry.repositories.rollouts import targets
 from tests.support.rollouts.rows import ROLLOUT

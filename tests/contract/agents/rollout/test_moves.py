@@ -3,10 +3,10 @@
 import pytest
 
 from hermesops.agents.rollout.machines.relocation import relocation_state, status_of
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import ImageId, instance_subject
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
-from hermesops.model.rollout import ReleaseStatus
+from hermesops.model.rollout.records import ReleaseStatus
 from hermesops.store.operations.kinds import RelocateIntent
 from hermesops.store.registry import Registry
 from tests.support.real.registries import placed

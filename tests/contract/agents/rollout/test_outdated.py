@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from hermesops.agents.rollout.plan.backlog import requests_for
 from hermesops.agents.rollout.plan.checks import outdated, updatable
-from hermesops.model.instance import InstanceStatus
-from hermesops.model.rollout import RolloutState, TargetState
-from hermesops.model.rollout_spec import Action, Spec
+from hermesops.model.fleet.instance import InstanceStatus
+from hermesops.model.rollout.records import RolloutState, TargetState
+from hermesops.model.rollout.spec import Action, Spec
 from hermesops.store.registry import Registry
 from tests.support.real.registries import placed
 from tests.support.rollouts.rows import NEW, STARTED_ROW, started

@@ -10,12 +10,12 @@ from hermesops.agents.rollout.plan.checks import RolloutRequests
 from hermesops.agents.rollout.plan.requests import RolloutRequest
 from hermesops.agents.rollout.service import Rollouts
 from hermesops.errors import UnavailableError, UsageError
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import ImageId, MachineId
 from hermesops.model.image import PLATFORM_IMAGE
-from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import OperationKind, OperationStatus
-from hermesops.model.rollout import Rollout, RolloutState
-from hermesops.model.rollout_spec import Action, DrillPolicy, Spec
+from hermesops.model.rollout.records import Rollout, RolloutState
+from hermesops.model.rollout.spec import Action, DrillPolicy, Spec
 from hermesops.observability.telemetry.client import MonitoringClient
 from hermesops.settings.fields import Settings
 from hermesops.store.operations.runner import QUEUED, Operations

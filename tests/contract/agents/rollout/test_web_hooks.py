@@ -14,8 +14,8 @@ import pytest
 from hermesops.agents.rollout.gates.hooks import AllowedHooks, ask_hook
 from hermesops.agents.rollout.ports import AskHook
 from hermesops.agents.rollout.watch.webhooks import WebHook
-from hermesops.model.rollout import GateResult
-from hermesops.model.rollout_spec import HookGate
+from hermesops.model.rollout.records import GateResult
+from hermesops.model.rollout.spec import HookGate
 from tests.support.rollouts.rows import ROLLOUT, STARTED
 
 

@@ -15,7 +15,7 @@ import pytest
 from hermesops.agents.backup.store.object_store import ObjectStore
 from hermesops.agents.backup.store.repository import Bucket
 from hermesops.base import assets
-from hermesops.base.aws_client import AbsentError
+from hermesops.base.network.aws_client import AbsentError
 from hermesops.infra.stacks.platform.aws.functions import read_sources, redis_password, token_claims
 from hermesops.model.ids import InstanceId
 from tests.support.real.aws_account import REGION, MotoAccount, aws_account

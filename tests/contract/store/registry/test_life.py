@@ -3,7 +3,7 @@
 import pytest
 
 from hermesops.errors import RefusedError
-from hermesops.model.instance import InstanceStatus
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.store.registry import Registry
 from tests.support.real.registries import TurnedClock, placed

@@ -4,15 +4,15 @@ from dataclasses import dataclass
 
 import pytest
 
-from hermesops.model.backup import Backup
-from hermesops.model.cell import Placement
+from hermesops.model.fleet.cell import Placement
+from hermesops.model.fleet.instance import Instance
+from hermesops.model.fleet.unassigned_machine import MachineRole
 from hermesops.model.ids import ImageId, MachineId, instance_subject
-from hermesops.model.instance import Instance
 from hermesops.model.operation import Lease, LeaseLostError, Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
-from hermesops.model.rollout import Rollout, RolloutState
-from hermesops.model.state import State
-from hermesops.model.unassigned_machine import MachineRole
+from hermesops.model.recovery.backup import Backup
+from hermesops.model.recovery.state import State
+from hermesops.model.rollout.records import Rollout, RolloutState
 from hermesops.store.registry import Registry
 from hermesops.store.registry.transactions.purge import Fleet
 from tests.support.real.registries import CELL, placed

@@ -21,15 +21,15 @@ from alembic.script import ScriptDirectory
 
 from hermesops.access.secrets.keyring.key_ring import KeyRing
 from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError, UsageError
-from hermesops.model.cell import Placement
+from hermesops.model.access.token import PLATFORM, ProxyToken
+from hermesops.model.billing.route import PresentToken
+from hermesops.model.fleet.cell import Placement
+from hermesops.model.fleet.instance import Instance, InstanceSettings, InstanceStatus
+from hermesops.model.fleet.unassigned_machine import MachineRole
+from hermesops.model.fleet.user import User
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName, OperationId, user_id_from_alias
-from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.operation import LEASE_S, LeaseHeldError, LeaseLostError, Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
-from hermesops.model.route import PresentToken
-from hermesops.model.token import PLATFORM, ProxyToken
-from hermesops.model.unassigned_machine import MachineRole
-from hermesops.model.user import User
 from hermesops.store.registry import Registry, open_registry
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.encryption.sealing import sealed_cells

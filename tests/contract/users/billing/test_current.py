@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hermesops.errors import HermesError, RefusedError, UnavailableError
-from hermesops.model.billing import DELETED
+from hermesops.model.billing.events import DELETED
 from hermesops.settings.sections import BillingSettings
 from hermesops.users.billing.current import StripeSubscriptions
 from hermesops.users.billing.secrets import rules_of, subscriptions_at_stripe

@@ -13,9 +13,9 @@ import pytest
 import sqlalchemy as sa
 
 from hermesops.errors import HermesError, RefusedError, UsageError
-from hermesops.model.billing import MOST_BYTES, MOST_SIGNATURE, SUBSCRIPTION_EVENTS, BillingEvent, BillingState
+from hermesops.model.billing.events import MOST_BYTES, MOST_SIGNATURE, SUBSCRIPTION_EVENTS, BillingEvent, BillingState
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import UserId
-from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.store.operations.lease import LeaseKeeper

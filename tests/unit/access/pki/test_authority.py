@@ -12,7 +12,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from hermesops.access.pki.authority import SKEW, Authority, fresh_key, make_root, read_key
 from hermesops.errors import RefusedError
-from hermesops.model.certificate import CallerName, MachineNames
+from hermesops.model.access.certificate import CallerName, MachineNames
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from tests.support.fakes.credentials import Roots, authority_in
 from tests.support.suite.cases import each_case

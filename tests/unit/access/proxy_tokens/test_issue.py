@@ -5,8 +5,8 @@ import pytest
 
 from hermesops.access.proxy_tokens.issue import ProxyTokens
 from hermesops.errors import HermesError, RefusedError, UnavailableError
+from hermesops.model.access.token import ProxyToken
 from hermesops.model.ids import MachineId
-from hermesops.model.token import ProxyToken
 from hermesops.vendor.justavps.client import Client
 from hermesops.vendor.justavps.wire import ProxyToken as IssuedToken
 from tests.support.fakes.registry import FakeRegistry

@@ -1,8 +1,8 @@
 """Which machines need tokens: an agent's own, and those kept for one; never one that an agent has left."""
 
 from hermesops.access.proxy_tokens.renewal import machines_in_use
-from hermesops.model.instance import InstanceStatus
-from hermesops.model.unassigned_machine import MachineRole
+from hermesops.model.fleet.instance import InstanceStatus
+from hermesops.model.fleet.unassigned_machine import MachineRole
 from tests.support.fleets.in_memory import ordered, pooled
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from hermesops.access.proxy_tokens.renewal import TokenRenewal, due_of, renew_each
 from hermesops.errors import UnavailableError
+from hermesops.model.access.token import PLATFORM, KeptToken, ProxyToken, former_of, next_of
 from hermesops.model.ids import MachineId
-from hermesops.model.token import PLATFORM, KeptToken, ProxyToken, former_of, next_of
 from hermesops.vendor.justavps.wire import ProxyToken as IssuedToken
 from tests.support.crash.death import Death, KilledError
 from tests.support.fakes.registry import FakeRegistry

@@ -1,8 +1,8 @@
 from datetime import UTC, datetime, timedelta
 
 from hermesops.access.secrets.instance_keys import InstanceKeys
+from hermesops.model.billing.route import ModelToken, PresentToken, read_token
 from hermesops.model.ids import InstanceId
-from hermesops.model.route import ModelToken, PresentToken, read_token
 from tests.support.fakes.registry import FakeRegistry
 
 ROUTER_KEY = b"r" * 32

@@ -8,9 +8,9 @@ import pytest
 
 from hermesops.agents.backup.directory import BackupRows
 from hermesops.errors import RefusedError, UsageError
-from hermesops.model.backup import BEFORE_RESTORE, Backup
-from hermesops.model.instance import Instance
-from hermesops.model.state import State
+from hermesops.model.fleet.instance import Instance
+from hermesops.model.recovery.backup import BEFORE_RESTORE, Backup
+from hermesops.model.recovery.state import State
 from hermesops.store.registry import Registry
 from tests.support.fakes.parts import part
 from tests.support.real.registries import TurnedClock, placed, registry_at

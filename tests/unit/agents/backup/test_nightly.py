@@ -9,8 +9,8 @@ from uuid import UUID, uuid5
 
 from hermesops.agents.backup.daily.nightly import Nightly
 from hermesops.errors import UnavailableError
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import Instance, InstanceStatus
 from tests.support.fakes.instances import ADA
 from tests.support.fakes.registry import FakeRegistry
 

@@ -10,11 +10,11 @@ import pytest
 from hermesops.agents.backup.retention.pruning import EndedBackups, Pruning
 from hermesops.agents.backup.retention.rules import Keep
 from hermesops.errors import RefusedError
-from hermesops.model.backup import Backup
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import LeaseHeldError
-from hermesops.model.state import State
+from hermesops.model.recovery.backup import Backup
+from hermesops.model.recovery.state import State
 from tests.support.fakes.instances import ADA
 from tests.support.fakes.registry import FakeRegistry
 

@@ -3,8 +3,8 @@
 import json
 
 from hermesops.agents.backup.store.repository import Bucket, payload_of, policy_of
-from hermesops.model.backup import Credential
 from hermesops.model.ids import InstanceId
+from hermesops.model.recovery.backup import Credential
 
 BUCKET = Bucket("fleet-backups", "eu-north-1")
 REPOSITORY = BUCKET.repository("production", InstanceId("0b1c"))

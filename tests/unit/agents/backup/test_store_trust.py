@@ -6,7 +6,7 @@ import pytest
 
 from hermesops.agents.backup.store.repository import Bucket, Repository
 from hermesops.agents.backup.store.restic import Restic
-from hermesops.model.backup import Credential
+from hermesops.model.recovery.backup import Credential
 
 BUCKET = Bucket("backups", "us-east-1", "https://127.0.0.1:1", "https://127.0.0.1:2", "PEM")
 

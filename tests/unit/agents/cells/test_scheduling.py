@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermesops.agents.cells.scheduling import choose_cell
-from hermesops.model.cell import Cell, Placement
+from hermesops.model.fleet.cell import Cell, Placement
 from hermesops.model.ids import CellName
 from hermesops.model.plan import Plan
 from tests.support.suite.cases import each_case

@@ -6,7 +6,7 @@ import pytest
 
 from hermesops.agents.cells.selection import filter_cells, select_cells
 from hermesops.errors import UsageError
-from hermesops.model.cell import Cell
+from hermesops.model.fleet.cell import Cell
 from hermesops.model.ids import CellName
 from hermesops.model.plan import Plan
 from tests.support.suite.cases import each_case

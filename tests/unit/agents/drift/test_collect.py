@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from hermesops.agents.drift.collect import listing
-from hermesops.model.fleet import MachineObservation
+from hermesops.model.fleet.overview import MachineObservation
 from hermesops.model.ids import MachineId
 from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.fleets.in_memory import machine_for, ordered

@@ -12,11 +12,11 @@ from hermesops.agents.drift.fleet_snapshot import MachineSnapshot, Rebooted, Sta
 from hermesops.agents.drift.repairs import REMEDIES
 from hermesops.errors import Hint
 from hermesops.model.check import Check, Verdict
+from hermesops.model.fleet.instance import InstanceStatus
+from hermesops.model.fleet.selector import Selector
+from hermesops.model.fleet.unassigned_machine import UnassignedStatus, pool_subject
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, OperationId
 from hermesops.model.image import snapshot_name
-from hermesops.model.instance import InstanceStatus
-from hermesops.model.selector import Selector
-from hermesops.model.unassigned_machine import UnassignedStatus, pool_subject
 from hermesops.vendor.justavps.wire import Image, MachineStatus
 from tests.support.fleets.in_memory import (
     AT,

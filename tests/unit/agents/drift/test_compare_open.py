@@ -7,11 +7,11 @@ from hermesops.agents.drift.collect import Survey
 from hermesops.agents.drift.compare import FIELDS, compare, machines_asked
 from hermesops.agents.drift.finding import Finding, Kind, Severity
 from hermesops.agents.drift.fleet_snapshot import StoppedOperation
+from hermesops.model.fleet.instance import InstanceStatus
+from hermesops.model.fleet.selector import Selector
+from hermesops.model.fleet.unassigned_machine import MachineRole
 from hermesops.model.ids import InstanceId, MachineId, OperationId
-from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, OperationStatus, OperationStep
-from hermesops.model.selector import Selector
-from hermesops.model.unassigned_machine import MachineRole
 from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.fakes.parts import part
 from tests.support.fleets.in_memory import AT, Fleet, machine_for, machine_of_unassigned, ordered, pooled, told

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from hermesops.agents.drift.inspection import Asked, RolesReport, inspect, waiting_line
 from hermesops.model.check import Check
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import InstanceId, MachineId
-from hermesops.model.instance import Instance
 from hermesops.vendor.channel import Channel
 from tests.support.fakes.virtual_time import VirtualClock
 from tests.support.fleets.in_memory import machine_for, ordered

@@ -8,10 +8,10 @@ import pytest
 
 from hermesops.agents.drift.machine_identity import Forgotten, read_identity
 from hermesops.agents.instances.steps.personalise import payload_of
+from hermesops.model.billing.route import issue_token, read_token
+from hermesops.model.fleet.instance import InstanceSecrets, InstanceSettings
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import InstanceSecrets, InstanceSettings
-from hermesops.model.recovery import Recovered
-from hermesops.model.route import issue_token, read_token
+from hermesops.model.recovery.recovered import Recovered
 from hermesops.vendor.channel import MachineUnreachableError, NoSuchFileError
 from hermesops.vendor.justavps.wire import MachineStatus
 from hermesops.wire.protocol import Credential, Payload

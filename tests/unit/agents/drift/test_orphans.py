@@ -9,9 +9,9 @@ import pytest
 from hermesops.agents.drift.machine_identity import Forgotten
 from hermesops.agents.drift.orphans import Holder, Recover, Take, adoption, chosen, doubt_of, refuse_removal, rivals_of
 from hermesops.errors import RefusedError, UnavailableError, UsageError
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import MachineId, MachineName
-from hermesops.model.instance import InstanceStatus
-from hermesops.model.recovery import Recovered
+from hermesops.model.recovery.recovered import Recovered
 from tests.support.fleets.in_memory import machine_for, ordered, recovered
 from tests.support.suite.cases import each_case
 

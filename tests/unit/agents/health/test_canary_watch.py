@@ -9,9 +9,9 @@ from hermesops.agents.health.kept_samples import StoredHealthSamples
 from hermesops.agents.health.prometheus import Prometheus
 from hermesops.agents.health.sampler import Sampler
 from hermesops.agents.health.samples import HealthSample, Question, figures_of
-from hermesops.model.health import GatewayHealth
+from hermesops.model.fleet.health import GatewayHealth
+from hermesops.model.fleet.vitals import ChangeSpan, Source, Vital, Vitals
 from hermesops.model.ids import InstanceId
-from hermesops.model.vitals import ChangeSpan, Source, Vital, Vitals
 
 BEGIN = datetime(2027, 1, 15, 8, tzinfo=UTC)
 ADA, BOB, CLEO, DAN = (InstanceId(name) for name in ("ada", "bob", "cleo", "dan"))

@@ -7,10 +7,10 @@ import pytest
 
 from hermesops.agents.health.instance_list import InstanceList, ListedInstance
 from hermesops.errors import UsageError
-from hermesops.model.health import Condition, GatewayHealth
-from hermesops.model.instance import InstanceStatus
+from hermesops.model.fleet.health import Condition, GatewayHealth
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.plan import Plan
-from hermesops.model.release import RecordedRelease, ReleaseId
+from hermesops.model.rollout.release import RecordedRelease, ReleaseId
 from hermesops.store.registry import Registry
 from tests.support.real.registries import TurnedClock, placed, registry_at
 

@@ -13,11 +13,11 @@ from hermesops.agents.health.instance_reports import InstanceAlerts, InstanceRep
 from hermesops.agents.instances.observation import MachineState, Observation
 from hermesops.agents.instances.suspension import Suspension
 from hermesops.errors import UnavailableError
-from hermesops.model.health import Condition
+from hermesops.model.fleet.health import Condition
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import InstanceId, MachineId, instance_subject
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import OperationKind, OperationStatus
-from hermesops.model.release import RecordedRelease, ReleaseId
+from hermesops.model.rollout.release import RecordedRelease, ReleaseId
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.fakes.parts import part

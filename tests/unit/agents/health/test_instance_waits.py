@@ -10,9 +10,9 @@ from hermesops.agents.health.instance_waits import InstanceWaits
 from hermesops.agents.instances.observation import MachineState, Observation
 from hermesops.base.waiting import pause
 from hermesops.errors import UnavailableError
-from hermesops.model.health import Condition, GatewayHealth, NodeState
+from hermesops.model.fleet.health import Condition, GatewayHealth, NodeState
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import InstanceId, MachineId
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.real.registries import placed, registry_at

@@ -21,9 +21,9 @@ from hermesops.agents.health.judgement import (
     judge,
 )
 from hermesops.agents.health.samples import HealthSample
-from hermesops.model.fleet import GONE
-from hermesops.model.health import SILENT_S, Condition, GatewayHealth
-from hermesops.model.vitals import TurnOutcome
+from hermesops.model.fleet.health import SILENT_S, Condition, GatewayHealth
+from hermesops.model.fleet.overview import GONE
+from hermesops.model.fleet.vitals import TurnOutcome
 from tests.support.suite.cases import each_case
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

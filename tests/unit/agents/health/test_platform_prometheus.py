@@ -9,8 +9,8 @@ import pytest
 from hermesops.agents.health.prometheus import PlatformPrometheus, Prometheus
 from hermesops.agents.rollout.service import Rollouts
 from hermesops.errors import UnavailableError
+from hermesops.model.fleet.vitals import Source, Vital
 from hermesops.model.ids import InstanceId
-from hermesops.model.vitals import Source, Vital
 from hermesops.observability.telemetry.client import MonitoringClient
 from tests.support.fakes.monitoring import Answer, Asked, fake_monitoring, vector
 

@@ -1,8 +1,8 @@
 """What Prometheus is asked."""
 
 from hermesops.agents.health.promql import DEFAULTS, is_metric
+from hermesops.model.fleet.vitals import Vital
 from hermesops.model.ids import InstanceId
-from hermesops.model.vitals import Vital
 from tests.support.suite.cases import each_case
 
 

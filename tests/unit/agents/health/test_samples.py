@@ -8,9 +8,9 @@ import pytest
 
 from hermesops.agents.health.samples import HealthSample, vitals_of
 from hermesops.errors import UnavailableError
-from hermesops.model.health import GatewayHealth
+from hermesops.model.fleet.health import GatewayHealth
+from hermesops.model.fleet.vitals import TurnOutcome, Vital
 from hermesops.model.ids import InstanceId
-from hermesops.model.vitals import TurnOutcome, Vital
 from tests.support.suite.cases import each_case
 
 ADA = InstanceId("ada")

@@ -8,11 +8,11 @@ from hermesops.agents.health.judgement import AgentFact, HealthFacts, MachineFac
 from hermesops.agents.health.trouble import Trouble, troubles, within
 from hermesops.base import assets
 from hermesops.errors import Hint
-from hermesops.model.alert import INSTANCE, Alert, Severity
-from hermesops.model.fleet import GONE, CellTally, RecordedInstance
-from hermesops.model.health import Condition, GatewayHealth, Judgement
+from hermesops.model.fleet.alert import INSTANCE, Alert, Severity
+from hermesops.model.fleet.health import Condition, GatewayHealth, Judgement
+from hermesops.model.fleet.instance import InstanceStatus
+from hermesops.model.fleet.overview import GONE, CellTally, RecordedInstance
 from hermesops.model.ids import CellName, InstanceId
-from hermesops.model.instance import InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.observability.runbook.document import names
 from hermesops.observability.telemetry.shown_alerts import OpenAlert

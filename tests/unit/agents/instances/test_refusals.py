@@ -7,8 +7,8 @@ from hermesops.agents.instances.observation import MachineState, Observation
 from hermesops.agents.instances.refusals import not_running, unreachable
 from hermesops.agents.instances.suspension import Suspension, suspension_of
 from hermesops.errors import HermesError
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import OperationId
-from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.fakes.instances import ADA, MACHINE

@@ -18,10 +18,10 @@ from hermesops.agents.pool.decide import (
     describe,
     ready_for,
 )
+from hermesops.model.fleet.unassigned_machine import UnassignedMachine, UnassignedStatus
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId
 from hermesops.model.operation import Done, Refused
 from hermesops.model.plan import Plan
-from hermesops.model.unassigned_machine import UnassignedMachine, UnassignedStatus
 from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.fleets.in_memory import IMAGE, pooled
 from tests.support.suite.cases import each_case

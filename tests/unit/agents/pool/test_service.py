@@ -6,10 +6,10 @@ import pytest
 
 from hermesops.agents.pool.service import Pools
 from hermesops.errors import UnavailableError, UsageError
+from hermesops.model.fleet.unassigned_machine import UnassignedMachine, UnassignedStatus, pool_subject
 from hermesops.model.ids import CellName, ImageId
 from hermesops.model.operation import Operation, OperationKind
 from hermesops.model.plan import Plan
-from hermesops.model.unassigned_machine import UnassignedMachine, UnassignedStatus, pool_subject
 from hermesops.settings.fields import Settings
 from hermesops.vendor.justavps.errors import NotFoundError
 from tests.support.fakes.parts import part

@@ -4,10 +4,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hermesops.agents.pool.decide import Target, is_at_rest, is_short
+from hermesops.model.fleet.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus
 from hermesops.model.ids import CellName, ImageId, MachineId, MachineName, OperationId
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
-from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus
 from tests.support.suite.cases import each_case
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

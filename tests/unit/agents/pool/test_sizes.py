@@ -4,11 +4,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 from hermesops.agents.pool.decide import PoolSizes, Target
-from hermesops.model.cell import Cell
+from hermesops.model.fleet.cell import Cell
+from hermesops.model.fleet.unassigned_machine import MachineRole, UnassignedStatus, pool_subject
 from hermesops.model.ids import CellName, OperationId
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
-from hermesops.model.unassigned_machine import MachineRole, UnassignedStatus, pool_subject
 from tests.support.fleets.in_memory import AT, IMAGE, pooled
 
 TYPES = {Plan.LIGHT: "starter", Plan.HEAVY: "pro"}

@@ -10,10 +10,10 @@ import pytest
 from hermesops.agents.pool import workflow
 from hermesops.base.fan_out import Limits
 from hermesops.errors import UnavailableError
-from hermesops.model.health import NodeState
+from hermesops.model.fleet.health import NodeState
+from hermesops.model.fleet.unassigned_machine import UnassignedStatus
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import Lease
-from hermesops.model.unassigned_machine import UnassignedStatus
 from hermesops.store.registry import Registry
 from tests.support.real.registries import registry_at
 from tests.support.worlds.pool import CELL, Cloud, Computer, Site, fill, opened, target

@@ -7,9 +7,9 @@ from hermesops.agents.rollout.plan.checks import Outdated
 from hermesops.agents.rollout.plan.requests import RolloutRequest
 from hermesops.errors import HaltedError, PartlyDoneError, RefusedError
 from hermesops.model.ids import InstanceId
-from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import RolloutId
-from hermesops.model.rollout_spec import Action
+from hermesops.model.rollout.records import RolloutId
+from hermesops.model.rollout.release import ReleaseId
+from hermesops.model.rollout.spec import Action
 from hermesops.settings.fields import Settings
 from tests.support.fakes.parts import part
 

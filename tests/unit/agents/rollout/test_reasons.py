@@ -15,10 +15,10 @@ from hermesops.agents.rollout.plan.open_alerts import held_by_alerts
 from hermesops.agents.rollout.plan.windows import closed_at
 from hermesops.agents.rollout.ports import AlertState, ApprovalState, Comparison, HealthObservation
 from hermesops.agents.rollout.reports.explain import explain
+from hermesops.model.fleet.vitals import Liveness, Vital
 from hermesops.model.ids import InstanceId
-from hermesops.model.rollout import Freeze, GateResult, RolloutState, RolloutTarget, TargetState
-from hermesops.model.rollout_spec import DrillPolicy, FailureGate, HookGate, Spec
-from hermesops.model.vitals import Liveness, Vital
+from hermesops.model.rollout.records import Freeze, GateResult, RolloutState, RolloutTarget, TargetState
+from hermesops.model.rollout.spec import DrillPolicy, FailureGate, HookGate, Spec
 from tests.support.fakes.virtual_time import BEGAN
 from tests.support.rollouts.world import NEW, QUICK, World, fleet
 

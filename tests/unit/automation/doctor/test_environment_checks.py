@@ -11,7 +11,7 @@ from hermesops.access.secrets.catalog import API_KEY, CATALOG, RELEASE_KEY
 from hermesops.access.secrets.store import SecretState
 from hermesops.automation.doctor.environment_checks import EnvironmentChecks
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.model.audit import ChainFinding, ChainReport
+from hermesops.model.access.audit import ChainFinding, ChainReport
 from hermesops.model.check import Verdict
 from hermesops.settings.environment import Environment
 from tests.support.fakes.parts import part

@@ -30,8 +30,8 @@ from hermesops.automation.monitor.decide import (
     span,
     suspicion,
 )
-from hermesops.model.fleet import GONE, RepairKind
-from hermesops.model.health import SILENT_S, Answer, Answers
+from hermesops.model.fleet.health import SILENT_S, Answer, Answers
+from hermesops.model.fleet.overview import GONE, RepairKind
 from hermesops.model.ids import CellName, InstanceId, OperationId
 from tests.support.suite.cases import each_case
 

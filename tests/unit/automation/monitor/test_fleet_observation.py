@@ -9,7 +9,7 @@ from hermesops.automation.doctor.environment import check_all
 from hermesops.automation.monitor.fleet_observation import reach_machines
 from hermesops.errors import UnavailableError
 from hermesops.model.check import Check, Verdict
-from hermesops.model.health import GatewayHealth
+from hermesops.model.fleet.health import GatewayHealth
 from hermesops.vendor.channel import Completed
 from hermesops.vendor.channel.errors import translated
 from hermesops.vendor.justavps import errors as vendor

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hermesops.automation.monitor.heartbeats import Heartbeat, parse
-from hermesops.model.health import GatewayHealth
+from hermesops.model.fleet.health import GatewayHealth
 from hermesops.model.ids import InstanceId
 from tests.support.suite.cases import each_case
 

@@ -11,8 +11,8 @@ from hermesops.automation.monitor.decide import (
     Policy,
     decide,
 )
-from hermesops.model.fleet import RepairKind
-from hermesops.model.health import Answer, Answers
+from hermesops.model.fleet.health import Answer, Answers
+from hermesops.model.fleet.overview import RepairKind
 from hermesops.model.ids import CellName, InstanceId
 
 CELL, OTHER = CellName("cell1"), CellName("cell2")

@@ -8,8 +8,8 @@ import pytest
 import structlog
 
 from hermesops.automation.monitor.decide import Actions, Policy, Reboot, Replace, Start
-from hermesops.model.fleet import GONE
-from hermesops.model.health import GatewayHealth
+from hermesops.model.fleet.health import GatewayHealth
+from hermesops.model.fleet.overview import GONE
 from hermesops.model.operation import Lease, LeaseHeldError
 from hermesops.programs.ingest.senders import IDENTITY
 from tests.support.worlds.watched_fleet import WatchedFleet, flapping, without_threads

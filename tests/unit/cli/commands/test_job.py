@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from hermesops.automation.jobs.runner import Job, Report
 from hermesops.automation.jobs.service import JobState
 from hermesops.cli.commands import job, token
+from hermesops.model.access.token import KeptToken
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import JobRun
-from hermesops.model.token import KeptToken
 from tests.support.fakes.instances import ADA
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -9,7 +9,7 @@ from hermesops.cli import context
 from hermesops.cli.commands import operation
 from hermesops.cli.views import watch
 from hermesops.errors import Hint
-from hermesops.model.audit import AuditEntry
+from hermesops.model.access.audit import AuditEntry
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.operation import Lease, Operation, OperationKind, OperationStatus, OperationStep
 from hermesops.store.operations.directory import OperationHistory

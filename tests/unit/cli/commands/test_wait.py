@@ -7,7 +7,7 @@ import pytest
 from hermesops.agents.health.instance_waits import Waited
 from hermesops.cli.commands import wait as command
 from hermesops.errors import UsageError
-from hermesops.model.health import Condition
+from hermesops.model.fleet.health import Condition
 from tests.support.fakes.instances import ADA
 
 REACHED = Waited(ADA, "healthy", "the gateway answered", is_reached=True, waited_s=12.3)

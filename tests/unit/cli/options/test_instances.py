@@ -9,7 +9,7 @@ from hermesops.agents.health.instance_list import InstanceList
 from hermesops.agents.instances.directory import Instances
 from hermesops.cli.options.instances import choose_instances
 from hermesops.errors import RefusedError, UsageError
-from hermesops.model.instance import InstanceStatus
+from hermesops.model.fleet.instance import InstanceStatus
 from tests.support.fakes.parts import part
 from tests.support.real.registries import TurnedClock, placed, registry_at
 

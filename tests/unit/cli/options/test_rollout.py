@@ -9,8 +9,8 @@ from hermesops.agents.rollout.plan.specs import chosen_spec, other_gates
 from hermesops.cli.commands.rollout.group import app
 from hermesops.cli.options.rollout import spec_of
 from hermesops.errors import UsageError
-from hermesops.model.rollout_spec import HookGate, Spec
-from hermesops.model.vitals import Vital
+from hermesops.model.fleet.vitals import Vital
+from hermesops.model.rollout.spec import HookGate, Spec
 
 
 def test_without_options_a_rollout_goes_as_the_model_has_it() -> None:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from hermesops.cli.views import alerts as view
 from hermesops.errors import Hint
-from hermesops.model.alert import Alert, Matcher, Severity, Silence
+from hermesops.model.fleet.alert import Alert, Matcher, Severity, Silence
 from hermesops.observability.telemetry.shown_alerts import OpenAlert
 from tests.support.suite.cases import each_case
 

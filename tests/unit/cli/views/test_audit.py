@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hermesops.agents.backup.registry_copies import CopyPreview, Listed
 from hermesops.cli.views import audit
-from hermesops.model.audit import AuditEntry, AuditHead, ChainReport
+from hermesops.model.access.audit import AuditEntry, AuditHead, ChainReport
 from hermesops.store.registry.maintenance.backup import Copy
 from hermesops.views import audit as audit_shapes
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hermesops.cli.views import backup as backup_view
-from hermesops.model.backup import Backup
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import InstanceStatus
-from hermesops.model.state import Part, State
+from hermesops.model.recovery.backup import Backup
+from hermesops.model.recovery.state import Part, State
 from hermesops.vendor.justavps.wire import Image, ImageStatus
 from tests.support.fakes.instances import ADA
 

@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 from hermesops.agents.cells.status import CellView
 from hermesops.cli.views import cells
-from hermesops.model.cell import Cell
-from hermesops.model.fleet import Ordered
+from hermesops.model.fleet.cell import Cell
+from hermesops.model.fleet.instance import Instance, InstanceStatus
+from hermesops.model.fleet.overview import Ordered
 from hermesops.model.ids import CellName, InstanceId, MachineName, OperationId, UserId
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.stack import Change, ChangeKind

@@ -14,17 +14,17 @@ from hermesops.automation.monitor.decide import Actions
 from hermesops.cli.views import fleet as fleet_view
 from hermesops.errors import Hint
 from hermesops.machines.converge.results import Converged, HostResult, TaskFailure
-from hermesops.model.audit import AuditEntry
-from hermesops.model.backup import Loss
-from hermesops.model.fleet import CellTally, RecordedInstance
-from hermesops.model.health import Condition, Judgement
+from hermesops.model.access.audit import AuditEntry
+from hermesops.model.fleet.health import Condition, Judgement
+from hermesops.model.fleet.instance import InstanceStatus
+from hermesops.model.fleet.overview import CellTally, RecordedInstance
+from hermesops.model.fleet.unassigned_machine import MachineRole, UnassignedStatus
 from hermesops.model.ids import CellName, InstanceId, OperationId
-from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import BackgroundWork, Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
-from hermesops.model.rollout import Freeze
+from hermesops.model.recovery.backup import Loss
+from hermesops.model.rollout.records import Freeze
 from hermesops.model.stack import StackHistoryEntry
-from hermesops.model.unassigned_machine import MachineRole, UnassignedStatus
 from tests.support.fleets.in_memory import recovered
 from tests.support.suite.cases import each_case
 

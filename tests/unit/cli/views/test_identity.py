@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from hermesops.model.certificate import Certificate
+from hermesops.model.access.certificate import Certificate
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.views.shapes import certificate
 

@@ -10,13 +10,13 @@ from hermesops.agents.health.instance_reports import InstanceAlerts, InstanceRep
 from hermesops.agents.instances.observation import MachineState, Observation
 from hermesops.cli.views import instance as view
 from hermesops.errors import Hint
-from hermesops.model.alert import Alert, Severity
-from hermesops.model.backup import Backup
-from hermesops.model.health import Condition, GatewayHealth, Judgement, NodeState
+from hermesops.model.fleet.alert import Alert, Severity
+from hermesops.model.fleet.health import Condition, GatewayHealth, Judgement, NodeState
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import MachineId, OperationId
-from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
-from hermesops.model.release import RecordedRelease, ReleaseId
+from hermesops.model.recovery.backup import Backup
+from hermesops.model.rollout.release import RecordedRelease, ReleaseId
 from hermesops.observability.telemetry.shown_alerts import OpenAlert
 from hermesops.observability.telemetry.trends import Trends
 from hermesops.vendor.justavps.wire import MachineStatus

@@ -14,11 +14,11 @@ from hermesops.agents.instances.suspension import Suspension
 from hermesops.cli import console
 from hermesops.cli.views import rendering
 from hermesops.errors import Hint, RefusedError
+from hermesops.model.access.masking import masked
 from hermesops.model.check import Check, Verdict
-from hermesops.model.health import Condition, GatewayHealth, Judgement, NodeState
+from hermesops.model.fleet.health import Condition, GatewayHealth, Judgement, NodeState
+from hermesops.model.fleet.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, OperationId, UserId
-from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
-from hermesops.model.masking import masked
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.model.stack import Change, ChangeKind, StateVersion

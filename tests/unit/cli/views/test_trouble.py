@@ -8,11 +8,11 @@ from hermesops.agents.health.fleet_status import FleetStatus
 from hermesops.agents.health.trouble import troubles
 from hermesops.cli.views import trouble
 from hermesops.errors import Hint
-from hermesops.model.alert import Alert, Severity
-from hermesops.model.fleet import CellTally, RecordedInstance
-from hermesops.model.health import Condition, Judgement
+from hermesops.model.fleet.alert import Alert, Severity
+from hermesops.model.fleet.health import Condition, Judgement
+from hermesops.model.fleet.instance import InstanceStatus
+from hermesops.model.fleet.overview import CellTally, RecordedInstance
 from hermesops.model.ids import CellName, InstanceId
-from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import BackgroundWork
 from hermesops.model.plan import Plan
 from hermesops.observability.telemetry.shown_alerts import OpenAlert

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from hermesops.cli import console
-from hermesops.cli.rows import Age, Row
+from hermesops.cli.printing.rows import Age, Row
 from hermesops.cli.views import watch as views
 from hermesops.errors import UnavailableError, UsageError
 from tests.support.fakes.terminal import Terminal

@@ -10,7 +10,7 @@ from hermesops.infra.stacks.baseline import VERSION, Baseline, CellBaseline, kin
 from hermesops.infra.stacks.dry_run import WITHHELD, Answers, registered_by
 from hermesops.infra.stacks.fleet import CellPrograms
 from hermesops.infra.stacks.registered import Registered
-from hermesops.model.cell import CellMachine, CellSpec
+from hermesops.model.fleet.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineName
 from hermesops.model.plan import Plan
 from hermesops.model.stack import StackRef

@@ -15,7 +15,7 @@ from hermesops.base import assets
 from hermesops.infra.provider.resource_types import IMAGE, MACHINE
 from hermesops.infra.stacks.fleet import CELL_TYPE, Cell, CellArgs, FleetProgram
 from hermesops.infra.stacks.resources import IMAGE_TYPE, MACHINE_TYPE, Image, Machine
-from hermesops.model.cell import CellMachine, CellSpec
+from hermesops.model.fleet.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, ImageId, MachineName
 from hermesops.model.plan import Plan
 

@@ -5,8 +5,8 @@ import pytest
 from hermesops.errors import UsageError
 from hermesops.machines.converge import Host, hosts_of
 from hermesops.machines.converge.inventory import inventory_of
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, UserId
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.plan import Plan
 
 

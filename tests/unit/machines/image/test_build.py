@@ -8,7 +8,7 @@ from hermesops.errors import HaltedError, RefusedError, UnavailableError
 from hermesops.machines.image.machines import names_of
 from hermesops.machines.image.manifest import find
 from hermesops.model.ids import MachineId
-from hermesops.model.release import ReleaseId
+from hermesops.model.rollout.release import ReleaseId
 from hermesops.vendor.justavps import Image, ImageStatus, Machine, MachineStatus
 from tests.support.crash.death import Death, KilledError
 from tests.support.images.build_world import RELEASE, World, builder_of, image_folder, recipe_of

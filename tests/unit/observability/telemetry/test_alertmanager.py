@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hermesops.errors import UnavailableError
-from hermesops.model.alert import Matcher, Severity, Silence
+from hermesops.model.fleet.alert import Matcher, Severity, Silence
 from hermesops.observability.telemetry.alertmanager import Alertmanager
 from tests.support.fakes.monitoring import Answer, alert, fake_monitoring, silence
 from tests.support.suite.cases import each_case

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from hermesops.errors import RefusedError, UnavailableError, UsageError
-from hermesops.model.instance import Instance
+from hermesops.model.fleet.instance import Instance
 from hermesops.observability.telemetry import logs as instance_logs
 from hermesops.observability.telemetry.client import MonitoringClient
 from hermesops.observability.telemetry.logs import InstanceLogs, LogQuestion, LogSource

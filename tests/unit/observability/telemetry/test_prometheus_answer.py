@@ -10,8 +10,8 @@ from hermesops.agents.health.prometheus import PlatformPrometheus, Prometheus
 from hermesops.agents.health.promql import DEFAULTS, LABEL
 from hermesops.automation.monitor.platform_metrics import PlatformMetrics
 from hermesops.errors import UnavailableError
+from hermesops.model.fleet.vitals import Vital
 from hermesops.model.ids import InstanceId
-from hermesops.model.vitals import Vital
 from hermesops.observability.telemetry.metrics import Metrics
 from hermesops.observability.telemetry.prometheus_answer import Sample, by_label
 from tests.support.fakes.monitoring import Answer, FakeMonitoring, fake_monitoring

@@ -7,7 +7,7 @@ import pytest
 
 from hermesops.base import assets
 from hermesops.errors import HermesError, RefusedError, UsageError
-from hermesops.model.alert import Alert, Matcher, Severity
+from hermesops.model.fleet.alert import Alert, Matcher, Severity
 from hermesops.observability.telemetry.silencing import LABEL_OF, acknowledged, matchers_of, selector_of, silence_of
 from tests.support.suite.cases import each_case
 

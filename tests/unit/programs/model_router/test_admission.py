@@ -1,8 +1,8 @@
 """Who may ask a model, and what the others are told."""
 
+from hermesops.model.billing.model_usage import Account, Spent
+from hermesops.model.billing.route import issue_token
 from hermesops.model.ids import InstanceId
-from hermesops.model.model_usage import Account, Spent
-from hermesops.model.route import issue_token
 from hermesops.programs.model_router.account_cache import AccountCache
 from hermesops.programs.model_router.admission import Admission, Refused
 from tests.support.suite.cases import each_case

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from hermesops.model.model_usage import Spent
-from hermesops.model.route import ROUTES
+from hermesops.model.billing.model_usage import Spent
+from hermesops.model.billing.route import ROUTES
 from hermesops.programs.model_router.admission import Refused
 from hermesops.programs.model_router.completion import Completion, read_completion
 from hermesops.programs.model_router.prices import highest_prices

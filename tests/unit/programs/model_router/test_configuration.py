@@ -10,7 +10,7 @@ import pytest
 
 from hermesops.base import assets
 from hermesops.errors import UsageError
-from hermesops.model.route import ROUTES
+from hermesops.model.billing.route import ROUTES
 from hermesops.programs.model_router import build, configuration
 from hermesops.programs.model_router.configuration import Configuration
 

@@ -7,9 +7,9 @@ import httpx
 import pytest
 
 from hermesops.base.waiting import pause
+from hermesops.model.billing.model_usage import Usage
+from hermesops.model.billing.route import ROUTES, issue_token
 from hermesops.model.ids import InstanceId
-from hermesops.model.model_usage import Usage
-from hermesops.model.route import ROUTES, issue_token
 from hermesops.programs.model_router.admission import Admission
 from hermesops.programs.model_router.completion import FIELDS
 from hermesops.programs.model_router.gate import CALLER, Gate, Limits, Message, Receive, Scope, Send, provider_error

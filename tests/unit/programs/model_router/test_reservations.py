@@ -8,9 +8,9 @@ from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
+from hermesops.model.billing.model_usage import NOTHING, Account, Spent, Usage
+from hermesops.model.billing.route import ROUTES
 from hermesops.model.ids import InstanceId
-from hermesops.model.model_usage import NOTHING, Account, Spent, Usage
-from hermesops.model.route import ROUTES
 from hermesops.programs.model_router.account_cache import AccountCache
 from hermesops.programs.model_router.admission import Admission, Refused, Reserved
 from hermesops.programs.model_router.books import Books

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from hermesops.model.route import ROUTES
+from hermesops.model.billing.route import ROUTES
 from hermesops.programs.model_router import configuration
 from hermesops.programs.model_router.server import parts_of
 

@@ -11,8 +11,8 @@ from hermesops.errors import BrokenInvariantError
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineName, OperationId
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
-from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import RolloutId
+from hermesops.model.rollout.records import RolloutId
+from hermesops.model.rollout.release import ReleaseId
 from hermesops.store.operations.intent import Intent
 from hermesops.store.operations.kinds import (
     KINDS,

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import UserId
-from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import OperationKind
 from hermesops.model.plan import Plan
 from hermesops.users.billing.decide import (

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import permutations, product
 from pathlib import Path
 
-from hermesops.model.billing import CREATED, PAID, PAYMENT_FAILED, BillingFact
+from hermesops.model.billing.events import CREATED, PAID, PAYMENT_FAILED, BillingFact
 from hermesops.model.ids import UserId
 from hermesops.model.plan import Plan
 from hermesops.users.billing.decide import Due, Policy, due

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hermesops.model.billing import BillingFact, Delivery
+from hermesops.model.billing.events import BillingFact, Delivery
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import UserId
-from hermesops.model.instance import InstanceStatus
 from hermesops.users.billing.decide import Agent, Policy, SetAside, Settled, Wait, decide
 from hermesops.users.billing.events import Rules, read_event
 from hermesops.users.billing.subscription import subscriptions_of

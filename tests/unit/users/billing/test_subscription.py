@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermesops.model.billing import CREATED, DELETED, PAID, PAYMENT_FAILED, BillingFact
+from hermesops.model.billing.events import CREATED, DELETED, PAID, PAYMENT_FAILED, BillingFact
 from hermesops.model.ids import UserId
 from hermesops.model.plan import Plan
 from hermesops.users.billing.subscription import (

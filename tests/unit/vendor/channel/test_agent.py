@@ -5,7 +5,7 @@ import json
 import pytest
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.model.health import GatewayHealth
+from hermesops.model.fleet.health import GatewayHealth
 from hermesops.vendor.channel.agent import Piece, health_of, piece_of, refusal_of
 from hermesops.vendor.justavps.proxy import ProxyAnswer
 from tests.support.suite.cases import each_case

@@ -8,10 +8,10 @@ from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.steps import OnMachine
 from hermesops.agents.instances.steps.machine_table import own_machine
 from hermesops.agents.instances.steps.ports import Backups
-from hermesops.model.backup import Backup
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Done, Refused
+from hermesops.model.recovery.backup import Backup
 
 
 class MakeBackup(OnMachine):

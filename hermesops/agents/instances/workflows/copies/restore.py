@@ -16,12 +16,12 @@ from hermesops.agents.instances.steps.ports import Backups
 from hermesops.agents.instances.steps.start_verified import Release
 from hermesops.agents.instances.steps.stop_and_backup import BackUp, Fence
 from hermesops.errors import UnavailableError
-from hermesops.model.backup import BEFORE_RESTORE, Backup
-from hermesops.model.health import NodeState
+from hermesops.model.fleet.health import NodeState
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import InstanceId, OperationId
-from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Done, Refused
-from hermesops.model.state import State
+from hermesops.model.recovery.backup import BEFORE_RESTORE, Backup
+from hermesops.model.recovery.state import State
 from hermesops.store.operations.kinds import RestoreIntent
 from hermesops.store.registry import Registry
 

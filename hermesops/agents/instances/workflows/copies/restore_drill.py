@@ -19,12 +19,12 @@ from hermesops.agents.instances.steps.return_machine import Forget, Retire, Shri
 from hermesops.agents.instances.steps.stop_and_backup import Fence
 from hermesops.agents.instances.workflows.provision import RecordMachine
 from hermesops.errors import BrokenInvariantError, Hint, RefusedError, UnavailableError
-from hermesops.model.backup import Backup
-from hermesops.model.health import NodeState
+from hermesops.model.fleet.health import NodeState
+from hermesops.model.fleet.instance import Instance, InstanceStatus
+from hermesops.model.fleet.unassigned_machine import MachineRole, UnassignedMachine
 from hermesops.model.ids import MachineId, MachineName
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Operation, Refused
-from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine
+from hermesops.model.recovery.backup import Backup
 from hermesops.store.operations.kinds import DrillIntent
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps.wire import MachineStatus

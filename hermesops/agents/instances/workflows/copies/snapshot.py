@@ -17,9 +17,9 @@ from hermesops.agents.instances.steps.personalise import AwaitGateway
 from hermesops.agents.instances.steps.start_verified import Release
 from hermesops.agents.instances.steps.stop_and_backup import Fence
 from hermesops.errors import Hint, RefusedError
-from hermesops.model.health import GatewayHealth
+from hermesops.model.fleet.health import GatewayHealth
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
 from hermesops.vendor.justavps.wire import Image, ImageStatus
 

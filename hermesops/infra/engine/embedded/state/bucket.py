@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 from hermesops.base import blocking
-from hermesops.base.aws_client import open_client, open_session, unasked
+from hermesops.base.network.aws_client import open_client, open_session, unasked
 from hermesops.errors import HermesError, Hint, RefusedError, UnavailableError, UsageError
 
 if TYPE_CHECKING:

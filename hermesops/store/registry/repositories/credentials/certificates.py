@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.model.certificate import Caller, Certificate, KeyTakenError
+from hermesops.model.access.certificate import Caller, Certificate, KeyTakenError
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.store.registry.repositories.base import Repository
 from hermesops.store.registry.schema.tables import (

@@ -7,8 +7,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from hermesops.errors import RefusedError
+from hermesops.model.fleet.instance import InstanceStatus, ServiceConnection
 from hermesops.model.ids import InstanceId, instance_subject
-from hermesops.model.instance import InstanceStatus, ServiceConnection
 from hermesops.store.registry.encryption.sealing import place
 from hermesops.store.registry.repositories.base import Repository, new_id
 from hermesops.store.registry.schema.tables import hermes_connections, hermes_instances

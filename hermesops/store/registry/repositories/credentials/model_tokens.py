@@ -8,10 +8,10 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
+from hermesops.model.billing.route import PresentToken, TokenRotation
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import InstanceId, instance_subject
-from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.release import ReleaseId
-from hermesops.model.route import PresentToken, TokenRotation
+from hermesops.model.rollout.release import ReleaseId
 from hermesops.store.registry.repositories.base import Repository
 from hermesops.store.registry.repositories.instances.instance import ALL, details_in, instance_of, update_details
 from hermesops.store.registry.schema.tables import hermes_instances, instance_details

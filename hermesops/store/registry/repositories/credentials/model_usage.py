@@ -8,8 +8,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from hermesops.errors import UnavailableError
+from hermesops.model.billing.model_usage import Account, Spent, Usage
 from hermesops.model.ids import InstanceId
-from hermesops.model.model_usage import Account, Spent, Usage
 from hermesops.model.plan import Plan
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.repositories.base import Repository, insert_if_absent, insert_or_update

@@ -7,8 +7,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from hermesops.model.access.token import KeptToken, ProxyToken, former_of, next_of
 from hermesops.model.ids import MachineId
-from hermesops.model.token import KeptToken, ProxyToken, former_of, next_of
 from hermesops.store.registry.encryption.sealing import place
 from hermesops.store.registry.repositories.base import Repository, insert_or_update
 from hermesops.store.registry.schema.tables import proxy_tokens

@@ -7,7 +7,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.model.fleet import (
+from hermesops.model.fleet.health import GatewayHealth, gateway_health
+from hermesops.model.fleet.instance import InstanceStatus
+from hermesops.model.fleet.overview import (
     GONE,
     CellTally,
     ExpectedFleet,
@@ -17,12 +19,10 @@ from hermesops.model.fleet import (
     Repair,
     RepairKind,
 )
-from hermesops.model.health import GatewayHealth, gateway_health
+from hermesops.model.fleet.unassigned_machine import MachineRole, UnassignedStatus, machine_subject
 from hermesops.model.ids import CellName, InstanceId, MachineName, OperationId, instance_subject
-from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import OperationKind, OperationStatus
-from hermesops.model.rollout import TargetState
-from hermesops.model.unassigned_machine import MachineRole, UnassignedStatus, machine_subject
+from hermesops.model.rollout.records import TargetState
 from hermesops.store.registry.meta import read_meta
 from hermesops.store.registry.repositories.base import Repository
 from hermesops.store.registry.repositories.instances.instance import ALL, instance_of

@@ -9,7 +9,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from hermesops.errors import BrokenInvariantError, Hint, RefusedError, UsageError
-from hermesops.model.health import gateway_health
+from hermesops.model.fleet.health import gateway_health
+from hermesops.model.fleet.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.ids import (
     CellName,
     InstanceId,
@@ -20,7 +21,6 @@ from hermesops.model.ids import (
     is_alias,
     user_id_of,
 )
-from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.model.unknown_name import unknown_name
 from hermesops.store.registry.encryption.sealing import place

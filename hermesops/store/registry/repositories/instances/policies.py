@@ -6,8 +6,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from hermesops.model.fleet.instance import InstancePolicy, QuietHours
 from hermesops.model.ids import InstanceId, instance_subject
-from hermesops.model.instance import InstancePolicy, QuietHours
 from hermesops.store.registry.repositories.base import Repository, insert_or_update
 from hermesops.store.registry.schema.tables import instance_policies
 

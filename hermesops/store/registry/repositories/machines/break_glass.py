@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.model.break_glass import BreakGlass
+from hermesops.model.access.break_glass import BreakGlass
 from hermesops.model.ids import InstanceId, MachineId, instance_subject
 from hermesops.store.registry.repositories.base import Repository, insert_or_update
 from hermesops.store.registry.schema.tables import break_glass_orders, ssh_hosts

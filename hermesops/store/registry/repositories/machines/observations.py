@@ -6,9 +6,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.model.fleet import GONE, MachineObservation
+from hermesops.model.fleet.overview import GONE, MachineObservation
+from hermesops.model.fleet.unassigned_machine import machine_subject
 from hermesops.model.ids import InstanceId, MachineId, MachineName
-from hermesops.model.unassigned_machine import machine_subject
 from hermesops.store.registry.meta import read_meta
 from hermesops.store.registry.repositories.base import (
     Repository,

@@ -8,9 +8,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
+from hermesops.model.fleet.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus, machine_subject
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName, machine_name
 from hermesops.model.plan import Plan
-from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus, machine_subject
 from hermesops.store.registry.encryption.sealing import place as place_of
 from hermesops.store.registry.repositories.base import Repository, WriteContext, insert_if_absent, new_id
 from hermesops.store.registry.repositories.cells import CellRepository

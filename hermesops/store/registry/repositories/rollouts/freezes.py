@@ -7,7 +7,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from hermesops.errors import Hint, UsageError
-from hermesops.model.rollout import Freeze
+from hermesops.model.rollout.records import Freeze
 from hermesops.model.unknown_name import find_by_id
 from hermesops.store.registry.repositories.base import Repository
 from hermesops.store.registry.schema.tables import freezes

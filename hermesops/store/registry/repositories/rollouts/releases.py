@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 
 from hermesops.errors import Hint, RefusedError
-from hermesops.model.release import KnownRelease, ReleaseId, release_subject
+from hermesops.model.rollout.release import KnownRelease, ReleaseId, release_subject
 from hermesops.model.unknown_name import unknown_name
 from hermesops.store.registry.repositories.base import Repository, insert_if_absent
 from hermesops.store.registry.schema.tables import releases

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.operation import Lease, Operation, OperationKind
-from hermesops.model.rollout import (
+from hermesops.model.rollout.records import (
     OperatorDecisions,
     Rollout,
     RolloutEvent,
@@ -20,7 +20,7 @@ from hermesops.model.rollout import (
     RolloutTarget,
     rollout_subject,
 )
-from hermesops.model.rollout_spec import Action, Spec
+from hermesops.model.rollout.spec import Action, Spec
 from hermesops.model.unknown_name import find_by_id, unknown_name
 from hermesops.store.registry.repositories.base import Repository, WriteContext
 from hermesops.store.registry.repositories.leases import require_lease

@@ -10,8 +10,7 @@ from pydantic import TypeAdapter
 
 from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.model.operation import Lease
-from hermesops.model.release import RecordedRelease, ReleaseId
-from hermesops.model.rollout import (
+from hermesops.model.rollout.records import (
     OperatorDecisions,
     Progress,
     RolloutId,
@@ -20,7 +19,8 @@ from hermesops.model.rollout import (
     Target,
     TargetState,
 )
-from hermesops.model.rollout_spec import Action, Spec
+from hermesops.model.rollout.release import RecordedRelease, ReleaseId
+from hermesops.model.rollout.spec import Action, Spec
 from hermesops.store.registry.repositories.base import Repository, insert_if_absent, insert_or_update
 from hermesops.store.registry.repositories.leases import require_lease
 from hermesops.store.registry.schema.tables import (

@@ -5,9 +5,9 @@ from dataclasses import replace
 import sqlalchemy as sa
 
 from hermesops.access.secrets.keyring.key_ring import KeyRing
-from hermesops.model.fleet import MachineObservation, RecordedInstance
+from hermesops.model.fleet.instance import InstanceSettings, InstanceStatus
+from hermesops.model.fleet.overview import MachineObservation, RecordedInstance
 from hermesops.model.ids import MachineId, MachineName
-from hermesops.model.instance import InstanceSettings, InstanceStatus
 from hermesops.model.operation import OperationKind
 from hermesops.model.plan import Plan
 from hermesops.store.registry import Registry

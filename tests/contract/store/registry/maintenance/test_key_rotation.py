@@ -16,9 +16,9 @@ from hermesops.access.secrets.keyring.rotation import KeyRotation
 from hermesops.base.private_file import make_secret, read_secret, replace_secret
 from hermesops.base.waiting import pause_blocking
 from hermesops.errors import RefusedError
-from hermesops.model.backup import Credential
+from hermesops.model.access.token import ProxyToken
 from hermesops.model.ids import MachineId
-from hermesops.model.token import ProxyToken
+from hermesops.model.recovery.backup import Credential
 from hermesops.store.registry import Registry
 from hermesops.store.registry.encryption.sealing import SEALING_KEY, sealed_cells, sealed_columns, stop_sealing
 from hermesops.store.registry.repositories.base import insert_or_update

@@ -15,10 +15,10 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError
+from hermesops.model.access.token import ProxyToken
+from hermesops.model.fleet.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.ids import ImageId, MachineId
-from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.operation import LEASE_S, LeaseHeldError, OperationKind
-from hermesops.model.token import ProxyToken
 from hermesops.store.registry import Registry, open_registry
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.maintenance.backup import Copies

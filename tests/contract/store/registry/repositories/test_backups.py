@@ -7,10 +7,10 @@ import pytest
 import sqlalchemy as sa
 
 from hermesops.errors import RefusedError, UsageError
-from hermesops.model.backup import Backup, Credential, Loss, RepositoryKeys
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.state import Part, State
+from hermesops.model.recovery.backup import Backup, Credential, Loss, RepositoryKeys
+from hermesops.model.recovery.state import Part, State
 from hermesops.store.registry import Registry
 from hermesops.store.registry.schema import tables
 from tests.support.real.registries import placed

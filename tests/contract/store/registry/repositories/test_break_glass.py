@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from hermesops.model.break_glass import BreakGlass
+from hermesops.model.access.break_glass import BreakGlass
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import InstanceId, MachineId
-from hermesops.model.instance import Instance
 from hermesops.store.registry import Registry
 from hermesops.wire.documents.orders import Report, SshHost, SshReport
 from tests.support.fakes.polled_machine import HOST_KEY

@@ -8,12 +8,12 @@ from datetime import timedelta
 import pytest
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.model.cell import Placement
-from hermesops.model.certificate import Certificate, KeyTakenError
+from hermesops.model.access.certificate import Certificate, KeyTakenError
+from hermesops.model.fleet.cell import Placement
+from hermesops.model.fleet.instance import Instance
+from hermesops.model.fleet.unassigned_machine import MachineRole, UnassignedMachine
 from hermesops.model.ids import ImageId, MachineId
-from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
-from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine
 from hermesops.store.registry import Registry
 from hermesops.store.registry.repositories.credentials.certificates import MOST_AN_HOUR, OF_MACHINES
 from hermesops.store.registry.schema.tables import certificates

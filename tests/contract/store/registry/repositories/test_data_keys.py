@@ -5,11 +5,11 @@ import sqlalchemy as sa
 
 from hermesops.access.pki.service import DataKeys
 from hermesops.errors import RefusedError
-from hermesops.model.cell import Placement
+from hermesops.model.fleet.cell import Placement
+from hermesops.model.fleet.instance import Instance
+from hermesops.model.fleet.unassigned_machine import MachineRole
 from hermesops.model.ids import InstanceId, MachineId
-from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
-from hermesops.model.unassigned_machine import MachineRole
 from hermesops.store.registry import Registry
 from hermesops.store.registry.schema import tables
 from tests.support.real.registries import placed

@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
-from hermesops.model.fleet import MachineObservation, RepairKind
+from hermesops.model.fleet.instance import Instance, InstanceStatus
+from hermesops.model.fleet.overview import MachineObservation, RepairKind
 from hermesops.model.ids import InstanceId, MachineId, instance_subject
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.store.operations.kinds import RebootIntent, RelocateIntent
 from hermesops.store.registry import Registry

@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from hermesops.errors import RefusedError
-from hermesops.model.backup import Backup
+from hermesops.model.access.token import PLATFORM, ProxyToken, former_of, next_of
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import MachineId
-from hermesops.model.instance import Instance
 from hermesops.model.operation import JobRun, LeaseLostError, OperationKind, OperationStatus
-from hermesops.model.state import Part, State
-from hermesops.model.token import PLATFORM, ProxyToken, former_of, next_of
+from hermesops.model.recovery.backup import Backup
+from hermesops.model.recovery.state import Part, State
 from hermesops.store.registry import Registry
 from tests.support.real.registries import TurnedClock, placed
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, time, timedelta
 import pytest
 
 from hermesops.errors import RefusedError, UsageError
-from hermesops.model.instance import InstancePolicy, QuietHours
-from hermesops.model.release import ReleaseId
+from hermesops.model.fleet.instance import InstancePolicy, QuietHours
+from hermesops.model.rollout.release import ReleaseId
 from hermesops.store.registry import Registry
 from tests.support.real.registries import TurnedClock, placed
 

@@ -6,9 +6,9 @@ from datetime import time, timedelta
 import pytest
 
 from hermesops.errors import RefusedError, UsageError
-from hermesops.model.instance import QuietHours
+from hermesops.model.fleet.instance import QuietHours
 from hermesops.model.operation import LeaseLostError, OperationKind
-from hermesops.model.rollout import (
+from hermesops.model.rollout.records import (
     OperatorDecisions,
     Progress,
     RolloutEvent,
@@ -17,7 +17,7 @@ from hermesops.model.rollout import (
     TargetState,
     rollout_subject,
 )
-from hermesops.model.rollout_spec import Action, FailureGate, Gates, HookGate, Spec
+from hermesops.model.rollout.spec import Action, FailureGate, Gates, HookGate, Spec
 from hermesops.store.registry import Registry
 from tests.support.real.registries import TurnedClock, placed
 from tests.support.rollouts.rows import AT, NEW, OLD, ROLLOUT, STARTED_ROW, started, target_of

@@ -6,12 +6,12 @@ from operator import attrgetter
 import pytest
 
 from hermesops.errors import RefusedError, UsageError
-from hermesops.model.cell import Placement
+from hermesops.model.fleet.cell import Placement
+from hermesops.model.fleet.instance import Instance
+from hermesops.model.fleet.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus, machine_subject
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId
-from hermesops.model.instance import Instance
 from hermesops.model.operation import LeaseLostError
 from hermesops.model.plan import Plan
-from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus, machine_subject
 from hermesops.store.registry import Registry
 from hermesops.store.registry.schema.tables import unassigned_machines
 from tests.support.real.registries import CELL, TurnedClock, placed, registry_at

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hermesops.agents.cells.changes.baselines import Baselines, effect_of
 from hermesops.infra.stacks.fleet import CellPrograms
 from hermesops.infra.stacks.registered import Effect, Registered
-from hermesops.model.cell import CellMachine, CellSpec
+from hermesops.model.fleet.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.plan import Plan
 

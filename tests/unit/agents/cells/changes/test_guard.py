@@ -8,7 +8,7 @@ from hermesops.agents.cells.changes.guard import Cost, Limits, Overrides, judge
 from hermesops.agents.cells.changes.preview import ChangePreview
 from hermesops.agents.cells.cost.bill import Bill
 from hermesops.errors import RefusedError, UsageError
-from hermesops.model.cell import CellMachine, CellSpec
+from hermesops.model.fleet.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineName
 from hermesops.model.stack import Change, ChangeKind, Preview, StackRef
 from tests.support.suite.cases import each_case

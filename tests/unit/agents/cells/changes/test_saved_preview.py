@@ -15,7 +15,7 @@ from hermesops.agents.cells.changes.preview import (
     saved_platform,
 )
 from hermesops.errors import RefusedError
-from hermesops.model.cell import CellMachine, CellSpec
+from hermesops.model.fleet.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.stack import Change, ChangeKind, Preview, StackRef
 from tests.support.suite.cases import each_case

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hermesops.agents.cells.changes.preview import SavedPreview
 from hermesops.agents.cells.changes.saved_previews import SavedPreviews
-from hermesops.model.cell import PLATFORM
+from hermesops.model.fleet.cell import PLATFORM
 from hermesops.model.stack import Preview, StackRef
 from hermesops.platform.aws.program import aws_program
 from hermesops.settings.environment import Environment

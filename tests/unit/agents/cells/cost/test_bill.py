@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 from hermesops.agents.cells.cost.bill import Bill, PriceList, bill_of
-from hermesops.model.cell import CellMachine
+from hermesops.model.fleet.cell import CellMachine
 from hermesops.model.ids import MachineName
 
 PRICES = PriceList({("hel1", "starter"): Decimal(10), ("hel1", "basic"): Decimal("17.5")})

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from hermesops.agents.cells.cost.prices import prices_of
 from hermesops.errors import UnavailableError
-from hermesops.model.cell import CellMachine
+from hermesops.model.fleet.cell import CellMachine
 from hermesops.model.ids import MachineName
 from hermesops.vendor.justavps import Client, ServerType
 

@@ -7,7 +7,7 @@ import pytest
 
 from hermesops.agents.cells.stack.state_repair import parse_imports, refuse_unfit
 from hermesops.errors import RefusedError, UsageError
-from hermesops.model.cell import CellMachine
+from hermesops.model.fleet.cell import CellMachine
 from hermesops.model.ids import CellName, MachineId
 from tests.support.fleets.in_memory import machine_for, ordered
 from tests.support.suite.cases import each_case

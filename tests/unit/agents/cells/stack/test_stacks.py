@@ -14,7 +14,7 @@ from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.infra.engine.embedded.engine import EmbeddedEngine
 from hermesops.infra.engine.options import Program
 from hermesops.infra.stacks.fleet import CellPrograms, FleetProgram
-from hermesops.model.cell import CellMachine, CellSpec
+from hermesops.model.fleet.cell import CellMachine, CellSpec
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.stack import Change, ChangeKind, Preview, StackRef, UpResult
 from tests.support.fakes.registry import FakeRegistry

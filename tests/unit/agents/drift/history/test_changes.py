@@ -4,12 +4,12 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hermesops.agents.drift.history.changes import timeline
-from hermesops.model.audit import AuditEntry
+from hermesops.model.access.audit import AuditEntry
 from hermesops.model.ids import CellName, InstanceId, OperationId
 from hermesops.model.operation import Operation, OperationKind, OperationStatus, OperationStep
 from hermesops.model.plan import Plan
-from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import Progress, RolloutId, RolloutTarget, Target, TargetState
+from hermesops.model.rollout.records import Progress, RolloutId, RolloutTarget, Target, TargetState
+from hermesops.model.rollout.release import ReleaseId
 
 AT = datetime(2026, 1, 2, 3, tzinfo=UTC)
 ADA = InstanceId("i")

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 from hermesops.agents.drift.lost_registry.rebuild import Left, Rebuild, Records, plan_rebuild
 from hermesops.agents.drift.machine_identity import Forgotten
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import MachineId, MachineName, user_id_from_alias
-from hermesops.model.instance import InstanceStatus
-from hermesops.model.recovery import Recovered
-from hermesops.model.recovery_record import RecoveryRecord
+from hermesops.model.recovery.record import RecoveryRecord
+from hermesops.model.recovery.recovered import Recovered
 from tests.support.fleets.in_memory import recovered
 
 ADA = replace(recovered(0), user_id=user_id_from_alias("ada"))

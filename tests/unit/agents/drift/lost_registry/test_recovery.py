@@ -10,7 +10,7 @@ from hermesops.agents.drift.lost_registry.recovery import Orphans
 from hermesops.agents.drift.machine_identity import Forgotten
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.ids import InstanceId, MachineId, MachineName, instance_subject
-from hermesops.model.recovery import Recovered
+from hermesops.model.recovery.recovered import Recovered
 from hermesops.vendor.justavps.wire import Machine
 from tests.support.fakes.parts import Leases, part
 from tests.support.fleets.in_memory import machine_for, ordered, recovered

@@ -12,8 +12,8 @@ from hermesops.agents.instances.credentials.certificates import (
     newest_certificates,
 )
 from hermesops.errors import Hint, RefusedError, UsageError
+from hermesops.model.fleet.unassigned_machine import machine_subject
 from hermesops.model.ids import instance_subject
-from hermesops.model.unassigned_machine import machine_subject
 from tests.support.fakes.instances import ADA
 from tests.support.fakes.parts import Leases, part
 from tests.support.fleets.in_memory import ordered, pooled

@@ -9,7 +9,7 @@ import pytest
 from hermesops.agents.instances.credentials.tokens import ModelTokenRevocation, ModelTokens
 from hermesops.agents.instances.observation import Observation
 from hermesops.errors import HermesError, RefusedError, UnavailableError
-from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from tests.support.fakes.instances import ADA, READY
 from tests.support.fakes.parts import Leases, part
 

@@ -7,8 +7,8 @@ import pytest
 
 from hermesops.agents.instances.credentials.tokens import ProxyTokens
 from hermesops.errors import UnavailableError, UsageError
+from hermesops.model.access.token import PLATFORM, KeptToken
 from hermesops.model.ids import MachineId
-from hermesops.model.token import PLATFORM, KeptToken
 from tests.support.fakes.instances import ADA, MACHINE
 from tests.support.fakes.parts import part
 from tests.support.fleets.in_memory import ordered

@@ -19,11 +19,11 @@ from hermesops.agents.instances.preview.change_preview import (
 )
 from hermesops.agents.instances.workflows.copies.restore import RestoreState
 from hermesops.cli.views import change_preview
-from hermesops.model.backup import Backup
-from hermesops.model.health import GatewayHealth, NodeState
+from hermesops.model.fleet.health import GatewayHealth, NodeState
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import CellName, MachineId, OperationId, instance_subject
-from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, OperationStatus, OperationStep
+from hermesops.model.recovery.backup import Backup
 from hermesops.store.operations.intent import Intent
 from hermesops.store.operations.kinds import RestoreIntent, TerminateIntent
 from hermesops.vendor.justavps.wire import MachineStatus

@@ -12,8 +12,8 @@ from hermesops.agents.instances.preview.opening import DRY_RUN, DryRunOpener, un
 from hermesops.agents.instances.requests.changes import InstanceRequests
 from hermesops.agents.instances.requests.termination import Termination
 from hermesops.errors import AlreadySoError, HermesError
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import ImageId, instance_subject
-from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import LeaseHeldError, Operation
 from hermesops.model.plan import Plan
 from hermesops.store.operations.kinds import Keep

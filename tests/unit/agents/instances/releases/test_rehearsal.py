@@ -8,10 +8,10 @@ import pytest
 from hermesops.agents.instances.releases.rehearsal import NoRollbackError, walk
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.machines.release.releases import HandedOut
+from hermesops.model.fleet.slot import Activation, SlotsState
 from hermesops.model.ids import MachineId
-from hermesops.model.release import ReleaseId
-from hermesops.model.slot import Activation, SlotsState
-from hermesops.model.state import Part, State
+from hermesops.model.recovery.state import Part, State
+from hermesops.model.rollout.release import ReleaseId
 from tests.support.fakes.parts import part
 
 MACHINE = MachineId("m")

@@ -7,9 +7,9 @@ import pytest
 from hermesops.agents.instances.releases.rollback import roll_back_release
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.machines.release.releases import HandedOut
+from hermesops.model.fleet.slot import RollbackResult, SlotsState, Switch, Switched
 from hermesops.model.ids import MachineId
-from hermesops.model.release import ReleaseId
-from hermesops.model.slot import RollbackResult, SlotsState, Switch, Switched
+from hermesops.model.rollout.release import ReleaseId
 from tests.support.fakes.parts import part
 from tests.support.suite.cases import each_case
 

@@ -10,8 +10,8 @@ from hermesops.agents.instances.observation import Observation
 from hermesops.agents.instances.remote.certificates import Certifying
 from hermesops.agents.instances.steps.personalise import AwaitGateway, Personalise, next_step
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.model.certificate import KeyTakenError, MachineNames
-from hermesops.model.health import GatewayHealth, NodeState
+from hermesops.model.access.certificate import KeyTakenError, MachineNames
+from hermesops.model.fleet.health import GatewayHealth, NodeState
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.model.operation import Refused
 from hermesops.vendor.channel import Completed

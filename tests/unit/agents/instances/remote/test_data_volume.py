@@ -10,7 +10,7 @@ import pytest
 from hermesops.agents.instances.remote import data_volume
 from hermesops.agents.instances.remote.data_volume import DataRoom, refuse_without_room
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.model.backup import Backup
+from hermesops.model.recovery.backup import Backup
 from hermesops.vendor.channel import Completed
 from hermesops.wire.protocol import GB, PROGRAM
 from tests.support.fakes.instances import ADA

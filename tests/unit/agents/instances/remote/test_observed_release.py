@@ -5,9 +5,9 @@ from typing import Any
 
 from hermesops.agents.instances.observation import Observation
 from hermesops.agents.instances.remote.instance_client import InstanceClient
-from hermesops.model.health import NodeState
+from hermesops.model.fleet.health import NodeState
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import Instance
 from tests.support.fakes.instances import ADA
 from tests.support.fakes.parts import part
 

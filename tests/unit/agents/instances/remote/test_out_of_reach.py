@@ -8,9 +8,9 @@ from hermesops.agents.instances.observation import MachineState, Observation
 from hermesops.agents.instances.workflows import configure, restart
 from hermesops.agents.instances.workflows.copies import backup, restore
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.model.backup import Backup
-from hermesops.model.instance import Instance, InstanceStatus
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.operation import Refused
+from hermesops.model.recovery.backup import Backup
 from tests.support.fakes.instances import ADA, READY
 from tests.support.suite.cases import each_case
 from tests.support.worlds.one_user import MEMORY

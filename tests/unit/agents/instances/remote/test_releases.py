@@ -9,9 +9,9 @@ import pytest
 from hermesops.agents.instances.remote.releases import ReleaseClient
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.machines.release.releases import HandedOut
+from hermesops.model.fleet.slot import BLOBS
 from hermesops.model.ids import MachineId
-from hermesops.model.release import ReleaseId
-from hermesops.model.slot import BLOBS
+from hermesops.model.rollout.release import ReleaseId
 from hermesops.vendor.channel import Channel, Completed
 from tests.support.fakes.parts import part
 

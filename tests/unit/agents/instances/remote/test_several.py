@@ -8,8 +8,8 @@ import pytest
 from hermesops.agents.instances.remote import several
 from hermesops.agents.instances.remote.several import Outcome, on_each
 from hermesops.errors import HermesError, RefusedError, UnavailableError
+from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import Instance
 from tests.support.fakes.instances import ADA
 
 BEN, CLEO = (replace(ADA, id=InstanceId(name), user_alias=name) for name in ("ben", "cleo"))

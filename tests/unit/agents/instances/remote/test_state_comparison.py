@@ -7,8 +7,8 @@ import pytest
 
 from hermesops.agents.instances.remote.state_comparison import StateComparisons
 from hermesops.errors import UnavailableError
-from hermesops.model.backup import Backup
-from hermesops.model.state import Part, State
+from hermesops.model.recovery.backup import Backup
+from hermesops.model.recovery.state import Part, State
 from tests.support.fakes.instances import ADA, MACHINE
 from tests.support.fakes.parts import part
 

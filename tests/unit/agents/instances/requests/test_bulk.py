@@ -12,8 +12,8 @@ from hermesops.agents.instances.requests.bulk import BulkProvision, ProvisionReq
 from hermesops.agents.instances.requests.provision import Policy, ProvisionAdmission, ProvisionPreflight
 from hermesops.base.narration import with_subject
 from hermesops.errors import RefusedError, UnavailableError, UsageError
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import ImageId
-from hermesops.model.instance import InstanceStatus
 from hermesops.model.operation import Operation, OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.store.registry import Registry, open_registry

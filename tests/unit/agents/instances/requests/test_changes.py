@@ -11,8 +11,8 @@ import pytest
 from hermesops.agents.instances.requests.changes import InstanceRequests
 from hermesops.agents.instances.requests.opening import OperationOpener
 from hermesops.errors import RefusedError
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import InstanceId, MachineId, OperationId
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import LeaseHeldError, Operation, OperationKind, OperationStatus
 from hermesops.store.operations.kinds import TerminateIntent
 from tests.support.fakes.instances import ADA, MACHINE

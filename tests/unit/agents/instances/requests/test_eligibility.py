@@ -7,8 +7,8 @@ import pytest
 
 from hermesops.agents.instances.requests.eligibility import blocks, refuse_ineligible, refuse_stopped
 from hermesops.errors import RefusedError
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import OperationId
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.store.operations.kinds import KINDS, STOPS_GATEWAY, InstanceIntent, RelocateIntent
 from tests.support.fakes.instances import ADA

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 from hermesops.agents.instances.requests.expiry import Upkeep, due_of
 from hermesops.errors import UnavailableError
+from hermesops.model.fleet.instance import Instance
+from hermesops.model.fleet.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus
 from hermesops.model.ids import CellName, InstanceId, MachineName
-from hermesops.model.instance import Instance
 from hermesops.model.plan import Plan
-from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus
 from tests.support.fakes.instances import ADA
 from tests.support.worlds.one_user import AT, SmallCells, SmallWorld
 

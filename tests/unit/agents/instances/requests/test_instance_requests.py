@@ -14,14 +14,14 @@ from hermesops.agents.instances.requests.changes import InstanceRequests, Policy
 from hermesops.agents.instances.requests.opening import OperationOpener
 from hermesops.agents.instances.requests.placement import MachinePlacement
 from hermesops.errors import AlreadySoError, RefusedError, UnavailableError, UsageError
-from hermesops.model.backup import Backup
-from hermesops.model.cell import Placement
-from hermesops.model.health import NodeState
+from hermesops.model.fleet.cell import Placement
+from hermesops.model.fleet.health import NodeState
+from hermesops.model.fleet.instance import Instance, InstanceStatus
+from hermesops.model.fleet.unassigned_machine import MachineRole
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, instance_subject
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import LeaseHeldError, OperationKind, OperationStatus
 from hermesops.model.plan import Plan
-from hermesops.model.unassigned_machine import MachineRole
+from hermesops.model.recovery.backup import Backup
 from hermesops.store.operations.kinds import Keep
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps.wire import MachineStatus

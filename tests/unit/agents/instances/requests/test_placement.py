@@ -8,7 +8,7 @@ import pytest
 
 from hermesops.agents.instances.requests.placement import MachinePlacement, refuse_unsold
 from hermesops.errors import RefusedError, UsageError
-from hermesops.model.cell import Cell, Placement
+from hermesops.model.fleet.cell import Cell, Placement
 from hermesops.model.ids import CellName
 from hermesops.model.image import Image
 from hermesops.model.plan import Plan

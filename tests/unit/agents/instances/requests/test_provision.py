@@ -11,12 +11,12 @@ from hermesops.access.secrets.keyring.key_ring import KeyRing
 from hermesops.agents.cells.changes.environment_guard import Guards
 from hermesops.agents.instances.requests.provision import Policy, ProvisionAdmission, ProvisionPreflight, parse_plan
 from hermesops.errors import RefusedError, UnavailableError, UsageError
-from hermesops.model.cell import Placement
+from hermesops.model.fleet.cell import Placement
+from hermesops.model.fleet.instance import Instance, InstanceStatus
+from hermesops.model.fleet.user import User
 from hermesops.model.ids import CellName, ImageId, instance_subject
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.model.plan import Plan
-from hermesops.model.user import User
 from hermesops.store.registry import Registry, open_registry
 
 POLICY = Policy("hermes-base", "hel1", {Plan.LIGHT: "starter", Plan.HEAVY: "basic"}, 40)

@@ -6,7 +6,7 @@ import pytest
 
 from hermesops.agents.instances.requests.settings_patch import replacing, setting
 from hermesops.errors import UsageError
-from hermesops.model.instance import InstanceSettings
+from hermesops.model.fleet.instance import InstanceSettings
 from tests.support.suite.cases import each_case
 
 CANARY = "canary-3f9b"

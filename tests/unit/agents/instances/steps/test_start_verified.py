@@ -8,9 +8,9 @@ from hermesops.agents.instances.observation import Observation
 from hermesops.agents.instances.steps.machine_table import AwaitMachine
 from hermesops.agents.instances.steps.start_verified import Release, next_step
 from hermesops.errors import BrokenInvariantError
-from hermesops.model.health import NodeState
+from hermesops.model.fleet.health import NodeState
 from hermesops.model.operation import Refused
-from hermesops.model.state import State
+from hermesops.model.recovery.state import State
 from tests.support.fakes.instances import ADA, MACHINE, READY
 from tests.support.worlds.one_user import MEMORY, NOTHING
 

@@ -15,9 +15,9 @@ from hermesops.agents.instances.requests.settings_patch import setting
 from hermesops.agents.instances.steps.personalise import AwaitGateway, Personalise
 from hermesops.agents.instances.workflows.configure import Configure, decide
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError, UsageError
-from hermesops.model.health import GatewayHealth, NodeState
+from hermesops.model.fleet.health import GatewayHealth, NodeState
+from hermesops.model.fleet.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.ids import InstanceId, OperationId
-from hermesops.model.instance import Instance, InstanceSettings, InstanceStatus
 from hermesops.model.operation import Done, Operation, OperationKind, OperationStatus, Refused
 from tests.support.crash.death import Death, KilledError
 from tests.support.fakes.instances import ADA, MACHINE, READY

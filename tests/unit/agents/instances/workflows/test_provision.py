@@ -17,9 +17,9 @@ from hermesops.agents.instances.workflows.provision import (
     decide,
 )
 from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
-from hermesops.model.health import GatewayHealth, NodeState
+from hermesops.model.fleet.health import GatewayHealth, NodeState
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, Refused
 from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.crash.death import Death, KilledError

@@ -15,10 +15,10 @@ from hermesops.agents.instances.workflows.reboot import Attempt, Reboot, RebootM
 from hermesops.agents.instances.workflows.suspend import StopMachine
 from hermesops.base import waiting
 from hermesops.errors import BrokenInvariantError, HermesError, RefusedError, UnavailableError
-from hermesops.model.fleet import GONE
-from hermesops.model.health import Answer, Answers, GatewayHealth, NodeState
+from hermesops.model.fleet.health import Answer, Answers, GatewayHealth, NodeState
+from hermesops.model.fleet.instance import Instance, InstanceStatus
+from hermesops.model.fleet.overview import GONE
 from hermesops.model.ids import InstanceId, MachineId, OperationId
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import Done, OperationStep, Refused
 from hermesops.vendor.channel import AnswerLostError, CommandExpiredError, MachineGoneError, MachineUnreachableError
 from hermesops.vendor.justavps import errors as vendor

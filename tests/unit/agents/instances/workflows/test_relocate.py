@@ -10,12 +10,12 @@ from hermesops.agents.instances.steps.new_machine import ReplacementState
 from hermesops.agents.instances.workflows.relocate import CutOver, Prepare, Relocate, RelocationState, decide
 from hermesops.agents.instances.workflows.suspend import Suspend
 from hermesops.errors import UnavailableError
-from hermesops.model.backup import Backup
-from hermesops.model.certificate import MachineNames
-from hermesops.model.health import NodeState
+from hermesops.model.access.certificate import MachineNames
+from hermesops.model.fleet.health import NodeState
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import CellName, MachineId
-from hermesops.model.instance import InstanceStatus
 from hermesops.model.plan import Plan
+from hermesops.model.recovery.backup import Backup
 from hermesops.store.operations.kinds import Keep, RelocateIntent
 from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.crash.workflow_walk import walk

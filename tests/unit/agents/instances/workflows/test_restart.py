@@ -8,8 +8,8 @@ from hermesops.agents.instances.observation import Observation
 from hermesops.agents.instances.steps.personalise import AwaitGateway
 from hermesops.agents.instances.workflows.restart import RestartGateway, RestartState, decide
 from hermesops.errors import HermesError, RefusedError, UnavailableError
-from hermesops.model.health import GatewayHealth, NodeState
-from hermesops.model.instance import InstanceStatus
+from hermesops.model.fleet.health import GatewayHealth, NodeState
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.operation import Done, Refused
 from tests.support.fakes.instances import ADA, MACHINE, READY
 from tests.support.suite.cases import each_case

@@ -8,10 +8,10 @@ from hermesops.agents.instances.refusals import state_changed
 from hermesops.agents.instances.workflows.resume import Resume
 from hermesops.agents.instances.workflows.suspend import Suspend
 from hermesops.errors import UnavailableError
-from hermesops.model.backup import Backup
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import MachineId
-from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.state import Part, State
+from hermesops.model.recovery.backup import Backup
+from hermesops.model.recovery.state import Part, State
 from hermesops.store.operations.kinds import Keep
 from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.crash.workflow_walk import walk

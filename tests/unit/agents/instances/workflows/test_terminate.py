@@ -12,7 +12,7 @@ from hermesops.agents.instances.workflows.terminate import (
     TerminationState,
     decide,
 )
-from hermesops.model.instance import InstanceStatus
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.operation import Done
 from hermesops.store.operations.kinds import Keep
 from hermesops.vendor.justavps.wire import MachineStatus

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hermesops.agents.rollout.gates.failure import Bounds, Tally, halts, weigh
 from hermesops.agents.rollout.gates.power import odds, seen_with, worst_failed
 from hermesops.agents.rollout.plan.batches import shape
-from hermesops.model.rollout import GateResult
-from hermesops.model.rollout_spec import FailureGate, Spec
+from hermesops.model.rollout.records import GateResult
+from hermesops.model.rollout.spec import FailureGate, Spec
 from tests.support.rollouts.gate_statistics import Share, run_gate
 from tests.support.suite.cases import each_case
 from tests.support.suite.shard import shard

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from hermesops.agents.rollout.gates.health import chance_of, compare, worse_than_controls
 from hermesops.agents.rollout.ports import Comparison
+from hermesops.model.fleet.vitals import Vital
 from hermesops.model.ids import InstanceId
-from hermesops.model.rollout import GateResult
-from hermesops.model.vitals import Vital
+from hermesops.model.rollout.records import GateResult
 from tests.support.rollouts.gate_statistics import run_health
 from tests.support.suite.cases import each_case
 from tests.support.suite.shard import shard

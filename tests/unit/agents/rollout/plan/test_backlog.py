@@ -12,10 +12,10 @@ from hermesops.agents.rollout.plan.backlog import (
     updatable,
 )
 from hermesops.agents.rollout.plan.requests import Fleet
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import InstanceStatus
-from hermesops.model.rollout import RolloutId, RolloutState
-from hermesops.model.rollout_spec import Action, Spec
+from hermesops.model.rollout.records import RolloutId, RolloutState
+from hermesops.model.rollout.spec import Action, Spec
 from tests.support.rollouts.instances import instance
 from tests.support.rollouts.rows import AT, NEW, OLD, ROLLOUT, target_of
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hermesops.agents.rollout.plan.batches import batches_of, shape, shape_of
 from hermesops.model.ids import CellName, InstanceId
 from hermesops.model.plan import Plan
-from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import Target
-from hermesops.model.rollout_spec import Spec
+from hermesops.model.rollout.records import Target
+from hermesops.model.rollout.release import ReleaseId
+from hermesops.model.rollout.spec import Spec
 from tests.support.rollouts.world import NEW, fleet
 from tests.support.suite.cases import each_case
 

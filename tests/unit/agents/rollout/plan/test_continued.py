@@ -4,9 +4,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hermesops.agents.rollout.plan.requests import RolloutRequest, continued
-from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import Rollout, RolloutId, RolloutState
-from hermesops.model.rollout_spec import Action, DrillPolicy, Gates, Spec
+from hermesops.model.rollout.records import Rollout, RolloutId, RolloutState
+from hermesops.model.rollout.release import ReleaseId
+from hermesops.model.rollout.spec import Action, DrillPolicy, Gates, Spec
 
 AT = datetime(2026, 1, 2, 4, 30, tzinfo=UTC)
 USUAL = Spec()

@@ -5,9 +5,9 @@ from dataclasses import replace
 from hermesops.agents.rollout.plan.batches import batches_of
 from hermesops.agents.rollout.plan.open_alerts import held_by_alerts, holding
 from hermesops.agents.rollout.ports import AlertState
-from hermesops.model.alert import Alert, Severity
+from hermesops.model.fleet.alert import Alert, Severity
 from hermesops.model.ids import CellName
-from hermesops.model.rollout_spec import Spec
+from hermesops.model.rollout.spec import Spec
 from tests.support.fakes.virtual_time import BEGAN
 from tests.support.rollouts.world import NEW, fleet
 from tests.support.suite.cases import each_case

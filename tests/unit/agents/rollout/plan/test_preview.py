@@ -10,8 +10,8 @@ from hermesops.agents.rollout.plan.specs import refuse_raised, refuse_spec
 from hermesops.agents.rollout.ports import Comparison
 from hermesops.agents.rollout.reports.replay import replay
 from hermesops.errors import UsageError
-from hermesops.model.rollout_spec import FailureGate, Gates, HealthGate, HookGate, ProbeGate, Spec
-from hermesops.model.vitals import Vital
+from hermesops.model.fleet.vitals import Vital
+from hermesops.model.rollout.spec import FailureGate, Gates, HealthGate, HookGate, ProbeGate, Spec
 from tests.support.rollouts.world import NEW, QUICK, World, fleet
 from tests.support.suite.cases import each_case
 

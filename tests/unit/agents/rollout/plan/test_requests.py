@@ -7,8 +7,8 @@ import pytest
 from hermesops.agents.rollout.plan.requests import Fleet, RolloutRequest, find_overlapping, find_same, running_targets
 from hermesops.errors import UsageError
 from hermesops.model.ids import InstanceId
-from hermesops.model.rollout import RolloutId
-from hermesops.model.rollout_spec import Action, DrillPolicy, Spec
+from hermesops.model.rollout.records import RolloutId
+from hermesops.model.rollout.spec import Action, DrillPolicy, Spec
 from tests.support.rollouts.instances import instance
 from tests.support.rollouts.rows import NEW, OLD, ROLLOUT
 

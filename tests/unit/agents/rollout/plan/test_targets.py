@@ -3,11 +3,11 @@
 from datetime import time
 
 from hermesops.agents.rollout.plan.requests import SELECTABLE, Fleet, running_targets, select
+from hermesops.model.fleet.instance import InstancePolicy, InstanceStatus, QuietHours
+from hermesops.model.fleet.selector import Selector
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import InstancePolicy, InstanceStatus, QuietHours
 from hermesops.model.plan import Plan
-from hermesops.model.rollout_spec import Action
-from hermesops.model.selector import Selector
+from hermesops.model.rollout.spec import Action
 from tests.support.rollouts.instances import instance
 from tests.support.rollouts.rows import NEW, OLD
 from tests.support.suite.cases import each_case

@@ -6,8 +6,8 @@ import pytest
 
 from hermesops.agents.rollout.plan.windows import closed_at, parse_window, quiet_until
 from hermesops.errors import UsageError
-from hermesops.model.instance import QuietHours
-from hermesops.model.rollout import Freeze
+from hermesops.model.fleet.instance import QuietHours
+from hermesops.model.rollout.records import Freeze
 from tests.support.suite.cases import each_case
 
 MONDAY = datetime(2026, 1, 5, 12, tzinfo=UTC)

@@ -29,7 +29,7 @@ from hermesops.agents.rollout.records.events import (
 )
 from hermesops.errors import BrokenInvariantError
 from hermesops.model.ids import InstanceId
-from hermesops.model.rollout import GateResult, RolloutEvent, RolloutState, TargetState
+from hermesops.model.rollout.records import GateResult, RolloutEvent, RolloutState, TargetState
 from tests.support.suite.cases import each_case
 
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -20,7 +20,7 @@ from hermesops.agents.rollout.steps.actions import (
 from hermesops.agents.rollout.steps.observation import RolloutObservation
 from hermesops.agents.rollout.wording import names
 from hermesops.model.ids import InstanceId
-from hermesops.model.rollout import Progress, RolloutState, RolloutTarget, TargetState
+from hermesops.model.rollout.records import Progress, RolloutState, RolloutTarget, TargetState
 from tests.support.rollouts.rows import AT, NEW, ROLLOUT, target_of
 from tests.support.suite.cases import each_case
 

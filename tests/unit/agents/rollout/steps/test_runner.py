@@ -11,10 +11,10 @@ from hermesops.agents.rollout.operators import commands
 from hermesops.agents.rollout.operators.commands import OperatorCommand
 from hermesops.agents.rollout.ports import HealthObservation, Records
 from hermesops.agents.rollout.records.events import StateChanged
+from hermesops.model.fleet.vitals import ChangeSpan, Liveness, Vital
 from hermesops.model.ids import InstanceId
-from hermesops.model.rollout import GateResult, RolloutState, TargetState
-from hermesops.model.rollout_spec import FailureGate, Spec
-from hermesops.model.vitals import ChangeSpan, Liveness, Vital
+from hermesops.model.rollout.records import GateResult, RolloutState, TargetState
+from hermesops.model.rollout.spec import FailureGate, Spec
 from tests.support.fakes.virtual_time import BEGAN
 from tests.support.rollouts.world import NEW, OLD, QUICK, World, fleet
 

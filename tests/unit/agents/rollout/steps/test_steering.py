@@ -12,13 +12,13 @@ from hermesops.agents.rollout.plan.specs import blast_radius
 from hermesops.agents.rollout.ports import AlertState, ApprovalState, Records
 from hermesops.agents.rollout.records.events import Notified, Recorded, StateChanged, TargetsUpdated, WaitBegun
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.model.alert import Alert, Severity
-from hermesops.model.instance import QuietHours
+from hermesops.model.fleet.alert import Alert, Severity
+from hermesops.model.fleet.instance import QuietHours
+from hermesops.model.fleet.vitals import Liveness
 from hermesops.model.operation import LeaseLostError
-from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import Freeze, GateResult, Rollout, RolloutState, RolloutTarget, TargetState
-from hermesops.model.rollout_spec import DrillPolicy, FailureGate, HaltRollback, HookGate, Spec
-from hermesops.model.vitals import Liveness
+from hermesops.model.rollout.records import Freeze, GateResult, Rollout, RolloutState, RolloutTarget, TargetState
+from hermesops.model.rollout.release import ReleaseId
+from hermesops.model.rollout.spec import DrillPolicy, FailureGate, HaltRollback, HookGate, Spec
 from tests.support.crash.death import KilledError
 from tests.support.fakes.virtual_time import BEGAN
 from tests.support.rollouts.world import NEW, OLD, QUICK, World, fleet

@@ -10,8 +10,8 @@ from hermesops.agents.rollout.target.decision import (
     TargetStep,
     decide_target,
 )
-from hermesops.model.rollout import Progress, ReleaseStatus, RolloutTarget, TargetState
-from hermesops.model.rollout_spec import Spec
+from hermesops.model.rollout.records import Progress, ReleaseStatus, RolloutTarget, TargetState
+from hermesops.model.rollout.spec import Spec
 from tests.support.fakes.virtual_time import BEGAN
 from tests.support.rollouts.world import NEW, OLD, fleet
 from tests.support.suite.cases import each_case

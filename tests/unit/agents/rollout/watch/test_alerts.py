@@ -7,7 +7,7 @@ import pytest
 from hermesops.agents.rollout.ports import AlertState
 from hermesops.agents.rollout.watch.alerts import COUNTS, RolloutAlerts, held_now
 from hermesops.errors import UnavailableError
-from hermesops.model.rollout_spec import Spec
+from hermesops.model.rollout.spec import Spec
 from hermesops.observability.telemetry.client import MonitoringClient
 from tests.support.fakes.monitoring import Answer, alert, fake_monitoring, silence
 

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 from hermesops.agents.rollout.watch.health import RolloutHealth
+from hermesops.model.fleet.instance import Instance
+from hermesops.model.fleet.vitals import ChangeSpan, Vital
 from hermesops.model.ids import InstanceId
-from hermesops.model.instance import Instance
-from hermesops.model.vitals import ChangeSpan, Vital
 from hermesops.vendor.channel import Completed
 from tests.support.fakes.instances import ADA
 from tests.support.fakes.probes import WELL

@@ -9,7 +9,7 @@ from hermesops.agents.rollout.reports.progress import progress_of
 from hermesops.cli.commands.rollout.follow import problem_of
 from hermesops.errors import HaltedError, HermesError, PartlyDoneError
 from hermesops.model.ids import InstanceId
-from hermesops.model.rollout import RolloutState, RolloutTarget, TargetState
+from hermesops.model.rollout.records import RolloutState, RolloutTarget, TargetState
 from tests.support.rollouts.rows import AT, ROLLOUT, target_of
 
 

@@ -16,7 +16,7 @@ from hermesops.agents.rollout.steps.decide import NOTIFIES, PAUSED
 from hermesops.cli import console as terminal
 from hermesops.cli.views.rollout.live import LiveView, PlainView, view
 from hermesops.model.ids import InstanceId
-from hermesops.model.rollout import Progress, RolloutState, RolloutTarget, TargetState
+from hermesops.model.rollout.records import Progress, RolloutState, RolloutTarget, TargetState
 from tests.support.fakes.terminal import Terminal
 from tests.support.rollouts.rows import AT, NEW, ROLLOUT, target_of
 

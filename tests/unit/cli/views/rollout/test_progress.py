@@ -21,11 +21,11 @@ from hermesops.agents.rollout.reports.progress import progress_of
 from hermesops.agents.rollout.reports.replay import Replayed, Verdict
 from hermesops.cli.views.rollout import preview as preview_view
 from hermesops.cli.views.rollout import progress, status
+from hermesops.model.fleet.slot import RollbackResult
 from hermesops.model.ids import InstanceId
-from hermesops.model.release import ReleaseId
-from hermesops.model.rollout import GateResult, Progress, RolloutId, RolloutState, TargetState
-from hermesops.model.rollout_spec import Action, Spec
-from hermesops.model.slot import RollbackResult
+from hermesops.model.rollout.records import GateResult, Progress, RolloutId, RolloutState, TargetState
+from hermesops.model.rollout.release import ReleaseId
+from hermesops.model.rollout.spec import Action, Spec
 from tests.support.rollouts.rows import AT, NEW, OLD, ROLLOUT, target_of
 
 ADA, BOB, EVE = (InstanceId(f"0000000{number}-0000-0000-0000-000000000000") for number in range(3))

@@ -3,8 +3,8 @@
 from datetime import UTC, datetime, time, timedelta
 
 from hermesops.cli.views.rollout import status
-from hermesops.model.instance import InstancePolicy, QuietHours
-from hermesops.model.rollout import Freeze
+from hermesops.model.fleet.instance import InstancePolicy, QuietHours
+from hermesops.model.rollout.records import Freeze
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -9,7 +9,7 @@ import pytest
 
 from hermesops.access.pki.authority import Authority
 from hermesops.localcloud.drivers.sim.node.system import SimKeys
-from hermesops.model.certificate import MachineNames
+from hermesops.model.access.certificate import MachineNames
 from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.programs.node.instance import certificate
 from hermesops.programs.node.machine import Machine

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from hermesops.base import assets
+from hermesops.model.billing.route import issue_token
 from hermesops.model.ids import InstanceId
-from hermesops.model.route import issue_token
 from hermesops.programs.node import __main__ as node
 from hermesops.programs.node.instance import clock
 from hermesops.programs.node.instance.agent import readiness

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermesops.model.audit import AuditEntry, AuditHead
+from hermesops.model.access.audit import AuditEntry, AuditHead
 from hermesops.store.registry.audit.hash_chain import examine, link
 from tests.support.suite.cases import each_case
 

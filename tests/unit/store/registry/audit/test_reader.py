@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.errors import BrokenInvariantError, RefusedError
-from hermesops.model.audit import AuditHead, ChainFinding, ChainReport
+from hermesops.model.access.audit import AuditHead, ChainFinding, ChainReport
 from hermesops.store.registry.audit.anchor import Anchor
 from hermesops.store.registry.audit.reader import AuditLogReader
 from tests.support.fakes.parts import part

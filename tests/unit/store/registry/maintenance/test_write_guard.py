@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
-from hermesops.model.audit import AuditHead
+from hermesops.model.access.audit import AuditHead
 from hermesops.store.registry import Registry
 from hermesops.store.registry.audit.anchor import Anchor
 from hermesops.store.registry.audit.log import no_warning

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from hermesops.agents.instances.workflows.copies.backup import BackUp
-from hermesops.model.instance import InstanceStatus
+from hermesops.model.fleet.instance import InstanceStatus
 from tests.support.crash.workflow_walk import walk
 from tests.support.worlds.one_user import SmallWorld
 

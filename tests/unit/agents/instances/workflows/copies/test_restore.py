@@ -7,10 +7,10 @@ import pytest
 from hermesops.agents.instances.workflows.copies.backup import BackUp
 from hermesops.agents.instances.workflows.copies.restore import Restore
 from hermesops.errors import UnavailableError
-from hermesops.model.backup import Backup
+from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import InstanceId, MachineId, OperationId
-from hermesops.model.instance import Instance, InstanceStatus
-from hermesops.model.state import Part, State
+from hermesops.model.recovery.backup import Backup
+from hermesops.model.recovery.state import Part, State
 from hermesops.store.operations.kinds import RestoreIntent
 from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.crash.workflow_walk import walk

@@ -8,10 +8,10 @@ from typing import Any
 from hermesops.agents.instances.observation import MachineState
 from hermesops.agents.instances.workflows.copies.restore_drill import Drill
 from hermesops.errors import BrokenInvariantError
-from hermesops.model.backup import Backup
-from hermesops.model.health import NodeState
+from hermesops.model.fleet.health import NodeState
+from hermesops.model.fleet.instance import Instance, InstanceStatus
+from hermesops.model.fleet.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, OperationId
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.operation import (
     Done,
     Operation,
@@ -21,7 +21,7 @@ from hermesops.model.operation import (
     Refused,
 )
 from hermesops.model.plan import Plan
-from hermesops.model.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus
+from hermesops.model.recovery.backup import Backup
 from hermesops.store.operations.kinds import DrillIntent
 from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.crash.death import Death, KilledError

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hermesops.agents.instances.workflows.copies.snapshot import Snapshot
+from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import InstanceId, MachineId
-from hermesops.model.instance import InstanceStatus
 from hermesops.vendor.justavps.wire import Image, ImageStatus, MachineStatus
 from tests.support.crash.workflow_walk import walk
 from tests.support.suite.cases import each_case

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from hermesops.model.certificate import MachineNames
+from hermesops.model.access.certificate import MachineNames
 from hermesops.model.ids import InstanceId
 
 HEARTBEAT_S = 30.0

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from hermesops.model.fleet.instance import InstanceSettings, InstanceStatus
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName, UserId
-from hermesops.model.instance import InstanceSettings, InstanceStatus
 from hermesops.model.plan import Plan
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import typer
 from typer.core import TyperGroup
 
-from hermesops.cli import output
+from hermesops.cli.printing import output
 
 F = TypeVar("F", bound=Callable[..., Any])
 

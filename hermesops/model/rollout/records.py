@@ -7,11 +7,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NewType
 
+from hermesops.model.fleet.instance import QuietHours
 from hermesops.model.ids import CellName, InstanceId
-from hermesops.model.instance import QuietHours
 from hermesops.model.plan import Plan
-from hermesops.model.release import ReleaseId
-from hermesops.model.rollout_spec import Action, Spec
+from hermesops.model.rollout.release import ReleaseId
+from hermesops.model.rollout.spec import Action, Spec
 
 RolloutId = NewType("RolloutId", str)
 """Of a row of ``rollouts``; short enough to type."""

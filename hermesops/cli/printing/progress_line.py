@@ -5,8 +5,8 @@ import sys
 from contextlib import suppress
 
 from hermesops.base.progress import ProgressLine
-from hermesops.cli import terminal
-from hermesops.cli.table import cut
+from hermesops.cli.printing import terminal
+from hermesops.cli.printing.table import cut
 from hermesops.wire.foreign_text import unbroken
 
 _CLEAR = "\r\x1b[2K"

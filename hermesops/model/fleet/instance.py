@@ -6,7 +6,7 @@ from datetime import datetime, time
 from enum import StrEnum
 from zoneinfo import ZoneInfo
 
-from hermesops.model.health import GatewayHealth
+from hermesops.model.fleet.health import GatewayHealth
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, UserId
 from hermesops.model.plan import Plan
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from hermesops.model.ids import InstanceId
-from hermesops.model.state import State
+from hermesops.model.recovery.state import State
 
 RPO = timedelta(hours=24)
 """Recovery point objective: how much of a user's data may be lost with a machine."""

@@ -10,12 +10,12 @@ from datetime import datetime
 from typing import Any, Self
 
 from hermesops.errors import BrokenInvariantError
-from hermesops.model.backup import Backup
+from hermesops.model.fleet.instance import InstanceSettings, InstanceStatus
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName, UserId
-from hermesops.model.instance import InstanceSettings, InstanceStatus
 from hermesops.model.plan import Plan
-from hermesops.model.recovery import Recovered
-from hermesops.model.state import State
+from hermesops.model.recovery.backup import Backup
+from hermesops.model.recovery.recovered import Recovered
+from hermesops.model.recovery.state import State
 
 _VERSION = 1
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from hermesops.model.release import ReleaseId
+from hermesops.model.rollout.release import ReleaseId
 
 BLOBS = "/opt/hermes/blobs/incoming"
 """Folder on a machine for uploaded files of releases, each named by its SHA-256."""

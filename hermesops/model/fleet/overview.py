@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from hermesops.model.health import GatewayHealth
+from hermesops.model.fleet.health import GatewayHealth
+from hermesops.model.fleet.instance import Instance, InstanceStatus
+from hermesops.model.fleet.unassigned_machine import MachineRole, UnassignedStatus
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, OperationId
-from hermesops.model.instance import Instance, InstanceStatus
 from hermesops.model.plan import Plan
-from hermesops.model.unassigned_machine import MachineRole, UnassignedStatus
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from typing import Any
 from typer.main import get_group
 
 from hermesops.cli import interrupts
-from hermesops.cli.command_group import Group, Noun
 from hermesops.cli.commands import FOLDERS, LISTS, SECTIONS, SUMMARIES
+from hermesops.cli.groups.noun import Group, Noun
 
 _LONGEST = max(map(len, SUMMARIES))
 """Characters of a name, so that the summaries of all sections begin in one column."""

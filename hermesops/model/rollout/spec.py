@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from hermesops.model.vitals import Vital
+from hermesops.model.fleet.vitals import Vital
 
 
 class Action(StrEnum):

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 from urllib.parse import urlsplit
 
-from hermesops.model.instance import InstanceSettings
+from hermesops.model.fleet.instance import InstanceSettings
 
 MASK = "***"
 

@@ -1,0 +1,1 @@
+"""Groups of commands: nouns, and their lazy import."""

@@ -1,0 +1,1 @@
+"""The form of results: tables, columns, colours and streams."""

@@ -1,0 +1,1 @@
+"""Audit entries, certificates, tokens and signed files."""

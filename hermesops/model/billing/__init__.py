@@ -1,0 +1,1 @@
+"""Billing events, model routes and the use of models."""

@@ -1,0 +1,1 @@
+"""The fleet: instances, cells, machines and their health."""

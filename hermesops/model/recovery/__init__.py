@@ -1,0 +1,1 @@
+"""Data that brings an instance back: backups, states and recovery records."""
