@@ -35,6 +35,7 @@ PACKAGES = {
 WHETHER_MONITORED = {
     *("hermesops.localcloud", "hermesops.localcloud.world", "hermesops.localcloud.world.files"),
     *("hermesops.observability", "hermesops.observability.telemetry", "hermesops.observability.telemetry.addresses"),
+    *("hermesops.observability.telemetry.endpoint", "hermesops.observability.telemetry.platform_monitoring"),
 }
 """Modules that say whether there is monitoring to ask for alerts; its client is imported only then."""
 

@@ -176,7 +176,7 @@ async def test_a_firewall_for_nobody_is_refused_before_anything_changes(applied:
     refused = await applied.world.apply(applied.machine_id, ROLE, nobody)
     assert refused.status == "failed"
     assert refused.failure is not None
-    assert "locked out" in refused.failure.message
+    assert "hermes_base_broker_addresses is empty" in refused.failure.message
     assert refused.changed == ()
 
 

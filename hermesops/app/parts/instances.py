@@ -176,7 +176,7 @@ def change_previews(connected: "Connected") -> "ChangePreviews":
     from hermesops.agents.instances.preview.service import ChangePreviews
 
     container = connected.container
-    handlers, previous_days = connected.handlers(), container.env.settings.previous_days
+    handlers, previous_days = connected.dry_run().handlers(), container.env.settings.previous_days
     return ChangePreviews(container.registry, handlers, connected.instance_client, connected.client, previous_days)
 
 

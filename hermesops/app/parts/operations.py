@@ -77,7 +77,8 @@ def handlers(connected: "Connected") -> "Mapping[OperationKind, Handler]":
 
 def _client_with(connected: "Connected", lease: "Lease") -> "PowerControl":
     connected.instance_keys.router_key()  # where it is missing, the operation changes nothing
-    return connected.instance_client.with_lease(lease)
+    client = connected.instance_client
+    return client if connected.is_dry_run else client.with_lease(lease)  # without a lease nothing is recorded
 
 
 def make_worker(connected: "Connected", *, concurrency: int, grace_s: float) -> "Worker":

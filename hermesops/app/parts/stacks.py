@@ -75,10 +75,11 @@ def baselines(container: "Container") -> "Baselines":
     from hermesops.agents.cells.changes.baselines import Baselines
     from hermesops.platform.aws.program import aws_program
 
-    env, registry = container.env, container.registry
+    env = container.env
 
     def specs() -> "Iterator[CellSpec]":
-        return (registry.cells.spec(cell.name) for cell in registry.cells.list())
+        cells = container.registry.cells  # only now: a comparison on another computer makes no registry
+        return (cells.spec(cell.name) for cell in cells.list())
 
     def platform() -> "Program | None":
         return aws_program(env, container.pulumi_backend) if env.settings.platform.account else None

@@ -121,6 +121,8 @@ def prune(
 ) -> None:
     """Delete backups that no rule keeps (settings backup.keep_…); job prune does it weekly."""
     container = context.compose()
+    if user:
+        container.instances.find(user)  # a slip of the name is told before anybody confirms anything
     environment, of = container.env.name, f"of {user}" if user else "of all agents"
     agree(
         f"This deletes the backups {of} in environment {environment} that no rule keeps.",

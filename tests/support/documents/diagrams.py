@@ -38,7 +38,7 @@ _PERSON = (
 
 def wings_table() -> str:
     """A Markdown table with a row for each wing, the highest first."""
-    rows = (f"| `{wing}` | {', '.join(packages) or 'one package'} |" for wing, packages in wings().items())
+    rows = (f"| `{_place(wing)}` | {', '.join(packages) or 'one package'} |" for wing, packages in wings().items())
     return "\n".join(["| wing | packages |", "| --- | --- |", *rows])
 
 
@@ -53,6 +53,10 @@ def _packages(wing: str) -> list[str]:
     folder = ROOT / "hermesops" / wing
     entries = [path.name.removesuffix(".py") for path in folder.iterdir()] if folder.is_dir() else []
     return sorted(name for name in entries if not name.startswith("_") and _is_code(f"{wing}/{name}"))
+
+
+def _place(wing: str) -> str:
+    return f"hermesops/{wing}" if (ROOT / "hermesops" / wing).is_dir() else f"hermesops/{wing}.py"
 
 
 def _is_code(name: str) -> bool:

@@ -20,6 +20,8 @@ COMMANDS: Sequence[str] = (
     "doctor",
     "settings show",
     "settings show --schema",
+    "settings get cell_size",
+    "settings set cell_size 41",
     "env list",
     "env show",
     "env check",

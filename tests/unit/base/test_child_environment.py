@@ -32,7 +32,7 @@ STARTERS = {
 EXPLAINED = {
     "machines/verify/on_machine/batch.py": "runs on a machine, where nothing of ours is in the environment",
     "machines/verify/on_machine/probe.py": "as batch.py",
-    "agents/backup/confinement.py": "forks itself and starts no program",
+    "agents/backup/proof/confinement.py": "forks itself and starts no program",
     "programs/node/system/resident.py": "as confinement.py",
     "agents/rollout/gates/hook_guard.py": "hands on the environment that was made for it",
     "machines/converge/playbook.py": "ansible-runner takes no environment: it is replaced before the run",

@@ -140,5 +140,5 @@ async def test_where_there_is_no_grafana_the_command_says_what_else_there_is() -
             await require_service(base_url, tls, "/grafana/")
     async with monitoring(b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n") as (base_url, _):
         await require_service(base_url, tls, "/grafana/")
-    with pytest.raises(UnavailableError):
+    with pytest.raises(UnavailableError, match=r"127\.0\.0\.1:9"):
         await require_service(f"http://{LOOPBACK}:9", tls, "/grafana/")

@@ -104,7 +104,7 @@ async def test_a_cancelled_termination_stays_scheduled(around: Surroundings) -> 
 
 
 async def test_a_fulfilled_change_is_fulfilled_in_a_dry_run(around: Surroundings) -> None:
-    with pytest.raises(AlreadySoError):
+    with pytest.raises(AlreadySoError, match="light"):
         await dry(around).resize("ada", Plan.LIGHT, onto_new_machine=False, reason=WHY)
 
 

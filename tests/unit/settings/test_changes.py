@@ -126,7 +126,7 @@ def test_a_file_with_a_secret_stays_closed(tmp_path: Path) -> None:
     change(tmp_path, "cell_size", "3")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     file.chmod(0o644)
-    with pytest.raises(RefusedError):
+    with pytest.raises(RefusedError, match="api_key"):
         change(tmp_path, "cell_size", "4")
 
 
@@ -134,7 +134,7 @@ def test_the_file_is_judged_where_a_variable_wins_and_that_is_said(tmp_path: Pat
     write(tmp_path)
     changed = change(tmp_path, "cell_size", "41", HERMESOPS_CELL_SIZE="5")
     assert (changed.after, changed.variable) == (41, "HERMESOPS_CELL_SIZE")
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match="cell_size"):
         change(tmp_path, "cell_size", "0", HERMESOPS_CELL_SIZE="5")
 
 
