@@ -35,7 +35,7 @@ PLACEHOLDER = re.compile("[A-Z_]+")
 
 def fill(text: str, values: Mapping[str, str]) -> str:
     """A text with values in the place of its words in capitals; one without a value stays."""
-    return PLACEHOLDER.sub(lambda found: values.get(found[0], found[0]), text)
+    return PLACEHOLDER.sub(lambda match: values.get(match[0], match[0]), text)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Parameter:
 
 @dataclass(frozen=True, init=False)
 class Hint:
-    """What to do next: commands of hermesops, and the words around them. False when there is nothing to do.
+    """The next step: commands of hermesops, and the words around them. False when there is nothing to do.
 
     Args:
         parts: In the order of reading. A tuple is a command: its words after ``hermesops``, each one word for the
@@ -67,7 +67,7 @@ class Hint:
     parts: tuple[str | tuple[str, ...] | Parameter, ...]
 
     def __init__(self, *parts: "str | tuple[str, ...] | Parameter | Hint") -> None:
-        flat = (one for part in parts for one in (part.parts if isinstance(part, Hint) else (part,)) if one)
+        flat = (piece for part in parts for piece in (part.parts if isinstance(part, Hint) else (part,)) if piece)
         object.__setattr__(self, "parts", tuple(flat))
 
     def __bool__(self) -> bool:
@@ -82,7 +82,7 @@ class Hint:
         Args:
             environment: Which one commands name by ``--env``; empty where that is not needed.
         """
-        said = ""
+        line = ""
         for part in self.parts:
             match part:
                 case str():
@@ -91,15 +91,15 @@ class Hint:
                     piece = part.option()
                 case _:
                     piece = _typed(part, environment)
-            said += f" {piece}" if said and piece[0] not in ",;:." else piece
-        return said.lstrip("; ")  # what a sign stood behind was empty
+            line += f" {piece}" if line and piece[0] not in ",;:." else piece
+        return line.lstrip("; ")  # what a sign stood behind was empty
 
     def commands(self, environment: str = "") -> list[str]:
         """Its commands, each as ``text`` has it."""
         return [_typed(part, environment) for part in self.parts if isinstance(part, tuple)]
 
     def put(self, **values: str) -> "Hint":
-        """The same with values in the place of words of commands: ``USER="ada"``, also in ``user=USER``."""
+        """A hint with values in place of words of its commands: ``USER="ada"``, also in ``user=USER``."""
         return Hint(
             *(tuple(fill(word, values) for word in part) if isinstance(part, tuple) else part for part in self.parts)
         )
@@ -145,7 +145,7 @@ class RefusedError(HermesError):
 
 
 class AlreadySoError(RefusedError):
-    """What was asked for holds already, so that nothing was opened; a command says so and succeeds."""
+    """The requested state holds already and nothing was opened; a command reports that and succeeds."""
 
 
 class UnavailableError(HermesError):
@@ -171,7 +171,7 @@ class PartlyDoneError(HermesError):
 
 
 class HaltedError(HermesError):
-    """A gate stopped it."""
+    """A check stopped the work before its end; the message names the check."""
 
     exit_code = 8
 
@@ -202,4 +202,4 @@ def require_reason(reason: str, *command: str) -> None:
         UsageError: There is no reason.
     """
     if not reason.strip():
-        raise UsageError("say why", hint=Hint((*command, "--reason", "WHY")))
+        raise UsageError("missing --reason: say why", hint=Hint((*command, "--reason", "WHY")))

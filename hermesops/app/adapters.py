@@ -73,7 +73,7 @@ class WorldAdapters:
         return checks
 
     def proof(self, registry: "Registry", keys: "Keys", restic: "Restic", report: Callable[[str], None]) -> "Proof":
-        """Restores backups here, to compare."""
+        """Restore backups on this computer to compare them with their recorded contents."""
         from hermesops.agents.backup.proof.restore_check import Proof
 
         return Proof(registry, keys, restic, report)
@@ -97,19 +97,19 @@ class WorldAdapters:
     def contents(
         self, registry: "Registry", keys: "Keys", restic: "Restic", store: "Callable[[], Awaitable[ObjectStore]]"
     ) -> "RepositoryContents":
-        """Contents of repositories."""
+        """List and delete copies of instances in their restic repositories."""
         del registry
         from hermesops.agents.backup.store.repository_contents import ResticContents
 
         return ResticContents(keys, restic, store)
 
     async def begin_repository(self, restic: "Restic", repository: "Repository", password: str) -> None:
-        """Make an instance's repository."""
+        """Create an instance's backup repository, encrypted with ``password``."""
         await restic.begin(repository, password)
 
 
 class SimulatedAdapters(WorldAdapters):
-    """Adapters for simulated machines."""
+    """Adapters for simulated machines: no Ansible, no packages, no backup repositories."""
 
     is_simulated = True
 
@@ -118,7 +118,7 @@ class SimulatedAdapters(WorldAdapters):
 
     @property
     def image_builder(self) -> "type[ImageBuilder]":
-        """Saves machines as they come."""
+        """Save a simulated machine as an image, without installing anything."""
         from hermesops.machines.image.simulated import SimulatedBuilder
 
         return SimulatedBuilder

@@ -29,7 +29,7 @@ class Connected:
     is_dry_run: bool = False
 
     def dry_run(self) -> "Connected":
-        """The same parts, with requests that run every check and write nothing."""
+        """A copy of these parts for dry runs: requests run every check and write nothing."""
         return replace(self, is_dry_run=True)
 
     # Operations

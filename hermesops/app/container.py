@@ -37,7 +37,7 @@ class Container:
         """The signed list with which an operator terminates or resizes many instances."""
 
     def reopened(self) -> "Container":
-        """The same environment with its settings read again."""
+        """A new container of this environment, with settings read again from their files."""
         return Container(Environment.load(self.env.name, self.env.variables), self.report, self.warn)
 
     # Connections

@@ -57,7 +57,7 @@ class PlatformParts:
 
     @cached_property
     def stack(self) -> "PlatformStack":
-        """Its Pulumi stack."""
+        """Previews and applies the Pulumi stack of this environment's platform."""
         from hermesops.platform.stack import PlatformStack
 
         container = self.container
@@ -72,7 +72,7 @@ class PlatformParts:
 
     @cached_property
     def ups(self) -> "LocalPlatforms":
-        """Brings it up; raises as ``_services``."""
+        """Brings the platform up: its stack, then the roles of its host. Raises as ``_services``."""
         from hermesops.platform.stack import LocalPlatforms
 
         container, services = self.container, self._services[0]
@@ -90,14 +90,14 @@ class PlatformParts:
 
     @property
     def roles(self) -> "RolesRecord":
-        """How its roles were applied last."""
+        """Reads the record of the last application of the platform's roles."""
         from hermesops.platform.local.roles import RolesRecord
 
         return RolesRecord(self._world.folder / "platform-roles.json")
 
     @cached_property
     def monitoring(self) -> "LocalMonitoring":
-        """Brings its monitoring alone up.
+        """Brings up monitoring alone, without the rest of the platform.
 
         Raises:
             RefusedError: The world's machines are simulated.
@@ -124,7 +124,7 @@ class PlatformParts:
         )
 
     async def connection(self) -> "PlatformConnection":
-        """Points this environment at it.
+        """Points this environment at its platform: settings, keys and registry.
 
         Raises:
             RefusedError: There is none.
@@ -153,7 +153,7 @@ class PlatformParts:
         )
 
     async def database_restore(self, why: str) -> "DatabaseRestore":
-        """Restores its database; ``why`` goes into the audit.
+        """Restores the platform's database; ``why`` goes into the audit.
 
         Raises:
             RefusedError: There is none.
@@ -174,7 +174,7 @@ class PlatformParts:
         )
 
     async def observe(self) -> "HostState":
-        """Its host, as it is now.
+        """Observe the platform's host: services, versions, backup and certificate.
 
         Raises:
             RefusedError: There is no such machine.
@@ -185,7 +185,7 @@ class PlatformParts:
         return await observe_host(self.host.channel_to(await self._machine()))
 
     async def services(self) -> "PlatformServices":
-        """The services of its host; raises as ``observe``."""
+        """Lists, restarts and reads logs of the host's services; raises as ``observe``."""
         from hermesops.platform.services import PlatformServices
         from hermesops.platform.without_registry import record_restart
 
@@ -212,7 +212,7 @@ class PlatformParts:
 
     @cached_property
     def _services(self) -> "tuple[dict[PlatformService, str], str]":
-        """Where its services are reached, and for it the vendor's API.
+        """Read the addresses of the platform's services, and of the vendor's API as its host reaches it.
 
         Raises:
             RefusedError: The world's machines are simulated.

@@ -46,7 +46,7 @@ def is_json() -> bool:
 
 
 def is_quiet() -> bool:
-    """Whether narration is switched off."""
+    """Return whether ``--quiet`` switched narration off."""
     return _mode.quiet
 
 
@@ -178,7 +178,7 @@ def _fitted(columns: Sequence[str], rows: Sequence[Mapping[str, object]], empty:
 
     if not rows:
         return tables.Fitted([empty])
-    columns = [*(one for one in columns if one != below), *([below] if below else [])]
+    columns = [*(column for column in columns if column != below), *([below] if below else [])]
     cells = [[_text(row.get(column)) for column in columns] for row in rows]
     if _mode.wide or not (width := terminal.width()):
         folds = below and not _mode.wide
@@ -223,13 +223,13 @@ def confirm(question: str, *, expect: str) -> bool:
     """Ask on the terminal whether to go on; only the exact word is a yes. Without a terminal the answer is no."""
     if not sys.stdin.isatty():
         return False
-    asked = _laid_out(f"{question} Type {expect} to go on:".lstrip(), sys.stderr)
-    print(asked, end=" ", file=sys.stderr, flush=True)
+    prompt = _laid_out(f"{question} Type {expect} to go on:".lstrip(), sys.stderr)
+    print(prompt, end=" ", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip() == expect
 
 
 def require_typed_environment(*, spared: str) -> None:
-    """In production, go on only when its name was typed: behind ``--env`` in the command itself, or now.
+    """In production, go on only if the operator typed its name: with ``--env`` in the command, or now.
 
     A variable that was set yesterday is not consent. ``spared`` says what stays as it is otherwise.
 
@@ -246,7 +246,7 @@ def require_typed_environment(*, spared: str) -> None:
 
 
 def agree(question: str, *, expect: str, spared: str, yes: bool, dry_run: bool = False) -> None:
-    """Go on only with the operator's consent; in production, its name must be typed as well. A dry run needs none.
+    """Ask the operator's consent; in production, its name must be typed as well. A dry run needs none.
 
     Where nobody is asked, with ``--yes`` or without a terminal, the question is narrated: it says what is done.
 

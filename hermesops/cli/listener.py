@@ -21,7 +21,7 @@ def listen(where: str, *command: str) -> socket.socket:
     """
     address, _, port = where.rpartition(":")
     if not address or not port.isdecimal():
-        raise UsageError("say where to listen", hint=Hint((*command, "--listen", "10.0.0.5:8443")))
+        raise UsageError("missing --listen ADDRESS:PORT", hint=Hint((*command, "--listen", "10.0.0.5:8443")))
     host = address.strip("[]")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:

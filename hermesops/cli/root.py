@@ -41,7 +41,7 @@ _Misuse = typer.BadParameter.__mro__[1]
 
 
 _COMPUTER = frozenset({errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EMFILE, errno.ENFILE})
-"""What the operating system refuses to any program, beside full disks; any other unexpected OSError is a bug."""
+"""Errors of the operating system that any program can meet, beside full disks; any other OSError is a bug."""
 
 
 @app.callback()

@@ -1,4 +1,4 @@
-"""One HTTP request and its answer over a pair of streams: a connection carries no second one.
+"""One HTTP request and its answer over a pair of streams; each connection carries one request.
 
 It must not know what is asked. What is not exactly one request is refused: no smuggling of a second one.
 """
@@ -71,7 +71,7 @@ class Exchange:
 
     @property
     def has_begun(self) -> bool:
-        """Whether an answer was begun."""
+        """Whether the head of an answer was sent already."""
         return self._http.our_state is not h11.IDLE and self._http.our_state is not h11.SEND_RESPONSE
 
     async def head(self) -> Head:
@@ -123,14 +123,14 @@ class Exchange:
                     pass
 
     async def answer(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
-        """Send a whole answer."""
+        """Send a complete answer: head, body and end."""
         both = {**headers, "content-length": str(len(body)), "connection": "close", "cache-control": "no-store"}
         await self._send(h11.Response(status_code=status, headers=list(both.items())))
         await self.go_on(body)
         await self.end()
 
     async def begin(self, status: int, headers: Mapping[str, str]) -> None:
-        """Begin an answer whose length is not known."""
+        """Send the head of an answer of unknown length; ``go_on`` sends its body, ``end`` ends it."""
         both = {**headers, "transfer-encoding": "chunked", "connection": "close", "cache-control": "no-store"}
         await self._send(h11.Response(status_code=status, headers=list(both.items())))
 
@@ -143,7 +143,7 @@ class Exchange:
         await self._send(h11.Data(data=data))
 
     async def end(self) -> None:
-        """End the answer."""
+        """End an answer that ``begin`` began."""
         await self._send(h11.EndOfMessage())
 
     async def _next(self, most: int) -> object:

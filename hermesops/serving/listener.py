@@ -48,7 +48,7 @@ class Bounds:
 
 
 def context_of(certificate: str, key: str, roots: str) -> ssl.SSLContext:
-    """The TLS context of this side.
+    """The TLS context of a listener that demands certificates of its clients.
 
     All are PEM; ``roots`` are the authorities whose certificates are accepted.
     """

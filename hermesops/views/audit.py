@@ -28,7 +28,7 @@ def entry(row: AuditEntry) -> dict[str, object]:
 
 
 def report(chain: ChainReport, anchor: Path) -> dict[str, object]:
-    """An audit log without findings."""
+    """The JSON object of a verified audit log: entries, head, anchor and anchored entries."""
     return {
         "entries": chain.entries,
         "epoch": chain.head.epoch if chain.head else None,

@@ -1,4 +1,4 @@
-"""Shapes of Stripe's events."""
+"""JSON objects of Stripe's events, for every face."""
 
 from typing import TYPE_CHECKING
 

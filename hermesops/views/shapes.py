@@ -43,7 +43,7 @@ def instance(row: "Instance") -> dict[str, object]:
 
 
 def is_ending(row: "Instance") -> bool:
-    """Whether its termination is scheduled."""
+    """Return whether the instance's termination is scheduled."""
     return row.status.value == "suspended" and row.grace_until is not None
 
 
@@ -99,7 +99,7 @@ def route(name: str) -> dict[str, object]:
     """
     from hermesops.model.billing.route import ROUTES
 
-    known = next((one for one in ROUTES if one.name == (name or ROUTES[0].name)), None)
+    known = next((candidate for candidate in ROUTES if candidate.name == (name or ROUTES[0].name)), None)
     return {
         "model": known.name if known else name,
         "is_default": not name,
@@ -109,7 +109,7 @@ def route(name: str) -> dict[str, object]:
 
 
 def operation(row: "Operation") -> dict[str, object]:
-    """An operation."""
+    """The JSON object of an operation: kind, subject, status, step and times."""
     return {
         "id": row.id,
         "kind": row.kind.value,
@@ -129,7 +129,7 @@ def check(verified: "Check") -> dict[str, object]:
 
 
 def held_secret(state: "SecretState", now: datetime) -> dict[str, object]:
-    """A secret without its value."""
+    """The JSON object of a secret: its home, age and purpose, never its value."""
     return {
         "name": state.needed.name,
         "home": state.where,
@@ -142,7 +142,7 @@ def held_secret(state: "SecretState", now: datetime) -> dict[str, object]:
 
 
 def change(resource: "Change") -> dict[str, object]:
-    """A change of one resource."""
+    """The JSON object of a change of one resource of a stack."""
     return {
         "kind": resource.kind.value,
         "type": resource.type,

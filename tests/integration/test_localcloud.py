@@ -354,7 +354,7 @@ def test_faults_are_ordered_and_forgotten_by_command(operator: Operator) -> None
     ordered = operator.types("fault", "set", *words)
     assert (ordered.code, ordered.stdout) == (0, "server-error: will happen every time\n")
     assert operator.types("fault", "set", "server-error", "--probability", "2").code == 2
-    assert operator.types("fault", "clear").stdout == "2 faults forgotten\n"
+    assert operator.types("fault", "clear").stdout == "2 faults removed\n"
     assert "rate-limited" in operator.types("fault", "kinds").stdout
 
 

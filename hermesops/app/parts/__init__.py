@@ -1,4 +1,4 @@
-"""Wiring by noun: functions that make one part each, of the container or of its connections.
+"""Wiring by noun: each function makes one part of the container or of its connections.
 
 ``hermesops.app.container`` and ``hermesops.app.connected`` list them. A function imports only what its part needs.
 """

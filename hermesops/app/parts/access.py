@@ -1,4 +1,4 @@
-"""Secrets, keys, certificates and break-glass."""
+"""Parts for secrets, keys, certificates and break-glass access."""
 
 from datetime import timedelta
 from functools import cache, partial
@@ -43,7 +43,7 @@ def secrets(container: "Container") -> "Secrets":
 
 
 def secret_changes(container: "Container") -> "SecretChanges":
-    """Changes secrets."""
+    """Sets this environment's secrets and rotates the key that seals its registry, each with an audit entry."""
     from hermesops.access.secrets.service import SecretChanges
 
     return SecretChanges(
@@ -75,7 +75,7 @@ def model_token_life(container: "Container") -> timedelta:
 
 
 def instance_keys(connected: "Connected") -> "InstanceKeys":
-    """Makes instances' secrets."""
+    """Issues, renews and records the secrets that instances' machines hold."""
     from hermesops.access.secrets.instance_keys import InstanceKeys
 
     container = connected.container
@@ -121,14 +121,14 @@ def certificates(container: "Container") -> "Certificates":
 
 
 def machine_certificates(container: "Container") -> "MachineCertificates":
-    """Finds and revokes machines' certificates."""
+    """Finds machines' certificates in the registry and revokes them."""
     from hermesops.agents.instances.credentials.certificates import MachineCertificates
 
     return MachineCertificates(container.registry)
 
 
 def certificate_renewal(connected: "Connected") -> "CertificateRenewal":
-    """Gives machines fresh certificates."""
+    """Replaces machines' certificates before they expire, through the vendor's toolbox."""
     from hermesops.agents.instances.credentials.certificates import CertificateRenewal
 
     container = connected.container
@@ -161,7 +161,7 @@ def relay(container: "Container") -> "RelayService":
 
 
 def break_glass(container: "Container") -> "BreakGlassOrders":
-    """Opens machines' sshd in emergencies."""
+    """Signs orders that open a machine's sshd in an emergency, and ends them early."""
     from hermesops.access.identity.break_glass import BreakGlassOrders
 
     return BreakGlassOrders(container.env, container.registry, partial(_lasting_signer, container))

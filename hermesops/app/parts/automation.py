@@ -53,7 +53,7 @@ def checks(container: "Container") -> "EnvironmentChecks":
 
 
 def jobs(connected: "Connected") -> "Jobs":
-    """Scheduled jobs."""
+    """The scheduled jobs of this environment, for workers and for ``job run``."""
     from hermesops.automation.jobs.service import Jobs
 
     container = connected.container

@@ -38,14 +38,14 @@ def recovery_records(container: "Container") -> "RecoveryRecords":
 
 
 def backup_rows(container: "Container") -> "BackupRows":
-    """Finds backups in the registry."""
+    """Finds backups of instances in the registry, without asking the object store."""
     from hermesops.agents.backup.directory import BackupRows
 
     return BackupRows(container.registry)
 
 
 def backups(connected: "Connected") -> "Backups":
-    """Encrypted copies of instances' states."""
+    """Backs up and restores states of instances, encrypted, and prunes old backups."""
     from hermesops.agents.backup.service import Backups
 
     container = connected.container
@@ -70,7 +70,7 @@ async def _run(connected: "Connected", operation: "Operation") -> str:
 
 
 def restores(connected: "Connected") -> "Restores":
-    """Opens restores of agents' states."""
+    """Opens the operations that restore an agent's state from a backup."""
     from hermesops.agents.backup.restores import Restores
 
     return Restores(connected.backups, connected.instance_requests)

@@ -23,14 +23,14 @@ _TURN_S = 900.0
 
 
 def cells(container: "Container") -> "Cells":
-    """Finds cells."""
+    """Finds cells and their machines in the registry, without asking the vendor."""
     from hermesops.agents.cells.directory import Cells
 
     return Cells(container.registry)
 
 
 def cell_stacks(container: "Container") -> "CellStacks":
-    """Cells' Pulumi stacks."""
+    """Previews, applies, refreshes and destroys Pulumi stacks of cells, one run at a time each."""
     from hermesops.agents.cells.stack.progress import report_problem, report_progress
     from hermesops.agents.cells.stack.stacks import CellStacks
     from hermesops.store.operations.lease import LeaseKeeper
@@ -48,7 +48,7 @@ def cell_stacks(container: "Container") -> "CellStacks":
 
 
 def cell_states(container: "Container") -> "CellStates":
-    """Repairs states of cells' stacks."""
+    """Replaces the Pulumi state of a cell by an earlier copy or by an exported one."""
     from hermesops.agents.cells.stack.state_repair import CellStates
 
     return CellStates(container.engine, container.registry, container.cell_stacks.hold_lease)
@@ -62,7 +62,7 @@ def guards(container: "Container") -> "Guards":
 
 
 def stack_ups(container: "Container") -> "StackUps":
-    """``stack up`` as an operation."""
+    """Runs ``stack up`` of cells as operations, which workers can continue."""
     from hermesops.agents.cells.service import StackUps
 
     return StackUps(
@@ -106,14 +106,14 @@ def read_costs(container: "Container") -> "Callable[[], Coroutine[Any, Any, Cost
 
 
 def pool_machines(container: "Container") -> "PoolMachines":
-    """Finds machines of warm pools."""
+    """Finds unassigned machines of warm pools in the registry, without asking the vendor."""
     from hermesops.agents.pool.directory import PoolMachines
 
     return PoolMachines(container.registry)
 
 
 def pools(connected: "Connected") -> "Pools":
-    """Warm pools."""
+    """Fills, claims from and drains warm pools of ready machines."""
     from hermesops.agents.pool.service import Pools
 
     container = connected.container

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def instances(container: "Container") -> "Instances":
-    """Finds instances."""
+    """Finds instances by user id, alias or instance id."""
     from hermesops.agents.instances.directory import Instances
 
     return Instances(container.registry)
@@ -45,7 +45,7 @@ def instance_list(container: "Container") -> "InstanceList":
 
 
 def policies(container: "Container") -> "InstancePolicies":
-    """Changes instances' places in rollouts."""
+    """Changes instances' policies for rollouts, with an audit entry for each."""
     from hermesops.agents.instances.settings.policies import InstancePolicies
 
     return InstancePolicies(container.registry)
@@ -74,7 +74,7 @@ def termination_policy(container: "Container") -> "TerminationPolicy":
 
 
 def instance_client(connected: "Connected") -> "PowerControl":
-    """Reaches machines, hermes-node and gateways."""
+    """Reaches a machine, its hermes-node and its gateway, and stops and starts them."""
     from hermesops.agents.instances.remote.certificates import Certifying
     from hermesops.agents.instances.remote.power_control import PowerControl
 
@@ -93,7 +93,7 @@ def instance_client(connected: "Connected") -> "PowerControl":
 
 
 def admission(connected: "Connected") -> "ProvisionAdmission":
-    """Admits requests to provision instances."""
+    """Checks requests to provision instances and writes their rows."""
     from hermesops.agents.instances.requests.provision import ProvisionAdmission
 
     registry = connected.container.registry
@@ -101,7 +101,7 @@ def admission(connected: "Connected") -> "ProvisionAdmission":
 
 
 def bulk_provision(connected: "Connected") -> "BulkProvision":
-    """Provisions many instances at once."""
+    """Provisions many users from a list, a few at a time."""
     from hermesops.agents.instances.requests.bulk import BulkProvision
 
     container = connected.container
@@ -120,7 +120,7 @@ def preflight(connected: "Connected") -> "ProvisionPreflight":
 
 
 def provision_policy(container: "Container") -> "Policy":
-    """Settings of new instances."""
+    """Settings for new instances: image, regions, server types and sizes of cells."""
     from hermesops.agents.instances.requests.provision import Policy
 
     settings = container.env.settings
@@ -160,7 +160,7 @@ def instance_requests(connected: "Connected") -> "InstanceRequests":
 
 
 def opener(connected: "Connected") -> "OperationOpener":
-    """Opens operations of instances."""
+    """Opens operations of instances under their lease, with the audit entry."""
     container = connected.container
     if connected.is_dry_run:
         from hermesops.agents.instances.preview.opening import DryRunOpener, unless_held
@@ -181,7 +181,7 @@ def change_previews(connected: "Connected") -> "ChangePreviews":
 
 
 def agent_previews(connected: "Connected") -> "AgentPreviews":
-    """Previews requests to provision instances."""
+    """Previews requests to provision instances, with every check and no write."""
     from hermesops.agents.instances.preview.service import AgentPreviews
 
     container = connected.container
@@ -225,7 +225,7 @@ def snapshots(connected: "Connected") -> "Snapshots":
 
 
 def instance_reports(connected: "Connected") -> "InstanceReports":
-    """Reports on single instances."""
+    """Reads everything known about one instance, for ``instance show``."""
     from hermesops.agents.cells.cost.prices import list_price
     from hermesops.agents.health.instance_reports import InstanceReports
 
@@ -236,7 +236,7 @@ def instance_reports(connected: "Connected") -> "InstanceReports":
 
 
 def instance_waits(connected: "Connected") -> "InstanceWaits":
-    """Waits for states of instances."""
+    """Waits until instances reach a state, for ``hermesops wait``."""
     from hermesops.agents.health.instance_waits import InstanceWaits
 
     container = connected.container
@@ -258,7 +258,7 @@ def operator_access(connected: "Connected") -> "OperatorAccess":
 
 
 def proxy_tokens(connected: "Connected") -> "ProxyTokens":
-    """Tokens that open machines."""
+    """Issues the tokens of the vendor's proxy that open instances' machines."""
     from hermesops.agents.instances.credentials.tokens import ProxyTokens
 
     return ProxyTokens(connected.container.registry, connected.client, connected.agents)

@@ -45,7 +45,7 @@ def bucket_access(container: "Container") -> "BucketAccess":
 
 
 def base_variables(container: "Container") -> "Mapping[str, object]":
-    """Variables of role ``hermes_base``."""
+    """Variables of role ``hermes_base``: addresses of the broker and the daemon's port."""
     return {
         "hermes_base_broker_addresses": list(container.endpoint.broker_addresses),
         "hermes_base_daemon_port": container.endpoint.daemon_port,
@@ -53,7 +53,7 @@ def base_variables(container: "Container") -> "Mapping[str, object]":
 
 
 def converger(container: "Container") -> "Converger":
-    """Applies roles to machines."""
+    """Applies Ansible roles to machines and reports each machine's result."""
     from hermesops.base import assets
     from hermesops.machines.converge import Access, Converger
 
@@ -61,7 +61,7 @@ def converger(container: "Container") -> "Converger":
 
 
 def releases(container: "Container") -> "Releases":
-    """The store of releases."""
+    """The releases in this environment's store: lists, verifies, signs and revokes them."""
     from hermesops.infra.engine.embedded.state.storage import open_storage
     from hermesops.machines.release import Releases
     from hermesops.machines.release.signing import trust_of
@@ -72,14 +72,14 @@ def releases(container: "Container") -> "Releases":
 
 
 def release_key(container: "Container") -> "ReleaseKey":
-    """Signs releases."""
+    """Signs releases with the key that settings name, or with a secret of hermesops."""
     from hermesops.machines.release.signing import ReleaseKey
 
     return ReleaseKey(container.env, container.secrets)
 
 
 def release_changes(container: "Container") -> "ReleaseChanges":
-    """Builds, publishes and withdraws releases."""
+    """Builds, rebuilds and revokes releases, and changes their signers."""
     from hermesops.machines.release.service import ReleaseChanges
 
     builder = partial(_release_builder, container)
@@ -116,14 +116,14 @@ def agent_pins(container: "Container") -> "AgentPins":
 
 
 def images(container: "Container") -> "Images":
-    """Finds images."""
+    """Finds images in the registry, without asking the vendor."""
     from hermesops.machines.image.directory import Images
 
     return Images(container.registry)
 
 
 def image_recipes(container: "Container") -> "ImageRecipes":
-    """Makes recipes of images."""
+    """Makes recipes of images: of any image, and of those for agents' machines."""
     from hermesops.machines.image.recipes import ImageRecipes
     from hermesops.platform.image.bundles import platform_recipe
     from hermesops.platform.local.world import loki_program
@@ -140,7 +140,7 @@ def image_recipes(container: "Container") -> "ImageRecipes":
 
 
 def image_builder(connected: "Connected") -> "ImageBuilder":
-    """Builds images."""
+    """Builds images from recipes, by the adapter for this environment's machines."""
     container = connected.container
     return container.adapters.image_builder(
         vendor=connected.client,
@@ -164,7 +164,7 @@ async def _install_release(connected: "Connected", machine_id: "MachineId", rele
 
 
 def image_builds(connected: "Connected") -> "ImageBuilds":
-    """Builds images and records them."""
+    """Builds an image unless one of the same inputs exists, and records it in the registry."""
     from hermesops.machines.image.directory import ImageBuilds
 
     container = connected.container

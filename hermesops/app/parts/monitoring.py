@@ -22,7 +22,7 @@ _MONITOR = "hermesops-monitor"
 
 
 def monitoring(container: "Container") -> "PlatformMonitoring":
-    """Monitoring of the platform."""
+    """Finds the address of the platform's monitoring, and makes clients of it."""
     from hermesops.observability.telemetry.platform_monitoring import PlatformMonitoring
 
     return PlatformMonitoring(

@@ -29,14 +29,14 @@ def hold_lease(container: "Container", subject: str) -> "LeaseKeeper":
 def make_operations(
     container: "Container", handlers: "Mapping[OperationKind, Handler]", *, report: "Reporter | None" = None
 ) -> "Operations":
-    """Runs operations."""
+    """Runs operations with the given handlers, reporting each step in a line."""
     from hermesops.store.operations.runner import Operations
 
     return Operations(container.registry, handlers, report or container.report)
 
 
 def directory(container: "Container") -> "OperationDirectory":
-    """Finds operations."""
+    """Finds operations in the registry, with their history."""
     from hermesops.store.operations.directory import OperationDirectory
 
     return OperationDirectory(container.registry)
@@ -50,7 +50,7 @@ def abandon(container: "Container") -> "Callable[..., Coroutine[Any, Any, Abando
 
 
 def operations(connected: "Connected") -> "Operations":
-    """Runs operations of every kind."""
+    """Runs operations of every kind until they end, under their leases."""
     return connected.container.make_operations(connected.handlers())
 
 

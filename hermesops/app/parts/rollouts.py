@@ -1,4 +1,4 @@
-"""Rollouts, rollbacks and freezes."""
+"""Parts for rollouts, rollbacks and freezes of releases."""
 
 from functools import partial
 from typing import TYPE_CHECKING
@@ -24,14 +24,14 @@ def directory(container: "Container") -> "RolloutDirectory":
 
 
 def commands(container: "Container") -> "RolloutCommands":
-    """Operators' commands to rollouts."""
+    """Operators' commands to rollouts: pause, resume, promote, approve, abort, retry and roll back."""
     from hermesops.agents.rollout.operators.service import RolloutCommands
 
     return RolloutCommands(container.env, container.registry)
 
 
 def requests(container: "Container") -> "RolloutRequests":
-    """Checks requests for rollouts."""
+    """Checks and previews requests for rollouts, before anything starts."""
     from hermesops.agents.rollout.plan.checks import RolloutRequests
 
     settings = container.env.settings
@@ -39,7 +39,7 @@ def requests(container: "Container") -> "RolloutRequests":
 
 
 def freezes(container: "Container") -> "Freezes":
-    """Sets, lifts and lists freezes."""
+    """Sets, lifts and lists freezes, which hold all rollouts."""
     from hermesops.agents.rollout.operators.freezes import Freezes
 
     return Freezes(container.registry)
@@ -53,7 +53,7 @@ def outdated(container: "Container") -> "Outdated":
 
 
 def rollbacks(container: "Container") -> "Rollbacks":
-    """Rolls back single agents."""
+    """Rolls one agent back to its previous release, also without a registry."""
     from hermesops.agents.rollout.operators.rollbacks import Rollbacks
 
     return Rollbacks(
@@ -66,7 +66,7 @@ def rollbacks(container: "Container") -> "Rollbacks":
 
 
 def rollouts(connected: "Connected") -> "Rollouts":
-    """Starts and runs rollouts."""
+    """Starts rollouts and runs them until they end or halt."""
     from hermesops.agents.rollout.service import Rollouts
 
     container = connected.container

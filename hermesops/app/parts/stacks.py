@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def engine(container: "Container") -> "Engine":
-    """Runs Pulumi programs of cells."""
+    """Runs the Pulumi programs of cells against this environment's state backend."""
     return _engine_at(container, container.pulumi_backend)
 
 
@@ -64,7 +64,7 @@ async def state_opens(container: "Container") -> str:
 
 
 def programs(container: "Container") -> "CellPrograms":
-    """Cells' Pulumi programs."""
+    """Makes the Pulumi program of a cell from its rows and the settings."""
     from hermesops.infra.stacks.fleet import CellPrograms
 
     return CellPrograms(container.env.settings.data_gb)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def billing_events(container: "Container") -> "BillingEvents":
-    """Finds Stripe's events."""
+    """Finds Stripe's events in the registry, without asking Stripe."""
     from hermesops.users.billing.directory import BillingEvents
 
     return BillingEvents(container.registry)
@@ -27,7 +27,7 @@ def model_usage(container: "Container") -> "ModelUsage":
 
 
 def billing(connected: "Connected") -> "Billing":
-    """Applies Stripe's events about subscriptions."""
+    """Applies Stripe's events about subscriptions to users' agents."""
     from hermesops.users.billing.decide import Policy
     from hermesops.users.billing.secrets import rules_of, subscriptions_at_stripe
     from hermesops.users.billing.service import Billing

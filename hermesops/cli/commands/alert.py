@@ -1,4 +1,4 @@
-"""``hermesops alert``: what the platform's monitoring says is wrong, and who works on it."""
+"""``hermesops alert``: alerts of the platform's monitoring, their silences and acknowledgements."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -64,9 +64,9 @@ def list_(
     empty = "no alert is open" if not (user or severity) else "none is open"
 
     def rows() -> list[dict[str, object]]:
-        found = context.run(container.alerts().list(instance=instance, severities=chosen, everything=everything))
+        open_alerts = context.run(container.alerts().list(instance=instance, severities=chosen, everything=everything))
         now = container.now()
-        return [(view.alert if is_json() else view.alert_row)(one, now) for one in found]
+        return [(view.alert if is_json() else view.alert_row)(open_alert, now) for open_alert in open_alerts]
 
     if watch:
         from hermesops.cli.views.watch import watch as show_again
@@ -87,9 +87,11 @@ def ack(
     container = context.compose()
     instance = container.instances.find(user) if user else None
     span = timedelta(seconds=values.seconds(length, "--for"))
-    made = context.run(container.alerts().acknowledge(alert, instance, length=span, reason=reason))
-    line = view.silence_line(made, f"{alert} is acknowledged", Hint(("alert", "silence", "--lift", made.id)))
-    result("alert-ack", {"silence": view.silence(made)}, [advice(line)])
+    acknowledgement = context.run(container.alerts().acknowledge(alert, instance, length=span, reason=reason))
+    line = view.silence_line(
+        acknowledgement, f"{alert} is acknowledged", Hint(("alert", "silence", "--lift", acknowledgement.id))
+    )
+    result("alert-ack", {"silence": view.silence(acknowledgement)}, [advice(line)])
 
 
 @app.command()
@@ -110,15 +112,15 @@ def silence(
     """
     if sum((listed, bool(lift), bool(where or user))) != 1:
         raise UsageError(
-            "one of: --where or --instance with --reason; --list; --lift ID",
+            "give one of: --where or --instance with --reason; --list; --lift ID",
             hint=Hint(("alert", "silence", "--instance", "USER", "--for", "2h", "--reason", "WHY")),
         )
     container = context.compose()
     if listed:
         alerts = container.alerts()
-        found = context.run(alerts.silences())
+        silences = context.run(alerts.silences())
         users = alerts.users()
-        rows = [view.silence(one) if is_json() else view.silence_row(one, users) for one in found]
+        rows = [view.silence(entry) if is_json() else view.silence_row(entry, users) for entry in silences]
         table("alert-silences", "silences", view.SILENCES, rows, "nothing is silenced")
         return
     if lift:
@@ -128,10 +130,10 @@ def silence(
     instance = container.instances.find(user) if user else None
     span = timedelta(seconds=values.seconds(length, "--for"))
     alerts = container.alerts()
-    made = context.run(alerts.silence(where, instance, length=span, reason=reason))
-    what = f"silenced: {view.matched(made, alerts.users())}"
-    line = view.silence_line(made, what, Hint(("alert", "silence", "--lift", made.id)))
-    result("alert-silence", {"silence": view.silence(made)}, [advice(line)])
+    new_silence = context.run(alerts.silence(where, instance, length=span, reason=reason))
+    what = f"silenced: {view.matched(new_silence, alerts.users())}"
+    line = view.silence_line(new_silence, what, Hint(("alert", "silence", "--lift", new_silence.id)))
+    result("alert-silence", {"silence": view.silence(new_silence)}, [advice(line)])
 
 
 @app.command()
@@ -152,12 +154,14 @@ def check(files: Files = None) -> int:
 def _shape(checked: "Checked") -> dict[str, object]:
     return {
         "files": [str(path) for path in checked.files],
-        "problems": [{"file": one.file, "line": one.line, "problem": one.message} for one in checked.problems],
+        "problems": [
+            {"file": problem.file, "line": problem.line, "problem": problem.message} for problem in checked.problems
+        ],
         "missing": list(checked.missing),
     }
 
 
 def _lines(checked: "Checked") -> list[str]:
-    lines = [str(one) for one in checked.problems]
-    lines += [f"{program} is not installed: what it alone finds was not looked for" for program in checked.missing]
+    lines = [str(problem) for problem in checked.problems]
+    lines += [f"{program} is not installed: its checks were skipped" for program in checked.missing]
     return [*lines, f"{counted(len(checked.files), 'file')} checked, {counted(len(checked.problems), 'problem')}"]

@@ -1,10 +1,11 @@
-"""``hermesops approval``: a second operator's signature on what another one saved and signed."""
+"""``hermesops approval``: a second operator's signature on a saved preview or list of another one."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hermesops.base.narration import counted
 from hermesops.cli import context
 from hermesops.cli.console import Why, Yes, advice, agree, result, say
 from hermesops.cli.groups.noun import Noun
@@ -36,18 +37,19 @@ def sign(
     container, text = context.compose(), read_saved(preview)
     if FILE.is_kind_of(text):
         return _sign_list(container, text, preview, save, yes=yes)
-    seen, signer = container.saved_previews.open(text)
-    asked = asked_by_preview(seen, signer)
-    for change in seen.changes:
+    saved_preview, signer = container.saved_previews.open(text)
+    requested = asked_by_preview(saved_preview, signer)
+    for change in saved_preview.changes:
         say(f"{change.kind.value} {change.name}{': ' if change.properties else ''}{', '.join(change.properties)}")
     agree(
-        f"{signer} asks for {len(seen.changes)} changes of {seen.cell} in {seen.environment}"
-        + (f"; everything would cost {seen.cost} then." if seen.cost else "."),
-        expect=seen.cell,
+        f"{signer} asks for {counted(len(saved_preview.changes), 'change')} of {saved_preview.cell} "
+        f"in {saved_preview.environment}"
+        + (f"; everything would cost {saved_preview.cost} then." if saved_preview.cost else "."),
+        expect=saved_preview.cell,
         spared="nothing was approved",
         yes=yes,
     )
-    _signed(container, asked, save, signer, ("stack", "up", "--from", str(preview)))
+    _signed(container, requested, save, signer, ("stack", "up", "--from", str(preview)))
     return None
 
 
@@ -55,26 +57,26 @@ def _sign_list(container: "Container", text: str, listed: Path, save: Path, *, y
     from hermesops.access.identity.mass_change import asked_by
 
     change, signer = container.mass_changes.open(text)
-    asked = asked_by(change, signer)
-    titles = {one.id: one.title for one in container.instances.list()}
+    requested = asked_by(change, signer)
+    titles = {instance.id: instance.title for instance in container.instances.list()}
     for instance in change.instances:
-        say(f"{titles.get(instance, 'nobody')} ({instance})")
+        say(f"{titles.get(instance, 'unknown')} ({instance})")
     agree(
-        f"{signer} asks that these {len(change.instances)} agents of {change.environment} end or change their plan: "
+        f"{signer} asks to terminate or resize {counted(len(change.instances), 'agent')} of {change.environment}: "
         f"{change.reason}",
         expect=str(len(change.instances)),
         spared="nothing was approved",
         yes=yes,
     )
-    _signed(container, asked, save, signer, ("instance", "terminate", "USER", "--from", str(listed)))
+    _signed(container, requested, save, signer, ("instance", "terminate", "USER", "--from", str(listed)))
 
 
-def _signed(container: "Container", asked: "Asked", save: Path, signer: str, then: tuple[str, ...]) -> None:
+def _signed(container: "Container", requested: "Asked", save: Path, signer: str, then: tuple[str, ...]) -> None:
     from hermesops.agents.cells.changes.approvals import Approvals
 
-    approval, approver = Approvals(container.env).sign(asked)
+    approval, approver = Approvals(container.env).sign(requested)
     write_saved(save, approval)
-    shape = {"what": asked.what, "asked_by": signer, "approved_by": approver, "digest": asked.digest}
+    shape = {"what": requested.what, "asked_by": signer, "approved_by": approver, "digest": requested.digest}
     result("approval-signed", shape, [advice(f"{approver} approved:", (*then, "--approved-by", str(save)))])
 
 
@@ -88,22 +90,24 @@ def request(
     container = context.compose()
     instances = [container.instances.find(user).id for user in users]
     write_saved(save, container.mass_changes.request(instances, reason=reason))
-    line = advice(f"{len(instances)} agents; another operator:", ("approval", "sign", str(save), "--save", "APPROVAL"))
+    line = advice(
+        f"{counted(len(instances), 'agent')}; another operator:", ("approval", "sign", str(save), "--save", "APPROVAL")
+    )
     result("approval-requested", {"instances": sorted(instances), "file": str(save)}, [line])
 
 
 @app.command()
 def show(approval: Annotated[Path, typer.Argument(help="An approval.", dir_okay=False)]) -> None:
-    """Show what an approval is about and who gave it; its signature is checked."""
+    """Show the subject and the signer of an approval, and verify its signature."""
     from hermesops.agents.cells.changes.approvals import Approvals
 
-    given, signer = Approvals(context.environment()).read(read_saved(approval))
+    document, signer = Approvals(context.environment()).read(read_saved(approval))
     shape = {
-        "what": given.asked.what,
-        "environment": given.asked.environment,
-        "asked_by": given.asked.by,
+        "what": document.asked.what,
+        "environment": document.asked.environment,
+        "asked_by": document.asked.by,
         "approved_by": signer,
-        "at": shapes.timestamp(given.at),
-        "digest": given.asked.digest,
+        "at": shapes.timestamp(document.at),
+        "digest": document.asked.digest,
     }
     result("approval", shape, rendering.fields(shape))

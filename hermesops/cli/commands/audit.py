@@ -1,4 +1,4 @@
-"""``hermesops audit``: who changed what and why, and whether that is still what was written."""
+"""``hermesops audit``: each change with its operator and reason, and verification of the log."""
 
 from pathlib import Path
 from typing import Annotated
@@ -24,7 +24,7 @@ def log(
     who: Annotated[str, typer.Option("--who", help="Only of that operator or program.")] = "",
     limit: Annotated[int, typer.Option("--limit", min=1, help="The newest so many.")] = 1000,
 ) -> None:
-    """List entries, newest first."""
+    """List entries of the audit log, newest first."""
     begin = values.since(since) if since else None
     entries = context.compose().audit.list(subject=subject, who=who, since=begin, limit=limit)
     columns = ("id", "at", "who", "action", "subject", "why")
@@ -38,5 +38,5 @@ def verify(
     ] = None,
 ) -> None:
     """Verify that no entry was edited, removed, moved or recomputed."""
-    report, held = context.compose().audit.verify(anchor)
-    result("audit-verify", audit_shapes.report(report, held), audit.lines(report, held))
+    report, anchor_file = context.compose().audit.verify(anchor)
+    result("audit-verify", audit_shapes.report(report, anchor_file), audit.lines(report, anchor_file))

@@ -33,7 +33,7 @@ def list_(
     shape = backup_view.backup if is_json() else backup_view.line
     columns = ("backup", "at", "why", "bytes", "added", "holds", "check")
     empty = advice(f"no backups of {instance.title};", ("backup", "create", user), "makes one")
-    table("backup-list", "backups", columns, [shape(one, instance.title) for one in backups], empty)
+    table("backup-list", "backups", columns, [shape(backup, instance.title) for backup in backups], empty)
 
 
 @app.command()
@@ -50,7 +50,7 @@ def create(user: User, no_wait: NoWait = False, wait: Wait = "") -> None:
 
 @app.command()
 def check(user: User, snapshot: Snapshot = "") -> None:
-    """Restore a backup into a temporary folder here, and compare it with what was copied."""
+    """Restore a backup into a temporary folder here, and compare it with the recorded state."""
     container, instance = find_instance(user)
     chosen = container.backup_rows.get(instance, snapshot)
     checked = context.run_connected(container, lambda connected: connected.backups.proof.check(chosen))
@@ -146,7 +146,7 @@ def rotate(user: User, reason: Why = "") -> None:
 
 def _ages(container: "Container") -> None:
     ages = container.backup_rows.ages()
-    rows = [backup_view.age(one, newest, ages.now) for one, newest in ages.rows]
+    rows = [backup_view.age(backup, newest, ages.now) for backup, newest in ages.rows]
     rows.sort(key=lambda row: (not row["counts"], -int(str(row["age_s"]))))
     empty = advice("no instances;", ("provision", "USER", "--plan", "light"), "makes one")
     columns = ("user", "status", "newest", "age")

@@ -1,9 +1,10 @@
-"""``hermesops billing``: Stripe's events about subscriptions, and what became of them."""
+"""``hermesops billing``: Stripe's events about subscriptions, and the changes of agents that follow."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hermesops.base.narration import counted
 from hermesops.cli import context
 from hermesops.cli.console import advice, require_reason, result, table
 from hermesops.cli.groups.noun import Noun
@@ -26,7 +27,7 @@ def apply(
     source: Annotated[str, typer.Argument(metavar="FILE", help="The body as received; - is standard input.")] = "",
     signature: Annotated[str, typer.Option(help="The header Stripe-Signature as received.")] = "",
 ) -> int:
-    """Take in one event of Stripe's; without FILE work off the queue that the platform's webhook endpoint fills.
+    """Process one event of Stripe's; without FILE, all events in the queue of the platform's webhook endpoint.
 
     What an event asks for is left to the workers. Events may come twice and in any order. One that is not Stripe's, too
     old or of the other mode is refused: exit code 3. One that a person has to look at ends with exit code 7.
@@ -37,7 +38,10 @@ def apply(
         _work_off()
         return 0
     if not signature:
-        raise UsageError("say how Stripe signed it", hint=Hint(("billing", "apply", source, "--signature", "HEADER")))
+        raise UsageError(
+            "missing --signature: the header Stripe-Signature of the request",
+            hint=Hint(("billing", "apply", source, "--signature", "HEADER")),
+        )
     from hermesops.cli.options.files import read_bytes
     from hermesops.model.billing.events import MOST_BYTES
 
@@ -73,18 +77,21 @@ def list_(
     from hermesops.model.billing.events import BillingState
 
     chosen = one_of(BillingState, state, "--state") if state else None
-    rows = [event_shape(one) for one in context.compose().billing_events.list(state=chosen, user=user, limit=limit)]
+    rows = [
+        event_shape(billing_event)
+        for billing_event in context.compose().billing_events.list(state=chosen, user=user, limit=limit)
+    ]
     table("billing-list", "events", ("event", "type", "subscription", "state", "due", "detail"), rows, "no events")
 
 
 @app.command()
 def show(event: Event) -> None:
-    """Show one event: what it says, what became of it, and the others of its user."""
+    """Show one event: its content, its outcome, and the other events of its user."""
     events = context.compose().billing_events
-    found = events.get(event)
-    others = events.others(found)
-    data = {**event_shape(found), "others": [event_shape(one) for one in others]}
-    result("billing-show", data, view.lines(found, others))
+    billing_event = events.get(event)
+    others = events.others(billing_event)
+    data = {**event_shape(billing_event), "others": [event_shape(other) for other in others]}
+    result("billing-show", data, view.lines(billing_event, others))
 
 
 @app.command()
@@ -93,19 +100,21 @@ def retry(
     everything: Annotated[bool, typer.Option("--all", help="Every event that was set aside.")] = False,
     reason: Annotated[str, typer.Option("--reason", help="Why; goes into the audit log.")] = "",
 ) -> None:
-    """Look at an event again that waits, was set aside, dismissed or refused, as after a change of settings.
+    """Process an event again that waits, was set aside, dismissed or refused, as after a change of settings.
 
     An operation that has failed is opened anew.
     """
     if bool(event) == everything:
-        raise UsageError("say which event, or --all that were set aside", hint=Hint(("billing", "list")))
+        raise UsageError(
+            "missing EVENT: name one event, or use --all for all that were set aside", hint=Hint(("billing", "list"))
+        )
     require_reason(reason, "billing", "retry", event or "--all")
     container = context.compose()
     if not everything:
-        found = container.billing_events.get(event)
+        billing_event = container.billing_events.get(event)
 
         async def work(connected: "Connected") -> "BillingEvent":
-            return await connected.billing.retry(found, reason=reason)
+            return await connected.billing.retry(billing_event, reason=reason)
 
         _show(context.run_connected(container, work))
         return
@@ -114,9 +123,9 @@ def retry(
         return await connected.billing.retry_all(reason=reason)
 
     looked = context.run_connected(container, work_all)
-    aside = sum(one.state == "set_aside" for one in looked)
-    line = f"looked at {len(looked)} events again; {aside} are set aside as before"
-    result("billing-retry", {"events": [event_shape(one) for one in looked]}, [line])
+    aside = sum(billing_event.state == "set_aside" for billing_event in looked)
+    line = f"processed again: {counted(len(looked), 'event')}; {aside} still set aside"
+    result("billing-retry", {"events": [event_shape(billing_event) for billing_event in looked]}, [line])
 
 
 @app.command()
@@ -126,21 +135,20 @@ def dismiss(
     ],
     reason: Annotated[str, typer.Option("--reason", help="Why; goes into the audit log.")] = "",
 ) -> None:
-    """Have nothing follow from events that were set aside: a person has looked, and no retry can apply them.
+    """Dismiss events that were set aside: a person has reviewed them, and no retry can apply them.
 
-    What such an event says of its subscription counts as before, and so does every later one. billing retry looks at a
-    dismissed event again.
+    Data of a dismissed event still counts towards its subscription, and later events are processed as usual. billing
+    retry processes a dismissed event again.
     """
     container = context.compose()
-    found = [container.billing_events.get(event) for event in events]
+    billing_events = [container.billing_events.get(event) for event in events]
 
     async def work(connected: "Connected") -> "list[BillingEvent]":
-        return connected.billing.dismiss(found, reason=reason)
+        return connected.billing.dismiss(billing_events, reason=reason)
 
     dismissed = context.run_connected(container, work)
-    count = f"{len(dismissed)} event" if len(dismissed) == 1 else f"{len(dismissed)} events"
-    line = f"{count} dismissed: nothing follows, and no alert waits for it"
-    result("billing-dismiss", {"events": [event_shape(one) for one in dismissed]}, [line])
+    line = f"{counted(len(dismissed), 'event')} dismissed: no operation follows, and no alert"
+    result("billing-dismiss", {"events": [event_shape(billing_event) for billing_event in dismissed]}, [line])
 
 
 def _show(event: "BillingEvent") -> None:

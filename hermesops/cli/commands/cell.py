@@ -1,4 +1,4 @@
-"""``hermesops cell``: cells as the registry has them: what they take, how full they are, their machines."""
+"""``hermesops cell``: cells in the registry, with their plans, free room and machines."""
 
 from typing import Annotated
 
@@ -19,7 +19,7 @@ def list_(where: Where = "") -> None:
     """List cells from the registry; no state is read."""
     container = context.compose()
     size = container.env.settings.cell_size
-    rows = [cells.cell(one, size=size) for one in container.cells.list(where)]
+    rows = [cells.cell(row, size=size) for row in container.cells.list(where)]
     columns = ("cell", "region", "plans", "machines", "room", "last_up")
     table("cell-list", "cells", columns, rows, "no cells; the first provision opens one")
 
@@ -30,10 +30,10 @@ def show(
     preview: Annotated[bool, typer.Option("--preview", help="Also count what its next run would change.")] = False,
     exit_code: ExitCode = False,
 ) -> int:
-    """Show a cell: what it takes, how full it is, its machines, who works on it, what it waits for."""
+    """Show a cell: its plans, free room, machines, lease holder, and pending changes."""
     container = context.compose()
-    seen = container.cells.view(cell)
-    pending = context.run(container.cell_stacks.preview(seen.cell.name)).changes if preview else None
-    shown = cells.show(seen, size=container.env.settings.cell_size, pending=pending)
+    cell_view = container.cells.view(cell)
+    pending = context.run(container.cell_stacks.preview(cell_view.cell.name)).changes if preview else None
+    shown = cells.show(cell_view, size=container.env.settings.cell_size, pending=pending)
     result("cell", {"cell": shown}, cells.lines(shown))
     return CHANGES_REMAIN if exit_code and shown["pending_changes"] else 0

@@ -35,7 +35,7 @@ app = Noun(no_args_is_help=True, cls=_Drills)
 def _begins(incomplete: str) -> list[str]:
     from hermesops.observability.runbook.faults import FAULTS
 
-    return [one.name for one in FAULTS if one.is_drilled and one.name.startswith(incomplete)]
+    return [fault.name for fault in FAULTS if fault.is_drilled and fault.name.startswith(incomplete)]
 
 
 @app.command("list")

@@ -13,7 +13,7 @@ def list_() -> None:
     """List the environments of this home; * is the one that commands are about."""
     from hermesops.automation.doctor.environments import list_environments
 
-    rows = [environment.environment(one) for one in list_environments(context.environment())]
+    rows = [environment.environment(state) for state in list_environments(context.environment())]
     columns = ("name", "chosen", "vendor", "registry", "problem")
     marked = rows if is_json() else [{**row, "chosen": "*" if row["chosen"] else ""} for row in rows]
     table("env-list", "environments", columns, marked, "")
@@ -21,7 +21,7 @@ def list_() -> None:
 
 @app.command()
 def show() -> None:
-    """Show which environment commands are about, why, and what its settings change."""
+    """Show the chosen environment, the reason for the choice, and the settings that it changes."""
     env = context.environment()
     shown = environment.chosen(env, because=context.why_chosen())
     lines = rendering.fields({key: value for key, value in shown.items() if key != "settings"})

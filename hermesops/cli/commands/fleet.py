@@ -1,4 +1,4 @@
-"""``hermesops fleet``: all instances at once: what they are, cost and lack, and the repairs of what drift names."""
+"""``hermesops fleet``: state, cost and drift of all instances, and repairs of differences."""
 
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +11,12 @@ from hermesops.cli.console import Why, Yes, agree, is_json, result, say, table, 
 from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options import values
 from hermesops.cli.options.rollout import Detach
-from hermesops.cli.views import fleet, trouble
+from hermesops.cli.views.fleet import cost as cost_view
+from hermesops.cli.views.fleet import drift as drift_view
+from hermesops.cli.views.fleet import grid, notices, trouble
+from hermesops.cli.views.fleet import health as health_view
+from hermesops.cli.views.fleet import top as top_view
+from hermesops.cli.views.fleet import work as work_view
 from hermesops.cli.views.rollout import status as rollout_view
 from hermesops.errors import CHANGES_REMAIN, PartlyDoneError, UsageError
 from hermesops.model.fleet.health import Condition
@@ -38,34 +43,38 @@ _REPAIR_OPTIONS = {"adopt": ("--id", "--contested"), "remove-orphan": ("--id", "
 """Options of each repair, beside those of all."""
 
 
-def _shape(found: "FleetStatus") -> dict[str, object]:
+def _shape(fleet_status: "FleetStatus") -> dict[str, object]:
     return {
-        **fleet.status(found.health),
-        "health": fleet.judged(found.health, found.instances),
-        "backups": fleet.loss(found.loss) if found.loss else None,
-        "crowded": fleet.crowded(found.crowded),
-        "freezes": [rollout_view.freeze(one, found.now) for one in found.freezes],
-        "ending": fleet.ending(found.ending),
-        **fleet.operations(found.stopped, found.at_work),
-        **fleet.background(found.work, found.actions),
-        "trouble": trouble.rows(found.trouble, found.now),
-        "alerts_unread": found.unread or None,
+        **grid.status(fleet_status.health),
+        "health": health_view.judged(fleet_status.health, fleet_status.instances),
+        "backups": notices.loss(fleet_status.loss) if fleet_status.loss else None,
+        "crowded": notices.crowded(fleet_status.crowded),
+        "freezes": [rollout_view.freeze(freeze, fleet_status.now) for freeze in fleet_status.freezes],
+        "ending": notices.ending(fleet_status.ending),
+        **work_view.operations(fleet_status.stopped, fleet_status.at_work),
+        **work_view.background(fleet_status.work, fleet_status.actions),
+        "trouble": trouble.rows(fleet_status.trouble, fleet_status.now),
+        "alerts_unread": fleet_status.unread or None,
     }
 
 
-def _lines(found: "FleetStatus") -> list[str]:
-    is_background_shown = found.health.judgements or found.work.waiting
+def _lines(fleet_status: "FleetStatus") -> list[str]:
+    is_background_shown = fleet_status.health.judgements or fleet_status.work.waiting
     return [
-        *trouble.lines(found),
-        *fleet.grid(found.health),
-        *fleet.health_lines(found.health),
-        *fleet.at_once_lines(found.health, found.silent_share),
-        *(fleet.loss_lines(found.loss) if found.loss else []),
-        *fleet.crowded_lines(found.crowded),
-        *fleet.freeze_lines(found.freezes),
-        *fleet.ending_lines(found.ending),
-        *fleet.operation_lines(found.stopped, found.at_work),
-        *(fleet.background_lines(found.work, found.actions, found.loss, found.now) if is_background_shown else []),
+        *trouble.lines(fleet_status),
+        *grid.grid(fleet_status.health),
+        *health_view.health_lines(fleet_status.health),
+        *health_view.at_once_lines(fleet_status.health, fleet_status.silent_share),
+        *(notices.loss_lines(fleet_status.loss) if fleet_status.loss else []),
+        *notices.crowded_lines(fleet_status.crowded),
+        *notices.freeze_lines(fleet_status.freezes),
+        *notices.ending_lines(fleet_status.ending),
+        *work_view.operation_lines(fleet_status.stopped, fleet_status.at_work),
+        *(
+            work_view.background_lines(fleet_status.work, fleet_status.actions, fleet_status.loss, fleet_status.now)
+            if is_background_shown
+            else []
+        ),
     ]
 
 
@@ -75,9 +84,9 @@ def _none(chosen: "Collection[Condition]") -> str:
 
 @app.command()
 def cost() -> None:
-    """Show what the fleet costs a month: estimated from rows and prices, and as JustAVPS estimates it."""
+    """Show the fleet's cost a month: estimated from rows and prices, and as JustAVPS estimates it."""
     costs = context.run(context.compose().read_costs())
-    result("fleet-cost", fleet.cost(costs), fleet.cost_lines(costs))
+    result("fleet-cost", cost_view.cost(costs), cost_view.cost_lines(costs))
 
 
 @app.command(lists=True)
@@ -88,7 +97,7 @@ def usage(
     ] = "30d",
     by: Annotated[str, typer.Option(help="One line for each: user, day, model, provider, outcome.")] = "user",
 ) -> None:
-    """Show what agents used of models, as model routers counted it: answers, tokens, US dollars.
+    """Show agents' use of models as model routers counted it: answers, tokens, US dollars.
 
     Routers write within seconds; a day is a day of UTC. `failures` are attempts that a provider failed at and requests
     that a router refused.
@@ -98,7 +107,7 @@ def usage(
     container = context.compose()
     begin = values.since(since, now=container.now()).date()
     sums, total = container.model_usage.sums(begin, by=values.one_of(By, by, "--by"), user=user)
-    rows = [fleet.usage(one) for one in ([*sums, total] if len(sums) > 1 else sums)]
+    rows = [cost_view.usage(usage_sum) for usage_sum in ([*sums, total] if len(sums) > 1 else sums)]
     columns = ("name", "answers", "failures", "input_tokens", "output_tokens", "usd")
     table("fleet-usage", "usage", columns, rows, f"no agent used a model since {begin}")
 
@@ -111,13 +120,13 @@ def outdated(
 ) -> int:
     """List instances that a rollout could not reach, or that came after it, with the release that they shall get."""
     container = context.compose()
-    found = container.outdated.list()
-    if not (deploy and found):
-        rows = [rollout_view.outdated(one) for one in found]
+    instances = container.outdated.list()
+    if not (deploy and instances):
+        rows = [rollout_view.outdated(instance) for instance in instances]
         columns = ("user", "release", "rollout", "why", "since")
         table("fleet-outdated", "outdated", columns, rows, "no instance is outdated")
         return 0
-    return container.outdated.deploy(found, partial(follow.start, queue=False, detach=detach), reason=reason)
+    return container.outdated.deploy(instances, partial(follow.start, queue=False, detach=detach), reason=reason)
 
 
 @app.command()
@@ -146,7 +155,7 @@ def repair(
     yes: Yes = False,
     reason: Why = "",
 ) -> None:
-    """Repair what drift found: adopt or destroy a machine without an instance, or accept a machine's size.
+    """Repair a difference: adopt or destroy a machine without an instance, or accept a machine's size.
 
     remove-orphan asks first, and is refused when the machine holds the only copy of a user's state. Disks cannot
     shrink: accept-size records the larger size as the ordered one.
@@ -154,8 +163,10 @@ def repair(
     from hermesops.agents.drift.repairs import Repair
 
     chosen = values.one_of(Repair, kind, "KIND")
-    given = {"--id": bool(machine_id), "--contested": contested, "--forget": forget}
-    if foreign := [name for name, is_given in given.items() if is_given and name not in _REPAIR_OPTIONS[chosen.value]]:
+    options = {"--id": bool(machine_id), "--contested": contested, "--forget": forget}
+    if foreign := [
+        name for name, is_given in options.items() if is_given and name not in _REPAIR_OPTIONS[chosen.value]
+    ]:
         raise UsageError(f"fleet repair {chosen} takes no {' or '.join(foreign)}")
     container = context.compose()
     repairs = container.orphan_repairs
@@ -171,7 +182,7 @@ def repair(
             sizes = context.run_connected(
                 container, lambda connected: connected.drift.accept_size(instance, reason=reason)
             )
-            done = fleet.accepted_size(subject, *sizes)
+            done = drift_view.accepted_size(subject, *sizes)
     result("fleet-repair", {"repair": chosen.value, "subject": subject, "outcome": done}, [done])
 
 
@@ -187,7 +198,7 @@ def converge(users: Annotated[list[str], typer.Argument(help="User ids, aliases 
     instances = [container.instances.find(user) for user in users]
     ran = context.run_connected(container, lambda connected: connected.drift.converge(instances))
     columns = ("instance", "status", "changed", "failure")
-    table("fleet-converge", "instances", columns, fleet.converged(ran), "nothing to do")
+    table("fleet-converge", "instances", columns, drift_view.converged(ran), "nothing to do")
     return 0 if ran.ok else PartlyDoneError.exit_code
 
 
@@ -206,7 +217,7 @@ def status(
     watch: Watch = False,
     every: Every = "5s",
 ) -> None:
-    """Show who is in trouble and what to do, then a grid of all, backups, room, and if monitor and workers run.
+    """Show agents in trouble with their next steps, then a grid of all, backups, room, monitor and workers.
 
     The registry is read, and open alerts where there is monitoring.
 
@@ -232,17 +243,23 @@ def status(
         from hermesops.cli.views.watch import watch as show_again
 
         def lines() -> list[str]:
-            found = observed()
-            rows = fleet.judged_table(found.instances)
-            return table_lines(fleet.JUDGED, rows, _none(chosen)) if health else _lines(found)
+            fleet_status = observed()
+            rows = health_view.judged_table(fleet_status.instances)
+            return table_lines(health_view.JUDGED, rows, _none(chosen)) if health else _lines(fleet_status)
 
         show_again(lines, values.seconds(every, "--every"))
         return
-    found = observed()
+    fleet_status = observed()
     if health and not is_json():
-        table("fleet-status", "instances", fleet.JUDGED, fleet.judged_table(found.instances), _none(chosen))
+        table(
+            "fleet-status",
+            "instances",
+            health_view.JUDGED,
+            health_view.judged_table(fleet_status.instances),
+            _none(chosen),
+        )
         return
-    result("fleet-status", _shape(found), _lines(found))
+    result("fleet-status", _shape(fleet_status), _lines(fleet_status))
 
 
 @app.command(lists=True)
@@ -273,16 +290,19 @@ def top(
         from hermesops.cli.views.watch import watch as show_again
 
         def lines() -> list[str]:
-            found = observed()
-            return [*table_lines(fleet.TOP_COLUMNS, fleet.top_table(found), empty), *fleet.top_notes(found)]
+            instances = observed()
+            return [
+                *table_lines(top_view.TOP_COLUMNS, top_view.top_table(instances), empty),
+                *top_view.top_notes(instances),
+            ]
 
         show_again(lines, values.seconds(every, "--every"))
         return
-    found = observed()
-    rows = fleet.top_rows(found) if is_json() else fleet.top_table(found)
-    beside = {"by": by, "without": list(found.without), "problems": list(found.problems)}
-    table("fleet-top", "instances", fleet.TOP_COLUMNS, rows, empty, beside=beside)
-    for line in fleet.top_notes(found):
+    instances = observed()
+    rows = top_view.top_rows(instances) if is_json() else top_view.top_table(instances)
+    beside = {"by": by, "without": list(instances.without), "problems": list(instances.problems)}
+    table("fleet-top", "instances", top_view.TOP_COLUMNS, rows, empty, beside=beside)
+    for line in top_view.top_notes(instances):
         say(line)
 
 
@@ -303,7 +323,7 @@ def drift(
 
     selector = Selector.parse(where, fields=FIELDS)
     findings = context.run_connected(context.compose(), lambda connected: connected.drift.findings(selector, deep=deep))
-    result("fleet-drift", fleet.drift(findings), fleet.drift_lines(findings))
+    result("fleet-drift", drift_view.drift(findings), drift_view.drift_lines(findings))
     return CHANGES_REMAIN if exit_code and any(finding.is_open for finding in findings) else 0
 
 
@@ -311,7 +331,7 @@ def drift(
 def changes(
     since: Annotated[str, typer.Option(help="An age (90m, 12h, 7d) or a time in ISO 8601 (UTC by default).")] = "24h",
 ) -> None:
-    """List what happened, oldest first: changes by operators, stack runs, and changes from outside hermesops."""
-    found = context.run(context.compose().read_happenings(values.since(since)))
-    rows = fleet.changes(found)
+    """List changes, oldest first: by operators, by stack runs, and from outside hermesops."""
+    happenings = context.run(context.compose().read_happenings(values.since(since)))
+    rows = drift_view.changes(happenings)
     table("fleet-changes", "changes", ("at", "who", "what", "subject", "detail"), rows, "nothing happened")

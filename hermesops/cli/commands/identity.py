@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from hermesops.base.narration import counted
 from hermesops.cli import context
 from hermesops.cli.console import Why, Yes, advice, agree, result, table
 from hermesops.cli.groups.noun import Noun
@@ -23,10 +24,12 @@ Who = Annotated[
 
 @app.command("list")
 def list_() -> None:
-    """List every machine's newest certificate."""
+    """List the newest certificate of every machine."""
     container = context.compose()
     now = container.now()
-    rows = [shapes.certificate(title, one, now) for title, one in container.machine_certificates.newest()]
+    rows = [
+        shapes.certificate(title, certificate, now) for title, certificate in container.machine_certificates.newest()
+    ]
     columns = ("machine", "cell", "state", "not_after", "serial")
     table("identity-list", "certificates", columns, rows, "no machine has a certificate yet")
 
@@ -36,7 +39,10 @@ def show(who: Who) -> None:
     """Show the certificates of one machine, newest first."""
     container = context.compose()
     now, holder = container.now(), container.machine_certificates.find_holder(who)
-    rows = [shapes.certificate(holder.title, one, now) for one in container.machine_certificates.list(holder)]
+    rows = [
+        shapes.certificate(holder.title, certificate, now)
+        for certificate in container.machine_certificates.list(holder)
+    ]
     columns = ("serial", "cell", "state", "issued_at", "not_after", "why")
     table("identity", "certificates", columns, rows, f"the machine of {holder.title} has none")
 
@@ -54,7 +60,9 @@ def revoke(who: Who, yes: Yes = False, reason: Why = "") -> None:
     )
     count = container.machine_certificates.revoke(holder, reason=reason)
     shape = {"machine": holder.title, "machine_id": holder.machine_id, "certificates": count}
-    words = advice(f"{holder.title}: {count} certificates revoked;", ("identity", "renew", who), "gives it another")
+    words = advice(
+        f"{holder.title}: {counted(count, 'certificate')} revoked;", ("identity", "renew", who), "gives it another"
+    )
     result("identity-revoked", shape, [words])
 
 
@@ -63,7 +71,7 @@ def renew(
     who: Annotated[str, typer.Argument(metavar="USER|MACHINE", help="User, or a machine's id or name.")] = "",
     everything: Annotated[bool, typer.Option("--all", help="Every machine, one after the other.")] = False,
 ) -> None:
-    """Give a machine a fresh certificate through the toolbox, also one whose last was revoked or has run out."""
+    """Give a machine a new certificate through the toolbox, also after its last one was revoked or expired."""
     if bool(who) == everything:
         raise UsageError("name a user or a machine, or --all", hint=Hint(("identity", "list")))
     container = context.compose()
@@ -75,9 +83,14 @@ def renew(
             raise PartlyDoneError(f"no certificate for {', '.join(failed)}", hint="the same command again")
         return
     holder = container.machine_certificates.find_holder(who)
-    made = context.run_connected(container, lambda connected: connected.certificate_renewal.renew(holder))
-    data = {"machine": holder.title, "serial": made.serial, "names": list(made.names), "not_after": made.not_after}
-    result("identity-renewed", data, [f"{holder.title}: certificate {made.serial}", *made.names])
+    certificate = context.run_connected(container, lambda connected: connected.certificate_renewal.renew(holder))
+    data = {
+        "machine": holder.title,
+        "serial": certificate.serial,
+        "names": list(certificate.names),
+        "not_after": certificate.not_after,
+    }
+    result("identity-renewed", data, [f"{holder.title}: certificate {certificate.serial}", *certificate.names])
 
 
 @app.command()
@@ -86,7 +99,7 @@ def trust(
 ) -> None:
     """Create the key of another authority, trusted beside the current one; secrets set authority.key then uses it."""
     count = context.compose().authority.trust(file)
-    lines = [f"{count} authorities are trusted; machines learn of it with their next certificate"]
+    lines = [f"authorities trusted: {count}; machines trust them with their next certificate"]
     result("identity-trusted", {"file": str(file), "authorities": count}, lines)
 
 
@@ -108,15 +121,18 @@ def host(
     hermes_platform_monitoring and role hermes_platform_tls are told. In a local world, local up --monitoring does it.
     """
     container = context.compose()
-    made = container.host_certificates.issue(hosts, out, client=client, anew=anew, why=reason)
+    certificates = container.host_certificates.issue(hosts, out, client=client, anew=anew, why=reason)
     shape = {
-        "folder": str(made.folder),
-        "names": list(made.names),
-        "changed": list(made.changed),
-        "not_after": made.not_after,
+        "folder": str(certificates.folder),
+        "names": list(certificates.names),
+        "changed": list(certificates.changed),
+        "not_after": certificates.not_after,
     }
-    changed = f"wrote {', '.join(made.changed)}" if made.changed else "all of them are good"
-    lines = [f"{made.folder}: {changed}; the first ends {made.not_after:%Y-%m-%d}", f"for {', '.join(made.names)}"]
+    changed = f"wrote {', '.join(certificates.changed)}" if certificates.changed else "all of them are good"
+    lines = [
+        f"{certificates.folder}: {changed}; the first ends {certificates.not_after:%Y-%m-%d}",
+        f"for {', '.join(certificates.names)}",
+    ]
     result("identity-host", shape, lines)
 
 

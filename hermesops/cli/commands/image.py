@@ -1,4 +1,4 @@
-"""``hermesops image``: what machines boot from."""
+"""``hermesops image``: images that machines boot from, built and listed."""
 
 from typing import Annotated
 
@@ -23,10 +23,16 @@ def build(
     install: there hermes-base is saved from one as it comes, without download or Ansible, in a second.
     """
     built = context.run_connected(context.compose(), lambda connected: connected.image_builds.build(name))
-    made = built.manifest
-    data = {"name": made.name, "id": made.image_id, "digest": made.digest, "made": built.made, "seconds": made.seconds}
-    how = f"built in {sum(made.seconds.values()):.0f} s" if built.made else "is up to date"
-    result("image", {"image": data}, [f"{made.name} {made.image_id} {how}"])
+    manifest = built.manifest
+    data = {
+        "name": manifest.name,
+        "id": manifest.image_id,
+        "digest": manifest.digest,
+        "made": built.made,
+        "seconds": manifest.seconds,
+    }
+    how = f"built in {sum(manifest.seconds.values()):.0f} s" if built.made else "is up to date"
+    result("image", {"image": data}, [f"{manifest.name} {manifest.image_id} {how}"])
 
 
 @app.command("list")

@@ -24,9 +24,9 @@ app = Noun(no_args_is_help=True)
 
 @app.command("list")
 def list_() -> None:
-    """List jobs: what is pending, the last run, its problem, and the next run."""
+    """List jobs: their pending work, the last run, its problem, and the next run."""
     states = context.run_connected(context.compose(), _states)
-    rows = [shape(one) for one in states]
+    rows = [shape(state) for state in states]
     table("job-list", "jobs", ("job", "due", "last", "done", "next", "problem"), rows, "no jobs")
 
 
@@ -71,7 +71,7 @@ def run(
         return await connected.jobs.run(name, manual, end, follows=not no_wait)
 
     report = context.run_connected(container, work)
-    outcomes = [outcome(one) for one in report.outcomes]
+    outcomes = [outcome(job_outcome) for job_outcome in report.outcomes]
     shape = {"job": name, "done": report.done, "problem": report.problem or None, "outcomes": outcomes}
     result("job", shape, [report.done] if report.done else [])
     from hermesops.automation.jobs.service import failure
@@ -103,13 +103,13 @@ def shape(state: "JobState") -> dict[str, object]:
     }
 
 
-def outcome(one: "Outcome") -> dict[str, object]:
+def outcome(job_outcome: "Outcome") -> dict[str, object]:
     """The outcome for one of the things that a job was due for."""
     return {
-        "subject": one.subject,
-        "operation_id": one.operation.id if one.operation else None,
-        "outcome": one.done or None,
-        "problem": one.problem or None,
+        "subject": job_outcome.subject,
+        "operation_id": job_outcome.operation.id if job_outcome.operation else None,
+        "outcome": job_outcome.done or None,
+        "problem": job_outcome.problem or None,
     }
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from hermesops.base.narration import counted
 from hermesops.cli import context
 from hermesops.cli.console import Yes, advice, agree, is_json, result, say, table
 from hermesops.cli.groups.noun import Noun
@@ -52,24 +53,26 @@ def up(driver: Driver = None, monitoring: Monitoring = False) -> None:
         from hermesops.localcloud.world.files import is_simulated
         from hermesops.platform.parts.monitoring import refuse_simulated
 
-        wanted = driver or environment.settings.local.driver
-        refuse_simulated(is_simulated=is_simulated(environment.world, wanted))
-    given = server_environment(environment)
-    status = context.run(_world(driver or "").up(command, environment=given, report=say))
+        driver_name = driver or environment.settings.local.driver
+        refuse_simulated(is_simulated=is_simulated(environment.world, driver_name))
+    variables = server_environment(environment)
+    status = context.run(_world(driver or "").up(command, environment=variables, report=say))
     if left_over := context.compose().world_purge.left_over([machine["id"] for machine in status.machines]):
         say(advice(left_over))
     if not monitoring:
         _show(status)
         return
-    found = context.run_platform(context.compose(), lambda parts: parts.monitoring.up())
-    done = f"machine {found.machine}: {len(found.changed)} changes, {found.seconds:g} s"
-    logs = "" if found.logs else "without logs: Loki could not be built"
+    monitoring_up = context.run_platform(context.compose(), lambda parts: parts.monitoring.up())
+    done = (
+        f"machine {monitoring_up.machine}: {counted(len(monitoring_up.changed), 'change')}, {monitoring_up.seconds:g} s"
+    )
+    logs = "" if monitoring_up.logs else "without logs: Loki could not be built"
     lines = [line for line in (done, logs) if line]
-    result("local-monitoring", asdict(found), [*lines, *monitoring_lines(found.url)])
+    result("local-monitoring", asdict(monitoring_up), [*lines, *monitoring_lines(monitoring_up.url)])
 
 
 def monitoring_lines(url: str) -> list[str]:
-    """What monitoring that is up is good for: the commands that come next."""
+    """Render the commands that make use of monitoring, once it is up."""
     commands = {
         ("monitor",): "watches the fleet until it is stopped; without it an alert says so",
         ("alert", "list"): "shows open alerts, and for each the command of its runbook",
@@ -109,7 +112,7 @@ def down(
 
 @app.command()
 def status() -> None:
-    """Show where the local world listens and what is in it."""
+    """Show the addresses and the contents of the local world."""
     _show(context.run(_world().status()))
 
 
@@ -144,18 +147,18 @@ def set_(
     seed: Annotated[int, typer.Option("--seed", help="The same seed strikes the same way again.")] = 0,
     for_s: Annotated[int | None, typer.Option("--for", help="Seconds after which it ends by itself.")] = None,
 ) -> None:
-    """Make something go wrong: a number of times, for a while, or now and then."""
+    """Inject a fault: a number of times, for a while, or with a probability."""
     from hermesops.localcloud.faults.rules import FaultOrder
 
     order = FaultOrder(kind, machine, times, method, path, status, seconds, probability, seed, for_s)
-    made = context.run(_world().set_fault(order))
-    often = f"{made['times']} times" if made["times"] else "every time"
-    result("local-fault", {"fault": made}, [f"{made['kind']}: will happen {often}"])
+    rule = context.run(_world().set_fault(order))
+    often = f"{rule['times']} times" if rule["times"] else "every time"
+    result("local-fault", {"fault": rule}, [f"{rule['kind']}: will happen {often}"])
 
 
 @fault.command(lists=True)
 def kinds() -> None:
-    """List what can go wrong."""
+    """List the faults that the local world can inject."""
     from hermesops.localcloud.faults.kinds import FaultKind
 
     rows = [{"kind": str(kind), "meaning": kind.meaning} for kind in FaultKind]
@@ -164,7 +167,7 @@ def kinds() -> None:
 
 @fault.command("list")
 def list_() -> None:
-    """List faults that have not all happened yet."""
+    """List injected faults that can still happen."""
     rows = context.run(_world().faults())
     columns = ("kind", "machine", "times", "probability", "until", "method", "path")
     table("local-faults", "faults", columns, rows, "no faults")
@@ -172,9 +175,9 @@ def list_() -> None:
 
 @fault.command()
 def clear() -> None:
-    """Forget all faults."""
+    """Remove all faults from the local world."""
     count = context.run(_world().clear_faults())
-    result("local-faults-cleared", {"cleared": count}, [f"{count} faults forgotten"])
+    result("local-faults-cleared", {"cleared": count}, [f"{counted(count, 'fault')} removed"])
 
 
 def serve_command(environment: str) -> list[str]:

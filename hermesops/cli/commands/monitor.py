@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hermesops.base.narration import counted
 from hermesops.cli import context
 from hermesops.cli.console import result
 from hermesops.errors import UsageError
@@ -39,24 +40,24 @@ def monitor(
     container = context.compose(report=lambda line: log.info("step", words=line), logs_all=True)
 
     async def work(connected: "Connected") -> "Monitor":
-        async with connected.monitor(every_s=every, grace_s=grace) as made:
+        async with connected.monitor(every_s=every, grace_s=grace) as running:
             for number in (signal.SIGTERM, signal.SIGINT):
-                asyncio.get_running_loop().add_signal_handler(number, made.stop)
-            await made.run(once=once)
-            return made
+                asyncio.get_running_loop().add_signal_handler(number, running.stop)
+            await running.run(once=once)
+            return running
 
-    made = context.run_connected(container, work)
+    finished = context.run_connected(container, work)
     repairs = [
         {"action": action, "outcome": outcome, "count": count}
-        for (action, outcome), count in sorted(made.tally.repairs.items())
+        for (action, outcome), count in sorted(finished.tally.repairs.items())
     ]
-    counts = {"passes": made.tally.passes, "heartbeats": made.tally.heartbeats, "repairs": repairs}
-    shown = _shape(made.last) if made.last else {"leads": made.tally.was_leader}
-    result("monitor", {**shown, **counts}, _lines(made))
+    counts = {"passes": finished.tally.passes, "heartbeats": finished.tally.heartbeats, "repairs": repairs}
+    shown = _shape(finished.last) if finished.last else {"leads": finished.tally.was_leader}
+    result("monitor", {**shown, **counts}, _lines(finished))
 
 
 def _check() -> None:
-    from hermesops.cli.views.fleet import MONITOR_MAY
+    from hermesops.cli.views.fleet.work import MONITOR_MAY
 
     container = context.compose()
     lease, actions = container.monitor_lead.require(), container.env.settings.monitoring.actions
@@ -75,28 +76,33 @@ def _shape(last: "Pass") -> dict[str, object]:
         "suspects": last.verdict.suspects,
         "stopped": {reason.value: why for reason, why in last.verdict.stopped.items()},
         "decisions": [
-            {"user": made.user, "instance": made.instance_id, "decision": type(made).__name__, "why": made.why}
-            for made in last.verdict.decisions
-            if not isinstance(made, Continue)
+            {
+                "user": decision.user,
+                "instance": decision.instance_id,
+                "decision": type(decision).__name__,
+                "why": decision.why,
+            }
+            for decision in last.verdict.decisions
+            if not isinstance(decision, Continue)
         ],
-        "continued": [made.operation_id for made in last.verdict.decisions if isinstance(made, Continue)],
+        "continued": [decision.operation_id for decision in last.verdict.decisions if isinstance(decision, Continue)],
     }
 
 
-def _lines(made: "Monitor") -> list[str]:
+def _lines(finished: "Monitor") -> list[str]:
     from hermesops.automation.monitor.decide import Continue
 
-    if made.last is None:
-        leader = made.tally.follows
+    if finished.last is None:
+        leader = finished.tally.follows
         return [f"no pass was made: {f'monitor {leader} leads' if leader else 'it was stopped before'}"]
-    last, verdict = made.last, made.last.verdict
+    last, verdict = finished.last, finished.last.verdict
     heartbeats = "" if last.knows_heartbeats else "; heartbeats are not known"
-    lines = [f"{last.expected} agents should run, {verdict.suspects} seem dead{heartbeats}"]
+    lines = [f"{counted(last.expected, 'agent')} should run, suspected dead: {verdict.suspects}{heartbeats}"]
     lines += [
-        f"{one.user}: {type(one).__name__.lower()}: {one.why}"
-        for one in verdict.decisions
-        if not isinstance(one, Continue)
+        f"{decision.user}: {type(decision).__name__.lower()}: {decision.why}"
+        for decision in verdict.decisions
+        if not isinstance(decision, Continue)
     ]
     lines += [f"{reason.value}: {why}" for reason, why in verdict.stopped.items()]
-    repairs = sorted(made.tally.repairs.items())
+    repairs = sorted(finished.tally.repairs.items())
     return lines + [f"{action}: {count} {outcome}" for (action, outcome), count in repairs]

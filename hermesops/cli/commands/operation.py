@@ -10,7 +10,8 @@ from hermesops.cli.console import Yes, advice, agree, result, table
 from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options import values
 from hermesops.cli.options.watch import Every, Watch
-from hermesops.cli.views import fleet, rendering
+from hermesops.cli.views import rendering
+from hermesops.cli.views.fleet.work import whose
 from hermesops.errors import Hint
 from hermesops.views import shapes
 from hermesops.views.shapes import timestamp
@@ -35,7 +36,7 @@ def list_(
     empty = "no operation is running"
 
     def rows() -> list[dict[str, object]]:
-        return [{**shapes.operation(row), "about": fleet.whose(row)} for row in directory.list(ended=everything)]
+        return [{**shapes.operation(row), "about": whose(row)} for row in directory.list(ended=everything)]
 
     if watch:
         from hermesops.cli.views.watch import watch_list
@@ -74,12 +75,12 @@ def abandon(
     ] = "",
     yes: Yes = False,
 ) -> None:
-    """Abandon an operation that no process works on; says what is left behind."""
+    """Abandon an operation that no process works on, and list everything left behind."""
     container = context.compose()
     row = container.operation_directory.get(operation_id)
     question = f"Nobody will continue {row.kind} of {row.subject} in environment {container.env.name}."
     # Without a reason it is refused anyway: no question is needed.
-    agree(question, expect=row.id[:8], spared=f"operation {row.id} is as it was", yes=yes or not reason.strip())
+    agree(question, expect=row.id[:8], spared=f"operation {row.id} is unchanged", yes=yes or not reason.strip())
     left = context.run(container.abandon(row, reason=reason))
     lines = [f"abandoned {row.kind} {row.id}", f"left behind: {left.what}", f"next: {advice(left.next)}"]
     result("operation-abandon", {"id": row.id, "left": left.what, "hint": left.next}, lines)
@@ -96,41 +97,42 @@ def detail(history: "OperationHistory") -> dict[str, object]:
         ),
         "steps": [
             {
-                "at": timestamp(one.at),
-                "step": one.step,
-                "holder": one.holder or None,
-                "problem": one.problem or None,
+                "at": timestamp(step.at),
+                "step": step.step,
+                "holder": step.holder or None,
+                "problem": step.problem or None,
             }
-            for one in history.steps
+            for step in history.steps
         ],
         "audit": [
-            {"at": timestamp(one.at), "who": one.who, "action": one.action, "why": one.why} for one in history.audit
+            {"at": timestamp(entry.at), "who": entry.who, "action": entry.action, "why": entry.why}
+            for entry in history.audit
         ],
         "hint": history.next or None,
     }
 
 
 def lines(shown: Mapping[str, object]) -> list[str]:
-    """Lines of ``detail`` for people."""
+    """Render the result of ``detail`` as lines for people."""
     plain = {name: value for name, value in shown.items() if name not in {"intent", "lease", "steps", "audit", "hint"}}
-    said = rendering.fields(plain)
+    output = rendering.fields(plain)
     intent, lease = shown["intent"], shown["lease"]
     if isinstance(intent, Mapping):
-        said += [f"intent      {name}: {value}" for name, value in intent.items()]
-    said.append(
+        output += [f"intent      {name}: {value}" for name, value in intent.items()]
+    output.append(
         f"at it now   {lease['holder']}, token {lease['token']}" if isinstance(lease, Mapping) else "at it now   nobody"
     )
-    said += ["", "steps"] + [_step(one) for one in _list(shown["steps"])]
-    said += ["", "audit"] + [
-        f"  {one['at']}  {one['who']}  {one['action']}  {one['why']}" for one in _list(shown["audit"])
+    output += ["", "steps"] + [_step(step) for step in _list(shown["steps"])]
+    output += ["", "audit"] + [
+        f"  {entry['at']}  {entry['who']}  {entry['action']}  {entry['why']}" for entry in _list(shown["audit"])
     ]
     hint = shown["hint"]
-    return said + (["", f"next: {advice(hint)}"] if isinstance(hint, Hint) else [])
+    return output + (["", f"next: {advice(hint)}"] if isinstance(hint, Hint) else [])
 
 
-def _step(one: Mapping[str, object]) -> str:
-    problem = f"\n{'':29}{one['problem']}" if one["problem"] else ""
-    return f"  {one['at']}  {one['step']}  ({one['holder'] or 'no lease'}){problem}"
+def _step(step: Mapping[str, object]) -> str:
+    problem = f"\n{'':29}{step['problem']}" if step["problem"] else ""
+    return f"  {step['at']}  {step['step']}  ({step['holder'] or 'no lease'}){problem}"
 
 
 def _list(value: object) -> list[Mapping[str, object]]:

@@ -62,29 +62,34 @@ def bootstrap(
         raise UsageError("--exit-code goes with --preview")
     env = context.environment()
     require_known(env)
-    made = bootstrap_of(env, account=account, region=region, undo=undo, report=say)
-    seen = context.run(made.preview())
+    setup = bootstrap_of(env, account=account, region=region, undo=undo, report=say)
+    bootstrap_preview = context.run(setup.preview())
     if preview:
-        _show(made, seen)
-        return CHANGES_REMAIN if exit_code and seen.steps else 0
-    for line in (*table_lines(_COLUMNS, _rows(seen.steps), ""), *seen.notes) if seen.steps else ():
+        _show(setup, bootstrap_preview)
+        return CHANGES_REMAIN if exit_code and bootstrap_preview.steps else 0
+    for line in (
+        (*table_lines(_COLUMNS, _rows(bootstrap_preview.steps), ""), *bootstrap_preview.notes)
+        if bootstrap_preview.steps
+        else ()
+    ):
         say(line)
-    if seen.steps:
+    if bootstrap_preview.steps:
         verb = "deletes" if undo else "changes"
         agree(
-            f"As {seen.caller}, this {verb} account {made.spec.account} ({env.name}, {made.spec.region}).",
-            expect=made.spec.account,
+            f"As {bootstrap_preview.caller}, this {verb} account {setup.spec.account} "
+            f"({env.name}, {setup.spec.region}).",
+            expect=setup.spec.account,
             spared="nothing was touched",
             yes=yes,
         )
-    done = context.run(made.run(seen.steps))
-    _report(made, seen, done)
+    done = context.run(setup.run(bootstrap_preview.steps))
+    _report(setup, bootstrap_preview, done)
     return 0
 
 
 @app.command()
 def show() -> None:
-    """Show where the platform's services are, how they are, and how old the newest backup of the database is.
+    """Show the platform's services with address and health, and the age of the newest backup of the database.
 
     Of a local world that has its monitoring alone, it shows the services of that.
     """
@@ -102,7 +107,7 @@ def show() -> None:
         result("platform-show", shown, view.lines(outputs, host, connected=connected))
         return
     columns = ("service", "state", "healthy", "restarts")
-    rows = view.services([one for one in host.services if not one.is_passing or not one.is_healthy])
+    rows = view.services([service for service in host.services if not service.is_passing or not service.is_healthy])
     table("platform-show", "services", columns, rows, "no services")
     result("platform-show", shown, view.lines(outputs, host, connected=connected))
 
@@ -132,9 +137,14 @@ def logs(
     async def work(parts: "PlatformParts") -> "list[ServiceLog]":
         return await (await parts.services()).logs(service, lines)
 
-    found = context.run_platform(container, work)
-    result("platform-logs", {"services": view.logs(found)}, view.log_lines(found) or [view.NONE_DOWN], verbatim=True)
-    if problem := unread(found):
+    service_logs = context.run_platform(container, work)
+    result(
+        "platform-logs",
+        {"services": view.logs(service_logs)},
+        view.log_lines(service_logs) or [view.NONE_DOWN],
+        verbatim=True,
+    )
+    if problem := unread(service_logs):
         raise problem
 
 
@@ -173,7 +183,7 @@ def open_(
 
 @app.command()
 def restart(reason: Why, service: Service = "", yes: Yes = False) -> None:
-    """Restart a service of the platform, and look whether it stays up; without SERVICE, each that is down.
+    """Restart a service of the platform, and verify that it stays up; without SERVICE, each that is down.
 
     Agents go on meanwhile, except that nobody's turn is answered while router or postgresql start.
     """
@@ -191,7 +201,7 @@ def restart(reason: Why, service: Service = "", yes: Yes = False) -> None:
         return await (await parts.services()).restart(service, reason)
 
     done = context.run_platform(container, work)
-    lines = [f"{one.name} is {one.state}" for one in done] or [view.NONE_DOWN]
+    lines = [f"{service.name} is {service.state}" for service in done] or [view.NONE_DOWN]
     result("platform-restart", {"services": view.services(done)}, lines)
 
 
@@ -221,11 +231,11 @@ def connect(
         return
     from hermesops.cli.views import platform as view
 
-    found = context.run_platform(container, _planned)
-    rows = view.changes(found)
+    setting_changes = context.run_platform(container, _planned)
+    rows = view.changes(setting_changes)
     for line in table_lines(("setting", "before", "after"), rows, "every setting is as it should be"):
         say(line)
-    if found:
+    if setting_changes:
         agree(
             f"This changes settings.toml of environment {container.env.name}, and moves its registry.",
             expect=container.env.name,
@@ -237,7 +247,7 @@ def connect(
         return await (await parts.connection()).connect(despite=broken_audit)
 
     done = context.run_platform(context.compose(), work)
-    if found:
+    if setting_changes:
         _restart_world()
     shape = {
         "settings": rows,
@@ -257,10 +267,10 @@ def connect(
     ]
     if not rows:
         lines[0] = "this environment uses its platform already; nothing was changed"
-    if any(one.name == "router.url" for one in found):
-        lines.append(advice(("token", "rotate", "--all"), "has agents of before ask the platform's model router, too"))
+    if any(change.name == "router.url" for change in setting_changes):
+        lines.append(advice(("token", "rotate", "--all"), "points existing agents to the platform's model router, too"))
     if not done.moves_backups:
-        lines.append("backups go where they went: there are some there already, which restores are made from")
+        lines.append("backups stay in the present store: it holds backups already")
     result("platform-connect", shape, lines)
 
 
@@ -326,7 +336,7 @@ def bundle(
         bool, typer.Option("--no-logs", help="Without Loki, which has to be built from source once.")
     ] = False,
 ) -> None:
-    """Write what hosts on AWS make themselves from: hermesops, its roles and what they install, signed.
+    """Write the signed bundle from which hosts on AWS set themselves up: hermesops, its roles and their packages.
 
     It is of the code that runs this command. Signed with the key of releases. Upload it as shown, then name its version
     in pulumi/platform/Pulumi.ENVIRONMENT.yaml.
@@ -334,14 +344,14 @@ def bundle(
     from hermesops.platform.aws.bundle import write_bundle
 
     container = context.compose()
-    made = context.run(
+    host_bundle = context.run(
         write_bundle(container.env, container.release_key, container.report, folder, has_logs=not no_logs)
     )
-    shape = {"version": made.version, "folder": str(made.folder), "bytes": made.bytes}
+    shape = {"version": host_bundle.version, "folder": str(host_bundle.folder), "bytes": host_bundle.bytes}
     lines = [
-        f"bundle {made.version}: {made.bytes / 1e6:.0f} MB in {made.folder}",
-        f"  $ aws s3 cp --recursive {made.folder} s3://BUCKET-OF-RELEASES/platform/{made.version}/",
-        f"  platform:host:  version: {made.version}",
+        f"bundle {host_bundle.version}: {host_bundle.bytes / 1e6:.0f} MB in {host_bundle.folder}",
+        f"  $ aws s3 cp --recursive {host_bundle.folder} s3://BUCKET-OF-RELEASES/platform/{host_bundle.version}/",
+        f"  platform:host:  version: {host_bundle.version}",
     ]
     result("platform-bundle", shape, lines)
 
@@ -373,7 +383,7 @@ def _disconnect(container: "Container", *, despite: str, yes: bool) -> None:
     done = context.run_platform(container, work)
     _restart_world()
     lines = [
-        f"the registry of this computer counts again, from epoch {done.epoch}",
+        f"the registry of this computer is in use again, from epoch {done.epoch}",
         done.audit,
         advice(("fleet", "drift"), "compares it"),
     ]
@@ -399,22 +409,22 @@ def _restart_world() -> None:
         context.run(world_of(env).restart(serve_command(env.name), environment=server_environment(env), report=say))
 
 
-def _show(made: "Bootstrap", seen: "Preview") -> None:
+def _show(setup: "Bootstrap", bootstrap_preview: "Preview") -> None:
     table(
         "platform-bootstrap-preview",
         "steps",
         _COLUMNS,
-        _rows(seen.steps),
-        f"nothing to do in account {made.spec.account}",
-        beside={"caller": seen.caller, "notes": list(seen.notes), **_names(made)},
+        _rows(bootstrap_preview.steps),
+        f"nothing to do in account {setup.spec.account}",
+        beside={"caller": bootstrap_preview.caller, "notes": list(bootstrap_preview.notes), **_names(setup)},
     )
-    for line in () if is_json() else seen.notes:
+    for line in () if is_json() else bootstrap_preview.notes:
         say(line)
 
 
-def _report(made: "Bootstrap", seen: "Preview", done: "Sequence[Step]") -> None:
-    spec, names = made.spec, _names(made)
-    if made.undo:
+def _report(setup: "Bootstrap", bootstrap_preview: "Preview", done: "Sequence[Step]") -> None:
+    spec, names = setup.spec, _names(setup)
+    if setup.undo:
         lines = [f"account {spec.account}: {counted(len(done), 'step')} done, nothing of the bootstrap is left"]
     else:
         lines = [
@@ -422,16 +432,16 @@ def _report(made: "Bootstrap", seen: "Preview", done: "Sequence[Step]") -> None:
             f"  pulumi.backend   {names['backend']}",
             f"  role of previews {names['preview_role']}",
             f"  role of applies  {names['apply_role']}",
-            advice(("platform", "bootstrap", "--preview", "--exit-code"), "tells later whether it is still so"),
+            advice(("platform", "bootstrap", "--preview", "--exit-code"), "verifies that later"),
         ]
-    shape = {"done": _rows(done), "notes": list(seen.notes), **names}
-    result("platform-bootstrap", shape, [*lines, *seen.notes])
+    shape = {"done": _rows(done), "notes": list(bootstrap_preview.notes), **names}
+    result("platform-bootstrap", shape, [*lines, *bootstrap_preview.notes])
 
 
-def _names(made: "Bootstrap") -> dict[str, str]:
+def _names(setup: "Bootstrap") -> dict[str, str]:
     from hermesops.platform.bootstrap.spec import PipelineRole
 
-    spec = made.spec
+    spec = setup.spec
     return {
         "account": spec.account,
         "region": spec.region,
@@ -444,4 +454,4 @@ def _names(made: "Bootstrap") -> dict[str, str]:
 
 
 def _rows(steps: "Sequence[Step]") -> list[dict[str, object]]:
-    return [{"thing": one.thing, "step": one.action.value} for one in steps]
+    return [{"thing": step.thing, "step": step.action.value} for step in steps]

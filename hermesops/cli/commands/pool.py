@@ -26,7 +26,7 @@ def list_(cells: Cells = None) -> None:
     """List the machines of warm pools from the registry, and how many the settings want."""
     container = context.compose()
     pool_size = container.env.settings.pool_size
-    rows = [cells_view.unassigned(one) for one in container.pool_machines.list(cells or ())]
+    rows = [cells_view.unassigned(machine) for machine in container.pool_machines.list(cells or ())]
     sizes = {plan.value: size for plan, size in sorted(pool_size.items())}
     columns = ("machine_name", "cell", "plan", "server_type", "status", "ready_at")
     empty = "no machines; the setting pool_size says how many each cell keeps ready"
@@ -62,7 +62,7 @@ def drain(
         return await connected.pools.drain_each(cells or (), end, reason=reason or "drained by hand")
 
     outcomes = context.run_connected(container, work)
-    if done := [cells_view.drained(one) for one in outcomes if one.operation]:
+    if done := [cells_view.drained(outcome) for outcome in outcomes if outcome.operation]:
         result("pool-drain", {"cells": done}, [str(row["outcome"]) for row in done])
     elif not outcomes:
         result("pool-drain", {"cells": []}, ["there are no cells"])

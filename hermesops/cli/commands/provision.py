@@ -37,7 +37,7 @@ def provision(
     no_wait: NoWait = False,
     wait: Wait = "",
 ) -> int:
-    """Give a user a running agent. The same command finishes what a killed one began.
+    """Give a user a running agent. To finish an interrupted command, run it again.
 
     With --from many users at once: every line is judged before anything is begun, --plan and --region count for lines
     that name none. Some that fail end in exit 6; the same command again does the rest.
@@ -95,7 +95,9 @@ def _preview_many(source: str, plan: str, region: str) -> int:
 
     async def work(connected: "Connected") -> "list[ChangePreview]":
         await connected.bulk_provision.judge(requests)
-        return [await connected.agent_previews.of(one.user, one.plan, region=one.region) for one in requests]
+        return [
+            await connected.agent_previews.of(request.user, request.plan, region=request.region) for request in requests
+        ]
 
     previews = context.run_connected(context.compose(), work)
     rows = [change_preview.row(preview) for preview in previews]
@@ -117,10 +119,10 @@ def _many(source: str, plan: str, region: str, *, no_wait: bool) -> int:
 
     provision_results = context.run_connected(container, work)
     rows = [
-        shapes.provision_result(one, container.instances.get(one.instance.id) if one.instance else None)
-        for one in provision_results
+        shapes.provision_result(outcome, container.instances.get(outcome.instance.id) if outcome.instance else None)
+        for outcome in provision_results
     ]
-    failures = [one.failure.message for one in provision_results if one.failure]
+    failures = [outcome.failure.message for outcome in provision_results if outcome.failure]
     columns = ("user", "plan", "status", "cell", "machine_name", "outcome")
     table("provision-list", "arrivals", columns, rows, "", beside={"failed": len(failures)})
     if not failures:

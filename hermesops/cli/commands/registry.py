@@ -8,7 +8,8 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.console import Why, Yes, advice, agree, require_reason, result, say, table
 from hermesops.cli.groups.noun import Noun
-from hermesops.cli.views import audit, fleet
+from hermesops.cli.views import audit
+from hermesops.cli.views.fleet import rebuild as rebuild_view
 from hermesops.errors import BrokenInvariantError, Hint, UsageError
 from hermesops.views import audit as audit_shapes
 
@@ -21,11 +22,14 @@ app = Noun(no_args_is_help=True)
 @app.command(lists=True)
 def check() -> int:
     """Check for contradicting rows, secrets that do not open, and a broken audit; exit 70 on any."""
-    found = context.compose().contradictions()
-    rows = [{"subject": one.subject, "what": one.what, "hint": one.hint} for one in found]
+    contradictions = context.compose().contradictions()
+    rows = [
+        {"subject": contradiction.subject, "what": contradiction.what, "hint": contradiction.hint}
+        for contradiction in contradictions
+    ]
     none = "no contradictions in the registry"
     table("registry-check", "contradictions", ("subject", "what", "hint"), rows, none)
-    return BrokenInvariantError.exit_code if found else 0
+    return BrokenInvariantError.exit_code if contradictions else 0
 
 
 @app.command()
@@ -48,9 +52,9 @@ def rebuild(
     state = work.state(over)
     planned = context.run(work.plan(alias or (), state))
     if dry_run:
-        result("registry-rebuild", fleet.rebuild(planned, written=0), fleet.rebuild_lines(planned))
+        result("registry-rebuild", rebuild_view.rebuild(planned, written=0), rebuild_view.rebuild_lines(planned))
         return
-    for line in fleet.rebuild_lines(planned):
+    for line in rebuild_view.rebuild_lines(planned):
         say(line)
     name = container.env.name
     is_new = state.name == "LOST"
@@ -61,7 +65,7 @@ def rebuild(
         f"instances added to the registry: {written}; recovery records taken back: {len(planned.records)}",
         advice("next:", ("fleet", "drift", "--deep")),
     ]
-    result("registry-rebuild", fleet.rebuild(planned, written=written), lines)
+    result("registry-rebuild", rebuild_view.rebuild(planned, written=written), lines)
 
 
 @app.command()
@@ -75,15 +79,15 @@ def migrate() -> None:
 @app.command()
 def copy() -> None:
     """Copy an SQLite registry now; it is copied every hour, and before each restore, rebuild and change of tables."""
-    made = context.compose().registry_copies.take()
-    words = f"copied to {made.copy.file}; instances in it: {made.instances}"
-    result("registry-copy", audit_shapes.copy(made), [words])
+    registry_copy = context.compose().registry_copies.take()
+    words = f"copied to {registry_copy.copy.file}; instances in it: {registry_copy.instances}"
+    result("registry-copy", audit_shapes.copy(registry_copy), [words])
 
 
 @app.command(lists=True)
 def copies() -> None:
     """List the good copies of an SQLite registry, the newest first, with the instances in each."""
-    rows = [audit_shapes.copy(one) for one in context.compose().registry_copies.list()]
+    rows = [audit_shapes.copy(registry_copy) for registry_copy in context.compose().registry_copies.list()]
     columns = ("taken_at", "age_s", "reason", "instances", "size_bytes", "file")
     table("registry-copies", "copies", columns, rows, "there is no copy yet")
 
@@ -127,8 +131,8 @@ def restore(
     agree(f"This replaces the registry of environment {name}.", expect=name, spared="nothing was restored", yes=yes)
     done = container.registry_place.restore(preview.file, over=over, why=reason or "the registry was damaged")
     set_aside = str(done.set_aside) if done.set_aside else None
-    told = {**audit_shapes.preview(preview), "audit": done.audit.told}
-    shape = {"copy": str(done.copy), "epoch": done.epoch, "set_aside": set_aside, **told}
+    details = {**audit_shapes.preview(preview), "audit": done.audit.told}
+    shape = {"copy": str(done.copy), "epoch": done.epoch, "set_aside": set_aside, **details}
     lines = [f"restored the {audit.copy_words(preview)}; epoch {done.epoch} has begun"]
     if done.set_aside:
         lines.append(f"the damaged registry is {done.set_aside}")

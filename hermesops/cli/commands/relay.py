@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from hermesops.base.narration import counted
 from hermesops.cli import context
 from hermesops.cli.console import Why, Yes, advice, agree, require_reason, result, table
 from hermesops.cli.groups.noun import Noun
@@ -77,7 +78,7 @@ def list_() -> None:
     """List the services' certificates, the newest of each first."""
     container = context.compose()
     now = container.now()
-    rows = [shapes.caller(one, now) for one in container.caller_directory.list()]
+    rows = [shapes.caller(caller, now) for caller in container.caller_directory.list()]
     columns = ("service", "state", "not_after", "serial", "why")
     table("relay-callers", "certificates", columns, rows, "no service may call the relay")
 
@@ -95,6 +96,5 @@ def revoke(service: Service, yes: Yes = False, reason: Why = "") -> None:
     )
     count = container.caller_directory.revoke(service, why=reason)
     again = advice(("relay", "admit", service, "--request", "FILE", "--to", "FOLDER"))
-    certificates = "certificate" if count == 1 else "certificates"
-    words = f"{service}: {count} {certificates} revoked; {again} gives it another"
+    words = f"{service}: {counted(count, 'certificate')} revoked; {again} gives it another"
     result("relay-revoked", {"service": service, "certificates": count}, [words])

@@ -1,4 +1,4 @@
-"""``hermesops release``: what runs on instances, locked and signed."""
+"""``hermesops release``: the software of instances, locked and signed."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hermesops.base.narration import counted
 from hermesops.cli import context
 from hermesops.cli.console import Why, Yes, advice, agree, complain, result, say, table
 from hermesops.cli.groups.noun import Noun
@@ -71,7 +72,7 @@ def build(
         )
         work = container.release_changes.build(order, note=note)
     built = context.run(work)
-    shape = release_view.built(built.lock, made=built.made)
+    shape = release_view.built(built.lock, is_new=built.made)
     size = f"{shape['files']} files, {sum(blob.size for blob in built.lock.all_blobs()) / 1e6:.0f} MB"
     result("release-build", {"release": shape}, [f"{built.lock.id} {'built' if built.made else 'is there'}: {size}"])
 
@@ -94,7 +95,7 @@ def show(
     release: Release,
     against: Annotated[str, typer.Option(help="What differs from this release to the shown one.")] = "",
 ) -> None:
-    """Show what is in a release, or how it differs from another."""
+    """Show the contents of a release, or its differences from another."""
     from hermesops.machines.release.diff import compare
 
     container = context.compose()
@@ -120,11 +121,11 @@ def verify(release: Release) -> int:
     damaged = [{"name": file.name, "what": file.what} for file in damage]
     shape = {"id": lock.id, "files": len(lock.all_blobs()), "damage": damaged}
     lines = [f"{file.name} {file.what}" for file in damage]
-    result("release-verify", shape, lines or [f"{lock.id} is whole: {shape['files']} files, and the signature counts"])
+    result("release-verify", shape, lines or [f"{lock.id} is intact: {shape['files']} files, signature valid"])
     if not damage:
         return 0
     failure = RefusedError(
-        f"{len(damage)} files of {lock.id} are not what was signed",
+        f"{counted(len(damage), 'file')} of {lock.id} missing or damaged",
         hint=Hint(("release", "build", "--lock", "FILE"), f", where FILE is locks/{lock.id}.json of the store"),
     )
     complain(failure)
@@ -165,7 +166,7 @@ def floor(
 
 @signers.command("show")
 def show_signers() -> None:
-    """Show who may sign releases, in OpenSSH's format, and how often that changed."""
+    """Show the allowed signers of releases in OpenSSH's format, and the number of their changes."""
     trust = context.compose().releases.trust
     number, text = len(trust.chain()), trust.current()
     lines = text.splitlines() or [advice("nobody has signed a release yet;", ("release", "build"))]
@@ -181,15 +182,17 @@ def set_signers(
     ] = False,
     yes: Yes = False,
 ) -> None:
-    """Change who signs releases. Your key must be valid before and after, so that nobody is locked out.
+    """Change the allowed signers of releases. Your key must be valid before and after, so that nobody is locked out.
 
     Machines take the new signers with the next release that is deployed to them.
     """
     container = context.compose()
     allowed = files.read(file)
-    agree("Those whom that file names sign releases.", expect="signers", spared="the signers are as they were", yes=yes)
+    agree(
+        "This replaces the allowed signers of releases.", expect="signers", spared="the signers are unchanged", yes=yes
+    )
     left = context.run(container.release_changes.set_signers(allowed, sign_again=sign_again, reason=reason))
-    lines = [f"{len(allowed.splitlines())} lines of signers count from now on"]
+    lines = [f"allowed signers from now on: {counted(len(allowed.splitlines()), 'line')}"]
     lines += [f"{release} is signed by none of them: machines refuse it" for release in left]
     result("release-signers-set", {"signers": allowed.splitlines(), "unsigned": list(left)}, lines)
 
@@ -204,7 +207,7 @@ def restore_signers(reason: Why, yes: Yes = False) -> None:
     agree(
         "This replaces what the store says of signers and revocations by what this computer remembers.",
         expect="signers",
-        spared="the store is as it was",
+        spared="the store is unchanged",
         yes=yes,
     )
     written = context.run(container.release_changes.restore(reason=reason))

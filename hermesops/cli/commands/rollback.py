@@ -41,7 +41,7 @@ def rollback(
     reason: Why = "",
     detach: Detach = False,
 ) -> int:
-    """Roll one instance, or all of a rollout, back to the release before. What was written since is never deleted.
+    """Roll one instance, or all of a rollout, back to the release before. Data written since then is kept.
 
     A user's machine rolls back by itself within seconds. With --to and no user, all that do not run that release are
     rolled back to it: at once, without stages, never more at a time than may be unavailable.

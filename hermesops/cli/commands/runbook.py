@@ -47,16 +47,17 @@ def list_() -> None:
     """List runbooks, with the alerts that lead to each; one without steps is to be followed by hand."""
     from hermesops.observability.runbook.document import load, names
 
-    found = (load(folder(), name) for name in names(folder()))
+    runbooks = (load(folder(), name) for name in names(folder()))
     rows = [
-        {"runbook": one.name, "alerts": list(one.alerts), "steps": len(one.steps), "title": one.title} for one in found
+        {"runbook": runbook.name, "alerts": list(runbook.alerts), "steps": len(runbook.steps), "title": runbook.title}
+        for runbook in runbooks
     ]
     table("runbook-list", "runbooks", ("runbook", "steps", "alerts", "title"), rows, "no runbooks")
 
 
 @app.command()
 def show(name: Name) -> None:
-    """Show a runbook: what it is about, how to tell, what to do and what not."""
+    """Show a runbook: its symptoms, diagnosis and steps."""
     from hermesops.observability.runbook.document import load
 
     runbook = load(folder(), name)
@@ -66,7 +67,7 @@ def show(name: Name) -> None:
         "title": runbook.title,
         "text": runbook.text,
     }
-    result("runbook", {**shown, "steps": [_shape(one) for one in runbook.steps]}, runbook.text.splitlines())
+    result("runbook", {**shown, "steps": [_shape(step) for step in runbook.steps]}, runbook.text.splitlines())
 
 
 @app.command()
@@ -80,7 +81,7 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the steps, with what they are about.")] = False,
     yes: Yes = False,
 ) -> int:
-    """Run a runbook's steps and compare what they print with what it expects; stop where that differs.
+    """Run a runbook's steps and compare their output with the expected one; stop at the first difference.
 
     Steps that only read run at once. One that changes something asks; without a terminal the answer is no. Where the
     runbook has several ways, you pick one, which --yes alone does not. The rows of its table that fit what was printed
@@ -99,14 +100,14 @@ def run(
         unfilled = _unfilled(runbook)
         by_hand = list(runbook.by_hand)
         shown = {"runbook": runbook.name, "user": user or None, "unfilled": unfilled, "by_hand": by_hand}
-        lines = [line for one in steps for line in _lines(one)]
+        lines = [line for step in steps for line in _lines(step)]
         result(
             "runbook-steps",
-            {**shown, "steps": [_shape(one) for one in steps]},
+            {**shown, "steps": [_shape(step) for step in steps]},
             [*lines, *_left(runbook), *_remarks(unfilled)],
         )
         return 0
-    made = RunbookRun(
+    runbook_run = RunbookRun(
         runbook,
         user,
         execute=lambda words: execute(container, words),
@@ -115,31 +116,31 @@ def run(
         show=show_output,
     )
     try:
-        made.run(begin)
+        runbook_run.run(begin)
     except HermesError as error:
-        return _finish(container, made, runbook, instance, error)
+        return _finish(container, runbook_run, runbook, instance, error)
     except KeyboardInterrupt:
-        say(advice(made.next_hint(made.results[-1].step)))
-        _note(container, made, runbook, instance)
+        say(advice(runbook_run.next_hint(runbook_run.results[-1].step)))
+        _note(container, runbook_run, runbook, instance)
         raise
-    return _finish(container, made, runbook, instance, None)
+    return _finish(container, runbook_run, runbook, instance, None)
 
 
 def _finish(
     container: "Container",
-    made: "RunbookRun",
+    runbook_run: "RunbookRun",
     runbook: "Runbook",
     instance: "Instance | None",
     failure: HermesError | None,
 ) -> int:
-    _note(container, made, runbook, instance)
+    _note(container, runbook_run, runbook, instance)
     shown = {
-        **made.transcript(),
+        **runbook_run.transcript(),
         "user": instance.title if instance else None,
         "problem": failure.message if failure else None,
         "hint": failure.hint if failure else None,
     }
-    done = [one.step.kind.value for one in made.results if one.outcome.value == "done"]
+    done = [step_result.step.kind.value for step_result in runbook_run.results if step_result.outcome.value == "done"]
     changes = len(done) - done.count("read")
     steps = f"{counted(len(done), 'step')} done, {counted(changes, 'change')}"
     words = f"runbook {runbook.name}: {steps}, each with the expected result"
@@ -154,10 +155,10 @@ def _finish(
     return failure.exit_code
 
 
-def _note(container: "Container", made: "RunbookRun", runbook: "Runbook", instance: "Instance | None") -> None:
-    """Write the transcript; the registry may be what is broken, and what the run found counts more."""
+def _note(container: "Container", runbook_run: "RunbookRun", runbook: "Runbook", instance: "Instance | None") -> None:
+    """Write the transcript into the audit; a failure is reported and ignored, as the registry may be broken."""
     try:
-        container.runbook_records.keep(runbook, instance, made.transcript())
+        container.runbook_records.keep(runbook, instance, runbook_run.transcript())
     except HermesError as error:
         say(f"the audit has no transcript of this run: {error.message}")
 
@@ -193,7 +194,7 @@ def _shape(step: "Step") -> dict[str, object]:
 
 
 def _unfilled(runbook: "Runbook") -> dict[str, str]:
-    """Words in capitals that nothing stands for now, with what would."""
+    """Placeholders without a value now, each with the meaning of its value."""
     from hermesops.observability.runbook.document import VALUES
 
     return {name: f"{VALUES[name]}; there is none now" for name in sorted(runbook.values)}
@@ -219,6 +220,6 @@ def _lines(step: "Step") -> "Iterator[str]":
     yield from (f"  must not show {text}" for text in step.absent)
     yield from (f"  expects a {name} that is newer than the last change" for name in step.newer)
     if step.is_optional:
-        yield "  left out where nobody picks it"
+        yield "  optional: runs only when picked"
     if step.undo:
         yield f"  {advice('undo:', step.undo)}"

@@ -19,11 +19,11 @@ Name = Annotated[str, typer.Argument(help="As secrets list says it, as api.key."
 
 @app.command("list")
 def list_() -> None:
-    """List the secrets that are needed, where each is and how old; never its value."""
+    """List the needed secrets with place and age, never their values."""
     from datetime import UTC, datetime
 
     now = datetime.now(UTC)
-    rows = [shapes.held_secret(one, now) for one in context.compose().checks.held_secrets()]
+    rows = [shapes.held_secret(secret, now) for secret in context.compose().checks.held_secrets()]
     table("secrets-list", "secrets", ("name", "home", "is_there", "age", "purpose"), rows, "")
 
 
@@ -42,7 +42,7 @@ def set_(
         agree(
             f"This replaces {name} of environment {container.env.name}, which {which.purpose}.",
             expect=name,
-            spared=f"{name} is as it was",
+            spared=f"{name} is unchanged",
             yes=yes,
         )
     where = container.secret_changes.set(which, files.read(source), why=reason)
@@ -72,7 +72,8 @@ def rotate(
         return CHANGES_REMAIN
     if not reason.strip():
         raise UsageError(
-            "rotating the registry's key needs a reason", hint=Hint(("secrets", "rotate", name, "--reason", "WHY"))
+            "missing --reason for the rotation of the registry's key",
+            hint=Hint(("secrets", "rotate", name, "--reason", "WHY")),
         )
     if prepare:
         key = context.run(container.secret_changes.prepare_registry_key())
@@ -87,14 +88,14 @@ def rotate(
 
 @app.command(lists=True)
 def check(names: Annotated[list[str] | None, typer.Argument(help="Only these.", show_default=False)] = None) -> int:
-    """Use each secret for something harmless: is it there, may only we read it, does it open what it should."""
+    """Check each secret by a harmless use: that it exists, that nobody else may read it, and that it works."""
     from hermesops.access.secrets.catalog import needed
 
     for name in names or ():
         needed(name)
     container = context.compose()
-    made = context.run(container.checks.check_secrets(tuple(names or ())))
-    exit_code = environment.report_checks("secrets-check", made, empty="no secrets")
+    checks = context.run(container.checks.check_secrets(tuple(names or ())))
+    exit_code = environment.report_checks("secrets-check", checks, empty="no secrets")
     if strangers := container.checks.unneeded_secrets():
         say(f"{container.secrets.home.title} also holds {', '.join(strangers)}, which hermesops does not need")
     return exit_code

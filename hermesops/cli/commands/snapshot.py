@@ -22,7 +22,7 @@ def list_(user: User) -> None:
     """List a user's snapshots, newest first."""
     container, instance = find_instance(user)
     images = context.run_connected(container, lambda connected: connected.snapshots.of(instance.id))
-    rows = [backup.snapshot(one, instance) for one in images]
+    rows = [backup.snapshot(image, instance) for image in images]
     empty = advice(f"no snapshots of {instance.title};", ("snapshot", "create", user), "takes one")
     table("snapshot-list", "snapshots", ("snapshot", "created_at", "status", "disk_gb"), rows, empty)
 
@@ -45,7 +45,7 @@ def delete(
     yes: Yes = False,
     reason: Why = "",
 ) -> None:
-    """Delete a snapshot for good."""
+    """Delete a snapshot of an instance for good."""
     from hermesops.agents.instances.snapshots import chosen
 
     container, instance = find_instance(user)

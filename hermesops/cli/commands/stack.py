@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from hermesops.base.narration import counted
 from hermesops.cli import context
 from hermesops.cli.console import Why, Yes, advice, agree, require_typed_environment, result, say, table, write
 from hermesops.cli.groups.noun import Noun
@@ -55,7 +56,7 @@ def rollback_state(
     name = container.cells.get(cell).name
     if list_:
         copies = context.run(container.cell_states.versions(name, limit=limit))
-        rows = [shapes.state_version(one) for one in copies]
+        rows = [shapes.state_version(version) for version in copies]
         columns = ("version", "at", "what", "resources", "note")
         table("state-versions", "versions", columns, rows, f"{cell}: no copies of its state")
         return
@@ -122,7 +123,7 @@ def preview(
     exit_code: ExitCode = False,
     save: Save = None,
 ) -> int:
-    """Show what stack up would change, and what the fleet would cost then; changes nothing.
+    """Show the changes of stack up, and the fleet's cost afterwards; changes nothing.
 
     The word platform in place of cells means the shared platform of the environment.
     With --save the preview of one stack is signed with the operator's key; stack up --from lets just that happen.
@@ -154,7 +155,7 @@ def up(
     approved_by: ApprovedBy = None,
     no_wait: NoWait = False,
 ) -> int:
-    """Apply the registry's rows to cells. What destroys, changes many or costs much is refused until it is named.
+    """Apply the registry's rows to cells. Runs that destroy, change many or cost much are refused until named.
 
     The word platform in place of cells brings the shared platform of the environment up, services included; nothing of
     it is ever destroyed. Killed anywhere, the same command continues.
@@ -247,12 +248,18 @@ def baseline(
     """
     from hermesops.infra.stacks.baseline import to_text
 
-    made = context.compose().baselines.take()
+    registered = context.compose().baselines.take()
     if save is None:
-        write(to_text(made))
+        write(to_text(registered))
         return
-    write_saved(save, to_text(made))
-    say(advice(f"{len(made.cells)} cells;", ("stack", "compare", str(save)), "shows what other code would change"))
+    write_saved(save, to_text(registered))
+    say(
+        advice(
+            f"{counted(len(registered.cells), 'cell')};",
+            ("stack", "compare", str(save)),
+            "shows what other code would change",
+        )
+    )
 
 
 @app.command()
@@ -260,7 +267,7 @@ def compare(
     file: Annotated[Path, typer.Argument(help="What `stack baseline` printed.", show_default=False)],
     exit_code: ExitCode = False,
 ) -> int:
-    """Show what this code and these settings would change, compared with a baseline; needs no registry and no secret.
+    """Show the changes by this code and these settings, compared with a baseline; needs no registry and no secret.
 
     It says what it cannot know, such as drift: `stack preview` shows that before anything is applied.
     """
@@ -287,14 +294,14 @@ def _take_in(cell: CellName, machines: list[str], reason: str) -> None:
     from hermesops.agents.cells.stack.state_repair import import_machines, parse_imports
 
     container = context.compose()
-    wanted = parse_imports(machines, container.env.name)
+    machine_ids = parse_imports(machines, container.env.name)
 
     async def work() -> tuple[str, ...]:
         async with container.vendor() as client:
-            return await import_machines(container.cell_stacks, client, cell, wanted, why=reason or "stack import")
+            return await import_machines(container.cell_stacks, client, cell, machine_ids, why=reason or "stack import")
 
     new = context.run(work())
-    rows = [{"name": one, "id": id_, "imported": one in new} for one, id_ in wanted.items()]
+    rows = [{"name": name, "id": id_, "imported": name in new} for name, id_ in machine_ids.items()]
     lines = [
         f"{cell}: {row['name']} {'is in its stack now' if row['imported'] else 'was in its stack'}" for row in rows
     ]

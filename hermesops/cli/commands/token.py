@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hermesops.base.narration import counted
 from hermesops.cli import context
 from hermesops.cli.console import Why, result, table
 from hermesops.cli.groups.noun import Noun
@@ -31,7 +32,7 @@ app = Noun(no_args_is_help=True)
 
 @app.command("list")
 def list_(user: Annotated[str, typer.Argument(help="Only this one's.")] = "") -> None:
-    """List the tokens that are in use and who holds them, never their values.
+    """List the tokens in use and their holders, never their values.
 
     Each is root on its machine: it opens JustAVPS's toolbox there, and every port of the machine's loopback.
     """
@@ -98,7 +99,7 @@ def revoke(
     ] = False,
     reason: Why = "",
 ) -> None:
-    """Revoke tokens now, as after a leak; those who need one get another."""
+    """Revoke tokens now, as after a leak; their holders get new ones."""
     if models and purpose:
         raise UsageError("--models and --purpose name different tokens", hint=Hint(("token", "list", user)))
     container, instance = find_instance(user)
@@ -107,8 +108,8 @@ def revoke(
         return
     why = reason or "revoked"
     revoked = context.run_connected(container, lambda s: s.proxy_tokens.revoke(instance, purpose, reason=why))
-    gone = [one.purpose for one in revoked]
-    result("token-revoke", {"user": user, "revoked": gone}, [f"revoked {len(gone)} tokens of {user}"])
+    gone = [token.purpose for token in revoked]
+    result("token-revoke", {"user": user, "revoked": gone}, [f"revoked {counted(len(gone), 'token')} of {user}"])
 
 
 def _revoke_models(container: "Container", user: str, instance: "Instance", reason: str) -> None:

@@ -28,7 +28,7 @@ def worker(
         bool, typer.Option("--without-jobs", help="Leave scheduled jobs to other workers; see job list.")
     ] = False,
 ) -> int:
-    """Run operations and scheduled jobs: what --no-wait left, and what died with its runner. Logs JSON on stderr.
+    """Run operations and scheduled jobs: those that --no-wait left, and those of dead runners. Logs JSON on stderr.
 
     Scheduled jobs run too (hermesops job list), each on one worker at a time.
     SIGTERM ends it after the steps under way; a second one cuts them short. Either is safe at any moment.
@@ -39,15 +39,15 @@ def worker(
     container = context.compose(report=lambda line: log.info("step", words=line), logs_all=True)
 
     async def work(connected: "Connected") -> "Tally":
-        made = connected.make_worker(concurrency=concurrency, grace_s=grace)
+        runner = connected.make_worker(concurrency=concurrency, grace_s=grace)
         if once or without_jobs:
-            _listen(made.stop)
-            return await made.run(once=once)
+            _listen(runner.stop)
+            return await runner.run(once=once)
         jobs = connected.jobs.scheduler(grace_s=grace)
-        _listen(made.stop, jobs.stop)
+        _listen(runner.stop, jobs.stop)
         doing = asyncio.create_task(jobs.run())
         try:
-            return await made.run()
+            return await runner.run()
         finally:
             if not jobs.is_stopping:  # a second stop would cut jobs short
                 jobs.stop()
@@ -64,8 +64,8 @@ def _listen(*stops: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
 
     def stop() -> None:
-        for one in stops:
-            one()
+        for stop_runner in stops:
+            stop_runner()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)

@@ -62,7 +62,7 @@ class Noun(typer.Typer):
 
 
 def _with_options(function: Callable[..., Any], added: tuple[inspect.Parameter, ...]) -> Callable[..., Any]:
-    names = {one.name for one in added}
+    names = {parameter.name for parameter in added}
 
     @functools.wraps(function)
     def call(**options: Any) -> Any:  # noqa: ANN401 - the command's own arguments
@@ -71,7 +71,7 @@ def _with_options(function: Callable[..., Any], added: tuple[inspect.Parameter, 
     signature = inspect.signature(function)
     parameters = [*signature.parameters.values(), *added]
     call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    call.__annotations__ = {**function.__annotations__, **{one.name: one.annotation for one in added}}
+    call.__annotations__ = {**function.__annotations__, **{parameter.name: parameter.annotation for parameter in added}}
     return call
 
 

@@ -66,7 +66,7 @@ def choose(
 
 
 def parse_overrides(destroy: list[str] | None, share: str, budget: str) -> "Overrides":
-    """What may be exceeded.
+    """Parse the limits that an operator overrides: machines to destroy, share and budget.
 
     Raises:
         UsageError: A share or a budget is not one.
@@ -95,11 +95,11 @@ def _dollars(text: str) -> Decimal:
     return number
 
 
-def _number(text: str, wanted: str) -> Decimal:
+def _number(text: str, refusal: str) -> Decimal:
     try:
         number = Decimal(text)
     except InvalidOperation:
-        raise UsageError(wanted) from None
+        raise UsageError(refusal) from None
     if not number.is_finite():
-        raise UsageError(wanted)
+        raise UsageError(refusal)
     return number

@@ -124,8 +124,8 @@ def run_operation(
     async def work(connected: "Connected") -> "tuple[Operation, str]":
         try:
             operation = await open_when_free(lambda: begin(connected), wait_s=wait_s, report=say)
-        except LeaseHeldError as held:
-            raise held if wait is None else LeaseHeldError(held.message, hint=_AGAIN, holder=held.holder) from None
+        except LeaseHeldError as error:
+            raise error if wait is None else LeaseHeldError(error.message, hint=_AGAIN, holder=error.holder) from None
         return operation, await run_or_leave(connected.operations, operation, no_wait=no_wait)
 
     return context.run_connected(container, work)

@@ -1,4 +1,4 @@
-"""What the commands of ``stack`` do where the platform's stack is meant, ``platform`` in place of cells."""
+"""Commands of ``stack`` for the platform's stack: ``platform`` stands in place of cells."""
 
 import json
 from collections.abc import Awaitable, Callable, Collection
@@ -36,15 +36,15 @@ def is_platform(names: Collection[str] | None, **others: object) -> bool:
     """
     if PLATFORM not in (names or ()):
         return False
-    given = [f"--{name}" for name, value in others.items() if value]
-    if len(set(names or ())) > 1 or given:
-        beside = given[0] if given else "cells"
+    options = [f"--{name}" for name, value in others.items() if value]
+    if len(set(names or ())) > 1 or options:
+        beside = options[0] if options else "cells"
         raise UsageError(f"the platform's stack goes without {beside}", hint=Hint(("stack", "up", PLATFORM)))
     return True
 
 
 def preview(*, remaining: bool, save: Path | None = None) -> int:
-    """Show what ``up`` would change; of roles, which no preview shows, how they were applied last.
+    """Show the changes that ``up`` would make, and the last application of the roles, which no preview covers.
 
     Args:
         save: File that takes the preview, signed.
@@ -53,12 +53,12 @@ def preview(*, remaining: bool, save: Path | None = None) -> int:
         The exit code: 7 for changes, or roles that did not come to their end, with ``remaining``, else 0.
     """
     if save is None:
-        seen = _with_stack(lambda stack: stack.preview())
+        stack_preview = _with_stack(lambda stack: stack.preview())
     else:
-        seen, text = _with_stack(lambda stack: stack.save_preview())
+        stack_preview, text = _with_stack(lambda stack: stack.save_preview())
         write_saved(save, text)
         say(advice("signed and saved:", ("stack", "up", "--from", str(save))))
-    code = _changes("stack-platform-preview", seen.changes, remaining=remaining)
+    code = _changes("stack-platform-preview", stack_preview.changes, remaining=remaining)
     roles = _roles()
     if roles is None:
         return code
@@ -67,7 +67,7 @@ def preview(*, remaining: bool, save: Path | None = None) -> int:
 
 
 def up(signed: "SavedPreview | None" = None) -> int:
-    """Bring the platform up, and say where it is.
+    """Bring the platform up, and print its address.
 
     Args:
         signed: All that may happen to its stack; ``None`` for whatever its program says.
@@ -92,7 +92,7 @@ def up(signed: "SavedPreview | None" = None) -> int:
         "seconds": done.seconds,
         "outputs": dict(done.stack.outputs),
     }
-    lines = [f"{one['kind']} {one['name']}" for one in changes]
+    lines = [f"{change['kind']} {change['name']}" for change in changes]
     tasks = counted(len(done.changed), "change")
     where = f"machine {done.machine}: {tasks}" if done.machine else counted(len(changes), "change")
     lines.append(f"{where}, {done.seconds:g} s")
@@ -110,27 +110,27 @@ def up(signed: "SavedPreview | None" = None) -> int:
 
 
 def refresh(*, only_preview: bool, remaining: bool) -> int:
-    """Refresh its state from the vendor, or show what that would write."""
+    """Refresh the state of the platform's stack from the vendor, or preview that."""
     if only_preview:
-        seen = _with_stack(lambda stack: stack.preview_refresh())
-        return _changes("stack-platform-refresh-preview", seen.changes, remaining=remaining)
+        stack_preview = _with_stack(lambda stack: stack.preview_refresh())
+        return _changes("stack-platform-refresh-preview", stack_preview.changes, remaining=remaining)
     done = _with_stack(lambda stack: stack.refresh())
     return _changes("stack-platform-refresh", done.changes, remaining=remaining)
 
 
 def export() -> None:
-    """Print its deployment as Pulumi exports it."""
+    """Print the deployment of the platform's stack as JSON, in the format of ``pulumi stack export``."""
     write(json.dumps(_with_stack(lambda stack: stack.export()), indent=4) + "\n")
 
 
 def outputs() -> None:
-    """Print where its services are."""
+    """Print the outputs of the platform's stack: addresses of its services."""
     values = _with_stack(lambda stack: stack.outputs()).by_name()
     result("stack-platform-outputs", {"outputs": values}, rendering.fields(values))
 
 
 def _roles() -> "RolesState | None":
-    """How roles were applied last; ``None`` where the platform is on AWS, whose hosts apply them themselves."""
+    """Read how roles were applied last; ``None`` for a platform on AWS, whose hosts apply roles themselves."""
     container = context.compose()
     if not container.env.is_local:
         say(f"{PLATFORM}: roles are not previewed: a new host applies them when it is made")
@@ -165,4 +165,4 @@ def _changes(kind: str, changes: "Collection[Change]", *, remaining: bool) -> in
 def _shown(changes: "Collection[Change]") -> list[dict[str, Any]]:
     from hermesops.model.stack import ChangeKind
 
-    return [shapes.change(one) for one in changes if one.kind is not ChangeKind.SAME]
+    return [shapes.change(change) for change in changes if change.kind is not ChangeKind.SAME]

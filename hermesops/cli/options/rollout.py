@@ -173,20 +173,22 @@ def spec_of(
 
 def takes_spec(*without: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
     """Give a command the options of ``spec_of``, but for some, instead of its parameter ``spec``."""
-    options = [one for one in inspect.signature(spec_of).parameters.values() if one.name not in without]
+    options = [
+        parameter for parameter in inspect.signature(spec_of).parameters.values() if parameter.name not in without
+    ]
 
     def add(command: Callable[..., R]) -> Callable[..., R]:
         @functools.wraps(command)
         def call(**arguments: Any) -> R:  # noqa: ANN401 - the command's own arguments
-            chosen = {one.name: arguments.pop(one.name) for one in options}
+            chosen = {option.name: arguments.pop(option.name) for option in options}
             return command(**arguments, spec=spec_of(**chosen))
 
         signature = inspect.signature(command)
-        own = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in signature.parameters.values()]
-        at = next(number for number, one in enumerate(own) if one.name == "spec")
+        own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in signature.parameters.values()]
+        at = next(number for number, parameter in enumerate(own) if parameter.name == "spec")
         parameters = [*own[:at], *options, *own[at + 1 :]]
         call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        call.__annotations__ = {one.name: one.annotation for one in parameters}
+        call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return call
 
     return add

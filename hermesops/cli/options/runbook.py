@@ -1,4 +1,4 @@
-"""What ``runbook run`` and ``drill`` share: where runbooks are, and how their commands are run."""
+"""Shared by ``runbook run`` and ``drill``: the folder of runbooks, and execution of their commands."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def folder() -> Path:
-    """Where runbooks are."""
+    """The folder with the runbooks that hermesops ships."""
     from hermesops.base import assets
 
     return assets.folder("runbooks")

@@ -16,7 +16,7 @@ _LONGEST = timedelta(days=36_500)
 
 
 def since(text: str, *, now: datetime | None = None) -> datetime:
-    """The moment, in UTC, that ``90m``, ``7d``, ``2026-11-22`` or ``2026-11-22T04:30+05:45`` means.
+    """Parse a moment, in UTC: ``90m``, ``7d``, ``2026-11-22`` or ``2026-11-22T04:30+05:45``.
 
     A time without an offset is UTC, whatever the computer's time zone.
 
@@ -27,7 +27,7 @@ def since(text: str, *, now: datetime | None = None) -> datetime:
 
 
 def until(text: str, *, now: datetime | None = None) -> datetime:
-    """The same in the future: ``12h`` is in twelve hours.
+    """The moment as ``since`` reads it, with spans counted into the future: ``12h`` is in twelve hours.
 
     Raises:
         UsageError: The text is not a time.
@@ -36,7 +36,7 @@ def until(text: str, *, now: datetime | None = None) -> datetime:
 
 
 def seconds(text: str, option: str) -> float:
-    """How long ``90``, ``90s``, ``10m``, ``24h`` or ``7d`` is, in seconds; errors name the option.
+    """Seconds of a span such as ``90``, ``90s``, ``10m``, ``24h`` or ``7d``; errors name the option.
 
     Raises:
         UsageError: The text is no duration, or one of more than a hundred years.

@@ -8,13 +8,13 @@ import typer
 
 
 class Format(StrEnum):
-    """Forms of a result."""
+    """Values of ``--output`` for commands that print one result."""
 
     JSON = "json"
 
 
 class ListFormat(StrEnum):
-    """Forms of a list."""
+    """Values of ``--output`` for commands that print a list."""
 
     WIDE = "wide"
     JSON = "json"

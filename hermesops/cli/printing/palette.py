@@ -1,4 +1,4 @@
-"""The palette: which words of the output carry a meaning, and how a terminal shows each.
+"""The palette: words of the output with a meaning, and the style of each.
 
 Only named colours that terminals adapt to a dark or a light background, bold and dim. A style never stands alone: what
 is coloured is the word that says the same.
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Style(StrEnum):
-    """How a terminal shows a word, in the words of rich."""
+    """Styles of words on a terminal, by the names that rich gives them."""
 
     GOOD = "green"
     BUSY = "cyan"
@@ -78,12 +78,12 @@ def spans(line: str, commands: Collection[str] = ()) -> list[tuple[int, int, Sty
     if _HEADING.fullmatch(line):
         return [(0, len(line), Style.STRONG)]
     lead, colon, _ = line.partition(": ")
-    found = [(0, len(lead) + 1, _LEADS[lead])] if colon and lead in _LEADS else []
-    longest_first = sorted((one for one in commands if one in line), key=len, reverse=True)
-    found += [(at := line.index(command), at + len(command), Style.STRONG) for command in longest_first]
+    styled = [(0, len(lead) + 1, _LEADS[lead])] if colon and lead in _LEADS else []
+    longest_first = sorted((command for command in commands if command in line), key=len, reverse=True)
+    styled += [(at := line.index(command), at + len(command), Style.STRONG) for command in longest_first]
     matches = _meaningful().finditer(line)
-    found += [(*match.span("word"), WORDS[match["word"].replace(" ", "_")]) for match in matches]
-    return _apart(found)
+    styled += [(*match.span("word"), WORDS[match["word"].replace(" ", "_")]) for match in matches]
+    return _apart(styled)
 
 
 def painted(line: str, commands: Collection[str] = ()) -> str:
@@ -110,6 +110,6 @@ def _apart(spans: list[tuple[int, int, Style]]) -> list[tuple[int, int, Style]]:
     """Spans in order; of those that overlap, the one that was found first."""
     separate: list[tuple[int, int, Style]] = []
     for begin, end, style in spans:
-        if all(end <= one[0] or begin >= one[1] for one in separate):
+        if all(end <= span[0] or begin >= span[1] for span in separate):
             separate.append((begin, end, style))
     return sorted(separate)

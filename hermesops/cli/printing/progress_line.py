@@ -25,7 +25,7 @@ def draw(line: ProgressLine) -> bool:
 
 
 def clear() -> None:
-    """Take the line away."""
+    """Erase the line of the running step from the terminal."""
     _write(_CLEAR)
 
 

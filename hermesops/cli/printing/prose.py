@@ -54,8 +54,8 @@ def _hanging(line: str, width: int) -> int:
 
 
 def _kept(line: str, commands: Collection[str]) -> str:
-    """A line whose blanks that may not be folded at are other characters."""
-    for command in sorted((one for one in commands if one in line), key=len, reverse=True):
+    """Replace the blanks of a line at which it must not be folded by other characters."""
+    for command in sorted((command for command in commands if command in line), key=len, reverse=True):
         line = line.replace(command, command.replace(" ", _KEPT_TOGETHER))
     return _COPIED.sub(_together, line)
 

@@ -17,7 +17,7 @@ class Age(int):
     """Seconds since something happened: sorted by their number, shown in the largest unit, as ``3 d``."""
 
     def __str__(self) -> str:
-        unit, seconds = next((one for one in _UNITS.items() if self >= one[1]), ("s", 1))
+        unit, seconds = next((unit for unit in _UNITS.items() if self >= unit[1]), ("s", 1))
         return f"{max(0, self) // seconds} {unit}"
 
 
@@ -59,7 +59,7 @@ def name_column(key: str, columns: Sequence[str]) -> str:
 
 def _fits(value: object) -> bool:
     return not isinstance(value, Mapping) and not (
-        isinstance(value, list) and any(isinstance(one, Mapping) for one in value)
+        isinstance(value, list) and any(isinstance(item, Mapping) for item in value)
     )
 
 
@@ -72,12 +72,12 @@ def _column(name: str, known: Sequence[str], option: str) -> str:
 
 
 def _test(text: str, known: Sequence[str]) -> Callable[[Row], bool]:
-    given = _FILTER.fullmatch(text)
-    if given is None:
+    match = _FILTER.fullmatch(text)
+    if match is None:
         raise UsageError(f"--filter {text!r}: COLUMN=TEXT or COLUMN!=TEXT", hint=f"columns: {', '.join(known)}")
-    column = _column(given["column"], known, "--filter")
-    pattern = re.compile(".*".join(map(re.escape, given["text"].split("*"))), re.IGNORECASE | re.DOTALL)
-    return lambda row: any(map(pattern.fullmatch, _texts(row.get(column)))) != bool(given["unlike"])
+    column = _column(match["column"], known, "--filter")
+    pattern = re.compile(".*".join(map(re.escape, match["text"].split("*"))), re.IGNORECASE | re.DOTALL)
+    return lambda row: any(map(pattern.fullmatch, _texts(row.get(column)))) != bool(match["unlike"])
 
 
 def _texts(value: object) -> list[str]:

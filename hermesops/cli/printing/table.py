@@ -88,16 +88,16 @@ def fitted(
     lines = plain(columns, rows)
     if not below and max(map(_length, lines)) <= width:
         return Fitted(lines)
-    below = below or next((one for one in _BELOW if one in columns), "")
+    below = below or next((column for column in _BELOW if column in columns), "")
     cells = [[_ID.sub(r"\1…", cell) if at else cell for at, cell in enumerate(row)] for row in rows]
-    kept = [_Column.of(name, [row[at] for row in cells]) for at, name in enumerate(columns) if name != below]
-    shown, widths = _place(kept, width)
+    beside = [_Column.of(name, [row[at] for row in cells]) for at, name in enumerate(columns) if name != below]
+    shown, widths = _place(beside, width)
     steps = [row[columns.index(below)] if below else _NOTHING for row in rows]
-    lines = _row([one.title for one in shown], shown, widths)
+    lines = _row([column.title for column in shown], shown, widths)
     for number, step in enumerate(steps):
-        lines += _row([one.cells[number] for one in shown], shown, widths)
+        lines += _row([column.cells[number] for column in shown], shown, widths)
         lines += _below(step, width, commands) if step != _NOTHING else []
-    return Fitted(lines, tuple(one.name for one in kept[len(shown) :]))
+    return Fitted(lines, tuple(column.name for column in beside[len(shown) :]))
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def _place(columns: list[_Column], width: int) -> tuple[list[_Column], list[int]
 
 def _widths(columns: list[_Column], room: int) -> list[int]:
     """Widths that fit into the room; none where the least that columns need does not."""
-    widths = [one.natural for one in columns]
+    widths = [column.natural for column in columns]
     for at, least in _gives_way(columns):
         excess = max(0, sum(widths) - room)
         widths[at] = max(min(least, widths[at]), widths[at] - excess)
@@ -143,16 +143,18 @@ def _widths(columns: list[_Column], room: int) -> list[int]:
 
 
 def _gives_way(columns: list[_Column]) -> list[tuple[int, int]]:
-    """Which columns become narrower, in this order, and how narrow."""
+    """Columns in the order in which they become narrower, each with its least width."""
     last_first = [(at, columns[at]) for at in range(len(columns) - 1, 0, -1)]
-    prose = sorted((one for one in last_first if one[1].folds), key=lambda one: -one[1].natural)
-    names = [one for one in last_first if not one[1].folds]
+    prose = sorted(
+        (numbered for numbered in last_first if numbered[1].folds), key=lambda numbered: -numbered[1].natural
+    )
+    names = [numbered for numbered in last_first if not numbered[1].folds]
     return [
-        *((at, one.least(max(_COMFORTABLE, one.word))) for at, one in prose),
-        *((at, one.least(_SHORT)) for at, one in names),
-        *((at, one.least(max(_SHORT, min(one.word, _LONG_WORD)))) for at, one in prose),
-        *((at, one.least(_SHORT)) for at, one in prose),
-        *((at, one.least(_NARROW)) for at, one in (*names, *prose)),
+        *((at, column.least(max(_COMFORTABLE, column.word))) for at, column in prose),
+        *((at, column.least(_SHORT)) for at, column in names),
+        *((at, column.least(max(_SHORT, min(column.word, _LONG_WORD)))) for at, column in prose),
+        *((at, column.least(_SHORT)) for at, column in prose),
+        *((at, column.least(_NARROW)) for at, column in (*names, *prose)),
         (0, min(columns[0].natural, _LONGEST_NAME)),
     ]
 
@@ -160,8 +162,8 @@ def _gives_way(columns: list[_Column]) -> list[tuple[int, int]]:
 def _row(texts: list[str], columns: list[_Column], widths: list[int]) -> list[str]:
     """The lines of a row, of which each cell has one or more."""
     cells = [
-        _shortened(fold(text, width), width) if one.folds else [cut(text, width)]
-        for text, one, width in zip(texts, columns, widths, strict=True)
+        _shortened(fold(text, width), width) if column.folds else [cut(text, width)]
+        for text, column, width in zip(texts, columns, widths, strict=True)
     ]
     rows = zip_longest(*cells, fillvalue="")
     return [_shown(GAP.join(map(_pad, pieces, widths))) for pieces in rows]

@@ -1,1 +1,1 @@
-"""Shapes of results: what JSON and tables are made from."""
+"""Views: JSON objects, table rows and lines made of the results of commands."""

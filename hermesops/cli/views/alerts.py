@@ -29,58 +29,59 @@ _FIGURE = 100
 """Characters of a figure in the table."""
 
 
-def alert(one: "OpenAlert", now: datetime) -> dict[str, object]:
-    """An open alert."""
-    found = one.alert
+def alert(open_alert: "OpenAlert", now: datetime) -> dict[str, object]:
+    """The JSON object of an open alert, with its acknowledgement and the next command."""
+    details = open_alert.alert
     return {
-        "alert": found.name,
-        "user": one.user or None,
-        "stands_for": list(one.stands_for),
-        "instance_id": found.instance or None,
-        "cell": found.cell or None,
-        "severity": found.severity.value if found.severity else None,
-        "state": state_of(one),
-        "ending": one.ending,
-        "since": timestamp(found.since),
-        "for_s": round((now - found.since).total_seconds()),
-        "summary": found.summary,
-        "figure": found.figure,
-        "runbook": found.runbook or None,
-        "labels": dict(found.labels),
-        "silenced_by": list(found.silenced_by),
-        "acknowledged": _acknowledged(one.acknowledged) if one.acknowledged else None,
-        "next": one.next,
+        "alert": details.name,
+        "user": open_alert.user or None,
+        "stands_for": list(open_alert.stands_for),
+        "instance_id": details.instance or None,
+        "cell": details.cell or None,
+        "severity": details.severity.value if details.severity else None,
+        "state": state_of(open_alert),
+        "ending": open_alert.ending,
+        "since": timestamp(details.since),
+        "for_s": round((now - details.since).total_seconds()),
+        "summary": details.summary,
+        "figure": details.figure,
+        "runbook": details.runbook or None,
+        "labels": dict(details.labels),
+        "silenced_by": list(details.silenced_by),
+        "acknowledged": _acknowledged(open_alert.acknowledged) if open_alert.acknowledged else None,
+        "next": open_alert.next,
     }
 
 
-def alert_row(one: "OpenAlert", now: datetime) -> dict[str, object]:
+def alert_row(open_alert: "OpenAlert", now: datetime) -> dict[str, object]:
     """A row for people: how long the alert has fired, and its figure on one line."""
-    shown = alert(one, now)
-    figure = one.alert.figure or one.alert.summary
+    shown = alert(open_alert, now)
+    figure = open_alert.alert.figure or open_alert.alert.summary
     return {
         **shown,
-        "user": one.user or one.alert.instance or _several(one.stands_for),
-        "state": _state_line(one),
-        "severity": shown["severity"] or one_line(one.alert.labels.get("severity", "unknown"), longest=20),
-        "for": span((now - one.alert.since).total_seconds()),
-        "figure": one_line(f"was: {figure}" if one.ending else figure, longest=_FIGURE),
+        "user": open_alert.user or open_alert.alert.instance or _several(open_alert.stands_for),
+        "state": _state_line(open_alert),
+        "severity": shown["severity"] or one_line(open_alert.alert.labels.get("severity", "unknown"), longest=20),
+        "for": span((now - open_alert.alert.since).total_seconds()),
+        "figure": one_line(f"was: {figure}" if open_alert.ending else figure, longest=_FIGURE),
     }
 
 
-def _acknowledged(made: "Silence") -> dict[str, object]:
+def _acknowledged(acknowledgement: "Silence") -> dict[str, object]:
     return {
-        "by": made.who,
-        "reason": made.comment.removeprefix(ACKNOWLEDGED),
-        "until": timestamp(made.ends_at),
+        "by": acknowledgement.who,
+        "reason": acknowledgement.comment.removeprefix(ACKNOWLEDGED),
+        "until": timestamp(acknowledgement.ends_at),
     }
 
 
-def _state_line(one: "OpenAlert") -> str:
-    made = one.acknowledged
-    if made is None:
-        return state_of(one)
-    why = one_line(made.comment.removeprefix(ACKNOWLEDGED), longest=_FIGURE)
-    return f"acknowledged by {one_line(made.who, longest=_WHO)}: {why} until {made.ends_at:%m-%d %H:%M} UTC"
+def _state_line(open_alert: "OpenAlert") -> str:
+    acknowledgement = open_alert.acknowledged
+    if acknowledgement is None:
+        return state_of(open_alert)
+    who = one_line(acknowledgement.who, longest=_WHO)
+    why = one_line(acknowledgement.comment.removeprefix(ACKNOWLEDGED), longest=_FIGURE)
+    return f"acknowledged by {who}: {why} until {acknowledgement.ends_at:%m-%d %H:%M} UTC"
 
 
 def _several(users: Sequence[str]) -> str:
@@ -88,47 +89,47 @@ def _several(users: Sequence[str]) -> str:
     return ", ".join(users[:_NAMED]) + more
 
 
-def state_of(one: "OpenAlert") -> str:
-    """Whether anybody is told of it or works on it, and then whether its cause is over."""
-    if one.acknowledged:
+def state_of(open_alert: "OpenAlert") -> str:
+    """The state of an alert: acknowledged, silenced, inhibited, ending or open; the first that applies."""
+    if open_alert.acknowledged:
         return "acknowledged"
-    if one.alert.silenced_by:
+    if open_alert.alert.silenced_by:
         return "silenced"
-    if one.alert.inhibited_by:
+    if open_alert.alert.inhibited_by:
         return "inhibited"
-    return "ending" if one.ending else "open"
+    return "ending" if open_alert.ending else "open"
 
 
-def silence(one: "Silence") -> dict[str, object]:
-    """A silence."""
+def silence(row: "Silence") -> dict[str, object]:
+    """The JSON object of a silence or of an acknowledgement."""
     return {
-        "id": one.id,
-        "state": one.state,
-        "acknowledges": one.is_acknowledgement,
-        "matchers": [str(each) for each in one.matchers],
-        "begins_at": timestamp(one.begins_at),
-        "ends_at": timestamp(one.ends_at),
-        "who": one.who,
-        "comment": one.comment,
+        "id": row.id,
+        "state": row.state,
+        "acknowledges": row.is_acknowledgement,
+        "matchers": [str(each) for each in row.matchers],
+        "begins_at": timestamp(row.begins_at),
+        "ends_at": timestamp(row.ends_at),
+        "who": row.who,
+        "comment": row.comment,
     }
 
 
-def silence_row(one: "Silence", users: Mapping[str, str]) -> dict[str, object]:
+def silence_row(row: "Silence", users: Mapping[str, str]) -> dict[str, object]:
     """A row for people, with users in the place of instances' ids."""
-    return {**silence(one), "what": one_line(matched(one, users))}
+    return {**silence(row), "what": one_line(matched(row, users))}
 
 
-def matched(one: "Silence", users: Mapping[str, str]) -> str:
+def matched(row: "Silence", users: Mapping[str, str]) -> str:
     """The matchers of a silence, in words."""
     return ", ".join(
         f"user={users[each.value]}" if each.label == INSTANCE and each.is_equal and each.value in users else str(each)
-        for each in one.matchers
+        for each in row.matchers
     )
 
 
-def silence_line(one: "Silence", what: str, undo: Hint) -> Hint:
+def silence_line(row: "Silence", what: str, undo: Hint) -> Hint:
     """The end of a new silence, and the command that lifts it."""
-    return Hint(f"{what} until {one.ends_at:%Y-%m-%d %H:%M} UTC:", undo, "ends that")
+    return Hint(f"{what} until {row.ends_at:%Y-%m-%d %H:%M} UTC:", undo, "ends that")
 
 
 def span(seconds: float) -> str:

@@ -14,43 +14,44 @@ _SHOWN = 5
 """Names of machines in a line."""
 
 
-def lines(found: ChainReport, anchor: Path) -> list[str]:
+def lines(report: ChainReport, anchor: Path) -> list[str]:
     """The result of a verification for people."""
-    if not found.entries:
+    if not report.entries:
         return ["the audit is empty"]
-    shown = [f"{found.entries} entries are chained, up to {found.anchored_to} anchored in {anchor}"]
-    if found.head and found.head.id > found.anchored_to:
-        shown.append(f"entries {found.anchored_to + 1} to {found.head.id} are anchored nowhere yet")
-    if found.lost:
-        shown.append(f"{found.lost} that were anchored are of epochs that ended with a restored copy, which lacks them")
+    shown = [f"chained entries: {report.entries}, up to {report.anchored_to} anchored in {anchor}"]
+    if report.head and report.head.id > report.anchored_to:
+        shown.append(f"entries {report.anchored_to + 1} to {report.head.id} are not anchored yet")
+    if report.lost:
+        shown.append(f"anchored entries that the restored copy lacks: {report.lost}")
     return shown
 
 
-def require_sound(found: ChainReport) -> None:
-    """Return where the audit of a registry that was put back is what was written.
+def require_sound(report: ChainReport) -> None:
+    """Verify that the audit log of a restored registry matches its anchor.
 
     Raises:
         BrokenInvariantError: It is not. The registry is in use nevertheless: agents wait for it, the anchor goes on to
             contradict the audit.
     """
-    if found.doubt:
-        raise BrokenInvariantError(f"the registry is in use, but {found.told}", hint=Hint(("audit", "verify")))
+    if report.doubt:
+        raise BrokenInvariantError(f"the registry is in use, but {report.told}", hint=Hint(("audit", "verify")))
 
 
-def copy_words(one: "CopyPreview") -> str:
+def copy_words(preview: "CopyPreview") -> str:
     """A copy in a few words."""
-    return f"copy of {one.taken_at:%Y-%m-%d %H:%M} UTC ({_age(one.age)} old, instances: {one.instances})"
+    return f"copy of {preview.taken_at:%Y-%m-%d %H:%M} UTC ({_age(preview.age)} old, instances: {preview.instances})"
 
 
-def preview_lines(one: "CopyPreview", environment: str) -> list[str]:
-    """What a copy would put back, beside what JustAVPS has."""
-    if one.unknown is None:
-        return [copy_words(one), f"machines that it does not know: unknown, {one.problem}"]
-    if not one.unknown:
-        return [copy_words(one), f"it knows every machine that JustAVPS has of environment {environment}"]
-    count, shown = len(one.unknown), ", ".join(one.unknown[:_SHOWN]) + (", …" if len(one.unknown) > _SHOWN else "")
+def preview_lines(preview: "CopyPreview", environment: str) -> list[str]:
+    """Render the copy that a restore would put back, compared with JustAVPS's machines."""
+    if preview.unknown is None:
+        return [copy_words(preview), f"machines that it does not know: unknown, {preview.problem}"]
+    if not preview.unknown:
+        return [copy_words(preview), f"it knows every machine that JustAVPS has of environment {environment}"]
+    count = len(preview.unknown)
+    shown = ", ".join(preview.unknown[:_SHOWN]) + (", …" if count > _SHOWN else "")
     return [
-        copy_words(one),
+        copy_words(preview),
         f"machines that JustAVPS has of environment {environment} and the copy does not know: {count} ({shown})",
     ]
 

@@ -1,4 +1,4 @@
-"""Shapes of backups and snapshots."""
+"""JSON objects and table rows of backups and snapshots."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -31,10 +31,10 @@ def backup(row: "Backup", user: str) -> dict[str, object]:
 
 
 def line(row: "Backup", user: str) -> dict[str, object]:
-    """The same for people."""
+    """The table row of a backup: as ``backup``, with a short id, its contents and its last check."""
     shown = backup(row, user)
-    held = "proved" if row.is_proved else row.checked or "not restored yet"
-    return {**shown, "backup": row.id[:8], "holds": str(row.state), "check": held}
+    proof = "proved" if row.is_proved else row.checked or "not restored yet"
+    return {**shown, "backup": row.id[:8], "holds": str(row.state), "check": proof}
 
 
 def snapshot(image: "Image", instance: "Instance") -> dict[str, object]:
@@ -51,7 +51,7 @@ def snapshot(image: "Image", instance: "Instance") -> dict[str, object]:
 
 
 def comparison(row: "Backup", user: str, now: "State") -> dict[str, object]:
-    """A backup compared with a state of now: what differs, and both as counts and digests."""
+    """The JSON object of a backup compared with the present state: the differences, and counts and digests of both."""
     differences = list(row.state.differences(now))
     return {
         "user": user,
@@ -66,7 +66,7 @@ def comparison(row: "Backup", user: str, now: "State") -> dict[str, object]:
 
 
 def age(instance: "Instance", newest: datetime | None, now: datetime) -> dict[str, object]:
-    """How much of an instance would be lost with its machine now; of a suspended one nothing since its last backup."""
+    """Unsaved changes of an instance: lost with its machine now. A suspended one has none since its last backup."""
     counts = instance.status is InstanceStatus.RUNNING
     seconds = int((now - (newest or instance.created_at)).total_seconds())
     return {

@@ -1,8 +1,9 @@
-"""Output of ``stack compare``."""
+"""Output of ``stack compare``: JSON objects and a table."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hermesops.base.narration import counted
 from hermesops.cli.console import is_json, result, table_lines
 from hermesops.errors import CHANGES_REMAIN
 from hermesops.views import shapes
@@ -20,14 +21,14 @@ _COLUMNS = ("stack", "kind", "type", "name", "property", "before", "after")
 
 
 def report(before: "Baseline", compared: "Sequence[StackDifferences]", *, remaining: bool) -> int:
-    """Print what would change, and what cannot be known.
+    """Print the changes, and the properties that a comparison without a registry cannot determine.
 
     Returns:
         The exit code: 7 for changes with ``remaining``, else 0.
     """
     from hermesops.infra.stacks.baseline import CANNOT_KNOW
 
-    changes = [_shape(one.stack, change) for one in compared for change in one.differences]
+    changes = [_shape(cell.stack, change) for cell in compared for change in cell.differences]
     made_at = shapes.timestamp(before.made_at)
     data = {"baseline": made_at, "changes": changes, "cannot_know": list(CANNOT_KNOW)}
     result("stack-compare", data, () if is_json() else _lines(str(made_at), changes, CANNOT_KNOW))
@@ -38,8 +39,8 @@ def _lines(made_at: str, changes: Sequence[Mapping[str, Any]], cannot_know: Iter
     rows = [row for change in changes for row in _rows(change)]
     return [
         *table_lines(_COLUMNS, rows, f"no changes, compared with the baseline of {made_at}"),
-        *([f"{len(changes)} resources, compared with the baseline of {made_at}"] if changes else []),
-        *(f"cannot know: {one}" for one in cannot_know),
+        *([f"{counted(len(changes), 'resource')}, compared with the baseline of {made_at}"] if changes else []),
+        *(f"cannot know: {item}" for item in cannot_know),
     ]
 
 
@@ -49,12 +50,15 @@ def _shape(stack: str, change: "Difference") -> dict[str, Any]:
         "kind": change.effect.value,
         "type": change.resource.type,
         "name": change.resource.name,
-        "properties": [{"property": one.path, "before": one.before, "after": one.after} for one in change.properties],
+        "properties": [
+            {"property": property_change.path, "before": property_change.before, "after": property_change.after}
+            for property_change in change.properties
+        ],
     }
 
 
 def _rows(change: Mapping[str, Any]) -> Iterator[dict[str, object]]:
     """A line for each property; one for a resource that is made or deleted."""
-    for one in change["properties"] or [{}]:
-        values = {name: one_line(one.get(name, ""), longest=_LONGEST) for name in ("before", "after")}
-        yield {**change, "property": one.get("property", ""), **values}
+    for property_change in change["properties"] or [{}]:
+        values = {name: one_line(property_change.get(name, ""), longest=_LONGEST) for name in ("before", "after")}
+        yield {**change, "property": property_change.get("property", ""), **values}

@@ -1,4 +1,4 @@
-"""Text of Stripe's events."""
+"""Lines and tables of Stripe's events, for people."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -25,12 +25,12 @@ _SHOWN = (
 _COLUMNS = ("event", "type", "created", "state", "detail")
 
 
-def lines(one: "BillingEvent", others: Sequence["BillingEvent"]) -> list[str]:
+def lines(billing_event: "BillingEvent", others: Sequence["BillingEvent"]) -> list[str]:
     """An event for people, with the others of its user."""
-    shown = event(one)
-    told = [f"{name.replace('_', ' '):14}{_text(shown[name])}" for name in _SHOWN if shown[name]]
+    shown = event(billing_event)
+    fields = [f"{name.replace('_', ' '):14}{_text(shown[name])}" for name in _SHOWN if shown[name]]
     rows = [event(other) for other in others]
-    return [f"event {one.id}", *told, *(["", *table_lines(_COLUMNS, rows, "")] if rows else [])]
+    return [f"event {billing_event.id}", *fields, *(["", *table_lines(_COLUMNS, rows, "")] if rows else [])]
 
 
 def _text(value: object) -> str:

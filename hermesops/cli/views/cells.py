@@ -34,16 +34,16 @@ def cell(row: Cell, *, size: int) -> dict[str, object]:
     }
 
 
-def show(seen: "CellView", *, size: int, pending: Sequence[Change] | None) -> dict[str, Any]:
-    """A cell with its machines and who works on it; ``pending_changes`` is null without a preview."""
+def show(view: "CellView", *, size: int, pending: Sequence[Change] | None) -> dict[str, Any]:
+    """The JSON object of a cell, its machines and its lease's holder; ``pending_changes`` is null without a preview."""
     return {
-        **cell(seen.cell, size=size),
-        "by_status": dict(sorted(Counter(one.instance.status.value for one in seen.machines).items())),
-        "worked_on_by": seen.holder or None,
-        "operations": [shapes.operation(one) for one in seen.operations],
+        **cell(view.cell, size=size),
+        "by_status": dict(sorted(Counter(machine.instance.status.value for machine in view.machines).items())),
+        "worked_on_by": view.holder or None,
+        "operations": [shapes.operation(operation) for operation in view.operations],
         "pending_changes": None if pending is None else _counts(pending),
-        "instances": [_instance(one) for one in seen.machines],
-        "unassigned": [unassigned(one) for one in seen.unassigned],
+        "instances": [_instance(machine) for machine in view.machines],
+        "unassigned": [unassigned(machine) for machine in view.unassigned],
     }
 
 
@@ -51,7 +51,7 @@ def lines(shown: Mapping[str, Any]) -> list[str]:
     """A cell as a person reads it."""
     pending = shown["pending_changes"]
     counted = ", ".join(f"{count} {kind}" for kind, count in (pending or {}).items()) or "none"
-    said = {
+    fields = {
         **{key: shown[key] for key in ("cell", "region")},
         "plans": ", ".join(shown["plans"]),
         "machines": f"{shown['machines']}, room for {shown['room']} more",
@@ -60,43 +60,50 @@ def lines(shown: Mapping[str, Any]) -> list[str]:
         "worked_on_by": shown["worked_on_by"] or "nobody",
         "pending_changes": "unknown (--preview counts them)" if pending is None else counted,
     }
-    asked = [f"  {one['status']} operation {one['id']}: {one['step'] or 'not begun'}" for one in shown["operations"]]
+    operations = [
+        f"  {operation['status']} operation {operation['id']}: {operation['step'] or 'not begun'}"
+        for operation in shown["operations"]
+    ]
     machines = [
-        f"  {one['machine_name']}  {one['user']}  {one['plan']}  {one['server_type']}  {one['status']}"
-        + ("" if one["wanted"] else "  to be destroyed")
-        for one in shown["instances"]
+        f"  {row['machine_name']}  {row['user']}  {row['plan']}  {row['server_type']}  {row['status']}"
+        + ("" if row["wanted"] else "  to be destroyed")
+        for row in shown["instances"]
     ]
     unassigned = [
-        f"  {one['machine_name']}  ({one['role']})  {one['plan']}  {one['server_type']}  {one['status']}"
-        for one in shown["unassigned"]
+        f"  {row['machine_name']}  ({row['role']})  {row['plan']}  {row['server_type']}  {row['status']}"
+        for row in shown["unassigned"]
     ]
-    return [*rendering.fields(said), *asked, *machines, *unassigned]
+    return [*rendering.fields(fields), *operations, *machines, *unassigned]
 
 
-def drained(one: "Outcome") -> dict[str, object]:
+def drained(outcome: "Outcome") -> dict[str, object]:
     """The drained pool of a cell."""
-    return {"cell": one.subject, "operation_id": one.operation.id if one.operation else None, "outcome": one.done}
-
-
-def unassigned(one: "UnassignedMachine") -> dict[str, object]:
-    """A machine beside those of instances; what a user's state is or was on names its instance."""
     return {
-        "machine_name": one.name,
-        "machine_id": one.machine_id,
-        "cell": one.cell,
-        "role": one.role.value,
-        "status": one.status.value,
-        "instance_id": one.instance_id,
-        "plan": one.plan.value,
-        "server_type": one.server_type,
-        "image_id": one.image_id,
-        "wanted": one.wanted,
-        "ready_at": shapes.timestamp(one.ready_at),
+        "cell": outcome.subject,
+        "operation_id": outcome.operation.id if outcome.operation else None,
+        "outcome": outcome.done,
+    }
+
+
+def unassigned(machine: "UnassignedMachine") -> dict[str, object]:
+    """The JSON object of a machine without an instance; one that holds or held a user's state names its instance."""
+    return {
+        "machine_name": machine.name,
+        "machine_id": machine.machine_id,
+        "cell": machine.cell,
+        "role": machine.role.value,
+        "status": machine.status.value,
+        "instance_id": machine.instance_id,
+        "plan": machine.plan.value,
+        "server_type": machine.server_type,
+        "image_id": machine.image_id,
+        "wanted": machine.wanted,
+        "ready_at": shapes.timestamp(machine.ready_at),
     }
 
 
 def report(kind: str, runs: "Sequence[CellRun]", *, remaining: bool = False, cost: "Cost | None" = None) -> int:
-    """Print every change of every cell, what failed, and what everything costs before and after.
+    """Print every change of every cell, each failure, and the cost of all cells before and after.
 
     Returns:
         The exit code: the failure's, else 7 for changes with ``remaining``, else 0.
@@ -109,7 +116,7 @@ def report(kind: str, runs: "Sequence[CellRun]", *, remaining: bool = False, cos
     failure = failure_of(runs)
     if failure and len(runs) == 1:
         raise failure
-    changes = [{"cell": run.cell, **shapes.change(one)} for run in runs for one in _changed(run.changes)]
+    changes = [{"cell": run.cell, **shapes.change(change)} for run in runs for change in _changed(run.changes)]
     columns = ("cell", "kind", "type", "name", "properties")
     beside: dict[str, object] = {"cells": [_run(run) for run in runs]}
     if cost:
@@ -128,23 +135,23 @@ def report(kind: str, runs: "Sequence[CellRun]", *, remaining: bool = False, cos
 
 
 def _changed(changes: Iterable[Change]) -> list[Change]:
-    return [one for one in changes if one.kind is not ChangeKind.SAME]
+    return [change for change in changes if change.kind is not ChangeKind.SAME]
 
 
 def _counts(changes: Iterable[Change]) -> dict[str, int]:
-    return dict(sorted(Counter(one.kind.value for one in _changed(changes)).items()))
+    return dict(sorted(Counter(change.kind.value for change in _changed(changes)).items()))
 
 
-def _instance(one: "Ordered") -> dict[str, object]:
-    row = one.instance
+def _instance(ordered: "Ordered") -> dict[str, object]:
+    row = ordered.instance
     return {
         "machine_name": row.machine_name,
         "machine_id": row.machine_id,
         "user": row.title,
         "plan": row.plan.value,
-        "server_type": one.server_type,
+        "server_type": ordered.server_type,
         "status": row.status.value,
-        "wanted": one.wanted,
+        "wanted": ordered.wanted,
     }
 
 

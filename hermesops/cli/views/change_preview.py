@@ -20,7 +20,7 @@ _COLUMNS = ("step", "agent", "took_before")
 
 
 def shape(preview: "ChangePreview") -> dict[str, object]:
-    """A dry run for programs."""
+    """The JSON object of a dry run: steps, downtime, cost and losses."""
     loss = preview.loss
     return {
         "user": preview.instance.title,
@@ -40,7 +40,7 @@ def shape(preview: "ChangePreview") -> dict[str, object]:
 
 
 def lines(preview: "ChangePreview") -> "Sequence[str]":
-    """The same for people."""
+    """Render a dry run as lines for people; parameters as for ``shape``."""
     rows = [
         {
             "step": step.words,
@@ -49,11 +49,11 @@ def lines(preview: "ChangePreview") -> "Sequence[str]":
         }
         for step in preview.steps
     ]
-    kept = f"; the previous machine {_price(preview.kept)} for {_days(preview.kept_days)}" if preview.kept else ""
+    previous = f"; the previous machine {_price(preview.kept)} for {_days(preview.kept_days)}" if preview.kept else ""
     return [
         *table_lines(_COLUMNS, rows, "no steps are left"),
         f"downtime: {downtime(preview)}",
-        f"cost a month: {_price(preview.before)} now, {_price(preview.after)} after{kept}",
+        f"cost a month: {_price(preview.before)} now, {_price(preview.after)} after{previous}",
         f"lost: {lost(preview.loss)}",
         *([f"the machine is destroyed at {preview.ends_at:%Y-%m-%d %H:%M} UTC"] if preview.ends_at else []),
         *([f"continues operation {preview.operation.id}"] if preview.continues else []),

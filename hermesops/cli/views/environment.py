@@ -46,7 +46,7 @@ def _shown(key: str, value: object) -> str | None:
 
 
 def changed_setting(change: "SettingChange") -> dict[str, object]:
-    """A changed setting."""
+    """The JSON object of a setting that ``settings set`` changed."""
     return {
         "key": change.key,
         "before": _shown(change.key, change.before),
@@ -59,29 +59,29 @@ def changed_setting(change: "SettingChange") -> dict[str, object]:
 
 
 def changed_setting_lines(change: "SettingChange") -> list[str]:
-    """The same for people."""
+    """Render a changed setting as lines: its old and new value, and its effect."""
     row = changed_setting(change)
     before, after = (str(row[name] or "(empty)") for name in ("before", "after"))
     if not change.is_written:
         return [f"nothing to do: {change.key} is {after} in {change.file}"]
-    wins = [f"variable {change.variable} wins over the file in this shell"] if change.variable else []
+    wins = [f"variable {change.variable} overrides the file in this shell"] if change.variable else []
     return [f"{change.key}: {before} -> {after} ({change.file})", *wins, advice(change.effect)]
 
 
-def environment(one: "EnvironmentState") -> dict[str, object]:
-    """An environment."""
+def environment(state: "EnvironmentState") -> dict[str, object]:
+    """The JSON object of an environment in a list."""
     return {
-        "name": one.name,
-        "chosen": one.is_chosen,
-        "vendor": one.vendor or None,
-        "registry": one.registry_kind or None,
-        "folder": str(one.folder),
-        "problem": one.problem or None,
+        "name": state.name,
+        "chosen": state.is_chosen,
+        "vendor": state.vendor or None,
+        "registry": state.registry_kind or None,
+        "folder": str(state.folder),
+        "problem": state.problem or None,
     }
 
 
 def chosen(env: "Environment", *, because: str) -> dict[str, object]:
-    """The environment of this command, and what its settings change."""
+    """The JSON object of the chosen environment, with the settings that differ from their defaults."""
     return {
         "name": env.name,
         "because": because,
@@ -94,8 +94,8 @@ def chosen(env: "Environment", *, because: str) -> dict[str, object]:
 
 def report_checks(kind: str, checks: Sequence[Check], *, empty: str = "") -> int:
     """Print checks as JSON of this kind or as a table; returns the exit code: 3 when one failed, else 0."""
-    table(kind, "checks", _COLUMNS, [shapes.check(one) for one in checks], empty, below="hint")
-    failed = sum(one.verdict is Verdict.FAILED for one in checks)
+    table(kind, "checks", _COLUMNS, [shapes.check(check) for check in checks], empty, below="hint")
+    failed = sum(check.verdict is Verdict.FAILED for check in checks)
     if failed:
         say(f"{failed} of {len(checks)} checks failed")
     return RefusedError.exit_code if failed else 0

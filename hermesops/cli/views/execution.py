@@ -27,7 +27,7 @@ def lines(outcome: "Outcome[Completed]") -> list[str]:
 
 
 def shape(outcome: "Outcome[Completed]") -> dict[str, object]:
-    """The same for programs; ``left_out`` is how many bytes of both streams were."""
+    """The JSON object of one machine's output; ``left_out`` counts omitted bytes of both streams."""
     done = outcome.result
     shape = {"user": outcome.instance.title, "instance_id": outcome.instance.id, "exit_code": exit_code(outcome)}
     if isinstance(done, HermesError):

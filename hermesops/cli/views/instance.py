@@ -1,4 +1,4 @@
-"""What ``hermesops instance list|show`` prints: shapes for programs, cells and sections for people."""
+"""Output of ``hermesops instance list|show``: JSON objects, table cells and sections."""
 
 from typing import TYPE_CHECKING
 
@@ -43,7 +43,7 @@ def listed(row: "ListedInstance", now: "datetime") -> dict[str, object]:
 
 
 def listed_row(row: "ListedInstance", now: "datetime") -> dict[str, object]:
-    """The same for people."""
+    """The table row of an instance in a list, with ``unknown`` for an unknown release."""
     shape = {**listed(row, now), **rendering.instance_line(row.instance)}
     del shape["age_s"]
     return {**shape, "release": shape["release"] or UNKNOWN, "age": Age(_age_s(row, now))}
@@ -59,7 +59,7 @@ def report(known: "InstanceReport", now: "datetime") -> dict[str, object]:
 
 
 def report_lines(known: "InstanceReport", now: "datetime", *, in_sections: bool) -> list[str]:
-    """The same for people: sections on a terminal, a line a field elsewhere."""
+    """Render a report on an instance: in sections on a terminal, else one line for each field."""
     values, last_hour = _people(known, now), trends.lines(known.trends)
     if not in_sections:
         return [*rendering.fields(values), *last_hour]
@@ -177,5 +177,5 @@ def _alert_line(alert: "OpenAlert", now: "datetime") -> str:
 
 
 def _short(name: str, value: object) -> object:
-    """A moment without its seconds."""
+    """Cut the seconds from a field that is a moment; other fields stay."""
     return f"{str(value)[:10]} {str(value)[11:16]}Z" if name in _MOMENTS and value else value

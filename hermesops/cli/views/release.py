@@ -22,7 +22,7 @@ _NAMED = 10
 
 
 def kept(release: "Kept", users: "Sequence[str]") -> dict[str, object]:
-    """A release in a list; ``users`` are those whose running agents run it."""
+    """The JSON object of a release in a list; ``users`` are those with a running agent of it."""
     at = release.about.created_at
     return {
         "id": release.id,
@@ -48,7 +48,7 @@ def elsewhere(users: "Mapping[str, Sequence[str]]", listed: "Collection[str]") -
 
 
 def elsewhere_lines(counts: "Mapping[str, object]") -> list[str]:
-    """The same for people; nothing where every running agent runs a listed release."""
+    """Render running agents that run no listed release; empty where all run a listed one."""
     lines = []
     if isinstance(unknown := counts["agents_of_unknown_release"], int) and unknown:
         shows = ("instance", "list", "--where", f"release={UNKNOWN}")
@@ -61,20 +61,20 @@ def elsewhere_lines(counts: "Mapping[str, object]") -> list[str]:
 
 
 def agents_line(users: "Sequence[str]") -> str:
-    """How many running agents run a release, and the first of them."""
+    """Render the number of running agents with a release, and the first of their names."""
     more = f" +{len(users) - _NAMED}" if len(users) > _NAMED else ""
     named = f" ({', '.join(map(unbroken, users[:_NAMED]))}{more})" if users else ""
     return f"  agents that run it: {len(users)}{named}"
 
 
-def built(lock: "Lock", *, made: bool) -> dict[str, object]:
-    """What a build came to."""
+def built(lock: "Lock", *, is_new: bool) -> dict[str, object]:
+    """The JSON object of a build: the release, its size, and whether it is new."""
     blobs = lock.all_blobs()
     return {
         "id": lock.id,
         "digest": lock.digest,
         "agent": lock.agent_version,
-        "made": made,
+        "made": is_new,
         "files": len(blobs),
         "bytes": sum(blob.size for blob in blobs),
     }
@@ -97,7 +97,7 @@ def lock(release: "Lock") -> dict[str, object]:
 
 
 def lock_lines(release: "Lock") -> list[str]:
-    """The same for a person."""
+    """Render a release's lock as lines: versions, packages, size and digest."""
     shape = lock(release)
     agent = f"hermes-agent {release.agent_version} from the {release.origin}"
     lines = [f"{release.id}: {agent}, configuration {release.config_schema}"]
@@ -108,19 +108,19 @@ def lock_lines(release: "Lock") -> list[str]:
 
 
 def difference(change: "Difference") -> dict[str, object]:
-    """One thing that is otherwise."""
+    """The JSON object of one difference between two releases."""
     return {"what": change.what, "before": change.before or None, "after": change.after or None}
 
 
 def difference_lines(differences: "Sequence[Difference]") -> list[str]:
-    """The same for a person."""
+    """Render the differences between two releases, one line each."""
     if not differences:
         return ["they are the same"]
     return [f"  {change.what}: {change.before or '(absent)'} -> {change.after or '(absent)'}" for change in differences]
 
 
 def revocations(document: "Revocations") -> dict[str, object]:
-    """What must not run any more."""
+    """The JSON object of the signed list of revoked releases."""
     return {"number": document.number, "floor": document.floor or None, "revoked": dict(document.revoked)}
 
 

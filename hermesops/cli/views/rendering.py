@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 
 
 def instance_line(row: "Instance") -> dict[str, object]:
-    """The same for people: an agent whose termination is scheduled is ``ending``."""
+    """The table row of an instance; its status is ``ending`` while a termination is scheduled."""
     return {**shapes.instance(row), **({"status": "ending"} if shapes.is_ending(row) else {})}
 
 
 def suspension_line(shown: Mapping[str, object]) -> dict[str, object]:
-    """The same for people."""
+    """The fields of a suspension, with the command that ends it as text."""
     undo = shown.get("undo")
     return {**shown, "undo": advice(undo)} if isinstance(undo, Hint) else dict(shown)
 
 
 def settings_lines(shown: Mapping[str, object], route: Mapping[str, object] | None = None) -> list[str]:
-    """Settings in the form in which ``--from`` takes them; who answers as a comment."""
+    """Settings in the form in which ``--from`` takes them; the model's provider as a comment."""
     import yaml
 
     lines = yaml.safe_dump(dict(shown), sort_keys=False, allow_unicode=True).splitlines()

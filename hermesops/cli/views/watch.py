@@ -22,7 +22,7 @@ _SHORTEST_S = 1.0
 
 
 def watch(lines: Callable[[], Sequence[str]], every_s: float = EVERY_S) -> None:
-    """Show what ``lines`` returns, every so many seconds, until Ctrl-C. What fails once is tried again.
+    """Show the result of ``lines`` every so many seconds, until Ctrl-C. A failed read is repeated.
 
     Raises:
         UsageError: A program reads, or it is asked more often than every second.
@@ -116,7 +116,7 @@ def _follow(key: str, columns: Sequence[str], rows: Callable[[], Sequence[Row]],
         except HermesError as error:
             if error.message != problem:  # once: the same outage would fill the log of whoever reads
                 problem = error.message
-                console.say(f"not read again: {problem}")
+                console.say(f"read failed: {problem}")
             continue
         problem, at = "", f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}Z"
         counted = console.shown_columns(columns, now)
@@ -170,7 +170,7 @@ def _draw(live: "Live", lines: Sequence[str]) -> None:
 
 
 def _again(lines: Callable[[], Sequence[str]], before: Sequence[str]) -> Sequence[str]:
-    """What is there now; what was there before, below why it cannot be read."""
+    """Read the lines again; if that fails, return the error above the lines from before."""
     try:
         return lines()
     except HermesError as error:
@@ -178,7 +178,7 @@ def _again(lines: Callable[[], Sequence[str]], before: Sequence[str]) -> Sequenc
         return [f"{_FAILED}{error.message}", *old]
 
 
-_FAILED = "not read again, below is what was read before: "
+_FAILED = "read failed, the state from before is below: "
 
 
 def _heading(every_s: float) -> str:

@@ -40,9 +40,7 @@ def test_a_list_takes_what_chooses_its_rows() -> None:
 def test_help_of_a_group_says_whole_summaries(capsys: pytest.CaptureFixture[str]) -> None:
     lazy_groups.load("fleet").main(["--help"], standalone_mode=False)
     shown = " ".join(capsys.readouterr().out.split())
-    assert (
-        "Repair what drift found: adopt or destroy a machine without an instance, or accept a machine's size." in shown
-    )
+    assert "Repair a difference: adopt or destroy a machine without an instance, or accept a machine's size." in shown
     assert "..." not in shown.partition("Commands:")[2]
 
 

@@ -110,7 +110,7 @@ def _session(order: "BreakGlass", key: "Path", place: str, command: str) -> int:
     def write(piece: bytes, is_error: bool) -> None:
         if is_json():
             printed.append((piece, is_error))
-            if sum(len(one) for one, _ in printed) > _LARGEST:
+            if sum(len(output) for output, _ in printed) > _LARGEST:
                 raise UnavailableError(f"the command prints more than {_LARGEST} bytes", hint="without --json")
         else:
             write_bytes(piece, to_stderr=is_error)

@@ -36,7 +36,7 @@ def exec_(
     timeout: Annotated[float, typer.Option(help="Seconds until it is ended.")] = 60,
     yes: Yes = False,
 ) -> int:
-    """Run a command on a user's machine; its exit code becomes ours.
+    """Run a command on a user's machine, and exit with its exit code.
 
     On several machines, 32 at once, and one that hangs delays no other: each line of output begins with its user, what
     exceeds 200 lines or 64 KiB of one is left out, a table with all exit codes follows, and the greatest one becomes

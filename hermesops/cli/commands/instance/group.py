@@ -17,7 +17,7 @@ from hermesops.cli.console import Reason, Why, is_json, result, say, table, writ
 from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options import values
 from hermesops.cli.options.instance import NoWait, User, Wait, change_instance, find_instance
-from hermesops.cli.views import fleet
+from hermesops.cli.views.fleet import drift
 from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.wire.foreign_text import one_line
 
@@ -95,7 +95,7 @@ def timeline(
         str, typer.Option(help="An age (90m, 12h, 7d) or a time in ISO 8601 (UTC by default); all without it.")
     ] = "",
 ) -> None:
-    """List what happened to one instance, the newest last: audit, steps of operations, rollouts, restarts, alerts.
+    """List the history of one instance, the newest last: audit, steps of operations, rollouts, restarts, alerts.
 
     From the registry, and where there is monitoring, also from that: alerts, and restarts of the gateway, of the last
     7 days without --since. Without it, restarts are known from health samples, which rollouts and `fleet status --ask`
@@ -104,7 +104,7 @@ def timeline(
     begin = values.since(since) if since else None
     container, instance = find_instance(user)
     past = context.run(container.timelines.of(instance, begin))
-    rows = fleet.changes(past.happenings)
+    rows = drift.changes(past.happenings)
     columns = ("at", "who", "what", "subject", "detail")
     beside = {"user": instance.title, "problem": past.problem or None}
     table("instance-timeline", "timeline", columns, rows, "nothing happened", beside=beside)
@@ -119,11 +119,14 @@ def chat(
     reason: Reason = "",
     session_id: Annotated[str, typer.Option("--session", help="Go on with this conversation.")] = "",
 ) -> None:
-    """Say something to a user's agent through the proxy and stream its answer."""
+    """Send a message to a user's agent through the proxy and stream its answer."""
     container = context.compose()
     prompt = message or sys.stdin.read().strip()
     if not prompt:
-        raise UsageError("nothing to say", hint=Hint(("instance", "chat", "USER", "hello", "--reason", "WHY")))
+        raise UsageError(
+            "missing MESSAGE: an argument, or standard input",
+            hint=Hint(("instance", "chat", "USER", "hello", "--reason", "WHY")),
+        )
     answer: list[str] = []
     instance = container.instances.find(user)
 

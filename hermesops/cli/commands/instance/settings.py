@@ -1,4 +1,4 @@
-"""``hermesops instance settings|policy``: what a user's agent is set to, and its place in rollouts."""
+"""``hermesops instance settings|policy``: settings of a user's agent, and its place in rollouts."""
 
 from typing import TYPE_CHECKING, Annotated
 

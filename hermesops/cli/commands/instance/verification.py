@@ -34,7 +34,7 @@ def verify(
     ] = False,
     failed: Annotated[bool, typer.Option("--failed", help="Show only what is not ok.")] = False,
 ) -> int:
-    """Check on the machine what the roles promise, in one round trip, and name what is wrong.
+    """Verify on the machine that the roles' promises hold, in one round trip, and list the failed checks.
 
     Of several machines, each has a line. Exits with 3 where a check failed, with 4 where a machine could not be
     checked; machines are checked 32 at once, and one that hangs delays no other.
@@ -87,7 +87,7 @@ def _several(container: "Container", instances: "Sequence[Instance]", *, only_fa
 
 
 def _state(user: str) -> int:
-    """Print what differs from the newest backup; a running agent goes on learning, so a difference is no fault."""
+    """Print the differences from the newest backup. A running agent goes on learning, so a difference is no fault."""
     container, instance = find_instance(user)
     compared = context.run_connected(container, lambda connected: connected.state_comparisons.with_newest(instance))
     newest, state, differences = compared.backup, compared.state, compared.differences

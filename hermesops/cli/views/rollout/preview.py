@@ -108,14 +108,14 @@ def replayed(outcome: "Replayed") -> dict[str, object]:
         "recorded_failed": outcome.recorded_failed,
         "verdicts": [
             {
-                "at": timestamp(one.at),
-                "stage": one.stage,
-                "touched": one.touched,
-                "failed": one.failed,
-                "result": one.result.value,
-                "why": one.why,
+                "at": timestamp(verdict.at),
+                "stage": verdict.stage,
+                "touched": verdict.touched,
+                "failed": verdict.failed,
+                "result": verdict.result.value,
+                "why": verdict.why,
             }
-            for one in outcome.verdicts
+            for verdict in outcome.verdicts
         ],
     }
 

@@ -199,8 +199,8 @@ def _stage_lines(rollout_progress: "RolloutProgress") -> list[str]:
     of_number = {stage.number: stage for stage in rollout_progress.stages}
     numbers = range(1, max(of_number, default=0) + 1)
     return [
-        _stage_line(of_number[one]) if one in of_number else f"stage {one} has no instances of its own"
-        for one in numbers
+        _stage_line(of_number[number]) if number in of_number else f"stage {number} has no instances of its own"
+        for number in numbers
     ]
 
 
@@ -232,7 +232,7 @@ def _notable(records: "Records", now: "datetime", usual: "Durations | None", mos
         or target.state.value == "unreachable"
         or target.progress.stuck
     ]
-    lines = [target_line(one, now, usual) for one in notable[:most]]
+    lines = [target_line(target, now, usual) for target in notable[:most]]
     if len(notable) > most:
         lines.append(advice(f"and {len(notable) - most} more:", ("rollout", "status", records.rollout.id, "--all")))
     return lines

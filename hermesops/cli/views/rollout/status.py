@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from hermesops.model.rollout.records import Freeze, Rollout, RolloutTarget
 
 
-def freeze(one: "Freeze", now: datetime) -> dict[str, object]:
+def freeze(record: "Freeze", now: datetime) -> dict[str, object]:
     """A freeze, and whether it holds."""
     return {
-        "id": one.id,
-        "state": "holds" if one.holds_at(now) else "past" if one.is_past(now) else "to come",
-        "begins_at": timestamp(one.begins_at),
-        "ends_at": timestamp(one.ends_at),
-        "lifted_at": timestamp(one.lifted_at),
-        "reason": one.reason,
-        "who": one.who,
+        "id": record.id,
+        "state": "holds" if record.holds_at(now) else "past" if record.is_past(now) else "to come",
+        "begins_at": timestamp(record.begins_at),
+        "ends_at": timestamp(record.ends_at),
+        "lifted_at": timestamp(record.lifted_at),
+        "reason": record.reason,
+        "who": record.who,
     }
 
 
@@ -46,7 +46,7 @@ def policy(chosen: "InstancePolicy") -> dict[str, object]:
 
 
 def rollout(row: "Rollout") -> dict[str, object]:
-    """A rollout."""
+    """The JSON object of a rollout: release, state, reason and times."""
     return {
         "id": row.id,
         "release": row.release,
@@ -59,29 +59,29 @@ def rollout(row: "Rollout") -> dict[str, object]:
     }
 
 
-def row(one: "Rollout", now: datetime) -> dict[str, object]:
+def row(record: "Rollout", now: datetime) -> dict[str, object]:
     """A rollout as a row of a list: also how long ago it came into its state."""
-    return {**rollout(one), "since": f"{span(max(0.0, (now - one.updated_at).total_seconds()))} ago"}
+    return {**rollout(record), "since": f"{span(max(0.0, (now - record.updated_at).total_seconds()))} ago"}
 
 
-def target(one: "RolloutTarget") -> dict[str, object]:
+def target(record: "RolloutTarget") -> dict[str, object]:
     """Where one instance stands in a rollout."""
     return {
-        "user": one.facts.user,
-        "instance_id": one.id,
-        "stage": one.stage + 1,
-        "batch": one.batch + 1,
-        "state": one.state.value,
-        "detail": one.detail or None,
-        "release_before": one.facts.release_before or None,
-        "on_release": one.progress.on_release,
-        "touched_at": timestamp(one.touched_at),
-        "updated_at": timestamp(one.updated_at),
+        "user": record.facts.user,
+        "instance_id": record.id,
+        "stage": record.stage + 1,
+        "batch": record.batch + 1,
+        "state": record.state.value,
+        "detail": record.detail or None,
+        "release_before": record.facts.release_before or None,
+        "on_release": record.progress.on_release,
+        "touched_at": timestamp(record.touched_at),
+        "updated_at": timestamp(record.updated_at),
     }
 
 
 def rollout_progress(shown: "RolloutProgress") -> dict[str, object]:
-    """How far a rollout has come."""
+    """The JSON object of a rollout's progress: counts, figures, stages and gates."""
     return {
         "targets": shown.targets,
         "touched": shown.touched,
@@ -113,11 +113,11 @@ def rollout_progress(shown: "RolloutProgress") -> dict[str, object]:
     }
 
 
-def event(one: "Recorded[Event]") -> dict[str, object]:
+def event(recorded: "Recorded[Event]") -> dict[str, object]:
     """An event of a rollout, by its stored name and keys."""
     from hermesops.agents.rollout.records.events import to_row
 
-    row = to_row(one)
+    row = to_row(recorded)
     return {
         "id": row.id,
         "at": timestamp(row.at),
@@ -128,15 +128,15 @@ def event(one: "Recorded[Event]") -> dict[str, object]:
     }
 
 
-def outdated(one: "OutdatedInstance") -> dict[str, object]:
+def outdated(instance: "OutdatedInstance") -> dict[str, object]:
     """An instance that has not got the release of the others."""
     return {
-        "user": one.user,
-        "instance_id": one.instance_id,
-        "release": one.release,
-        "rollout": one.rollout,
-        "why": one.why,
-        "since": timestamp(one.since),
+        "user": instance.user,
+        "instance_id": instance.instance_id,
+        "release": instance.release,
+        "rollout": instance.rollout,
+        "why": instance.why,
+        "since": timestamp(instance.since),
     }
 
 
@@ -182,10 +182,10 @@ def change(at: "datetime", event: "RolloutStarted | StateChanged | CommandGiven"
     return {"at": timestamp(at), "what": what, "from": before, "to": after, "who": who, "why": event.why}
 
 
-def explain_lines(one: "Explained", titles: "Mapping[InstanceId, str]") -> list[str]:
-    """A decision as people read it: when, what, why, for whom, and from which figures."""
-    lines = [f"{one.at:%Y-%m-%d %H:%M:%S}  {one.what}{f': {one.why}' if one.why else ''}"]
-    for line in one.evidence:
+def explain_lines(decision: "Explained", titles: "Mapping[InstanceId, str]") -> list[str]:
+    """Render a decision of a rollout: its time, kind, reason and figures."""
+    lines = [f"{decision.at:%Y-%m-%d %H:%M:%S}  {decision.what}{f': {decision.why}' if decision.why else ''}"]
+    for line in decision.evidence:
         for instance_id, title in titles.items():
             line = line.replace(instance_id, title)  # noqa: PLW2901 - the same line, with a name in it
         lines.append(f"    {line}")

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from hermesops.cli.views import fleet
+from hermesops.cli.views.fleet import notices
 from hermesops.model.fleet.overview import LowOnDisk
 from hermesops.model.ids import InstanceId
 from hermesops.model.plan import Plan
@@ -32,12 +32,12 @@ def test_who_is_near_the_end_of_the_plans_room_is_named_the_fullest_first(regist
     found = registry.backups.list_low_on_disk(SIZES)
     assert found == (LowOnDisk("cid", Plan.LIGHT, 38 * GB, 40 * GB), LowOnDisk("ada", Plan.LIGHT, 32 * GB, 40 * GB))
     assert registry.backups.list_low_on_disk({}) == ()
-    assert fleet.crowded(found)[0] == {"user": "cid", "plan": "light", "bytes": 38 * GB, "size": 40 * GB}
-    assert "cid has 38.0 of 40 GB" in fleet.crowded_lines(found)[0]
+    assert notices.crowded(found)[0] == {"user": "cid", "plan": "light", "bytes": 38 * GB, "size": 40 * GB}
+    assert "cid has 38.0 of 40 GB" in notices.crowded_lines(found)[0]
 
 
 def test_people_are_told_of_the_first_and_how_many_more_there_are() -> None:
     many = [LowOnDisk(f"user-{n}", Plan.LIGHT, 39 * GB, 40 * GB) for n in range(13)]
-    assert fleet.crowded_lines(many)[-1] == "data: 3 more are as full"
-    assert len(fleet.crowded_lines(many)) == 11
-    assert fleet.crowded_lines([]) == []
+    assert notices.crowded_lines(many)[-1] == "data: 3 more agents low on disk"
+    assert len(notices.crowded_lines(many)) == 11
+    assert notices.crowded_lines([]) == []

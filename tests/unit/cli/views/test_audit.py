@@ -41,9 +41,9 @@ def test_a_report_says_what_is_anchored_and_what_is_not() -> None:
         "lost_by_restoring": 2,
     }
     assert audit.lines(report, Path("/a")) == [
-        "9 entries are chained, up to 7 anchored in /a",
-        "entries 8 to 9 are anchored nowhere yet",
-        "2 that were anchored are of epochs that ended with a restored copy, which lacks them",
+        "chained entries: 9, up to 7 anchored in /a",
+        "entries 8 to 9 are not anchored yet",
+        "anchored entries that the restored copy lacks: 2",
     ]
     assert audit.lines(ChainReport(0, None, 0, 0, 0, ()), Path("/a")) == ["the audit is empty"]
 

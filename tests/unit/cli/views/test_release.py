@@ -45,7 +45,7 @@ def test_a_release_names_the_first_agents_that_run_it() -> None:
 
 
 def test_a_release_that_was_built() -> None:
-    assert release.built(LOCK, made=True) == {
+    assert release.built(LOCK, is_new=True) == {
         "id": LOCK.id,
         "digest": LOCK.digest,
         "agent": "0.19.0",

@@ -76,7 +76,7 @@ def test_what_fails_once_is_said_above_what_was_read_before(
 
     views.watch(lines, 7)
     said = capsys.readouterr().out
-    assert said.count("not read again, below is what was read before: no answer\nas it was\n\n") == 2
+    assert said.count("read failed, the state from before is below: no answer\nas it was\n\n") == 2
     assert len(pauses) == 3
 
 
@@ -158,7 +158,7 @@ def test_an_outage_is_said_once_and_changes_are_against_what_was_read_last(
 
     views.watch_list("instances", COLUMNS, rows, "none", every_s=7)
     printed = capsys.readouterr()
-    assert printed.err == "not read again: no answer\n"
+    assert printed.err == "read failed: no answer\n"
     assert printed.out.count("\n") == 2
 
 

@@ -1,4 +1,4 @@
-"""The beginning of ``fleet status``: who is in trouble, since when, why, and what to do."""
+"""The beginning of ``fleet status``: agents in trouble, each with its duration, reason and next command."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from hermesops.base.narration import counted
 from hermesops.cli.console import advice, table_lines
 from hermesops.cli.views.alerts import span, state_of
+from hermesops.cli.views.fleet import NAMED
 from hermesops.model.fleet.health import Condition
 from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.views.shapes import timestamp
@@ -19,57 +20,58 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("user", "health", "for", "why", "next")
 
-_NAMED = 10
-"""Rows for people; JSON has all."""
-
 _WHY = 160
 """Characters of a reason: alerts and agents bring their own text."""
 
 
-def rows(found: "Sequence[Trouble]", now: datetime) -> list[dict[str, object]]:
+def rows(troubles: "Sequence[Trouble]", now: datetime) -> list[dict[str, object]]:
     """Everything that is wrong or unknown, the most urgent first."""
     return [
         {
-            "user": one.subject if one.judged or any(alert.user for alert in one.alerts) else None,
-            "subject": one.subject,
-            "instance_id": one.judged.instance.id if one.judged else None,
-            "cell": one.judged.cell if one.judged else None,
-            "health": one.judged.judgement.condition.value if one.judged else None,
-            "since": timestamp(one.since),
-            "for_s": round((now - one.since).total_seconds()) if one.since else None,
-            "reasons": list(one.reasons),
-            "alerts": [alert.alert.name for alert in one.alerts],
-            "next": one.next,
+            "user": trouble.subject if trouble.judged or any(alert.user for alert in trouble.alerts) else None,
+            "subject": trouble.subject,
+            "instance_id": trouble.judged.instance.id if trouble.judged else None,
+            "cell": trouble.judged.cell if trouble.judged else None,
+            "health": trouble.judged.judgement.condition.value if trouble.judged else None,
+            "since": timestamp(trouble.since),
+            "for_s": round((now - trouble.since).total_seconds()) if trouble.since else None,
+            "reasons": list(trouble.reasons),
+            "alerts": [alert.alert.name for alert in trouble.alerts],
+            "next": trouble.next,
         }
-        for one in found
+        for trouble in troubles
     ]
 
 
-def lines(found: "FleetStatus") -> list[str]:
+def lines(status: "FleetStatus") -> list[str]:
     """Agents in trouble for people, below them unknown agents with their cause; or that all are well."""
-    wrong = [one for one in found.trouble if not one.is_unknown]
-    named = table_lines(_COLUMNS, [_row(one, found.now) for one in wrong[:_NAMED]], "", below="next") if wrong else []
-    more = len(wrong) - _NAMED
+    wrong = [trouble for trouble in status.trouble if not trouble.is_unknown]
+    named = (
+        table_lines(_COLUMNS, [_row(trouble, status.now) for trouble in wrong[:NAMED]], "", below="next")
+        if wrong
+        else []
+    )
+    more = len(wrong) - NAMED
     listing = ("fleet", "status", "--health", "down,silent,degraded")
     shown = [
         *named,
         *([advice(f"{more} more:", listing, "names them")] if more > 0 else []),
-        *(_well(found) if not wrong else []),
-        *_unknown(found),
-        *([f"open alerts are not known: {one_line(found.unread, longest=_WHY)}"] if found.unread else []),
+        *(_well(status) if not wrong else []),
+        *_unknown(status),
+        *([f"open alerts are not known: {one_line(status.unread, longest=_WHY)}"] if status.unread else []),
     ]
     return [*shown, ""] if shown else []
 
 
-def _row(one: "Trouble", now: datetime) -> dict[str, object]:
-    names = [f"{alert.alert.name}{_state(state_of(alert))}" for alert in one.alerts]
-    why = one_line("; ".join(one.reasons), longest=_WHY)
+def _row(trouble: "Trouble", now: datetime) -> dict[str, object]:
+    names = [f"{alert.alert.name}{_state(state_of(alert))}" for alert in trouble.alerts]
+    why = one_line("; ".join(trouble.reasons), longest=_WHY)
     return {
-        "user": one.subject,
-        "health": one.judged.judgement.condition.value if one.judged else "alert",
-        "for": span((now - one.since).total_seconds()) if one.since else "-",
+        "user": trouble.subject,
+        "health": trouble.judged.judgement.condition.value if trouble.judged else "alert",
+        "for": span((now - trouble.since).total_seconds()) if trouble.since else "-",
         "why": f"{', '.join(names)}: {why}" if names else why,
-        "next": advice(one.next),
+        "next": advice(trouble.next),
     }
 
 
@@ -77,28 +79,30 @@ def _state(state: str) -> str:
     return "" if state == "open" else f" ({state})"
 
 
-def _well(found: "FleetStatus") -> list[str]:
+def _well(status: "FleetStatus") -> list[str]:
     """Nothing is known to be wrong."""
-    judgements = found.health.judgements.values()
+    judgements = status.health.judgements.values()
     if not judgements:
         return []
-    well = sum(one.condition is Condition.HEALTHY for one in judgements)
+    well = sum(judgement.condition is Condition.HEALTHY for judgement in judgements)
     if well < len(judgements):
         return [f"{well} of {counted(len(judgements), 'agent')} {'is' if well == 1 else 'are'} well"] if well else []
-    resting = sum(one.status is not InstanceStatus.RUNNING for cell in found.health.cells for one in cell.instances)
+    resting = sum(
+        instance.status is not InstanceStatus.RUNNING for cell in status.health.cells for instance in cell.instances
+    )
     beside = f"; {resting} more {'is' if resting == 1 else 'are'} not meant to run" if resting else ""
     return [f"all {well} agents are well{beside}" if well > 1 else f"the agent is well{beside}"]
 
 
-def _unknown(found: "FleetStatus") -> list[str]:
+def _unknown(status: "FleetStatus") -> list[str]:
     """Agents of which nothing is known, with the cause that they have in common, else with that of each."""
-    unknown = [one for one in found.trouble if one.is_unknown]
+    unknown = [trouble for trouble in status.trouble if trouble.is_unknown]
     if not unknown:
         return []
-    names = ", ".join(one.subject for one in unknown[:_NAMED])
-    more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
+    names = ", ".join(trouble.subject for trouble in unknown[:NAMED])
+    more = f" and {len(unknown) - NAMED} more" if len(unknown) > NAMED else ""
     noun = f"{counted(len(unknown), 'agent')} {'is' if len(unknown) == 1 else 'are'} unknown ({names}{more})"
-    if not found.work.monitor:
+    if not status.work.monitor:
         cause = f"{noun}: no monitor reads heartbeats, and no agent was asked in the last 90 s;"
         asks = (("fleet", "status", "--live", "--ask"), "asks now,", ("monitor",), "keeps watching")
         return [advice(cause, *asks)]

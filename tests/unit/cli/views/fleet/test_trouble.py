@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from hermesops.agents.health.fleet import FleetHealth
 from hermesops.agents.health.fleet_status import FleetStatus
 from hermesops.agents.health.trouble import troubles
-from hermesops.cli.views import trouble
+from hermesops.cli.views.fleet import trouble
 from hermesops.errors import Hint
 from hermesops.model.fleet.alert import Alert, Severity
 from hermesops.model.fleet.health import Condition, Judgement

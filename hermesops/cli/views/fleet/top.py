@@ -1,0 +1,48 @@
+"""The worst or busiest instances by a figure of monitoring."""
+
+from typing import TYPE_CHECKING
+
+from hermesops.base.narration import counted
+from hermesops.cli.views.fleet import NAMED
+
+if TYPE_CHECKING:
+    from hermesops.observability.telemetry.top import Top
+
+
+TOP_COLUMNS = ("user", "cell", "plan", "memory", "restarts", "errors", "turn", "disk")
+"""Of the table of the worst or busiest instances."""
+
+
+def top_rows(top: "Top") -> list[dict[str, object]]:
+    """The worst or busiest instances: bytes, counts of the last hour, seconds, share of the disk; ``null`` unknown."""
+    from hermesops.observability.telemetry.figures import TOP
+
+    return [
+        {
+            "user": entry.instance.user,
+            "instance_id": entry.instance.id,
+            "cell": entry.cell,
+            "plan": entry.instance.plan.value,
+            **{figure.value: entry.figures.get(figure) for figure in TOP},
+        }
+        for entry in top.instances
+    ]
+
+
+def top_table(top: "Top") -> list[dict[str, object]]:
+    """Rows of the worst or busiest instances for people."""
+    from hermesops.observability.telemetry.figures import TOP, text
+
+    return [
+        {**row, **{figure.value: text(figure, entry.figures.get(figure)) for figure in TOP}}
+        for row, entry in zip(top_rows(top), top.instances, strict=True)
+    ]
+
+
+def top_notes(top: "Top") -> list[str]:
+    """Agents and figures that are not known."""
+    lines = list(top.problems)
+    if top.without:
+        named = ", ".join(top.without[:NAMED]) + (" …" if len(top.without) > NAMED else "")
+        lines.append(f"without a figure of {top.by}: {counted(len(top.without), 'running agent')}, {named}")
+    return lines

@@ -1,0 +1,96 @@
+"""Unfinished operations, and the monitor and workers that run in the background."""
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from hermesops.base.narration import counted
+from hermesops.cli.console import advice
+from hermesops.cli.views.fleet import NAMED
+from hermesops.views import shapes
+from hermesops.views.shapes import timestamp
+from hermesops.wire.foreign_text import one_line, unbroken
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hermesops.model.operation import BackgroundWork, Operation
+    from hermesops.model.recovery.backup import Loss
+
+
+def operations(stopped: "Sequence[Operation]", at_work: int) -> dict[str, object]:
+    """Operations that have not ended: those that nobody works on, and how many others there are."""
+    return {"operations": {"at_work": at_work, "stopped": [shapes.operation(operation) for operation in stopped]}}
+
+
+def operation_lines(stopped: "Sequence[Operation]", at_work: int) -> list[str]:
+    """Lines about unfinished operations for people; none where all have ended."""
+    lines = [
+        advice(
+            f"operation: {one_line(operation.kind.replace('_', ' '))} of {whose(operation)}, since "
+            f"{operation.created_at:%Y-%m-%d %H:%M} UTC, has not ended and nobody works on it:",
+            ("operation", "continue", operation.id),
+            "continues it",
+        )
+        for operation in stopped[:NAMED]
+    ]
+    more = len(stopped) - NAMED
+    lines += [advice(f"{more} more:", ("operation", "list"), "names them")] if more > 0 else []
+    if at_work:
+        noun = "operation is" if at_work == 1 else "operations are"
+        lines.append(advice(f"{at_work} {noun} being worked on:", ("operation", "list"), "shows them"))
+    return lines
+
+
+def whose(operation: "Operation") -> str:
+    """The user, cell or rollout that an operation is about, else its subject."""
+    named = (operation.intent.get(field) for field in ("user", "cell", "rollout"))
+    return one_line(str(next((name for name in named if name), operation.subject)))
+
+
+MONITOR_MAY = {
+    "none": "only reports",
+    "restart": "may reboot dead machines",
+    "all": "may reboot dead machines, and replace those that stay dead",
+}
+"""Actions of the monitor, by the setting ``monitoring.actions``."""
+
+
+_BACKUPS_REST = timedelta(minutes=15)
+"""Where backups are late, workers run their job more often."""
+
+
+def background(work: "BackgroundWork", actions: str) -> dict[str, object]:
+    """The JSON object of workers and monitor, with the actions that the monitor may take."""
+    return {
+        "monitor": {"acts": work.monitor or None, "actions": actions, "may": MONITOR_MAY[actions]},
+        "workers": {
+            "waiting": work.waiting,
+            "waiting_since": timestamp(work.waiting_since),
+            "at_work": work.is_attended,
+            "backups_at": timestamp(work.backups_at),
+        },
+    }
+
+
+def background_lines(work: "BackgroundWork", actions: str, backups: "Loss | None", now: datetime) -> list[str]:
+    """Lines for people: one about the monitor, and one about workers where none seems to run."""
+    may = f"{MONITOR_MAY[actions]} (monitoring.actions {actions})"
+    if work.monitor:
+        line = f"monitor: {unbroken(work.monitor.partition(':')[0])} acts; it {may}"
+    else:
+        line = advice("monitor: not running, dead machines are not repaired;", ("monitor",), f"starts one; it {may}")
+    return [line, *_worker_lines(work, backups, now)]
+
+
+def _worker_lines(work: "BackgroundWork", backups: "Loss | None", now: datetime) -> list[str]:
+    since = work.waiting_since
+    if since and not work.is_attended:
+        noun = "operation waits" if work.waiting == 1 else "operations wait"
+        line = f"workers: none seems to run: {work.waiting} {noun}, since {since:%Y-%m-%d %H:%M} UTC;"
+        return [advice(line, ("operation", "list"), "names them,", ("worker",), "runs them")]
+    if backups and backups.late and (work.backups_at is None or now - work.backups_at > _BACKUPS_REST):
+        last = f"since {work.backups_at:%Y-%m-%d %H:%M} UTC" if work.backups_at else "ever"
+        late = f"{counted(backups.late, 'backup')} {'is' if backups.late == 1 else 'are'} late"
+        line = f"workers: none seems to run: {late}, and no process began the job {last};"
+        return [advice(line, ("job", "list"), "shows all,", ("worker",), "runs them")]
+    return []

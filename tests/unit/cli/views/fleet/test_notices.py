@@ -1,0 +1,41 @@
+"""Lines of ``fleet status`` about freezes and backups."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from hermesops.cli.views.fleet import notices
+from hermesops.model.recovery.backup import Loss
+from hermesops.model.rollout.records import Freeze
+
+
+def test_a_freeze_that_holds_is_not_forgotten() -> None:
+    at = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
+    held = Freeze("f1", at, at + timedelta(hours=4), "JustAVPS is\ndown", "ada@example.net")
+    assert notices.freeze_lines([held, replace(held, id="f2", ends_at=None)]) == [
+        f"rollouts are frozen {span} by ada@example.net, “JustAVPS is down”: "
+        f"hermesops rollout unfreeze {name} ends that"
+        for span, name in (("until 2026-01-02 07:04 UTC", "f1"), ("without an end", "f2"))
+    ]
+
+
+def test_what_would_be_lost_with_all_machines() -> None:
+    well = Loss(agents=40, oldest_s=80_000, late=0, never=1, objective_s=86_400)
+    assert notices.loss(well) == {
+        "agents": 40,
+        "oldest_s": 80_000,
+        "late": 0,
+        "never": 1,
+        "objective_s": 86_400,
+    }
+    assert notices.loss_lines(well) == [
+        "backups: the oldest unsaved change is 22 h 13 min old; 1 of 40 agents has no backup yet"
+    ]
+    late = notices.loss_lines(replace(well, oldest_s=90_000, late=3, never=0))
+    assert late == [
+        "backups: the oldest unsaved change is 1 d 1 h old",
+        (
+            "backups: 3 of 40 agents have no backup of the last 24 h: hermesops backup list names them, "
+            "hermesops runbook run backups-are-late leads to their backups"
+        ),
+    ]
+    assert notices.loss_lines(Loss(0, 0, 0, 0, 86_400)) == []
