@@ -47,7 +47,7 @@ async def test_a_provision_beyond_the_budget_writes_nothing(world: Command) -> N
 
 async def test_naming_what_would_not_be_destroyed_is_a_mistake(world: Command) -> None:
     ran = await world.run("stack", "up", "cell1", "--destroy", "nobody")
-    assert (ran.exit_code, "nothing would destroy nobody" in ran.stderr) == (2, True)
+    assert (ran.exit_code, "no change would destroy nobody" in ran.stderr) == (2, True)
 
 
 @pytest.mark.turns(6)

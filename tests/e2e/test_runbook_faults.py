@@ -99,7 +99,7 @@ async def test_a_drill_ends_well_on_a_real_machine(real: Command, name: str) -> 
 async def test_a_drill_without_a_ready_machine_is_refused(simulated: Command) -> None:
     refused = await simulated.run("drill", "gateway-stopped", "--yes")
     assert refused.exit_code == 3, str(refused)
-    assert "a drill breaks no user's" in refused.stderr
+    assert "a drill never uses a user's machine" in refused.stderr
     taken = await simulated.run("provision", "drill-gateway-stopped", "--plan", "light")
     assert taken.exit_code == 2, str(taken)
     assert [row["user"] for row in (await simulated.ok("instance", "list", "--json")).json["instances"]] == ["ada"]
@@ -110,5 +110,5 @@ async def test_a_drill_that_was_killed_is_begun_anew(pooled: Command) -> None:
     await pooled.killed_at("it shows after", "drill", "gateway-stopped", "--yes")
     await pooled.ok("job", "run", "pools")
     again = await pooled.ok("drill", "GatewayDown", "--yes")
-    assert "was left by a drill that was killed" in again.stderr
+    assert "is left over from a killed drill" in again.stderr
     assert (await pooled.ok("instance", "list", "--json")).json["instances"] == []

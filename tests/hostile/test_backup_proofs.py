@@ -197,7 +197,7 @@ def test_a_disk_that_fills_up_keeps_what_others_need(tmp_path: Path, monkeypatch
     monkeypatch.setattr(restored_state, "_STATE", tmp_path / "state")
     data = io.BytesIO(tar((tarfile.TarInfo("a"), bytes(2 << 20))))
     told = restored_state._read(data, Bounds(room=1 << 60), Limits(1, 1, 1))
-    assert told == {"error": "it cannot be unpacked: No space left on device", "kind": restored_state.NOT_HERE}
+    assert told == {"error": "the backup cannot be unpacked: No space left on device", "kind": restored_state.NOT_HERE}
 
 
 @pytest.mark.parametrize(
@@ -212,14 +212,14 @@ async def test_a_stream_that_is_no_archive_ends(proofs: Proofs, text: str) -> No
 async def test_a_repository_that_says_nothing_is_waited_for_so_long(proofs: Proofs) -> None:
     proofs.allowance = replace(QUICK, least_s=2, most_s=2)
     backup = proofs.script("import time\ntime.sleep(600)")
-    with pytest.raises(UnavailableError, match="no end after 2 s"):
+    with pytest.raises(UnavailableError, match="not proved within 2 s"):
         await _proved(proofs, backup)
 
 
 async def test_processor_time_has_an_end(proofs: Proofs) -> None:
     proofs.allowance = replace(QUICK, processor_s=1, bytes_per_s=1e12, members=10**7)
     backup = proofs.script(f"{_HEADER}for n in range(10**7):\n h.name = str(n)\n out.write(h.tobuf())")
-    assert (await _proved(proofs, backup)).checked == "reading it takes more than 1 s of processor time"
+    assert (await _proved(proofs, backup)).checked == "reading the backup takes more than 1 s of processor time"
 
 
 async def test_memory_has_an_end(proofs: Proofs, home: Path) -> None:
@@ -227,7 +227,7 @@ async def test_memory_has_an_end(proofs: Proofs, home: Path) -> None:
     proofs.allowance = replace(QUICK, memory_bytes=192 << 20)
     data = tar((tarfile.TarInfo("cron/jobs.json"), (home / "cron/jobs.json").read_bytes()))
     backup = proofs.archive(data, State({}), size=16 << 20)
-    assert (await _proved(proofs, backup)).checked == "reading it takes more than 192 MiB of memory"
+    assert (await _proved(proofs, backup)).checked == "reading the backup takes more than 192 MiB of memory"
 
 
 _PROBE = """
@@ -334,7 +334,7 @@ async def test_nothing_is_read_where_it_cannot_be_kept_apart(
 
     monkeypatch.setattr(restored_state, "command", without)
     backup = proofs.archive(*_packed(home))
-    with pytest.raises(UnavailableError, match="cannot confine the process that reads a backup") as refused:
+    with pytest.raises(UnavailableError, match="cannot confine the reader of a backup") as refused:
         await proofs.prove(backup)
     assert "root" in str(refused.value.hint)
 

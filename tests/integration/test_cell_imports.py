@@ -120,7 +120,7 @@ async def test_what_is_not_the_cells_own_is_refused_and_nothing_changes(app: Con
     unknown = MachineId("00000000-0000-4000-8000-000000000000")
     for wanted, said in (
         ({ada.machine_name: unknown}, f"no machine '{unknown}' at JustAVPS"),
-        ({ada.machine_name: ids[bea.machine_name]}, "is called"),
+        ({ada.machine_name: ids[bea.machine_name]}, "has the name"),
         ({MachineName("hermes-staging-cell1-ffffffffffff"): ids[ada.machine_name]}, "no row of cell1"),
     ):
         with pytest.raises((RefusedError, UsageError), match=said):

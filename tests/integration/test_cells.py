@@ -118,7 +118,7 @@ async def test_a_cell_that_fails_does_not_hold_up_the_others(vendor: RegionalVen
     runs = await everything.up((), named=NOTHING)
     failure = failure_of(runs)
     assert isinstance(failure, PartlyDoneError)
-    assert "1 of 3 cells are not done: cell3" in failure.message
+    assert "1 of 3 cells failed: cell3" in failure.message
     made = [change for run in runs for change in run.changes if change.type == "justavps:index:Machine"]
     assert [(run.cell, run.error is None) for run in runs] == [("cell1", True), ("cell2", True), ("cell3", False)]
     assert {change.kind for change in made} == {ChangeKind.CREATE}

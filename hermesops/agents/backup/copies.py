@@ -21,7 +21,7 @@ _COPY_S = 3600.0
 
 
 class Copies:
-    """Makes, restores and proves backups."""
+    """Makes and restores backups of instances through hermes-node, and proves them on this computer."""
 
     def __init__(
         self, registry: Registry, keys: Keys, nodes: PowerControl, now: Callable[[], datetime], proof: Proof
@@ -37,20 +37,20 @@ class Copies:
 
         Raises:
             UnavailableError: It does not answer.
-            RefusedError: It would lose what is overwritten.
+            RefusedError: It keeps no versions of overwritten objects.
         """
         await self._keys.reach()
 
     def made(self, instance_id: InstanceId, why: str) -> Backup | None:
-        """The backup that was made for that reason."""
+        """Find the backup of an instance that was made for a reason; ``None`` where there is none."""
         return next((backup for backup in self._registry.backups.list(instance_id) if backup.why == why), None)
 
     def newest(self, instance_id: InstanceId) -> Backup | None:
-        """The newest backup."""
+        """Find the newest backup of an instance in the registry; ``None`` where it has none."""
         return next(iter(self._registry.backups.list(instance_id)), None)
 
     def get(self, instance_id: InstanceId, snapshot: str) -> Backup:
-        """The one whose id begins so; the newest for an empty text.
+        """Find the backup whose id begins with a text; the newest for an empty text.
 
         Raises:
             UsageError: There is none, or several.
@@ -81,17 +81,17 @@ class Copies:
                 State.from_json(answer["state"]),
             )
         except (KeyError, TypeError, ValueError) as error:
-            raise BrokenInvariantError(f"hermes-node's answer to backup is not understood: {error}") from error
+            raise BrokenInvariantError(f"unexpected answer of hermes-node to backup: {error}") from error
         self._registry.backups.record(backup)
         await self._keys.save_record(instance.id)
         return backup
 
     async def restore(self, instance: Instance, machine_id: MachineId, backup: Backup) -> State:
-        """Restore a backup on a machine whose gateway is fenced; the state that is there now.
+        """Restore a backup on a machine with a fenced gateway; returns the restored state.
 
         Raises:
             RefusedError: The gateway runs, or the backup is damaged.
-            UnavailableError: Object store or machine do not answer, or lack room; what was there is still there.
+            UnavailableError: Object store or machine do not answer, or lack room; the previous state stays.
             BrokenInvariantError: It is not the state that was backed up.
             LeaseLostError: A newer lease was used on the machine.
         """
@@ -99,10 +99,8 @@ class Copies:
         state = State.from_json(answer.get("state"))
         if differs := backup.state.differences(state):
             raise BrokenInvariantError(
-                f"backup {backup.id[:8]} of {instance.title} is not what was copied: {'; '.join(differs)}",
-                hint=Hint(
-                    ("backup", "list", instance.title), "; what was there before is kept beside it on the machine"
-                ),
+                f"the restored state differs from backup {backup.id[:8]} of {instance.title}: {'; '.join(differs)}",
+                hint=Hint(("backup", "list", instance.title), "; the machine keeps the previous state beside it"),
             )
         return state
 
@@ -128,13 +126,13 @@ class Copies:
         try:
             return await handed()
         except RefusedError as error:
-            hint = Hint("a new key did not help:", ("env", "check"), "looks at the object store")
+            hint = Hint("the object store refuses a new key, too:", ("env", "check"), "checks the object store")
             raise RefusedError(error.message, hint=hint) from error
 
     async def prove(self, instance: Instance, backup: Backup) -> Backup:  # noqa: ARG002 - a backup knows whose it is
-        """Restore a backup on this computer and compare; its row says what came of it."""
+        """Restore a backup on this computer, compare it, and record the result in its row."""
         return await self._proof.prove(backup)
 
     async def revoke(self, instance_id: InstanceId) -> None:
-        """End what an instance's machine could open its repository with; the backups stay. Safe to call twice."""
+        """Revoke the credential of an instance's machine for its repository; the backups stay. Safe to call twice."""
         await self._keys.revoke(instance_id)

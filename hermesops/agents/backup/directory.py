@@ -15,7 +15,7 @@ class BackupAges:
 
     Attributes:
         rows: Each instance with the time of its newest backup; ``None`` for none.
-        loss: What the whole fleet would lose.
+        loss: Loss of the whole fleet.
         now: When these were read, by the registry's clock.
     """
 
@@ -54,14 +54,14 @@ class BackupRows:
         return newest or self.get(instance, snapshot)
 
     def of_drill(self, operation: Operation) -> tuple[Backup, Instance]:
-        """The backup that a restore drill restores, and whose it is."""
+        """Find the backup of a restore drill, and its instance."""
         snapshot = operation.intent["snapshot"]
-        backup = next(one for one in self.registry.backups.list() if one.id == snapshot)
+        backup = next(backup for backup in self.registry.backups.list() if backup.id == snapshot)
         return backup, self.registry.instances.get(backup.instance_id)
 
     def ages(self) -> BackupAges:
         """How old the newest backup of every instance is that is not terminated."""
         registry = self.registry
         now, newest = registry.now(), registry.backups.newest()
-        rows = tuple((one, newest.get(one.id)) for one in registry.instances.list())
+        rows = tuple((instance, newest.get(instance.id)) for instance in registry.instances.list())
         return BackupAges(rows, registry.backups.loss(RPO), now)

@@ -44,7 +44,7 @@ class Drills:
     report: Callable[[str], None]
 
     def due(self) -> Instance | None:
-        """The instance whose backup is due for a drill; ``None`` if none is."""
+        """Choose the instance whose drill is due; ``None`` where none is."""
         days = self.settings.drill_days
         drills = self.registry.operations.list(kind=OperationKind.DRILL)
         first = self.registry.backups.first_at()
@@ -53,7 +53,7 @@ class Drills:
         return self.candidate()
 
     def candidate(self) -> Instance | None:
-        """The instance whose last drill is oldest."""
+        """Choose the instance whose last proof is oldest; ``None`` when none has a backup."""
         chosen = drill_of(self.registry.backups.newest_checks())
         return self.registry.instances.get(chosen) if chosen else None
 
@@ -92,7 +92,7 @@ class Drills:
         place = self.placement.here(instance)
         await self.guards.refuse_unaffordable((server_type, place.region))
         await refuse_unsold(self.instance_client, server_type, place.region)
-        self.report("no machine is ready in the warm pools: one is made for the drill, which takes longer")
+        self.report("no ready machine in the warm pools: creating one for the drill takes longer")
         self.registry.unassigned.place(
             MachineRole.DRILL,
             plan=instance.plan,

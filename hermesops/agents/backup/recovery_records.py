@@ -1,4 +1,4 @@
-"""Recovery records in the object store: what of each instance outlives the registry; see decision 0070.
+"""Recovery records in the object store: facts of each instance that outlive the registry; see decision 0070.
 
 A record is sealed with the registry's key, which is kept outside the registry, and bound to its instance. Its name has
 a digest of its content, so that a look at the names tells which records are out of date. No machine may read or write
@@ -38,7 +38,7 @@ class Found:
 
     Attributes:
         records: By instance.
-        unread: Why those of other instances could not be read.
+        unread: Reasons why records of other instances could not be read.
     """
 
     records: Mapping[InstanceId, RecoveryRecord]
@@ -62,14 +62,14 @@ class StoredRecords:
         store = await self.store()
         await call(store.prepare)
         start = f"{self.environment}/{_FOLDER}/"
-        found: dict[InstanceId, list[str]] = {}
+        names: dict[InstanceId, list[str]] = {}
         for key in await call(store.names, f"{start}{instance_id}{'/' if instance_id else ''}"):
             if named := _RECORD.fullmatch(key.removeprefix(start)):
-                found.setdefault(InstanceId(named[1]), []).append(named[2])
-        return found
+                names.setdefault(InstanceId(named[1]), []).append(named[2])
+        return names
 
     async def read(self, instance_id: InstanceId, name: str, sealer: "KeyRing") -> RecoveryRecord:
-        """Open one.
+        """Read a record and open it with the key of the registry.
 
         Raises:
             AbsentError: It is gone.
@@ -83,11 +83,19 @@ class StoredRecords:
         return opened_record(unsealed, instance_id)
 
     async def write(self, instance_id: InstanceId, name: str, text: str) -> None:
-        """Write one."""
+        """Write the sealed text of a record under a name into the object store.
+
+        Raises:
+            UnavailableError: The object store does not answer.
+        """
         await call((await self.store()).put, self._key(instance_id, name), text.encode())
 
     async def remove(self, instance_id: InstanceId, names: Iterable[str]) -> None:
-        """Delete some."""
+        """Delete the named records of an instance from the object store; absent ones count as deleted.
+
+        Raises:
+            UnavailableError: The object store does not answer.
+        """
         store = await self.store()
         for name in names:
             await call(store.remove, self._key(instance_id, name))
@@ -121,14 +129,14 @@ class StoredRecords:
 
 @dataclass(frozen=True)
 class RecoveryRecords:
-    """Keeps records equal to the registry, and takes back what the registry lost."""
+    """Keeps records equal to the registry, and restores lost rows from them."""
 
     registry: Registry
     stored: StoredRecords
     sealer: Callable[[], "KeyRing"]
 
     async def save(self, instance_id: InstanceId) -> TakenBack:
-        """Make the record of an instance what the registry has; returns what the registry lacked of the record.
+        """Write the registry's facts of an instance into its record; returns facts that the registry lacked.
 
         A record that says something else is read before it is replaced: it may be all that is left. It may be killed
         anywhere, and repeated.
@@ -139,8 +147,8 @@ class RecoveryRecords:
         """
         names = (await self.stored.names(instance_id)).get(instance_id, [])
         record = self.registry.recovery_records.sealed(instance_id)
-        wanted = [record.name] if record else []
-        if names == wanted:
+        expected = [record.name] if record else []
+        if names == expected:
             return TakenBack()
         if taken := await self._take_back(instance_id, names):
             record = self.registry.recovery_records.sealed(instance_id)
@@ -150,7 +158,7 @@ class RecoveryRecords:
         return taken
 
     async def take_back(self, instance_id: InstanceId) -> TakenBack:
-        """Write what the registry lacks of an instance's record into its rows; nothing where there is no record.
+        """Write missing facts of an instance's record into the registry; nothing where there is no record.
 
         Raises:
             RefusedError: The record does not open, or has another password than the registry.
@@ -167,7 +175,7 @@ class RecoveryRecords:
         names = await self.stored.names()
         due = await in_db_thread(self.registry.recovery_records.due, names)
 
-        async def one(instance_id: InstanceId) -> None:
+        async def save_if_due(instance_id: InstanceId) -> None:
             record = await in_db_thread(self.registry.recovery_records.sealed, instance_id)
             if names.get(instance_id, []) != ([record.name] if record else []):
                 await self.save(instance_id)
@@ -175,7 +183,7 @@ class RecoveryRecords:
         # A user's ended instances have the same title.
         titles = Counter(due.values())
         named = {title if titles[title] == 1 else f"{title} ({id_})": id_ for id_, title in due.items()}
-        return await problems(named, one, _LIMITS)
+        return await problems(named, save_if_due, _LIMITS)
 
     async def _take_back(self, instance_id: InstanceId, names: list[str]) -> TakenBack:
         for name in reversed(names):

@@ -1,4 +1,4 @@
-"""Copies of an SQLite registry, compared with what the vendor has."""
+"""Copies of an SQLite registry, compared with the vendor's machines."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -30,11 +30,11 @@ class Listed:
 
 @dataclass(frozen=True)
 class CopyPreview:
-    """What a restored copy would know.
+    """Contents of a copy of the registry, compared with the vendor's machines.
 
     Attributes:
-        unknown: Names of the vendor's machines that it does not know; ``None`` where the vendor did not answer.
-        problem: Why not.
+        unknown: Names of the vendor's machines that the copy lacks; ``None`` where the vendor did not answer.
+        problem: Error of the vendor; empty where it answered.
     """
 
     file: Path
@@ -54,13 +54,13 @@ class RegistryCopies:
     vendor: Callable[[], AbstractAsyncContextManager[Client]]
 
     def take(self) -> Listed:
-        """Make one now."""
+        """Copy the registry now, at an operator's request."""
         return _listed(self.place.copies.take(BY_HAND), datetime.now(UTC))
 
     def list(self) -> list[Listed]:
-        """All, the newest first."""
+        """List all copies of the registry, the newest first."""
         now = datetime.now(UTC)
-        return [_listed(one, now) for one in self.place.copies.list()]
+        return [_listed(copy, now) for copy in self.place.copies.list()]
 
     async def preview(self, copy: Path | None) -> CopyPreview:
         """Compare a copy, or the newest one, with the vendor's list; changes nothing.
@@ -84,12 +84,12 @@ def unknown_to(content: CopyContent, machines: Sequence[Machine], environment: s
     """Names of an environment's machines that a copy does not know. Pure."""
     return tuple(
         sorted(
-            one.name
-            for one in machines
-            if is_machine_name(one.name, environment)
-            and not is_build_machine(one.name, environment)
-            and one.status is not MachineStatus.DELETED
-            and one.id not in content.machines
+            machine.name
+            for machine in machines
+            if is_machine_name(machine.name, environment)
+            and not is_build_machine(machine.name, environment)
+            and machine.status is not MachineStatus.DELETED
+            and machine.id not in content.machines
         )
     )
 

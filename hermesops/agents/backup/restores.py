@@ -13,7 +13,7 @@ from hermesops.model.recovery.backup import Backup
 
 @dataclass(frozen=True)
 class RestoreRequest:
-    """What an operator wants restored.
+    """Request to restore a backup of an instance.
 
     Attributes:
         user: The instance's, as the operator named it.
@@ -31,21 +31,21 @@ class RestoreRequest:
     is_onto_new_machine: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what excludes each other.
+        """Refuse options that exclude each other.
 
         Raises:
             UsageError: A damaged state is on the machine that the agent is on.
         """
         if self.is_onto_new_machine and self.is_damaged:
             raise UsageError(
-                "a damaged state is on the machine of now, and the restore is onto a new one",
+                "a damaged state is on the current machine; this restore uses a new machine",
                 hint=Hint("give either", Parameter("damaged"), "or", Parameter("onto_new_machine")),
             )
 
 
 @dataclass(frozen=True)
 class Restores:
-    """Opens restores."""
+    """Opens restores in place, or onto a new machine."""
 
     backups: Backups
     requests: InstanceRequests

@@ -58,7 +58,7 @@ class BackupStore:
 
     @property
     def exists(self) -> bool:
-        """Whether there is one."""
+        """Whether the environment has an object store for backups: a configured bucket, or that of a local world."""
         return self._is_local or bool(self.env.settings.backup.bucket)
 
     @property
@@ -86,8 +86,8 @@ class BackupStore:
         settings = self.env.settings
         if not settings.backup.bucket:
             raise UsageError(
-                f"environment {self.env.name} has no backup.bucket: its agents are backed up nowhere",
-                hint=Hint(("settings", "show"), "; runbooks/everyday.md says what the bucket needs"),
+                f"environment {self.env.name} has no backup.bucket: its agents have no backups",
+                hint=Hint(("settings", "show"), "; runbooks/everyday.md describes the bucket"),
             )
         backup = settings.backup
         ca = backup.ca_file.read_text() if backup.ca_file else ""
@@ -99,8 +99,8 @@ class BackupStore:
     @property
     def _key_file(self) -> Path | None:
         """The platform's key to the bucket; ``None`` where AWS programs find one by themselves."""
-        given = self.env.settings.backup.key_file
-        return given or (self.secrets.file(BACKUP_KEY) if self.secrets.find(BACKUP_KEY) else None)
+        key_file = self.env.settings.backup.key_file
+        return key_file or (self.secrets.file(BACKUP_KEY) if self.secrets.find(BACKUP_KEY) else None)
 
 
 FindStore = Callable[[], Awaitable[ObjectStore]]
@@ -136,7 +136,7 @@ class Backups:
 
     @cached_property
     def keys(self) -> Keys:
-        """Passwords and credentials of repositories."""
+        """Gives the passwords and credentials of repositories, created on first use."""
         return Keys(self.registry, self.store.find, self.env.name, self._begin, self.records)
 
     @cached_property
@@ -164,7 +164,7 @@ class Backups:
             return
         outcome = await problems({instance.title: instance.id}, self.records.save, _FIRST_RECORD)
         if problem := outcome[instance.title]:
-            self.report(f"the recovery record was not saved, and the job recovery-records repeats it: {problem}")
+            self.report(f"the recovery record was not saved; the job recovery-records tries again: {problem}")
 
     async def open_restore(self, instance: Instance, backup: Backup, *, keeps: bool, reason: str) -> Operation:
         """Open a restore of a backup, once the object store answers and the backup fits on the machine.
@@ -183,7 +183,7 @@ class Backups:
         """Delete backups that no retention rule keeps; how many of each instance, by its title.
 
         Args:
-            user: Only those of this user's instance, by any of its names; empty for all.
+            user: A user, by any name, to prune one instance; empty for all.
             reason: An operator's, for the audit; empty for none.
 
         Raises:
@@ -191,7 +191,7 @@ class Backups:
         """
         instances = self.registry.instances
         chosen = [instances.find(user)] if user else instances.list()
-        return {one.title: len(await self.pruning.prune(one.id, why=reason)) for one in chosen}
+        return {instance.title: len(await self.pruning.prune(instance.id, why=reason)) for instance in chosen}
 
     async def rotate_key(self, instance: Instance, *, reason: str = "") -> None:
         """Give an instance's machine another key to its repository; the key before opens it no more.
@@ -239,14 +239,14 @@ class Backups:
     @cached_property
     def ended(self) -> EndedBackups:
         """Removes the backups of instances that were terminated long ago."""
-        kept = timedelta(days=self.env.settings.ended_backups_days)
+        keep_for = timedelta(days=self.env.settings.ended_backups_days)
         return EndedBackups(
             self.registry,
             self._contents,
             self.keys.revoke,
             self.keys.remove_record,
             partial(LeaseKeeper, self.registry),
-            kept,
+            keep_for,
         )
 
     @property

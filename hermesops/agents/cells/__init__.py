@@ -1,1 +1,1 @@
-"""Cells: where a new machine goes, their Pulumi stacks, the guards before each run, and what machines cost."""
+"""Cells: placement of new machines, Pulumi stacks, guards before each run, and costs of machines."""

@@ -36,7 +36,7 @@ class CellRun:
     """The result of one cell.
 
     Attributes:
-        changes: What was, or would be, changed; empty where it failed.
+        changes: Changes made or previewed; empty where it failed.
         operation_id: The operation that was left to a worker; empty where it was done here.
     """
 
@@ -60,7 +60,7 @@ async def run_cells(
     """
     slots = asyncio.Semaphore(parallel)
 
-    async def one(cell: CellName) -> CellRun:
+    async def run_cell(cell: CellName) -> CellRun:
         async with slots:
             try:
                 async with asyncio.timeout(longest_s) as limit:
@@ -70,10 +70,12 @@ async def run_cells(
             except TimeoutError:
                 if not limit.expired():
                     raise
-            why = UnavailableError(f"not done after {longest_s:g} s, and given up", hint="the same command goes on")
+            why = UnavailableError(
+                f"not finished within {longest_s:g} s", hint="run the same command again to continue"
+            )
             return CellRun(cell, error=why)
 
-    return tuple(await asyncio.gather(*(one(cell) for cell in cells)))
+    return tuple(await asyncio.gather(*(run_cell(cell) for cell in cells)))
 
 
 def failure_of(runs: Sequence[CellRun]) -> HermesError | None:
@@ -90,10 +92,10 @@ def failure_of(runs: Sequence[CellRun]) -> HermesError | None:
     words = "; ".join(f"{cell}: {error.message}" for cell, error in failed)
     kind = _class_of(first)
     if len(failed) == len(runs) and all(_class_of(error) is kind for _, error in failed):
-        return kind(f"none of {len(runs)} cells is done: {words}", hint=first.hint)
+        return kind(f"all {len(runs)} cells failed: {words}", hint=first.hint)
     return PartlyDoneError(
-        f"{len(failed)} of {len(runs)} cells are not done: {words}",
-        hint=f"the same command for these continues: {' '.join(cell for cell, _ in failed)}",
+        f"{len(failed)} of {len(runs)} cells failed: {words}",
+        hint=f"run the same command for these to continue: {' '.join(cell for cell, _ in failed)}",
     )
 
 

@@ -14,7 +14,7 @@ def choose_cell(cells: Sequence[Cell], *, plan: Plan, region: str, size: int, pl
 
     Args:
         cells: All cells, of other regions too: names are unique among all.
-        plans_apart: Whether a new cell takes this plan only; the row of an existing one says what it takes.
+        plans_apart: Whether a new cell takes this plan only; the row of an existing cell has its plan.
     """
     fitting = [cell for cell in cells if cell.region == region and cell.only_plan in {None, plan}]
     roomy = [cell for cell in fitting if cell.machines < size]

@@ -9,7 +9,7 @@ from hermesops.model.plan import Plan
 from hermesops.model.unknown_name import unknown_name
 
 FIELDS = frozenset({"cell", "region", "plan"})
-"""What cells can be selected by."""
+"""Fields of a selector of cells."""
 
 
 def select_cells(cells: Sequence[Cell], *, names: Sequence[str], where: str, everything: bool) -> tuple[Cell, ...]:
@@ -23,13 +23,13 @@ def select_cells(cells: Sequence[Cell], *, names: Sequence[str], where: str, eve
     """
     if (bool(names), bool(where), everything).count(True) != 1:
         raise UsageError(
-            "which cells? Name them, or give either --where or --all", hint=Hint(("cell", "list"), "shows them")
+            "missing CELL: name cells, or use either --where or --all", hint=Hint(("cell", "list"), "shows them")
         )
     if names:
         return _named(cells, names)
     if everything:
         return _some(cells, "there are no cells yet; the first provision opens one")
-    return _some(filter_cells(cells, where), f"--where {where} selects none of the cells")
+    return _some(filter_cells(cells, where), f"--where {where} selects no cell")
 
 
 def filter_cells(cells: Sequence[Cell], where: str) -> tuple[Cell, ...]:
@@ -46,11 +46,11 @@ def filter_cells(cells: Sequence[Cell], where: str) -> tuple[Cell, ...]:
 
 
 def _named(cells: Sequence[Cell], names: Sequence[str]) -> tuple[Cell, ...]:
-    wanted = {parse_cell(name) for name in names}
-    found = tuple(cell for cell in cells if cell.name in wanted)
-    if missing := sorted(wanted - {cell.name for cell in found}):
+    parsed = {parse_cell(name) for name in names}
+    selected = tuple(cell for cell in cells if cell.name in parsed)
+    if missing := sorted(parsed - {cell.name for cell in selected}):
         raise unknown_name("cell", missing[0], [cell.name for cell in cells])
-    return found
+    return selected
 
 
 def _some(cells: Sequence[Cell], none: str) -> tuple[Cell, ...]:

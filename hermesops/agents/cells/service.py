@@ -24,7 +24,7 @@ from hermesops.store.registry import Registry
 
 @dataclass(frozen=True)
 class StackUps:
-    """Runs ``up`` of cells."""
+    """Runs ``up`` of cells as operations, here or by workers."""
 
     env: Environment
     registry: Registry
@@ -72,14 +72,14 @@ class StackUps:
         stacks = self.stacks
         if not request.saved:
             if request.named != NO_OVERRIDES:
-                self.previews.refuse_unapproved(request.cell, "what goes beyond the limits")
+                self.previews.refuse_unapproved(request.cell, "a change beyond the limits")
             guard = partial(self.guards.judge, named=request.named, began=began)
             return await stacks.up(request.cell, named=request.named.machines, only=request.only, guard=guard)
         approved = self.previews.approved(request.saved, request.approval)
         self.report(f"{request.cell}: {approved}")
 
-        async def refuse_anything_else(seen: ChangePreview) -> None:
-            refuse_moved(approved.preview, self.previews.of_cell(seen))
+        async def refuse_anything_else(change_preview: ChangePreview) -> None:
+            refuse_moved(approved.preview, self.previews.of_cell(change_preview))
 
         named = approved.preview.named
         return await stacks.up(request.cell, named=named, guard=refuse_anything_else, with_drift=True)
@@ -87,16 +87,16 @@ class StackUps:
     async def _open(self, request: UpRequest) -> Operation:
         """Open an ``up``; an unfinished one with other arguments is abandoned."""
         registry, intent = self.registry, request.to_intent().to_json()
-        found = registry.operations.open(OperationKind.STACK_UP, f"cell/{request.cell}", intent=intent)
-        if dict(found.intent) == intent:
-            return found
-        await abandon(found, registry, reason="another up of the cell was asked for")
+        operation = registry.operations.open(OperationKind.STACK_UP, f"cell/{request.cell}", intent=intent)
+        if dict(operation.intent) == intent:
+            return operation
+        await abandon(operation, registry, reason="another up of the cell was requested")
         return registry.operations.open(OperationKind.STACK_UP, f"cell/{request.cell}", intent=intent)
 
 
 @dataclass(frozen=True)
 class ChosenCells:
-    """Some cells of an environment."""
+    """Commands on chosen cells of an environment, run in parallel; one failed cell does not stop the others."""
 
     stacks: CellStacks
     guards: Guards
@@ -106,14 +106,14 @@ class ChosenCells:
     chosen: tuple[Cell, ...]
 
     async def preview(self, only: Collection[str]) -> tuple[tuple[CellRun, ...], Cost]:
-        """Preview ``up`` of each, and what the fleet would cost then."""
-        seen: list[ChangePreview] = []
+        """Preview ``up`` of each chosen cell, and the monthly cost of the fleet afterwards; changes nothing."""
+        change_previews: list[ChangePreview] = []
 
         async def run(cell: CellName) -> Preview:
-            seen.append(await self.stacks.change_preview(cell, only=_machines(only)))
-            return seen[-1].preview
+            change_previews.append(await self.stacks.change_preview(cell, only=_machines(only)))
+            return change_previews[-1].preview
 
-        return await self._changes_of(run), await self.guards.cost(*seen)
+        return await self._changes_of(run), await self.guards.cost(*change_previews)
 
     async def save_preview(self) -> tuple[tuple[CellRun, ...], Cost, str]:
         """Preview ``up`` of one cell against its real machines, and sign that preview; its file is the last result.
@@ -123,19 +123,23 @@ class ChosenCells:
             RefusedError: The operator's key does not sign.
         """
         if len(self.chosen) != 1:
-            raise UsageError("a saved preview is of one cell; name that cell", hint=Hint(("cell", "list")))
+            raise UsageError("a saved preview is for one cell: name that cell", hint=Hint(("cell", "list")))
         cell = self.chosen[0].name
-        seen = await self.stacks.change_preview(cell, with_drift=True)
-        cost = await self.guards.cost(seen)
-        text = self.previews.sign(self.previews.of_cell(seen, cost))
-        return (CellRun(cell, seen.preview.changes),), cost, text
+        change_preview = await self.stacks.change_preview(cell, with_drift=True)
+        cost = await self.guards.cost(change_preview)
+        text = self.previews.sign(self.previews.of_cell(change_preview, cost))
+        return (CellRun(cell, change_preview.preview.changes),), cost, text
 
     async def up_as(self, saved: str, approval: str = "") -> tuple[CellRun, ...]:
         """Apply the saved preview of a cell, and nothing else; another operator's approval may go with it."""
         return await self._changes_of(lambda cell: self.ups.run(UpRequest(cell, saved=saved, approval=approval)))
 
     async def preview_refresh(self, only: Collection[str]) -> tuple[CellRun, ...]:
-        """Preview ``refresh`` of each."""
+        """Preview ``refresh`` of each chosen cell; changes nothing.
+
+        Args:
+            only: Names of the machines to ask for; empty for all.
+        """
         return await self._changes_of(partial(self.stacks.preview_refresh, only=_machines(only)))
 
     async def refresh(self, only: Collection[str]) -> tuple[CellRun, ...]:

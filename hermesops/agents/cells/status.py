@@ -17,8 +17,8 @@ class CellView:
     """A cell with its machines and operations.
 
     Attributes:
-        machines: Those of its instances, also those to be deleted.
-        holder: Who holds the lease of its stack; empty for nobody.
+        machines: Machines of its instances, marked ones included.
+        holder: Holder of the lease of its stack; empty for none.
         operations: Its unfinished operations.
     """
 
@@ -37,7 +37,9 @@ def view(registry: Registry, name: CellName) -> CellView:
     """
     cell = registry.cells.get(name)
     holder = next((lease.holder for lease in registry.leases.list() if lease.subject == lease_of(name)), "")
-    waiting = tuple(one for one in registry.operations.list(unfinished=True) if one.subject == subject_of(name))
+    waiting = tuple(
+        operation for operation in registry.operations.list(unfinished=True) if operation.subject == subject_of(name)
+    )
     return CellView(
         cell, tuple(registry.fleet.list_ordered(name)), holder, waiting, tuple(registry.unassigned.list(cell=name))
     )

@@ -24,7 +24,7 @@ class UpRequest:
 
     Attributes:
         only: The machines it is about; none means all.
-        named: What is allowed beyond the limits.
+        named: Changes allowed beyond the limits.
         saved: The file of a signed preview, which is applied exactly; empty for none.
         approval: The file with which another operator approved that preview; empty for none.
     """
@@ -36,7 +36,7 @@ class UpRequest:
     approval: str = ""
 
     def to_intent(self) -> StackUpIntent:
-        """As its operation's row keeps it."""
+        """Turn the request into the intent of its operation."""
         return StackUpIntent(
             cell=self.cell,
             only=self.only,
@@ -49,19 +49,19 @@ class UpRequest:
 
     @classmethod
     def of(cls, intent: StackUpIntent) -> "UpRequest":
-        """As it was asked."""
+        """Read the request from the intent of its operation."""
         named = Overrides(intent.named, intent.share, intent.budget)
         return cls(intent.cell, intent.only, named, intent.saved, intent.approval)
 
 
 @dataclass(frozen=True)
 class Apply:
-    """Run the cell's program."""
+    """Step: run the Pulumi program of the cell."""
 
 
 @dataclass
 class StackUp:
-    """The workflow of one ``up``."""
+    """Workflow of one ``up``: runs the program of a cell once, and ends."""
 
     cell: CellName
     up: Callable[[], Awaitable[UpResult]]
@@ -71,16 +71,16 @@ class StackUp:
         """Report whether this run has applied the program already."""
         return self.result
 
-    def decide(self, seen: UpResult | None) -> Apply | Done:
-        """Run it once."""
-        return Apply() if seen is None else Done(f"{self.cell} is what its rows say: {summary(seen)}")
+    def decide(self, observation: UpResult | None) -> Apply | Done:
+        """Apply the program, unless this run has a result already."""
+        return Apply() if observation is None else Done(f"{self.cell} matches its rows: {summary(observation)}")
 
-    def describe(self, step: Apply, seen: UpResult | None) -> str:  # noqa: ARG002 - the loop's signature
-        """The step in a few words."""
+    def describe(self, step: Apply, observation: UpResult | None) -> str:  # noqa: ARG002 - the loop's signature
+        """Describe the step in one line, for narration and for the operation's row."""
         return f"applying {self.cell}"
 
-    async def do(self, step: Apply, seen: UpResult | None) -> None:  # noqa: ARG002 - as above
-        """Run it; it changes only what differs."""
+    async def do(self, step: Apply, observation: UpResult | None) -> None:  # noqa: ARG002 - as above
+        """Run the program, which changes only resources that differ; keeps the result."""
         self.result = await self.up()
 
 

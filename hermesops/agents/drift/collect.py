@@ -1,4 +1,4 @@
-"""Observes registry, stacks and vendor. It changes nothing there; what does not answer is recorded as unseen."""
+"""Observes registry, stacks and vendor without changing them; a silent stack is recorded as unseen."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -38,9 +38,9 @@ class Survey:
     is_passing: Callable[[Machine], bool]
 
     async def observe(self) -> FleetSnapshot:
-        """Registry, stacks and vendor; no machine is asked.
+        """Read registry, stacks and vendor; asks no machine.
 
-        Rows are read before the vendor's list: what an operation makes in between has a row whose subject is leased.
+        Rows are read before the vendor's list: a machine created in between has a row with a leased subject.
 
         Raises:
             UnavailableError: The vendor or the registry does not answer.
@@ -49,14 +49,14 @@ class Survey:
         unassigned = self.registry.unassigned.list()
         rows, ended = self.registry.fleet.list_ordered(), self.registry.fleet.ended_machines()
         # Again: a machine that changed its role in between is in one of the two lists, and so no orphan.
-        unassigned = tuple({one.name: one for one in (*unassigned, *self.registry.unassigned.list())}.values())
+        unassigned = tuple({row.name: row for row in (*unassigned, *self.registry.unassigned.list())}.values())
         cells = tuple(cell.name for cell in self.registry.cells.list())
         machines, images, stacks = await asyncio.gather(
             self.vendor.list_machines(), self.vendor.list_images(), self._stacks(cells)
         )
         names = {image.name for image in self.registry.images.list()}
-        held = (*leases, *self.registry.leases.list())
-        in_hand = frozenset(lease.subject for lease in held if not is_gone(lease.holder))
+        all_leases = (*leases, *self.registry.leases.list())
+        in_hand = frozenset(lease.subject for lease in all_leases if not is_gone(lease.holder))
         return FleetSnapshot(
             environment=self.environment,
             rows=rows,
@@ -73,37 +73,47 @@ class Survey:
         )
 
     def begun(self) -> frozenset[OperationId]:
-        """Operations that have not ended."""
-        return frozenset(one.id for one in self.registry.operations.unfinished())
+        """Read the ids of all unfinished operations from the registry."""
+        return frozenset(operation.id for operation in self.registry.operations.unfinished())
 
     def stopped(self, begun: Collection[OperationId], in_hand: Collection[str]) -> tuple[StoppedOperation, ...]:
-        """Operations of before that still have not ended, and that nobody worked on meanwhile."""
+        """Choose the operations that no process has worked on since ``begun`` was read.
+
+        Args:
+            begun: Ids of the operations that were unfinished at the start of the survey.
+            in_hand: Leased subjects.
+        """
         operations = self.registry.operations
-        left = [one for one in operations.unfinished() if one.id in begun and one.subject not in in_hand]
+        left = [
+            operation
+            for operation in operations.unfinished()
+            if operation.id in begun and operation.subject not in in_hand
+        ]
         return tuple(
-            StoppedOperation(one, steps[-1].problem if (steps := operations.steps(one.id)) else "") for one in left
+            StoppedOperation(operation, steps[-1].problem if (steps := operations.steps(operation.id)) else "")
+            for operation in left
         )
 
     def remember(self, snapshot: FleetSnapshot) -> FleetSnapshot:
-        """Record in the registry how machines look; the snapshot, with those that rebooted since the last record."""
-        boots = {machine_id: told.boot_id for machine_id, told in snapshot.told.items()}
-        seen, missing = listing(snapshot.machines, snapshot.rows, self.environment, boots)
-        before = self.registry.observations.record(seen, missing=missing)
+        """Record the state of machines in the registry; returns the snapshot with reboots since the last record."""
+        boots = {machine_id: answer.boot_id for machine_id, answer in snapshot.answers.items()}
+        observations, missing = listing(snapshot.machines, snapshot.rows, self.environment, boots)
+        before = self.registry.observations.record(observations, missing=missing)
         rebooted = {
             machine_id: Rebooted(old.boot_seen_at)
-            for machine_id, told in snapshot.told.items()
-            if (old := before.get(machine_id)) and old.boot_seen_at and told.boot_id not in {"", old.boot_id}
+            for machine_id, answer in snapshot.answers.items()
+            if (old := before.get(machine_id)) and old.boot_seen_at and answer.boot_id not in {"", old.boot_id}
         }
         return replace(snapshot, rebooted=rebooted)
 
     async def _stacks(self, cells: Sequence[CellName]) -> dict[CellName, StackSnapshot]:
-        async def one(cell: CellName) -> StackSnapshot:
+        async def snapshot_of(cell: CellName) -> StackSnapshot:
             return _read(await self.state_of(cell), self.machines_in)
 
-        states = await fan_out(cells, one, Limits(_STATES_AT_ONCE, slow_after_s=_SLOW_S, within_s=_LONGEST_S))
+        states = await fan_out(cells, snapshot_of, Limits(_STATES_AT_ONCE, slow_after_s=_SLOW_S, within_s=_LONGEST_S))
         return {
-            cell: StackSnapshot(unseen=seen.message, hint=seen.hint) if isinstance(seen, HermesError) else seen
-            for cell, seen in zip(cells, states, strict=True)
+            cell: StackSnapshot(unseen=answer.message, hint=answer.hint) if isinstance(answer, HermesError) else answer
+            for cell, answer in zip(cells, states, strict=True)
         }
 
 
@@ -111,22 +121,22 @@ def _read(state: Mapping[str, Any], machines_in: MachinesIn) -> StackSnapshot:
     pending = (state.get("deployment") or {}).get("pending_operations") or []
     return StackSnapshot(
         machines={name: StackMachine.of(resource) for name, resource in machines_in(state).items()},
-        interrupted=tuple(str(one["resource"]["urn"]).rpartition("::")[2] for one in pending),
+        interrupted=tuple(str(operation["resource"]["urn"]).rpartition("::")[2] for operation in pending),
     )
 
 
 def listing(
     machines: Iterable[Machine], rows: Iterable[Ordered], environment: str, boots: Mapping[MachineId, str]
 ) -> tuple[list[MachineObservation], dict[MachineId, str]]:
-    """The machines of an environment in the vendor's list.
+    """Select the machines of an environment from the vendor's list.
 
     Args:
         rows: The living instances, read before the list was asked for.
 
     Returns:
-        How each machine looks; and names, by id, of machines that instances are on and the vendor does not list.
+        The state of each machine; and names, by id, of machines of instances that the vendor does not list.
     """
-    seen = [
+    observations = [
         MachineObservation(
             MachineId(machine.id),
             machine.name,
@@ -137,6 +147,6 @@ def listing(
         for machine in machines
         if is_machine_name(machine.name, environment)
     ]
-    there = {observation.machine_id for observation in seen}
+    there = {observation.machine_id for observation in observations}
     on = {row.instance.machine_id: row.instance.machine_name for row in rows if row.instance.machine_id}
-    return seen, {machine_id: name for machine_id, name in on.items() if machine_id not in there}
+    return observations, {machine_id: name for machine_id, name in on.items() if machine_id not in there}

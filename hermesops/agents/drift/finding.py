@@ -1,4 +1,4 @@
-"""A difference: what kind, how bad, what was seen instead of what, and the commands that repair it. Pure."""
+"""A difference: its kind and severity, the observed and expected value, and the repairing commands. Pure."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -59,11 +59,11 @@ class Finding:
     """One difference.
 
     Attributes:
-        subject: What a person calls the thing: a user, a machine's name, a cell or an image.
+        subject: Name that people use: a user, a machine, a cell or an image.
         machine: Name of the machine it is about; empty when it is about none.
-        seen: What was seen and what should be, in one line without secrets.
+        difference: The observed and the expected value, in one line without secrets.
         repair: Commands, to be run in this order.
-        otherwise: What may be done instead; empty when there is one way only.
+        otherwise: Commands to use instead; empty when there are none.
     """
 
     kind: Kind
@@ -71,7 +71,7 @@ class Finding:
     subject: str
     cell: str
     machine: str
-    seen: str
+    difference: str
     repair: tuple[Hint, ...]
     otherwise: tuple[Hint, ...] = ()
 

@@ -50,7 +50,7 @@ class StackSnapshot:
     Attributes:
         interrupted: Names of machines that the last run of the stack had begun and not finished when it ended.
         unseen: Why the state could not be read; empty when it was.
-        hint: What the error of that says is next.
+        hint: Next step, from the error of the reading.
     """
 
     machines: Mapping[MachineName, StackMachine] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class MachineSnapshot:
     Attributes:
         silence: Why it said nothing; empty when it answered.
         instance_id: The instance that it reports; ``None`` when it reports none.
-        is_current: Whether its payload is, in full, what the registry says.
+        is_current: Whether its payload equals the registry's, and was applied in full.
         changed: Tasks of the roles that would change something there; ``None`` when they were not checked.
         roles_unseen: Why the roles could not be checked; empty when they were.
         checks: Those that failed or could not be done.
@@ -108,7 +108,7 @@ class FleetSnapshot:
         ended: Machines of terminated instances, by name.
         in_hand: Leased subjects: their rows and machines may differ while the work lasts.
         wanted_images: Each image new machines boot from, by id, with its name.
-        told: What machines say of themselves; without those that were not asked.
+        answers: Answers of the machines that were asked.
         rebooted: Machines that had another boot id when they were last observed.
         passing: Names of temporary machines, of image builds.
         stopped: Operations that have not ended and that no process works on.
@@ -122,7 +122,7 @@ class FleetSnapshot:
     stacks: Mapping[CellName, StackSnapshot]
     machines: Sequence[Machine]
     images: Sequence[Image]
-    told: Mapping[MachineId, MachineSnapshot] = field(default_factory=dict)
+    answers: Mapping[MachineId, MachineSnapshot] = field(default_factory=dict)
     rebooted: Mapping[MachineId, Rebooted] = field(default_factory=dict)
     passing: frozenset[str] = frozenset()
     unassigned: Sequence[UnassignedMachine] = ()
@@ -141,25 +141,25 @@ class FleetSnapshot:
     @cached_property
     def orphans(self) -> Sequence[Machine]:
         """Machines with a name of this environment that no row names, without those in ``passing``."""
-        found = self.rented.orphans(self.rows, self.unassigned, self.environment)
-        return [machine for machine in found if machine.name not in self.passing]
+        orphans = self.rented.orphans(self.rows, self.unassigned, self.environment)
+        return [machine for machine in orphans if machine.name not in self.passing]
 
     @cached_property
     def unknown(self) -> Sequence[Machine]:
         """Other machines that no row names: their names are not of this environment."""
         ours = {machine.id for machine in self.orphans}
         known = {*self.passing, platform_machine_name(self.environment)}
-        found = self.rented.without_row(self.rows, self.unassigned)
-        return [machine for machine in found if machine.id not in ours and machine.name not in known]
+        others = self.rented.without_row(self.rows, self.unassigned)
+        return [machine for machine in others if machine.id not in ours and machine.name not in known]
 
     @cached_property
     def changing(self) -> Mapping[InstanceId, frozenset[OperationKind]]:
         """Instances that a stopped operation left half changed, with its kind; a backup changes nothing."""
-        found: dict[InstanceId, frozenset[OperationKind]] = {}
-        for one in (stopped.operation for stopped in self.stopped):
-            if one.instance_id and one.kind is not OperationKind.BACKUP:
-                found[one.instance_id] = found.get(one.instance_id, frozenset()) | {one.kind}
-        return found
+        kinds: dict[InstanceId, frozenset[OperationKind]] = {}
+        for operation in (stopped.operation for stopped in self.stopped):
+            if operation.instance_id and operation.kind is not OperationKind.BACKUP:
+                kinds[operation.instance_id] = kinds.get(operation.instance_id, frozenset()) | {operation.kind}
+        return kinds
 
 
 class Rented:
@@ -198,7 +198,7 @@ class Rented:
         self, rows: Iterable[Ordered], unassigned: Iterable[UnassignedMachine], environment: str
     ) -> list[Machine]:
         """Machines with a name of the environment that no row names."""
-        return [one for one in self.without_row(rows, unassigned) if is_machine_name(one.name, environment)]
+        return [machine for machine in self.without_row(rows, unassigned) if is_machine_name(machine.name, environment)]
 
     def without_row(self, rows: Iterable[Ordered], unassigned: Iterable[UnassignedMachine]) -> list[Machine]:
         """Machines of any name that no row names."""
@@ -206,5 +206,5 @@ class Rented:
             *((row.instance.machine_name, row.instance.machine_id) for row in rows),
             *((row.name, row.machine_id) for row in unassigned),
         ]
-        kept = {machine.id for name, machine_id in ours if (machine := self.named(name, machine_id))}
-        return [one for one in self._by_id.values() if one.id not in kept]
+        assigned = {machine.id for name, machine_id in ours if (machine := self.named(name, machine_id))}
+        return [machine for machine in self._by_id.values() if machine.id not in assigned]

@@ -47,7 +47,7 @@ class Asked:
 
     Attributes:
         node: Asks hermes-node; ``None`` while it does not answer.
-        roles: Finds what the roles would change, on all machines in one run.
+        roles: Finds the changes that the roles would make, on all machines in one run.
     """
 
     channel: Callable[[MachineId], Channel]
@@ -58,7 +58,7 @@ class Asked:
 
 
 async def inspect(
-    asked: Asked,
+    probes: Asked,
     machines: Sequence[tuple[Ordered | None, Machine]],
     *,
     at_once: int = 16,
@@ -75,10 +75,10 @@ async def inspect(
     ready = [(row, machine) for row, machine in machines if machine.status is MachineStatus.READY]
     answered: set[str] = set()
 
-    async def one(asking: tuple[Ordered | None, Machine]) -> MachineSnapshot:
+    async def ask(asking: tuple[Ordered | None, Machine]) -> MachineSnapshot:
         row, machine = asking
         try:
-            return await _snapshot_of(asked, row, MachineId(machine.id))
+            return await _snapshot_of(probes, row, MachineId(machine.id))
         finally:
             answered.add(machine.id)
 
@@ -94,51 +94,50 @@ async def inspect(
     limits = Limits(at_once, slow_after_s=_QUICK_S, within_s=_LONGEST_S)
     narration = asyncio.ensure_future(narrate())
     try:
-        answers = await fan_out(ready, one, limits)
+        answers = await fan_out(ready, ask, limits)
     finally:
         await cancel(narration)
-    told = {
-        MachineId(machine.id): MachineSnapshot(silence=said.message) if isinstance(said, HermesError) else said
-        for (_, machine), said in zip(ready, answers, strict=True)
+    snapshots = {
+        MachineId(machine.id): MachineSnapshot(silence=answer.message) if isinstance(answer, HermesError) else answer
+        for (_, machine), answer in zip(ready, answers, strict=True)
     }
     answering = {
         row.instance.id: MachineId(machine.id)
         for row, machine in ready
-        if row and told[MachineId(machine.id)].instance_id == row.instance.id
+        if row and snapshots[MachineId(machine.id)].instance_id == row.instance.id
     }
     instances = [row.instance for row, _ in ready if row and row.instance.id in answering]
     if instances:
         report(f"checking the roles of {counted(len(instances), 'machine')} with Ansible")
-        for instance_id, said in (await asked.roles(instances)).items():
+        for instance_id, roles in (await probes.roles(instances)).items():
             machine_id = answering[instance_id]
-            told[machine_id] = replace(told[machine_id], changed=said.changed, roles_unseen=said.unseen)
-    return told
+            snapshots[machine_id] = replace(snapshots[machine_id], changed=roles.changed, roles_unseen=roles.unseen)
+    return snapshots
 
 
 def waiting_line(names: Sequence[str], *, waited_s: float, at_most_s: float) -> str:
     """One line of progress about machines that have not answered; five of their names, quoted and cut.
 
     Args:
-        names: As the vendor lists them, who may have put anything there.
+        names: As the vendor lists them; their text is not trusted.
         waited_s: Seconds since the first machine was asked.
         at_most_s: Seconds after which the last of them is cancelled.
     """
     shown = ", ".join(foreign_text.quoted(name, longest=_NAME_LENGTH) for name in names[:_NAMED])
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    noun = "machine" if len(names) == 1 else "machines"
-    return f"waiting for {len(names)} {noun}: {shown}{more} ({waited_s:.0f} of at most {at_most_s:.0f} s)"
+    return f"waiting for {counted(len(names), 'machine')}: {shown}{more} ({waited_s:.0f} of at most {at_most_s:.0f} s)"
 
 
-async def _snapshot_of(asked: Asked, row: Ordered | None, machine_id: MachineId) -> MachineSnapshot:
-    node = await asked.node(machine_id)
+async def _snapshot_of(probes: Asked, row: Ordered | None, machine_id: MachineId) -> MachineSnapshot:
+    node = await probes.node(machine_id)
     if node is None:
-        return MachineSnapshot(silence="hermes-node says nothing")
-    booted = await asked.channel(machine_id).run(_BOOT_ID, timeout_s=_QUICK_S)
+        return MachineSnapshot(silence="hermes-node does not answer")
+    booted = await probes.channel(machine_id).run(_BOOT_ID, timeout_s=_QUICK_S)
     boot_id = booted.text if booted.exit_code == 0 and len(booted.text) == _BOOT_ID_LENGTH else ""
     snapshot = MachineSnapshot(instance_id=node.instance_id, boot_id=boot_id)
     if row is None or node.instance_id != row.instance.id:
         return snapshot
-    is_current = node.epoch >= row.instance.epoch and node.digest == asked.payload_digest(row.instance)
-    checks = await asked.verify(row.instance)
+    is_current = node.epoch >= row.instance.epoch and node.digest == probes.payload_digest(row.instance)
+    checks = await probes.verify(row.instance)
     broken = tuple(check for check in checks if check.verdict is not Verdict.OK)
     return replace(snapshot, is_current=is_current, checks=broken)

@@ -1,6 +1,6 @@
 """Reads back the payload that a machine has of its instance, as root. See decision 0009.
 
-It writes nowhere: ``rebuild`` and ``orphans`` decide what is believed.
+It writes nowhere: ``rebuild`` and ``orphans`` judge the answers.
 """
 
 from collections.abc import Callable
@@ -47,7 +47,7 @@ async def read_identity(channel: Channel, machine: Machine, generation_of: Gener
         return Forgotten(MachineId(machine.id), MachineName(machine.name), why, is_nobodys)
 
     if machine.status is not MachineStatus.READY:
-        return forgotten(f"JustAVPS calls it {machine.status.value}")
+        return forgotten(f"JustAVPS status: {machine.status.value}")
     try:
         identity = identity_from_json(await channel.get(str(_LAYOUT.identity)))
     except NoSuchFileError:
@@ -65,7 +65,7 @@ async def read_identity(channel: Channel, machine: Machine, generation_of: Gener
     try:
         return recovered_from(payload, machine, generation_of, await _certified(channel))
     except ValueError as error:
-        return forgotten(f"its payload is of another hermesops: {error}")
+        return forgotten(f"its payload is from another version of hermesops: {error}")
 
 
 async def _certified(channel: Channel) -> MachineNames | None:
@@ -123,9 +123,13 @@ def _doubt(
     if issued is None:
         return "its token for the model router was not issued by this environment"
     if issued.instance_id != instance_id:
-        return f"its token for the model router is of instance {issued.instance_id}"
+        return f"its token for the model router belongs to instance {issued.instance_id}"
     if certified is None:
         return ""
     if certified.machine_id != machine_id:
-        return f"its certificate is of machine {certified.machine_id}"
-    return "" if certified.instance_id in {None, instance_id} else f"its certificate is of {certified.instance_id}"
+        return f"its certificate belongs to machine {certified.machine_id}"
+    return (
+        ""
+        if certified.instance_id in {None, instance_id}
+        else f"its certificate belongs to instance {certified.instance_id}"
+    )

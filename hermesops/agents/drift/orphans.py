@@ -50,30 +50,32 @@ def chosen(orphans: list[Machine], name: str, machine_id: str) -> Machine:
     Raises:
         UsageError: None is, or more than one.
     """
-    named = [one for one in orphans if one.name == name and machine_id in {"", one.id}]
+    named = [machine for machine in orphans if machine.name == name and machine_id in {"", machine.id}]
     if len(named) > 1:
-        ids = ", ".join(one.id for one in named)
-        raise UsageError(f"{len(named)} orphans are named {name}: say which by --id ({ids})")
+        ids = ", ".join(machine.id for machine in named)
+        raise UsageError(f"{len(named)} orphans have the name {name}: choose one with --id ({ids})")
     if not named:
-        raise unknown_name("orphan", machine_id or name, [one.id if machine_id else one.name for one in orphans])
+        raise unknown_name(
+            "orphan", machine_id or name, [machine.id if machine_id else machine.name for machine in orphans]
+        )
     return named[0]
 
 
-def rivals_of(told: Recovered, others: Iterable[Recovered | Forgotten]) -> list[Recovered]:
+def rivals_of(claim: Recovered, others: Iterable[Recovered | Forgotten]) -> list[Recovered]:
     """Other orphans that say that they are the same instance, or of the same user."""
-    found = (one for one in others if isinstance(one, Recovered) and one.machine_id != told.machine_id)
-    return [one for one in found if one.id == told.id or one.user_id == told.user_id]
+    claims = (other for other in others if isinstance(other, Recovered) and other.machine_id != claim.machine_id)
+    return [rival for rival in claims if rival.id == claim.id or rival.user_id == claim.user_id]
 
 
-def doubt_of(told: Recovered | Forgotten, instance_id: InstanceId) -> str:
+def doubt_of(identity: Recovered | Forgotten, instance_id: InstanceId) -> str:
     """Why a machine does not prove that it is the instance's; empty when it does."""
-    if isinstance(told, Forgotten):
-        return told.why
-    return told.doubt or ("" if told.id == instance_id else f"it says that it is instance {told.id}")
+    if isinstance(identity, Forgotten):
+        return identity.why
+    return identity.doubt or ("" if identity.id == instance_id else f"it reports instance {identity.id}")
 
 
 def adoption(
-    told: Recovered | Forgotten,
+    identity: Recovered | Forgotten,
     holder: Holder | None,
     *,
     rivals: Sequence[Recovered] = (),
@@ -87,107 +89,110 @@ def adoption(
     Raises:
         UnavailableError: It does not say which instance it has.
         RefusedError: It has no instance; or its instance is terminated, has another machine, or moved on to a later
-            epoch; or it cannot prove what it reports, or others report the same.
+            epoch; or its report lacks a proof, or others report the same.
     """
-    if isinstance(told, Forgotten):
-        raise _untold(told)
-    if not contested and (told.doubt or rivals):
-        raise _contested(told, rivals)
+    if isinstance(identity, Forgotten):
+        raise _untold(identity)
+    if not contested and (identity.doubt or rivals):
+        raise _contested(identity, rivals)
     if holder is None:
-        return Recover(told)
+        return Recover(identity)
     row = holder.instance
-    removal = Hint(("fleet", "repair", "remove-orphan", told.machine_name))
+    removal = Hint(("fleet", "repair", "remove-orphan", identity.machine_name))
     if row.status is InstanceStatus.TERMINATED:
-        raise RefusedError(f"{told.machine_name} belongs to instance {row.id}, which is terminated", hint=removal)
-    if _is_later(told, holder):
-        raise _later(told, row)
+        raise RefusedError(f"{identity.machine_name} belongs to instance {row.id}, which is terminated", hint=removal)
+    if _is_later(identity, holder):
+        raise _later(identity, row)
     if holder.has_machine:
         raise RefusedError(
-            f"{told.machine_name} belongs to instance {row.id}, which is on machine {row.machine_name}", hint=removal
+            f"{identity.machine_name} belongs to instance {row.id}, which is on machine {row.machine_name}",
+            hint=removal,
         )
-    if told.epoch < row.epoch:
+    if identity.epoch < row.epoch:
         raise RefusedError(
-            f"{told.machine_name} was left by instance {row.id} when it moved: its memory is older", hint=removal
+            f"instance {row.id} has left {identity.machine_name}: the memory on that machine is older", hint=removal
         )
-    return Take(row.id, told)
+    return Take(row.id, identity)
 
 
-def _contested(told: Recovered, rivals: Sequence[Recovered]) -> RefusedError:
+def _contested(claim: Recovered, rivals: Sequence[Recovered]) -> RefusedError:
     others = ", ".join(
-        f"{one.machine_name} (epoch {one.epoch}, {one.doubt or 'its token is genuine'})" for one in rivals
+        f"{rival.machine_name} (epoch {rival.epoch}, {rival.doubt or 'its token is genuine'})" for rival in rivals
     )
-    why = told.doubt or f"so says {others}"
+    why = claim.doubt or f"others report the same: {others}"
     return RefusedError(
-        f"{told.machine_name} says that it is instance {told.id} of user {told.user_id}, epoch {told.epoch}, but {why}",
+        f"{claim.machine_name} reports instance {claim.id} of user {claim.user_id}, epoch {claim.epoch}, but {why}",
         hint=Hint(
-            "compare when each was made and what its agent remembers; then",
-            ("fleet", "repair", "adopt", told.machine_name, "--contested"),
+            "compare their creation times and the memories of their agents, then",
+            ("fleet", "repair", "adopt", claim.machine_name, "--contested"),
         ),
     )
 
 
-def _untold(told: Forgotten) -> HermesError:
-    if told.is_nobodys:
+def _untold(machine: Forgotten) -> HermesError:
+    if machine.is_nobodys:
         return RefusedError(
-            f"{told.machine_name} has no instance: there is none to give it to",
-            hint=Hint(("fleet", "repair", "remove-orphan", told.machine_name)),
+            f"{machine.machine_name} reports no instance, so it cannot be adopted",
+            hint=Hint(("fleet", "repair", "remove-orphan", machine.machine_name)),
         )
     return UnavailableError(
-        f"{told.machine_name} does not say whose it is: {told.why}",
-        hint=Hint(("fleet", "repair", "adopt", told.machine_name), ", once it answers"),
+        f"the instance of {machine.machine_name} is unknown: {machine.why}",
+        hint=Hint(("fleet", "repair", "adopt", machine.machine_name), "once it answers"),
     )
 
 
-def refuse_removal(told: Recovered | Forgotten, holder: Holder | None) -> None:
+def refuse_removal(identity: Recovered | Forgotten, holder: Holder | None) -> None:
     """Let a machine be deleted only if it does not hold the only copy of a user's memory.
 
     Raises:
         RefusedError: It does, or does not say which instance it has.
     """
-    forget = Hint(("fleet", "repair", "remove-orphan", told.machine_name, "--forget"), "destroys it all the same")
-    if isinstance(told, Forgotten):
-        if not told.is_nobodys:
-            raise RefusedError(f"{told.machine_name} does not say whose memory is on it: {told.why}", hint=forget)
+    forget = Hint(("fleet", "repair", "remove-orphan", identity.machine_name, "--forget"), "destroys it anyway")
+    if isinstance(identity, Forgotten):
+        if not identity.is_nobodys:
+            raise RefusedError(
+                f"the owner of the memory on {identity.machine_name} is unknown: {identity.why}", hint=forget
+            )
         return
     if holder is None or (holder.instance.status is not InstanceStatus.TERMINATED and not holder.has_machine):
         raise RefusedError(
-            f"the memory of instance {told.id} is on {told.machine_name} and on no other machine",
-            hint=Hint(("fleet", "repair", "adopt", told.machine_name), ";", forget),
+            f"the memory of instance {identity.id} is on {identity.machine_name} and on no other machine",
+            hint=Hint(("fleet", "repair", "adopt", identity.machine_name), ";", forget),
         )
-    if _is_later(told, holder):
-        raise _later(told, holder.instance)
+    if _is_later(identity, holder):
+        raise _later(identity, holder.instance)
     if holder.instance.status is not InstanceStatus.TERMINATED and holder.machine_doubt:
-        raise _unproven(told, holder, forget)
+        raise _unproven(identity, holder, forget)
 
 
-def _unproven(told: Recovered, holder: Holder, forget: Hint) -> RefusedError:
+def _unproven(claim: Recovered, holder: Holder, forget: Hint) -> RefusedError:
     """The machine of the row may be an impostor, and the orphan the genuine one."""
     row = holder.instance
     return RefusedError(
-        f"{told.machine_name} says that it is instance {told.id}, and machine {row.machine_name}, which the instance's "
-        f"row names, does not prove that it is: {holder.machine_doubt}",
+        f"{claim.machine_name} reports instance {claim.id}; machine {row.machine_name}, named by the row of that "
+        f"instance, does not prove the same: {holder.machine_doubt}",
         hint=Hint("compare both machines first:", ("instance", "show", row.title), ";", forget),
     )
 
 
-def _is_later(told: Recovered, holder: Holder) -> bool:
+def _is_later(claim: Recovered, holder: Holder) -> bool:
     """Whether an instance came to the orphan after it came to the machine of its row.
 
     Each change of machines raises the epoch; a registry that was restored from an older copy lacks the last one.
     """
     is_living = holder.instance.status is not InstanceStatus.TERMINATED
-    return is_living and holder.has_machine and told.epoch > holder.instance.epoch
+    return is_living and holder.has_machine and claim.epoch > holder.instance.epoch
 
 
-def _later(told: Recovered, row: Instance) -> RefusedError:
+def _later(claim: Recovered, row: Instance) -> RefusedError:
     return RefusedError(
-        f"{told.machine_name} says that instance {row.id} came to it later (epoch {told.epoch}) than to machine "
-        f"{row.machine_name} (epoch {row.epoch}), which its row names: the memory on it may be the newer one",
+        f"{claim.machine_name} reports a later epoch of instance {row.id} ({claim.epoch}) than its row has for machine "
+        f"{row.machine_name} ({row.epoch}): the memory on {claim.machine_name} may be newer",
         hint=Hint(
             "compare both machines first:",
             ("instance", "show", row.title),
             ";",
-            ("fleet", "repair", "remove-orphan", told.machine_name, "--forget"),
-            "destroys this one",
+            ("fleet", "repair", "remove-orphan", claim.machine_name, "--forget"),
+            "destroys this orphan",
         ),
     )

@@ -1,4 +1,4 @@
-"""How bad each kind of difference is, and the commands that repair it. A table; a test executes what it says. Pure."""
+"""Severity and repairing commands of each kind of difference: a table, whose commands a test executes. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from hermesops.errors import Hint
 
 
 class Repair(StrEnum):
-    """Repairs by ``fleet repair``, of what no other command repairs."""
+    """Repairs of ``fleet repair``, for differences without a command of their own."""
 
     ADOPT = "adopt"
     REMOVE_ORPHAN = "remove-orphan"
@@ -18,12 +18,12 @@ class Repair(StrEnum):
 
 @dataclass(frozen=True)
 class Remedy:
-    """How bad a kind of difference is, and what repairs it.
+    """Severity of a kind of difference, and the commands that repair it.
 
     Attributes:
         repair: Commands, in order; USER, PLAN, CELL, MACHINE, MACHINE_ID, IMAGE and OPERATION are filled in; none where
             a person has to decide outside hermesops.
-        otherwise: The same, for what may be done instead.
+        otherwise: Commands to use instead, in order.
     """
 
     severity: Severity
@@ -34,7 +34,7 @@ class Remedy:
 _PROVISION = ("provision", "USER", "--plan", "PLAN")
 _END = ("instance", "terminate", "USER", "--now")
 _ANEW = ((*_END, "--without-backup"), _PROVISION)
-"""Start with an empty agent: what its machine held is lost, or is not the user's."""
+"""Start with an empty agent: the data of its machine is lost, or is not the user's."""
 
 _RESTORE = ("backup", "restore", "USER", "--onto-new-machine")
 
@@ -95,13 +95,13 @@ REMEDIES: Mapping[Kind, Remedy] = {
 
 
 def write_finding(
-    kind: Kind, seen: str, *, subject: str = "", cell: str = "", machine: str = "", **names: str
+    kind: Kind, difference: str, *, subject: str = "", cell: str = "", machine: str = "", **names: str
 ) -> Finding:
     """A finding of a kind with its remedy filled in.
 
     Args:
-        subject: Whom or what it is about; by default the user, else the machine, else the cell.
-        names: What else the kind's commands name: ``user``, ``plan``, ``machine_id``, ``image``, ``operation``.
+        subject: User, machine, cell or image; by default the user, else the machine, else the cell.
+        names: Other values of the kind's commands: ``user``, ``plan``, ``machine_id``, ``image``, ``operation``.
     """
     remedy = REMEDIES[kind]
     known = {name.upper(): value for name, value in {"cell": cell, "machine": machine, **names}.items()}
@@ -111,7 +111,7 @@ def write_finding(
         subject=subject or names.get("user", "") or machine or cell,
         cell=cell,
         machine=machine,
-        seen=seen,
+        difference=difference,
         repair=tuple(Hint(command).put(**known) for command in remedy.repair),
         otherwise=tuple(Hint(command).put(**known) for command in remedy.otherwise),
     )

@@ -31,7 +31,7 @@ from hermesops.store.operations.lease import LeaseKeeper
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps import Client
 
-if TYPE_CHECKING:  # what --deep alone needs, and the container makes
+if TYPE_CHECKING:  # for --deep alone; the container makes them
     from hermesops.machines.image.build import Recipe
     from hermesops.machines.verify.verification import Verification
 
@@ -40,7 +40,7 @@ _ENTRIES = 10_000
 
 @dataclass(frozen=True)
 class Drift:
-    """Finds what differs in one environment."""
+    """Finds and repairs differences in one environment."""
 
     env: Environment
     registry: Registry
@@ -54,7 +54,7 @@ class Drift:
     report: Callable[[str], None]
 
     async def findings(self, selector: Selector, *, deep: bool) -> tuple[Finding, ...]:
-        """All differences among the selected instances, the worst first; records the state of machines, for who may.
+        """All differences among the selected instances, the worst first; records the state of machines, if permitted.
 
         Args:
             selector: By ``plan``, ``cell``, ``status`` and ``user``.
@@ -76,20 +76,27 @@ class Drift:
         snapshot = await survey.observe()
         if deep:
             client = self.instance_client
-            asked = Asked(client.channel, client.node, client.payload_digest, self._verified, self._roles)
-            told = await inspect(asked, machines_asked(snapshot, selector), report=self.report)
-            snapshot = replace(snapshot, told=told)
+            probes = Asked(client.channel, client.node, client.payload_digest, self._verified, self._roles)
+            answers = await inspect(probes, machines_asked(snapshot, selector), report=self.report)
+            snapshot = replace(snapshot, answers=answers)
         try:
             snapshot = survey.remember(snapshot)
-        except RefusedError as refused:  # who may only read, as the pipeline that looks each night
-            self.report(f"what was seen is not recorded: {refused.message}")
+        except RefusedError as refused:  # readers only, as the nightly pipeline
+            self.report(f"observations were not recorded: {refused.message}")
         return narrowed(compare(snapshot), snapshot.rows, selector)
 
     async def converge(self, instances: Sequence[Instance], *, check: bool = False) -> Converged:
-        """Apply the roles to machines."""
+        """Run the Ansible roles on the machines of instances.
+
+        Args:
+            check: Report the changes without making them.
+
+        Raises:
+            UsageError: There is no instance, or no Ansible.
+        """
         variables = dict(self.recipe(self.env.settings.image).variables)
         if self.env.settings.monitoring.profile == "auto":
-            variables["hermes_monitoring_profile"] = "keep"  # what their image had, whatever one would have today
+            variables["hermes_monitoring_profile"] = "keep"  # as their image had it, whatever today's settings
         progress = Progress("roles of instances", "tasks", self.report, Durations(self.env.folder / DURATIONS))
         report = None if check else progress.step
         done = await self.converger.run(
@@ -112,7 +119,7 @@ class Drift:
                 is_backed_up = self.registry.backups.is_backed_up(instance.id)
                 raise refusals.unreachable(Observation(instance, None, is_backed_up=is_backed_up))
             if not machine.server_type:
-                raise UnavailableError(f"JustAVPS does not say how large {instance.machine_name} is")
+                raise UnavailableError(f"JustAVPS reports no size of {instance.machine_name}")
             before = self.registry.recovery.accept_server_type(instance.id, machine.server_type, why=reason)
         return before, machine.server_type
 
@@ -124,12 +131,12 @@ class Drift:
             ran = await self.converge(instances, check=True)
         except HermesError as error:
             return {instance.id: RolesReport(unseen=error.message) for instance in instances}
-        said = {}
+        reports = {}
         for instance in instances:
             host = ran.hosts[instance.user_alias or instance.id]
             failure = f"{host.status} at {host.failure.task}" if host.failure else host.status
-            said[instance.id] = RolesReport(host.changed, "" if host.status == "done" else f"roles: {failure}")
-        return said
+            reports[instance.id] = RolesReport(host.changed, "" if host.status == "done" else f"roles: {failure}")
+        return reports
 
 
 async def happenings(

@@ -44,7 +44,7 @@ class LastDrill:
 
 @dataclass(frozen=True)
 class DrillMachines:
-    """Gets a drill its machine, and does to it what somebody might do at JustAVPS."""
+    """Provides the machine of a drill, and stops or deletes it through JustAVPS."""
 
     registry: "Registry"
     pools: "Pools"
@@ -61,8 +61,8 @@ class DrillMachines:
         ready = next((row for plan in Plan for row in self.pools.ready(plan)), None)
         if ready is None:
             raise RefusedError(
-                "no machine of a warm pool is ready, and a drill breaks no user's",
-                hint=Hint(("job", "run", "pools"), "makes some, with the setting pool_size"),
+                "no machine of a warm pool is ready; a drill never uses a user's machine",
+                hint=Hint(("job", "run", "pools"), "prepares some if pool_size is set"),
             )
         # In its region: elsewhere no pool has one, and a machine would be made for the drill.
         instance, operation = await self.admission.admit(user_of(fault), ready.plan, region=ready.region, is_drill=True)
@@ -70,7 +70,7 @@ class DrillMachines:
         return self.registry.instances.get(instance.id)
 
     async def at_vendor(self, instance: "Instance", action: AtVendor) -> None:
-        """Do to a drill's machine what somebody might do at JustAVPS.
+        """Stop or delete a drill's machine through JustAVPS, like somebody in its web interface.
 
         Raises:
             WaitExpiredError: It was not done within minutes.
@@ -94,7 +94,7 @@ class Stage:
 
     Attributes:
         run: Runs a coroutine to its end.
-        report: Told what is done next.
+        report: Takes a line about the next action.
         show: Takes the output of commands that change something.
     """
 
@@ -105,10 +105,10 @@ class Stage:
 
 @dataclass(frozen=True)
 class DrillResult:
-    """What became of a drill.
+    """Result of a drill.
 
     Attributes:
-        drilled: What it found; ``None`` where it failed.
+        drilled: Findings of the drill; ``None`` where it failed.
         failure: Why it failed; ``None`` where all was well at its end.
     """
 
@@ -127,7 +127,7 @@ class RunbookDrills:
         folder: Where runbooks are.
         provision: ``DrillMachines.provision``, with connections of its own.
         at_vendor: ``DrillMachines.at_vendor``, with connections of its own.
-        command: Runs a command of hermesops in this environment, given its words and what takes its output.
+        command: Runs a command of hermesops in this environment, given its words and a function for its output.
     """
 
     registry: "Registry"
@@ -139,7 +139,7 @@ class RunbookDrills:
 
     def list(self) -> "Sequence[tuple[Fault, LastDrill | None]]":
         """Every fault with its newest drill."""
-        return [(one, last(self.registry, one)) for one in FAULTS]
+        return [(fault, last(self.registry, fault)) for fault in FAULTS]
 
     def choose(self, name: str) -> Fault:
         """The fault that a drill of this environment can bring about.
@@ -153,24 +153,24 @@ class RunbookDrills:
         """
         chosen = fault(name)
         if not chosen.is_drilled:
-            hint = Hint(("runbook", "show", chosen.runbook), "ends it; tests bring it about, in a world of their own")
-            raise RefusedError(f"{chosen.name} is about more than one machine", hint=hint)
+            hint = Hint(("runbook", "show", chosen.runbook), "repairs it; only tests inject it")
+            raise RefusedError(f"{chosen.name} affects more than one machine", hint=hint)
         if chosen.needs_local and not self.is_local:
-            hint = Hint(("drill", "list"), "names the others")
-            raise RefusedError(f"only the local world can bring {chosen.name} about: {chosen.meaning}", hint=hint)
+            hint = Hint(("drill", "list"), "lists the others")
+            raise RefusedError(f"{chosen.name} can be injected in the local world only: {chosen.meaning}", hint=hint)
         return chosen
 
     def run(self, fault: Fault, stage: Stage) -> DrillResult:
         """Break a machine of a warm pool, run the fault's runbook, verify, and destroy the machine.
 
-        What a killed drill of the fault left is destroyed first. The result is written to the audit, and the machine
+        The agent of a killed drill of the fault is destroyed first. The result is written to the audit, and the machine
         destroyed, also where the drill failed.
 
         Raises:
             RefusedError: No machine of a warm pool is ready.
         """
         if left_over(self.registry, fault):
-            stage.report(Hint(f"{user_of(fault)} was left by a drill that was killed"))
+            stage.report(Hint(f"{user_of(fault)} is left over from a killed drill"))
             self._destroy(fault, stage)
         instance: Instance = stage.run(self.provision(fault))
         drilled, failure = None, None
@@ -207,14 +207,14 @@ class RunbookDrills:
             case OnMachine(script=script):
                 words = ("instance", "exec", "--reason", f"drill {fault.name}", instance.title, script)
         if code := self._execute(words, stage).exit_code:
-            raise RefusedError(f"the fault was not brought about: {' '.join(words)} ended with exit code {code}")
+            raise RefusedError(f"the fault was not injected: {' '.join(words)} ended with exit code {code}")
 
     def _destroy(self, fault: Fault, stage: Stage) -> None:
         """End a drill's agent and its machine; where that fails, report the command that is left to do."""
         why = ("--reason", "the drill is over")
         words = ("instance", "terminate", user_of(fault), "--now", "--without-backup", "--yes", *why)
         if self._execute(words, stage, shown=False).exit_code:
-            stage.report(Hint(words, "is left to do"))
+            stage.report(Hint(words, "destroys the machine"))
 
     def _execute(self, words: tuple[str, ...], stage: Stage, *, shown: bool = True) -> "Ended":
         """Run a command of hermesops; one that changes something shows its output, if wanted."""
@@ -238,7 +238,7 @@ def left_over(registry: "Registry", fault: Fault) -> "Instance | None":
 
 
 def note(registry: "Registry", fault: Fault, drilled: "Drilled | None", problem: str) -> None:
-    """Write what a drill found to the audit."""
+    """Write the result of a drill to the audit."""
     fields = vars(drilled) if drilled else {}
     after = {"runbook": fault.runbook, "problem": problem, **fields}
     registry.audit.append("drill_run", _subject(fault), why=f"drill {fault.name}", after=after)

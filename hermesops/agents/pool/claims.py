@@ -27,7 +27,7 @@ async def claim(
     Args:
         user: Makes the user's row; called only if there is a machine.
         target: The machine's plan, server type and image; its size is not used.
-        subscription: Stripe's id of what pays for the agent; empty for none.
+        subscription: Stripe's id of the paying subscription; empty for none.
     """
     for row in ready_for(registry.unassigned.list(role=MachineRole.WARM), target, region=region):
         try:

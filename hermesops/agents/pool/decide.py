@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import assert_never
 
+from hermesops.base.narration import counted
 from hermesops.errors import Hint, UnavailableError
 from hermesops.model.fleet.cell import Cell
 from hermesops.model.fleet.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus, pool_subject
@@ -18,12 +19,12 @@ from hermesops.model.plan import Plan
 from hermesops.vendor.justavps.wire import MachineStatus
 
 MOST_LOST = 3
-"""After so many machines that did not become ready, another one is not tried."""
+"""Machines of one run that may fail to become ready before the run is refused."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """What a cell's pool should hold for one plan."""
+    """Configured pool of a cell for one plan: number and kind of its machines."""
 
     plan: Plan
     size: int
@@ -54,13 +55,13 @@ class PoolObservation:
     """The observed state of a cell's pool.
 
     Attributes:
-        held: The pool's machines, oldest first, and others of the cell that are marked for deletion.
+        machines: The pool's machines, oldest first, and others of the cell that are marked for deletion.
         lost: Why machines of this run did not become ready.
     """
 
     cell: CellName
     targets: tuple[Target, ...]
-    held: tuple[PoolMachine, ...]
+    machines: tuple[PoolMachine, ...]
     room: int
     lost: tuple[str, ...] = ()
 
@@ -89,7 +90,7 @@ class OrderMachines:
 
 @dataclass(frozen=True)
 class ApplyCell:
-    """Run the cell's stack: it makes what is ordered and deletes what is marked."""
+    """Run the cell's stack: it creates ordered machines and deletes marked ones."""
 
 
 @dataclass(frozen=True)
@@ -109,112 +110,118 @@ class MakeReady:
 Step = Retire | Forget | OrderMachines | ApplyCell | Record | MakeReady
 
 
-def decide(seen: PoolObservation) -> Step | Done | Refused:
+def decide(observation: PoolObservation) -> Step | Done | Refused:
     """The next step towards a pool of the configured size, of healthy machines."""
-    if retiring := _to_retire(seen):
+    if retiring := _to_retire(observation):
         return Retire(tuple(retiring))
-    leaving = [held for held in seen.held if not held.row.wanted]
-    if gone := [held.row.name for held in leaving if held.machine_id is None and not held.in_stack]:
+    leaving = [machine for machine in observation.machines if not machine.row.wanted]
+    if gone := [machine.row.name for machine in leaving if machine.machine_id is None and not machine.in_stack]:
         return Forget(tuple(gone))
-    if len(seen.lost) >= MOST_LOST:
+    if len(observation.lost) >= MOST_LOST:
         if leaving:
             return ApplyCell()
         return Refused(
             UnavailableError(
-                f"{len(seen.lost)} machines for the pool of {seen.cell} did not get ready, the last: {seen.lost[-1]}",
-                hint=Hint(("image", "build"), "makes one that is sound;", ("job", "run", "pools"), "goes on"),
+                f"{len(observation.lost)} machines for the pool of {observation.cell} did not become ready; the last: "
+                f"{observation.lost[-1]}",
+                hint=Hint(("image", "build"), "builds a new image;", ("job", "run", "pools"), "goes on"),
             )
         )
-    if (order := _missing(seen)) is not None:
+    if (order := _missing(observation)) is not None:
         return order
-    wanted = [held for held in seen.held if held.row.wanted]
-    if leaving or any(held.machine_id is None or not held.in_stack for held in wanted):
+    staying = [machine for machine in observation.machines if machine.row.wanted]
+    if leaving or any(machine.machine_id is None or not machine.in_stack for machine in staying):
         return ApplyCell()
-    if unknown := [held for held in wanted if held.machine_id and held.row.machine_id != held.machine_id]:
-        return Record(tuple((held.row.name, held.machine_id) for held in unknown if held.machine_id))
-    if growing := [held for held in wanted if held.row.status is UnassignedStatus.PREPARING or held.is_silent]:
-        return MakeReady(tuple(held.row.name for held in growing))
-    return Done(_outcome(seen))
+    if unknown := [
+        machine for machine in staying if machine.machine_id and machine.row.machine_id != machine.machine_id
+    ]:
+        return Record(tuple((machine.row.name, machine.machine_id) for machine in unknown if machine.machine_id))
+    if growing := [
+        machine for machine in staying if machine.row.status is UnassignedStatus.PREPARING or machine.is_silent
+    ]:
+        return MakeReady(tuple(machine.row.name for machine in growing))
+    return Done(_outcome(observation))
 
 
-def _to_retire(seen: PoolObservation) -> list[tuple[MachineName, str]]:
-    kept: list[PoolMachine] = []
+def _to_retire(observation: PoolObservation) -> list[tuple[MachineName, str]]:
+    fitting: list[PoolMachine] = []
     retiring = []
-    targets = {target.plan: target for target in seen.targets}
-    for held in (held for held in seen.held if held.row.wanted):
-        why = _unfit(held, targets.get(held.row.plan))
+    targets = {target.plan: target for target in observation.targets}
+    for machine in (machine for machine in observation.machines if machine.row.wanted):
+        why = _unfit(machine, targets.get(machine.row.plan))
         if why:
-            retiring.append((held.row.name, why))
+            retiring.append((machine.row.name, why))
         else:
-            kept.append(held)
+            fitting.append(machine)
     for plan in Plan:
-        of_plan = [held for held in kept if held.row.plan is plan]
+        of_plan = [machine for machine in fitting if machine.row.plan is plan]
         size = targets[plan].size if plan in targets else 0
         # Delete unready machines first, then the oldest: the newest was checked last.
-        of_plan.sort(key=lambda held: held.row.status is UnassignedStatus.READY)
+        of_plan.sort(key=lambda machine: machine.row.status is UnassignedStatus.READY)
         retiring += [
-            (held.row.name, f"the pool of {plan} is {size}") for held in of_plan[: max(0, len(of_plan) - size)]
+            (machine.row.name, f"the pool size for plan {plan} is {size}")
+            for machine in of_plan[: max(0, len(of_plan) - size)]
         ]
     return retiring
 
 
-def _unfit(held: PoolMachine, target: Target | None) -> str:
+def _unfit(machine: PoolMachine, target: Target | None) -> str:
     """Why a machine cannot be in the pool; empty when it can."""
-    row = held.row
-    if held.belongs_to is not None:
-        return f"it says that it is instance {held.belongs_to}'s"
-    if held.status is MachineStatus.ERROR:
-        return "JustAVPS says that it is in error"
-    if held.machine_id is None and (row.machine_id is not None or held.in_stack):
-        return "JustAVPS lists it no more"
-    if row.machine_id is not None and held.machine_id != row.machine_id:
-        return f"another machine has its name: {held.machine_id}"
+    row = machine.row
+    if machine.belongs_to is not None:
+        return f"it reports instance {machine.belongs_to}"
+    if machine.status is MachineStatus.ERROR:
+        return "JustAVPS status: error"
+    if machine.machine_id is None and (row.machine_id is not None or machine.in_stack):
+        return "JustAVPS no longer lists it"
+    if row.machine_id is not None and machine.machine_id != row.machine_id:
+        return f"another machine has its name: {machine.machine_id}"
     if target is not None and row.image_id != target.image_id:
-        return f"its image {row.image_id} is not the one that machines boot from now"
+        return f"its image {row.image_id} is not the current one"
     if target is not None and row.server_type != target.server_type:
-        return f"plan {row.plan} is a {target.server_type} now"
+        return f"plan {row.plan} uses server type {target.server_type} now"
     return ""
 
 
-def _missing(seen: PoolObservation) -> OrderMachines | None:
-    for target in seen.targets:
-        there = sum(held.row.wanted and held.row.plan is target.plan for held in seen.held)
-        if (count := min(target.size - there, seen.room)) > 0:
+def _missing(observation: PoolObservation) -> OrderMachines | None:
+    for target in observation.targets:
+        there = sum(machine.row.wanted and machine.row.plan is target.plan for machine in observation.machines)
+        if (count := min(target.size - there, observation.room)) > 0:
             return OrderMachines(target, count)
     return None
 
 
-def _outcome(seen: PoolObservation) -> str:
-    if not seen.targets:
-        return f"no pool is wanted in {seen.cell}"
+def _outcome(observation: PoolObservation) -> str:
+    if not observation.targets:
+        return f"no pool is configured for {observation.cell}"
     parts = []
-    for target in seen.targets:
-        there = sum(held.row.plan is target.plan and held.row.wanted for held in seen.held)
-        lacking = f" of {target.size}, and {seen.cell} is full" if there < target.size else ""
+    for target in observation.targets:
+        there = sum(machine.row.plan is target.plan and machine.row.wanted for machine in observation.machines)
+        lacking = f" of {target.size} ({observation.cell} is full)" if there < target.size else ""
         parts.append(f"{there} {target.plan}{lacking}")
-    return f"the pool of {seen.cell} is ready: {', '.join(parts)}"
+    return f"the pool of {observation.cell} is ready: {', '.join(parts)}"
 
 
 def _machines(count: int, plan: str = "") -> str:
-    return f"{count}{f' {plan}' if plan else ''} machine{'' if count == 1 else 's'}"
+    return counted(count, f"{plan} machine" if plan else "machine")
 
 
-def describe(step: Step, seen: PoolObservation) -> str:
-    """The step in a few words."""
+def describe(step: Step, observation: PoolObservation) -> str:
+    """Describe a step in one line, for narration and for the operation's row."""
     match step:
         case Retire(machines=machines):
-            return f"retiring {len(machines)} of the pool of {seen.cell}: {machines[0][1]}"
+            return f"retiring {_machines(len(machines))} of the pool of {observation.cell}: {machines[0][1]}"
         case Forget(names=names):
-            return f"forgetting {_machines(len(names))} of {seen.cell}: gone at JustAVPS"
+            return f"deleting {counted(len(names), 'row')} of {observation.cell} without a machine at JustAVPS"
         case OrderMachines(target=target, count=count):
-            instead = f", instead of one that did not get ready: {seen.lost[-1]}" if seen.lost else ""
-            return f"ordering {_machines(count, target.plan)} for the pool of {seen.cell}{instead}"
+            instead = f", replacing one that did not become ready: {observation.lost[-1]}" if observation.lost else ""
+            return f"ordering {_machines(count, target.plan)} for the pool of {observation.cell}{instead}"
         case ApplyCell():
-            return f"applying the stack of {seen.cell}"
+            return f"applying the stack of {observation.cell}"
         case Record(machines=recorded):
-            return f"recording {_machines(len(recorded))} of {seen.cell}"
+            return f"recording {_machines(len(recorded))} of {observation.cell}"
         case MakeReady(names=names):
-            return f"checking and warming up {_machines(len(names))} of {seen.cell}"
+            return f"checking and warming up {_machines(len(names))} of {observation.cell}"
         case _ as never:
             assert_never(never)
 
@@ -223,7 +230,7 @@ def ready_for(unassigned: Sequence[UnassignedMachine], target: Target, *, region
     """The machines of pools that a new instance may get, the oldest first."""
     return [
         row
-        for row in sorted(unassigned, key=lambda one: (one.created_at, one.name))
+        for row in sorted(unassigned, key=lambda row: (row.created_at, row.name))
         if row.wanted
         and row.status is UnassignedStatus.READY
         and (row.plan, row.region, row.image_id) == (target.plan, region, target.image_id)
@@ -244,16 +251,16 @@ def is_short(targets: Sequence[Target], unassigned: Sequence[UnassignedMachine],
     pool = [row for row in unassigned if row.role is MachineRole.WARM]
     if any(not row.wanted or row.status is not UnassignedStatus.READY for row in pool):
         return True
-    wanted = {target.plan: target for target in targets}
+    by_plan = {target.plan: target for target in targets}
     for plan in Plan:
-        held = [row for row in pool if row.plan is plan]
-        target = wanted.get(plan)
+        rows = [row for row in pool if row.plan is plan]
+        target = by_plan.get(plan)
         if target is None or target.image_id is None:
-            if target is None and held:
+            if target is None and rows:
                 return True
             continue
-        stale = any((one.image_id, one.server_type) != (target.image_id, target.server_type) for one in held)
-        if stale or len(held) > target.size or (len(held) < target.size and room):
+        stale = any((row.image_id, row.server_type) != (target.image_id, target.server_type) for row in rows)
+        if stale or len(rows) > target.size or (len(rows) < target.size and room):
             return True
     return False
 
@@ -265,10 +272,10 @@ def is_at_rest(fills: Sequence[Operation], now: datetime) -> bool:
 
 @dataclass(frozen=True)
 class PoolSizes:
-    """What settings and images say of every cell's pool.
+    """Configured pool of every cell, from settings and the latest image.
 
     Attributes:
-        image_id: What new machines boot from; ``None`` when there is none, and then nothing is made or given up.
+        image_id: Image of new machines; ``None`` while there is none: then no machine is created or deleted.
     """
 
     of_plan: Mapping[Plan, int]
@@ -277,7 +284,7 @@ class PoolSizes:
     cell_size: int
 
     def targets(self, cell: Cell) -> list[Target]:
-        """What a cell's pool should hold."""
+        """Choose the plans that a cell takes and that have a pool, sorted by plan."""
         return [
             Target(plan, size, self.server_types[plan], self.image_id)
             for plan, size in sorted(self.of_plan.items())
@@ -291,16 +298,16 @@ class PoolSizes:
         fills: Sequence[Operation],
         now: datetime,
     ) -> list[CellName]:
-        """Cells whose pools are not what they should be, as far as rows tell, and that nobody fills."""
-        if not any(self.of_plan.values()) and not any(one.role is MachineRole.WARM for one in unassigned):
+        """Choose cells whose pools differ from their configured size, by rows alone, and that no operation fills."""
+        if not any(self.of_plan.values()) and not any(row.role is MachineRole.WARM for row in unassigned):
             return []
         return [
             cell.name
             for cell in cells
-            if is_at_rest([one for one in fills if one.subject == pool_subject(cell.name)], now)
+            if is_at_rest([fill for fill in fills if fill.subject == pool_subject(cell.name)], now)
             and is_short(
                 self.targets(cell),
-                [one for one in unassigned if one.cell == cell.name],
+                [row for row in unassigned if row.cell == cell.name],
                 room=max(0, self.cell_size - cell.machines),
             )
         ]

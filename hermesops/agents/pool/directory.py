@@ -22,4 +22,4 @@ class PoolMachines:
         """
         named = {self.registry.cells.get(parse_cell(name)).name for name in cells}
         warm = self.registry.unassigned.list(role=MachineRole.WARM)
-        return tuple(one for one in warm if not named or one.cell in named)
+        return tuple(row for row in warm if not named or row.cell in named)

@@ -28,8 +28,11 @@ class PoolMachines:
         """The vendor's list, by name; of several of a name the newest."""
         machines = await self.client.list_machines()
         names = {machine.name for machine in machines}
-        found = {MachineName(name): newest_named([one for one in machines if one.name == name], name) for name in names}
-        return {name: machine for name, machine in found.items() if machine}
+        newest = {
+            MachineName(name): newest_named([machine for machine in machines if machine.name == name], name)
+            for name in names
+        }
+        return {name: machine for name, machine in newest.items() if machine}
 
     async def node(self, machine_id: MachineId) -> NodeState | None:
         """The answer of hermes-node; ``None`` while it does not answer."""

@@ -43,7 +43,7 @@ class Pools:
     """The warm pools of an environment.
 
     Attributes:
-        checks: What a machine without a user should be and is not.
+        checks: Failed checks of a machine without a user.
     """
 
     settings: Settings
@@ -68,16 +68,14 @@ class Pools:
     ) -> Instance | None:
         """Give a new instance a machine of a pool; ``None`` if none is ready.
 
-        What was taken is replaced by a worker.
+        A worker replaces the taken machine.
         """
         size = self.settings.pool_size.get(plan, 0)
         target = Target(plan, size, server_type, image_id)
         instance = await claim(self.registry, self.is_up, user, target, region=region, subscription=subscription)
         if instance is None:
             if size:
-                self.report(
-                    f"no {plan} machine is ready in the warm pools of {region}: one is made, which takes longer"
-                )
+                self.report(f"no ready {plan} machine in the warm pools of {region}: creating one takes longer")
             return None
         self.report(f"took {instance.machine_name} out of the warm pool of {instance.cell}")
         if size:
@@ -99,9 +97,9 @@ class Pools:
         """The machines that could be taken, of a plan or of any; the one that has waited longest first."""
         unassigned = self.registry.unassigned.list(role=MachineRole.WARM)
         return [
-            one
-            for one in unassigned
-            if one.wanted and one.status is UnassignedStatus.READY and plan in {None, one.plan}
+            row
+            for row in unassigned
+            if row.wanted and row.status is UnassignedStatus.READY and plan in {None, row.plan}
         ]
 
     async def is_up(self, row: UnassignedMachine) -> bool:
@@ -173,7 +171,7 @@ class Pools:
                 async with self._shortly_alone(machine_subject(row.name)):
                     registry.unassigned.retire(row.name, why=reason)
             except LeaseHeldError:
-                self.report(f"{row.name} is being worked on and stays")
+                self.report(f"{row.name} is being worked on by another process and stays")
         return self._open(cell, grow=False)
 
     def _open(self, cell: CellName, *, grow: bool) -> Operation:

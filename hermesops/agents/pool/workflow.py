@@ -62,40 +62,40 @@ class PoolFill:
         """
         listed, in_stack = await asyncio.gather(self.machines.listed(), self.cells.held(self.cell))
         unassigned = [
-            one
-            for one in self.registry.unassigned.list(cell=self.cell)
-            if one.role is MachineRole.WARM or not one.wanted  # the same run deletes what others marked
+            row
+            for row in self.registry.unassigned.list(cell=self.cell)
+            if row.role is MachineRole.WARM or not row.wanted  # the same run deletes what others marked
         ]
-        held = [_held(one, listed.get(one.name), is_in_stack=one.name in in_stack) for one in unassigned]
-        ready = [one for one in held if one.row.wanted and one.row.status is UnassignedStatus.READY]
-        asked = [one for one in ready if one.status is MachineStatus.READY]
-        told = {one.row.name: one for one in await self._told(asked)}
+        machines = [_machine_of(row, listed.get(row.name), is_in_stack=row.name in in_stack) for row in unassigned]
+        ready = [machine for machine in machines if machine.row.wanted and machine.row.status is UnassignedStatus.READY]
+        to_ask = [machine for machine in ready if machine.status is MachineStatus.READY]
+        answers = {machine.row.name: machine for machine in await self._ask(to_ask)}
         room = self.size - self.registry.cells.get(self.cell).machines
-        seen = tuple(told.get(one.row.name, one) for one in held)
-        return PoolObservation(self.cell, tuple(self.targets), seen, max(0, room), self._lost)
+        updated = tuple(answers.get(machine.row.name, machine) for machine in machines)
+        return PoolObservation(self.cell, tuple(self.targets), updated, max(0, room), self._lost)
 
-    async def _told(self, asked: Sequence[PoolMachine]) -> list[PoolMachine]:
-        """What the machines say; one that answers nonsense, or too late, counts as silent."""
+    async def _ask(self, machines: Sequence[PoolMachine]) -> list[PoolMachine]:
+        """Ask hermes-node on each machine; one that answers nonsense, or too late, counts as silent."""
 
-        async def one(held: PoolMachine) -> PoolMachine:
-            node = await self.machines.node(held.machine_id) if held.machine_id else None
-            return replace(held, is_silent=node is None, belongs_to=node.instance_id if node else None)
+        async def ask(machine: PoolMachine) -> PoolMachine:
+            node = await self.machines.node(machine.machine_id) if machine.machine_id else None
+            return replace(machine, is_silent=node is None, belongs_to=node.instance_id if node else None)
 
-        answers = await fan_out(asked, one, _ASKING)
+        answers = await fan_out(machines, ask, _ASKING)
         return [
-            replace(held, is_silent=True) if isinstance(said, HermesError) else said
-            for held, said in zip(asked, answers, strict=True)
+            replace(machine, is_silent=True) if isinstance(answer, HermesError) else answer
+            for machine, answer in zip(machines, answers, strict=True)
         ]
 
-    def decide(self, seen: PoolObservation) -> Step | Done | Refused:
-        """The next step for what was seen."""
-        return decide(seen)
+    def decide(self, observation: PoolObservation) -> Step | Done | Refused:
+        """Choose the next step for an observation; see ``pool.decide.decide``."""
+        return decide(observation)
 
-    def describe(self, step: Step, seen: PoolObservation) -> str:
-        """The step in a few words."""
-        return describe(step, seen)
+    def describe(self, step: Step, observation: PoolObservation) -> str:
+        """Describe a step in one line, for narration and for the operation's row."""
+        return describe(step, observation)
 
-    async def do(self, step: Step, seen: PoolObservation) -> None:
+    async def do(self, step: Step, observation: PoolObservation) -> None:
         """Do one step; harmless when it was done before.
 
         Raises:
@@ -116,7 +116,9 @@ class PoolFill:
                 for name, machine_id in recorded:
                     self.registry.unassigned.set_machine(name, machine_id)
             case MakeReady(names=names):
-                await self._make_all_ready([held.row for held in seen.held if held.row.name in names])
+                await self._make_all_ready(
+                    [machine.row for machine in observation.machines if machine.row.name in names]
+                )
             case _ as never:
                 assert_never(never)
 
@@ -144,7 +146,7 @@ class PoolFill:
 
     def _choose(self, cells: Sequence[Cell]) -> Placement:
         """This cell; asked again under its lock, so that it is never overfilled."""
-        cell = next(one for one in cells if one.name == self.cell)
+        cell = next(cell for cell in cells if cell.name == self.cell)
         if cell.machines >= self.size:
             raise _FullError(f"{self.cell} is full")
         return Placement(cell.name, cell.region, cell.only_plan)
@@ -152,7 +154,7 @@ class PoolFill:
     async def _is_wanted(self) -> bool:
         """Whether rows and state still differ about a pool machine."""
         in_stack = await self.cells.held(self.cell)
-        return any((one.name in in_stack) != one.wanted for one in self.registry.unassigned.list(cell=self.cell))
+        return any((row.name in in_stack) != row.wanted for row in self.registry.unassigned.list(cell=self.cell))
 
     async def _make_all_ready(self, unassigned: Sequence[UnassignedMachine]) -> None:
         for row, end in zip(unassigned, await fan_out(unassigned, self._make_ready, _MAKING), strict=True):
@@ -181,7 +183,7 @@ class PoolFill:
     async def _unwell(self, row: UnassignedMachine, machine_id: MachineId) -> str:
         """Why a machine cannot be used, in one line; empty when it can."""
         if row.name in self._made:  # or it could keep this run busy for ever
-            return "it fell silent again right after it was made ready"
+            return "no answer right after it became ready"
         self._made.add(row.name)
         try:
             await self.machines.await_machine(row)
@@ -190,8 +192,8 @@ class PoolFill:
             return error.message
 
 
-def _held(row: UnassignedMachine, machine: Machine | None, *, is_in_stack: bool) -> PoolMachine:
-    """What is known of a pool machine without asking it."""
+def _machine_of(row: UnassignedMachine, machine: Machine | None, *, is_in_stack: bool) -> PoolMachine:
+    """Describe a pool machine by its row and the vendor's list, without asking it."""
     if machine is None:
         return PoolMachine(row, in_stack=is_in_stack)
     return PoolMachine(row, MachineId(machine.id), machine.status, in_stack=is_in_stack)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from hermesops.agents.relay.routes import unavailable
+from hermesops.base.narration import counted
 from hermesops.serving.exchange import RefusedRequestError
 
 
@@ -40,7 +41,7 @@ class Places:
 
     @property
     def taken(self) -> int:
-        """Running requests."""
+        """Number of requests that run now, of all services."""
         return self._callers.total()
 
     @contextmanager
@@ -51,7 +52,7 @@ class Places:
             RefusedRequestError: It has none left.
         """
         if self.taken >= self._most.at_once or self._callers[name] >= self._most.per_caller:
-            raise unavailable("relay_full", "the relay carries as many requests as it can", retry_after_s=1)
+            raise unavailable("relay_full", "the relay has reached its limit of requests", retry_after_s=1)
         with _counted(self._callers, name):
             yield
 
@@ -67,7 +68,7 @@ class Places:
             raise RefusedRequestError(
                 HTTPStatus.TOO_MANY_REQUESTS,
                 "agent_busy",
-                f"{most} requests to this agent are running",
+                f"this agent has reached its limit of {counted(most, 'request')}",
                 retry_after_s=1,
             )
         with _counted(self._agents, agent):
@@ -81,7 +82,7 @@ class Places:
             RefusedRequestError: There is none left.
         """
         if self._bodies + size > self._most.bodies_bytes:
-            raise unavailable("relay_full", "the relay holds as many bodies as it can", retry_after_s=1)
+            raise unavailable("relay_full", "the relay has reached its limit of request bodies", retry_after_s=1)
         self._bodies += size
         try:
             yield
@@ -107,7 +108,7 @@ class Tally:
         self._counts: Counter[str] = Counter()
 
     def count(self, outcome: str) -> None:
-        """Count a request."""
+        """Add one ended request to the counter of its outcome."""
         self._counts[outcome] += 1
 
     def text(self, under_way: int) -> bytes:

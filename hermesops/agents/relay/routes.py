@@ -1,4 +1,4 @@
-"""What the relay passes on: allowed routes, parameters and headers; all else is refused. Pure.
+"""Allowed routes, parameters and headers of the relay; everything else is refused. Pure.
 
 Source: routes, parameters and headers of hermes-agent 0.19.0's API server. Its jobs, skills, toolsets, callbacks of
 messengers and mirrors of profiles are not relayed: no message of a user needs them.
@@ -14,7 +14,7 @@ from hermesops.serving.exchange import RefusedRequestError
 
 
 def unavailable(code: str, words: str, *, retry_after_s: int = 5) -> RefusedRequestError:
-    """A temporary refusal."""
+    """Build a temporary refusal (503) with a code of ours; the caller may repeat after ``retry_after_s`` seconds."""
     return RefusedRequestError(HTTPStatus.SERVICE_UNAVAILABLE, code, words, retry_after_s=retry_after_s)
 
 
@@ -48,7 +48,7 @@ class Route:
 
     @property
     def title(self) -> str:
-        """What logs and counters call it: no name of a session or run stands in it."""
+        """Name of the route in logs and counters, without the name of a session or run."""
         return f"{self.method} /{'/'.join(self.path)}"
 
     @property
@@ -117,7 +117,7 @@ class Wanted:
 
 
 def wanted(method: str, target: str) -> Wanted:
-    """Parse a request's target; what would need decoding or normalising is refused.
+    """Parse a request's target; refuses targets that need decoding or normalising.
 
     Args:
         target: ``/agents/<agent>/<path of the agent's API>``, as it came.
@@ -128,17 +128,17 @@ def wanted(method: str, target: str) -> Wanted:
     match = _TARGET.fullmatch(target) if len(target) <= _LONGEST_TARGET else None
     if match is None:
         raise RefusedRequestError(
-            HTTPStatus.BAD_REQUEST, "bad_path", "a path is /agents/USER/ and one of the agent's API"
+            HTTPStatus.BAD_REQUEST, "bad_path", "the path must be /agents/USER/ and a path of the agent's API"
         )
     parts = match["path"].removeprefix("/").split("/")
-    route = next((one for one in ROUTES if one.fits(method, parts)), None)
+    route = next((route for route in ROUTES if route.fits(method, parts)), None)
     if route is None:
-        raise RefusedRequestError(HTTPStatus.NOT_FOUND, "not_carried", "the relay does not carry that to agents")
+        raise RefusedRequestError(HTTPStatus.NOT_FOUND, "not_carried", "the relay does not pass this route to agents")
     query = match["query"]
     if query is None:
         return Wanted(match["agent"], route, match["path"])
-    if not route.has_query or not all(_PARAMETER.fullmatch(one) for one in query.split("&")):
-        raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "bad_query", "the relay does not carry that query")
+    if not route.has_query or not all(_PARAMETER.fullmatch(parameter) for parameter in query.split("&")):
+        raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "bad_query", "the relay does not pass this query to agents")
     return Wanted(match["agent"], route, f"{match['path']}?{query}")
 
 
@@ -151,14 +151,14 @@ def headers_to_agent(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
     Raises:
         RefusedRequestError: One of them is there twice, or is not printable.
     """
-    kept: dict[str, str] = {}
+    passed: dict[str, str] = {}
     for name, value in headers:
         if name not in _TO_AGENT:
             continue
-        if name in kept or not _VALUE.fullmatch(value):
-            raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "bad_header", f"header {name} is not right")
-        kept[name] = value
-    return kept
+        if name in passed or not _VALUE.fullmatch(value):
+            raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "bad_header", f"header {name} is repeated or malformed")
+        passed[name] = value
+    return passed
 
 
 def headers_from_agent(headers: Mapping[str, str]) -> dict[str, str]:
@@ -170,7 +170,9 @@ def headers_from_agent(headers: Mapping[str, str]) -> dict[str, str]:
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in _TYPES:
         raise RefusedRequestError(
-            HTTPStatus.BAD_GATEWAY, "bad_answer", "the agent answers in a type that is not carried"
+            HTTPStatus.BAD_GATEWAY,
+            "bad_answer",
+            "the agent's answer has a content type that the relay does not pass on",
         )
-    kept = {name: headers[name] for name in sorted(_FROM_AGENT) if _VALUE.fullmatch(headers.get(name, ""))}
-    return {"content-type": kind, "x-content-type-options": "nosniff", **kept}
+    passed = {name: headers[name] for name in sorted(_FROM_AGENT) if _VALUE.fullmatch(headers.get(name, ""))}
+    return {"content-type": kind, "x-content-type-options": "nosniff", **passed}

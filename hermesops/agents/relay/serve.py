@@ -1,4 +1,4 @@
-"""The relay, and what admits the platform's services to it."""
+"""The relay, and the admission of the platform's services."""
 
 import socket
 from collections.abc import Sequence
@@ -40,13 +40,24 @@ class RelayService:
         own = await self.authority.service_certificate(hosts)
         async with ProxyClient(self.api_url, domain=self.proxy_domain, alone=True) as proxy:
             callers = self.callers
-            relay = Relay(self.registry, callers.caller_of, lambda *held: callers.renew(*held).to_json(), proxy)
+            relay = Relay(
+                self.registry,
+                callers.caller_of,
+                lambda caller, request: callers.renew(caller, request).to_json(),
+                proxy,
+            )
             server = MutualTlsListener(
-                lambda one: relay.converse(one.certificate, one.reader, one.writer), own.context, bounds_of(grace_s)
+                lambda connection: relay.converse(connection.certificate, connection.reader, connection.writer),
+                own.context,
+                bounds_of(grace_s),
             )
             await server.serve(listener)
 
 
 def bounds_of(grace_s: float) -> Bounds:
-    """What connections to the relay may cost."""
+    """Bound the number and the time of connections to the relay.
+
+    Args:
+        grace_s: Seconds that running requests have after a stop.
+    """
     return Bounds(at_once=_AT_ONCE, per_host=_PER_HOST, time_s=_WHOLE_S, stop_s=grace_s)

@@ -55,7 +55,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True)
 class Agent:
-    """Where an agent's API is, and what opens it.
+    """Address and key of an agent's API.
 
     Attributes:
         api_key: Bearer of its API.
@@ -68,7 +68,7 @@ class Agent:
 
 @dataclass
 class RequestRecord:
-    """What is logged of one request: no content, and no name of a session.
+    """Log entry of one request, without its content and without names of sessions.
 
     Attributes:
         outcome: ``relayed``, or the code of a refusal.
@@ -115,93 +115,101 @@ class Relay:
             writer: To the client; its owner closes it, or aborts it when this raises, so that no partial answer
                 looks complete.
         """
-        exchange, told, began = Exchange(reader, writer, largest_body=LARGEST_BODY), RequestRecord(), time.monotonic()
+        exchange, record, began = Exchange(reader, writer, largest_body=LARGEST_BODY), RequestRecord(), time.monotonic()
         try:
-            await self._answer(certificate, exchange, told)
+            await self._answer(certificate, exchange, record)
         except RefusedRequestError as refused:
-            told.outcome, told.status, told.why = refused.code, refused.status, refused.words
+            record.outcome, record.status, record.why = refused.code, refused.status, refused.words
             if exchange.has_begun:
                 raise ConnectionAbortedError(refused.words) from refused
             await _say(exchange, refused)
         except OSError as lost:
-            told.outcome = "caller_gone"
-            raise ConnectionAbortedError("the caller takes nothing") from lost
+            record.outcome = "caller_gone"
+            raise ConnectionAbortedError("the caller does not read the answer") from lost
         finally:
-            self._tally.count(told.outcome)
-            log.info("request_ended", **vars(told), seconds=round(time.monotonic() - began, 3))
+            self._tally.count(record.outcome)
+            log.info("request_ended", **vars(record), seconds=round(time.monotonic() - began, 3))
 
-    async def _answer(self, certificate: bytes, exchange: Exchange, told: RequestRecord) -> None:
+    async def _answer(self, certificate: bytes, exchange: Exchange, record: RequestRecord) -> None:
         head = await exchange.head()
         caller = await self._allowed(lambda: self._caller_of(certificate))
-        told.caller = caller.name
+        record.caller = caller.name
         with self._places.of_caller(caller.name), self._places.of_body(head.size):
             match head.method, head.target:
                 case "POST", "/certificate":
                     text = (await exchange.body(head.size)).decode(errors="replace")
-                    made = await self._allowed(lambda: self._renew(caller, text))
-                    await _whole(exchange, "application/json", made)
+                    answer = await self._allowed(lambda: self._renew(caller, text))
+                    await _whole(exchange, "application/json", answer)
                 case "GET", "/metrics":
                     await _whole(exchange, "text/plain", self._tally.text(self._places.taken))
                 case _:
-                    await self._relay(exchange, head, told)
+                    await self._relay(exchange, head, record)
 
-    async def _relay(self, exchange: Exchange, head: Head, told: RequestRecord) -> None:
-        asked = wanted(head.method, head.target)
-        told.route = asked.route.title
+    async def _relay(self, exchange: Exchange, head: Head, record: RequestRecord) -> None:
+        request = wanted(head.method, head.target)
+        record.route = request.route.title
         headers = headers_to_agent(head.headers)
-        if head.size and not asked.route.has_body:
-            raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "not_http", f"{head.method} has no body here")
-        agent = await self._find(asked.agent)
-        told.instance = agent.id
+        if head.size and not request.route.has_body:
+            raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "not_http", f"{head.method} takes no body on this route")
+        agent = await self._find(request.agent)
+        record.instance = agent.id
         with self._places.of_agent(agent.id):
             body = await exchange.body(head.size)
-            await _unless_gone(self._carry(exchange, agent, asked, headers, body, told), exchange)
+            await _unless_gone(self._carry(exchange, agent, request, headers, body, record), exchange)
 
     async def _carry(
-        self, exchange: Exchange, agent: Agent, asked: Wanted, headers: dict[str, str], body: bytes, told: RequestRecord
+        self,
+        exchange: Exchange,
+        agent: Agent,
+        request: Wanted,
+        headers: dict[str, str],
+        body: bytes,
+        record: RequestRecord,
     ) -> None:
-        async with self._asked(agent, asked, headers, body) as stream:
-            told.status = stream.status
+        async with self._requested(agent, request, headers, body) as stream:
+            record.status = stream.status
             await exchange.begin(stream.status, {**_head_of(stream), FROM: "agent"})
             number = 0
             async for piece in stream.pieces():
                 await exchange.go_on(piece)
-                told.sent += len(piece)
+                record.sent += len(piece)
                 number += 1
                 if number % _IN_A_ROW == 0:
                     await pause(_REST_S)
                 if number > _MOST_PIECES:
-                    raise RefusedRequestError(HTTPStatus.BAD_GATEWAY, "bad_answer", "an answer of too many pieces")
+                    raise RefusedRequestError(
+                        HTTPStatus.BAD_GATEWAY, "bad_answer", "the agent's answer has too many chunks"
+                    )
             await exchange.end()
 
     @asynccontextmanager
-    async def _asked(
-        self, agent: Agent, asked: Wanted, headers: dict[str, str], body: bytes
+    async def _requested(
+        self, agent: Agent, request: Wanted, headers: dict[str, str], body: bytes
     ) -> AsyncIterator[ProxyStream]:
         ours = {"Authorization": f"Bearer {agent.api_key}", **({"Content-Type": "application/json"} if body else {})}
         try:
             async with self._proxy.stream(
                 agent.port,
-                asked.route.method,
-                asked.target,
+                request.route.method,
+                request.target,
                 headers={**headers, **ours},
                 body=body or None,
-                timeout_s=asked.route.silence_s,
-                total_s=asked.route.total_s,
+                timeout_s=request.route.silence_s,
+                total_s=request.route.total_s,
             ) as stream:
                 yield stream
         except UnknownOutcomeError as lost:
-            words = "the agent was told, and did not answer as it should: what was asked for may have been done"
+            words = "the agent received the request and did not answer correctly: its effect is unknown"
             raise RefusedRequestError(HTTPStatus.GATEWAY_TIMEOUT, "outcome_unknown", words) from lost
         except HermesError as away:
-            raise unavailable("agent_away", "the agent does not answer as it should") from away
+            raise unavailable("agent_away", "the agent does not answer correctly") from away
 
     async def _find(self, text: str) -> Agent:
         try:
             return await self._of_rows(lambda: self._agent(text))
         except RefusedError as sealed:
             log.warning("registry_not_read", why=sealed.message)
-            raise unavailable("relay_not_ready", "the relay cannot read what it needs") from sealed
+            raise unavailable("relay_not_ready", "the relay cannot read the registry") from sealed
 
     def _agent(self, text: str) -> Agent:
         try:
@@ -214,10 +222,12 @@ class Relay:
             case InstanceStatus.SUSPENDED:
                 raise RefusedRequestError(HTTPStatus.CONFLICT, "agent_suspended", "this agent is suspended")
             case InstanceStatus.PROVISIONING:
-                raise unavailable("agent_not_ready", "this agent is being made", retry_after_s=10)
+                raise unavailable("agent_not_ready", "this agent is being provisioned", retry_after_s=10)
         token = self._registry.proxy_tokens.get(instance.machine_id, PLATFORM) if instance.machine_id else None
         if token is None or not token.address or not token.is_valid_at(self._registry.now()):
-            raise unavailable("agent_not_ready", "nothing opens this agent's machine now; a worker makes a token")
+            raise unavailable(
+                "agent_not_ready", "the relay has no token for this agent's machine; a worker creates one"
+            )
         port = Port(token.address.replace("{port}", str(AGENT_PORT)), token.token)
         return Agent(instance.id, port, self._registry.instance_secrets.api_server_key(instance.id))
 
@@ -235,7 +245,7 @@ class Relay:
             raise
         except (HermesError, TimeoutError) as away:
             log.warning("registry_not_read", why=str(away) or f"no answer after {_ROWS_S:g} s")
-            raise unavailable("relay_not_ready", "the relay cannot read what it needs") from away
+            raise unavailable("relay_not_ready", "the relay cannot read the registry") from away
 
 
 async def _unless_gone(work: Coroutine[Any, Any, None], exchange: Exchange) -> None:
@@ -244,7 +254,7 @@ async def _unless_gone(work: Coroutine[Any, Any, None], exchange: Exchange) -> N
     try:
         await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
-            raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "caller_gone", "the caller hung up")
+            raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "caller_gone", "the caller closed the connection")
         working.result()
     finally:
         await cancel(working, watching)
@@ -258,23 +268,23 @@ def _head_of(stream: ProxyStream) -> dict[str, str]:
     """
     if stream.status in _REFUSED:
         raise RefusedRequestError(
-            HTTPStatus.BAD_GATEWAY, "agent_refuses", "the machine takes the relay's token or key no more"
+            HTTPStatus.BAD_GATEWAY, "agent_refuses", "the machine refuses the relay's token or key"
         )
     if stream.status in _AWAY:
-        raise unavailable("agent_away", "the agent takes nothing now: it is draining, or does not run")
+        raise unavailable("agent_away", "the agent accepts no requests: it is draining or stopped")
     if stream.status == HTTPStatus.GATEWAY_TIMEOUT:
         raise RefusedRequestError(
-            HTTPStatus.GATEWAY_TIMEOUT, "outcome_unknown", "the agent was told, and did not answer"
+            HTTPStatus.GATEWAY_TIMEOUT, "outcome_unknown", "the agent received the request and did not answer"
         )
     if stream.status not in _SUCCESS_OR_FAULT:
         raise RefusedRequestError(
-            HTTPStatus.BAD_GATEWAY, "bad_answer", "the agent answers with a status that is not carried"
+            HTTPStatus.BAD_GATEWAY, "bad_answer", "the agent's answer has a status that the relay does not pass on"
         )
     return headers_from_agent(stream.headers)
 
 
 def _no_agent() -> RefusedRequestError:
-    return RefusedRequestError(HTTPStatus.NOT_FOUND, "no_agent", "there is no such agent")
+    return RefusedRequestError(HTTPStatus.NOT_FOUND, "no_agent", "unknown agent")
 
 
 async def _say(exchange: Exchange, refused: RefusedRequestError) -> None:

@@ -16,7 +16,7 @@ from tests.support.real.command import Command, Ran, forks_of
 
 _TRIES = 40
 _LEASE_S = 4.0
-_NOTHING_LEFT = {2: ("nothing would destroy",)}
+_NOTHING_LEFT = {2: ("no change would destroy",)}
 _PREPARING = {"provision", "suspend"}
 
 

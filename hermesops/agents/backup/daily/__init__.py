@@ -1,1 +1,1 @@
-"""Daily backups: whose turn has come, and their making."""
+"""Daily backups of running instances: their schedule and execution."""

@@ -15,7 +15,11 @@ _LONGEST_S = 6 * 3600.0
 
 
 class Nightly:
-    """Nightly backups."""
+    """Backs up every running instance whose daily backup is due.
+
+    Args:
+        at_once: Backups that run at the same time.
+    """
 
     def __init__(self, registry: Registry, back_up: Callable[[Instance], Awaitable[object]], *, at_once: int) -> None:
         self._registry = registry
@@ -23,14 +27,16 @@ class Nightly:
         self._at_once = at_once
 
     def due(self) -> list[Instance]:
-        """Running instances that are due; the last backup of a suspended one stays its newest."""
+        """Choose running instances that are due, the oldest backup first; suspended ones keep their last backup."""
         now, newest = self._registry.now(), self._registry.backups.newest()
         running = self._registry.instances.list(status=InstanceStatus.RUNNING)
-        due = [one for one in running if is_due(one.id, newest.get(one.id) or one.created_at, now)]
+        due = [
+            instance for instance in running if is_due(instance.id, newest.get(instance.id) or instance.created_at, now)
+        ]
         # The one that would lose most comes first.
-        return sorted(due, key=lambda one: newest.get(one.id) or one.created_at)
+        return sorted(due, key=lambda instance: newest.get(instance.id) or instance.created_at)
 
     async def run(self) -> dict[str, str]:
-        """Back them up; by user why it failed, empty where it did not."""
+        """Back up the due instances; returns the problem of each by user, empty for a success."""
         limits = Limits(self._at_once, slow_after_s=_SLOW_S, within_s=_LONGEST_S)
-        return await problems({one.title: one for one in self.due()}, self._back_up, limits)
+        return await problems({instance.title: instance for instance in self.due()}, self._back_up, limits)

@@ -1,1 +1,1 @@
-"""Proof of backups: a restore on this computer, compared with what was backed up."""
+"""Proof of backups: a restore on this computer, compared with the recorded state."""

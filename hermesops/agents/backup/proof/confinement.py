@@ -51,7 +51,7 @@ _FORBIDDEN = (
 
 @dataclass(frozen=True)
 class Limits:
-    """What a confined process may use."""
+    """Resources of a confined process: bytes of a file and of memory, seconds of processor time."""
 
     file_bytes: int
     memory_bytes: int
@@ -117,9 +117,9 @@ def _end_with(child: int, limits: Limits) -> NoReturn:
     if os.WIFSIGNALED(status):
         took_s = used.ru_utime + used.ru_stime
         why = (
-            f"reading it takes more than {limits.processor_s} s of processor time"
+            f"reading the backup takes more than {limits.processor_s} s of processor time"
             if took_s > 0.9 * limits.processor_s
-            else f"reading it ended with signal {os.WTERMSIG(status)}"
+            else f"the reader of the backup ended with signal {os.WTERMSIG(status)}"
         )
         os.write(1, json.dumps({"error": why}).encode())
     os._exit(0)
@@ -137,8 +137,8 @@ def _limit(limits: Limits) -> None:
         resource.RLIMIT_NPROC: 0,
     }.items():
         hard = resource.getrlimit(what)[1]
-        held = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(what, (held, held))
+        bound = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(what, (bound, bound))
 
 
 def _drop_capabilities() -> None:

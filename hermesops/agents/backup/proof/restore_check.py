@@ -28,7 +28,7 @@ from hermesops.wire.state.unpack import Bounds
 
 _REPORT_BYTES = 64 << 10
 _SLACK_BYTES = 16 << 20
-"""What a state may have grown by between being measured and being copied."""
+"""Bytes by which a state may grow between its measurement and its copy."""
 
 _ROOT = Path(__file__).parents[4]
 
@@ -57,21 +57,21 @@ class Allowance:
         return min(self.least_s + max(0, backup.bytes) / self.bytes_per_s, self.most_s)
 
     def bounds(self, backup: Backup) -> Bounds:
-        """How much of its archive is taken."""
+        """Limit the bytes and entries that are unpacked from a backup's archive."""
         return Bounds(max(0, backup.bytes) + _SLACK_BYTES, self.members, self.reserve_bytes)
 
     def limits(self, backup: Backup) -> Limits:
-        """What the process that reads it may use."""
+        """Limit the process that reads a backup, by the size of the backup."""
         most = max(0, backup.bytes) + _SLACK_BYTES
         return Limits(most, self.memory_bytes, self.processor_s + int(most / self.bytes_per_s))
 
 
 class NotProvedError(RefusedError):
-    """A backup differs from what was backed up, or cannot be read; the message says why."""
+    """A backup differs from the recorded state, or cannot be read; the message has the reason."""
 
 
 class Proof:
-    """Proves backups."""
+    """Proves backups: restores each in a confined process and compares its state with the recorded one."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Proof:
         """Check the whole repository, then prove one backup of it.
 
         Raises:
-            UnavailableError: The object store does not answer, or this computer lacks what it takes.
+            UnavailableError: The object store does not answer, or this computer lacks restic, room or confinement.
         """
         repository, password = await self._keys.for_platform(backup.instance_id)
         self._report("checking the repository")
@@ -104,7 +104,7 @@ class Proof:
         return await self.prove(backup)
 
     async def prove(self, backup: Backup) -> Backup:
-        """Restore a backup into a folder here, and compare; its row says what came of it.
+        """Restore a backup into a folder here, compare it, and record the result in its row.
 
         Raises:
             UnavailableError: The object store does not answer or is too slow, or this computer lacks room or cannot
@@ -117,8 +117,8 @@ class Proof:
                 state, why = await self._restored(backup)
         except TimeoutError as error:
             raise UnavailableError(
-                f"backup {backup.id[:8]} was not proved: no end after {within_s:g} s",
-                hint="the same command again, near the object store or on a faster computer",
+                f"backup {backup.id[:8]} was not proved within {within_s:g} s",
+                hint="run the same command again, near the object store or on a faster computer",
             ) from error
         except NotProvedError as failure:
             return self._noted(backup, failure.message)
@@ -145,38 +145,38 @@ class Proof:
                     async with _started(words, stream) as reader:
                         os.close(stream)  # else restic would not notice that the reader is gone
                         stream = -1
-                        told = await _report(reader)
-                    _, said = await dump.communicate()
-                    self._refuse_failed(dump.returncode or 0, said.decode(errors="replace"), told)
+                        result = await _report(reader)
+                    _, stderr = await dump.communicate()
+                    self._refuse_failed(dump.returncode or 0, stderr.decode(errors="replace"), result)
             finally:
                 for descriptor in (stream, target):
                     if descriptor >= 0:
                         os.close(descriptor)
-        return _state_of(told)
+        return _state_of(result)
 
     def _refuse_full(self, folder: Path, backup: Backup) -> None:
         room = os.statvfs(folder)
         free, needed = room.f_bavail * room.f_frsize, backup.bytes + self._allowance.reserve_bytes
         if free < needed:
             raise UnavailableError(
-                f"restoring backup {backup.id[:8]} takes {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free in "
+                f"restoring backup {backup.id[:8]} needs {needed / 1e9:.1f} GB; {free / 1e9:.1f} GB are free in "
                 f"{folder.parent}",
                 hint=f"df -h {folder.parent}; variable TMPDIR names another folder",
             )
 
-    def _refuse_failed(self, code: int, said: str, told: Mapping[str, Any]) -> None:
-        if confined := told.get("confined"):
+    def _refuse_failed(self, code: int, stderr: str, result: Mapping[str, Any]) -> None:
+        if confined := result.get("confined"):
             self._report(f"the restored copy was read {foreign_text.one_line(str(confined))}")
-        error, kind = foreign_text.one_line(str(told.get("error", ""))), told.get("kind")
+        error, kind = foreign_text.one_line(str(result.get("error", ""))), result.get("kind")
         if kind == restored_state.UNCONFINED:
             raise UnavailableError(
-                f"this computer cannot confine the process that reads a backup, so none is read: {error}",
-                hint="run it as root, or where users may make namespaces: sysctl user.max_user_namespaces "
+                f"this computer cannot confine the reader of a backup: {error}",
+                hint="run as root, or allow user namespaces: sysctl user.max_user_namespaces "
                 "kernel.apparmor_restrict_unprivileged_userns",
             )
-        is_unread = code == -signal.SIGPIPE or "broken pipe" in said.lower()
+        is_unread = code == -signal.SIGPIPE or "broken pipe" in stderr.lower()
         if code and not (error and is_unread):
-            failure = failure_of(said)
+            failure = failure_of(stderr)
             raise NotProvedError(failure.message) if isinstance(failure, RefusedError) else failure
         if error:
             raise UnavailableError(error, hint="df -h") if kind == restored_state.NOT_HERE else NotProvedError(error)
@@ -226,11 +226,11 @@ async def _report(reader: asyncio.subprocess.Process) -> dict[str, Any]:
     except asyncio.IncompleteReadError as whole:
         with suppress(strict_json.MalformedJSONError):
             return strict_json.parse_object(whole.partial)
-    return {"error": "what reads it ended without a word that is understood"}
+    return {"error": "the reader of the backup ended without a valid report"}
 
 
-def _state_of(told: Mapping[str, Any]) -> tuple[State, str]:
+def _state_of(result: Mapping[str, Any]) -> tuple[State, str]:
     try:
-        return State.from_json(told.get("state")), foreign_text.one_line(str(told.get("why", "")))
+        return State.from_json(result.get("state")), foreign_text.one_line(str(result.get("why", "")))
     except BrokenInvariantError as error:
         raise NotProvedError(error.message) from error

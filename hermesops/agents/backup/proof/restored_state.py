@@ -1,4 +1,4 @@
-"""The confined program that unpacks a backup and counts what is in it; it trusts nothing that it reads.
+"""The confined program that unpacks a backup and counts its contents; it trusts nothing that it reads.
 
 It reads the archive from standard input and writes the result to standard output, as one JSON object.
 It imports only ``node`` and the standard library, all of it before it is confined.
@@ -30,22 +30,22 @@ def command(root: Path, folder: Path, bounds: unpack.Bounds, limits: Limits) -> 
     """
     imported = "from hermesops.agents.backup.proof.restored_state import main"
     start = f"import sys; sys.path.insert(0, sys.argv[1]); {imported}; main()"
-    given = {"folder": str(folder), "bounds": vars(bounds), "limits": vars(limits)}
-    return [sys.executable, "-I", "-c", start, str(root), json.dumps(given)]
+    arguments = {"folder": str(folder), "bounds": vars(bounds), "limits": vars(limits)}
+    return [sys.executable, "-I", "-c", start, str(root), json.dumps(arguments)]
 
 
 def main() -> None:
     """Confine this process, read the backup, write the result, and exit."""
-    given = json.loads(sys.argv[2])
-    limits, bounds = Limits(**given["limits"]), unpack.Bounds(**given["bounds"])
+    arguments = json.loads(sys.argv[2])
+    limits, bounds = Limits(**arguments["limits"]), unpack.Bounds(**arguments["bounds"])
     source = sys.stdin.buffer
     try:
-        confined = confine(Path(given["folder"]), limits)
+        confined = confine(Path(arguments["folder"]), limits)
     except UnconfinedError as error:
-        told: dict[str, Any] = {"error": str(error), "kind": UNCONFINED}
+        result: dict[str, Any] = {"error": str(error), "kind": UNCONFINED}
     else:
-        told = {"confined": confined, **_read(source, bounds, limits)}
-    os.write(1, json.dumps(told).encode())
+        result = {"confined": confined, **_read(source, bounds, limits)}
+    os.write(1, json.dumps(result).encode())
     os._exit(0)  # skip Python's own shutdown, which would flush and free what an agent has made
 
 
@@ -57,10 +57,10 @@ def _read(source: Any, bounds: unpack.Bounds, limits: Limits) -> dict[str, Any]:
         return {"error": str(error), "kind": NOT_HERE if isinstance(error, NotReadyError) else ""}
     except OSError as error:
         lacks = error.errno in {errno.ENOSPC, errno.EDQUOT}
-        return {"error": f"it cannot be unpacked: {error.strerror}", "kind": NOT_HERE if lacks else ""}
+        return {"error": f"the backup cannot be unpacked: {error.strerror}", "kind": NOT_HERE if lacks else ""}
     except MemoryError:
-        return {"error": f"reading it takes more than {limits.memory_bytes >> 20} MiB of memory"}
+        return {"error": f"reading the backup takes more than {limits.memory_bytes >> 20} MiB of memory"}
     except Exception as error:  # noqa: BLE001 - whatever error an archive provokes counts against it
-        return {"error": f"it cannot be read: {type(error).__name__}"}
+        return {"error": f"the backup cannot be read: {type(error).__name__}"}
     is_whole = all(part["count"] >= 0 for part in packed.state.values())
     return {"state": packed.state, "why": "" if is_whole else unreadable(_STATE)}

@@ -18,7 +18,7 @@ class SimulatedProof(Proof):
     """Proves backups of simulated machines.
 
     Args:
-        count: Counts what is in a copy anew; ``None`` for one that is not there.
+        count: Counts the contents of a copy again; ``None`` for a missing copy.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class SimulatedContents:
         return {backup.id: backup.at for backup in self.rows(instance_id)}
 
     async def remove(self, instance_id: InstanceId, ids: Sequence[str]) -> None:  # noqa: ARG002 - ids are the world's
-        """Take copies away."""
+        """Delete copies from the memory of the simulated world."""
         await asyncio.to_thread(self.drop, ids)
 
     async def erase(self, instance_id: InstanceId) -> None:

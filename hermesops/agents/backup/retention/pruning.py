@@ -27,7 +27,7 @@ class Pruning:
         for backup in self._registry.backups.list():
             of.setdefault(backup.instance_id, {})[backup.id] = backup
         now = self._registry.now()
-        return [one for one in self._registry.instances.list() if self._going(of.get(one.id, {}), now)]
+        return [instance for instance in self._registry.instances.list() if self._going(of.get(instance.id, {}), now)]
 
     def _going(self, rows: Mapping[str, Backup], now: datetime) -> list[str]:
         dates = {id_: backup.at for id_, backup in rows.items()}
@@ -55,10 +55,10 @@ class EndedBackups:
     """Deletes all backups of instances that were terminated long enough ago.
 
     Args:
-        revoke: Ends what an instance's machine could open its repository with.
+        revoke: Revokes the credential of an instance's machine.
         remove_record: Deletes the instance's recovery record.
         hold_lease: Holds the lease of a subject, or refuses.
-        kept: How long they are kept after the termination.
+        keep_for: How long they are kept after the termination.
     """
 
     def __init__(
@@ -68,18 +68,18 @@ class EndedBackups:
         revoke: Callable[[InstanceId], Awaitable[object]],
         remove_record: Callable[[InstanceId], Awaitable[object]],
         hold_lease: Callable[[str], AbstractAsyncContextManager[object]],
-        kept: timedelta,
+        keep_for: timedelta,
     ) -> None:
         self._registry = registry
         self._contents = contents
         self._revoke = revoke
         self._remove_record = remove_record
         self._hold_lease = hold_lease
-        self._kept = kept
+        self._keep_for = keep_for
 
     def due(self) -> list[Instance]:
-        """Instances whose backups are to be deleted."""
-        before = self._registry.now() - self._kept
+        """Choose terminated instances whose backups have reached the end of ``keep_for``."""
+        before = self._registry.now() - self._keep_for
         ended = self._registry.backups.list_ended_repositories()
         return [self._registry.instances.get(id_) for id_, at in ended.items() if at <= before]
 
@@ -100,7 +100,7 @@ class EndedBackups:
             await self._contents.erase(instance.id)
             await self._revoke(instance.id)
             await self._remove_record(instance.id)
-            rule = f"terminated more than {self._kept.days} days ago"
+            rule = f"terminated more than {self._keep_for.days} days ago"
             self._registry.backups.forget_repository(instance.id, why=f"{rule}: {why}" if why else rule)
 
 

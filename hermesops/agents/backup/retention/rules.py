@@ -1,4 +1,4 @@
-"""Which backups are kept, and which are deleted. Pure."""
+"""Retention: chooses the backups to delete. Pure."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -23,16 +23,18 @@ _PERIODS: tuple[tuple[str, Callable[[datetime], tuple[int, ...]]], ...] = (
 )
 
 
-def going(made: Mapping[str, datetime], keep: Keep, now: datetime, *, spared: Collection[str] = ()) -> list[str]:
+def going(made_at: Mapping[str, datetime], keep: Keep, now: datetime, *, spared: Collection[str] = ()) -> list[str]:
     """Ids of the backups to delete, oldest first; never the newest, and none of the last day.
 
-    ``made`` says when each was made, by id; ``spared`` stay in any case.
+    Args:
+        made_at: Time of each backup, by id.
+        spared: Ids that stay in any case.
     """
-    newest_first = sorted(made, key=lambda id_: (made[id_], id_), reverse=True)
-    kept = {*spared, *newest_first[:1], *(id_ for id_ in made if now - made[id_] < _YOUNG)}
+    newest_first = sorted(made_at, key=lambda id_: (made_at[id_], id_), reverse=True)
+    remaining = {*spared, *newest_first[:1], *(id_ for id_ in made_at if now - made_at[id_] < _YOUNG)}
     for name, period_of in _PERIODS:
         periods: dict[tuple[int, ...], str] = {}
         for id_ in newest_first:
-            periods.setdefault(period_of(made[id_].astimezone(UTC)), id_)
-        kept.update(list(periods.values())[: getattr(keep, name)])
-    return [id_ for id_ in reversed(newest_first) if id_ not in kept]
+            periods.setdefault(period_of(made_at[id_].astimezone(UTC)), id_)
+        remaining.update(list(periods.values())[: getattr(keep, name)])
+    return [id_ for id_ in reversed(newest_first) if id_ not in remaining]

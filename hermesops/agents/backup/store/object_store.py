@@ -1,6 +1,6 @@
 """The bucket and its IAM users, with the platform's credential: makes both, and gives each instance a key of its own.
 
-Any S3 with any IAM: Amazon's, or the local world's. It must not know what is in a repository.
+Any S3 with any IAM: Amazon's, or the local world's. It must not know the contents of repositories.
 """
 
 import configparser
@@ -31,7 +31,7 @@ class ObjectStore:
         key_file: That credential, in the form of ``~/.aws/credentials``; ``None`` finds one as every AWS program does.
         is_local: Whether it is this computer's own: no proxy is used, and a missing bucket is made; elsewhere whoever
             pays for it makes it.
-        ca_file: Who may have signed its certificate; ``None`` for whom the distribution trusts.
+        ca_file: Authorities that may sign its certificate; ``None`` for those of the distribution.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class ObjectStore:
 
         Raises:
             UsageError: It is not there.
-            RefusedError: It keeps no versions, and what a machine overwrites would be lost.
+            RefusedError: It has no versioning: objects that a machine overwrites would be lost.
             UnavailableError: The object store does not answer.
         """
         if self._is_ready:
@@ -59,16 +59,16 @@ class ObjectStore:
                 self._s3.head_bucket(Bucket=name)
         except AbsentError as absent:
             if not self._is_local:
-                raise UsageError(f"there is no bucket {name}", hint="make it, or mend backup.bucket") from absent
-            # Who backs another agent up at the same moment may have made it.
-            with asking(f"making bucket {name}"), suppress(self._s3.exceptions.BucketAlreadyOwnedByYou):
+                raise UsageError(f"there is no bucket {name}", hint="create it, or correct backup.bucket") from absent
+            # A backup of another agent may have created it at the same moment.
+            with asking(f"creating bucket {name}"), suppress(self._s3.exceptions.BucketAlreadyOwnedByYou):
                 self._s3.create_bucket(Bucket=name)
         with asking(f"versions of bucket {name}"):
             if self._is_local:
                 self._s3.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
             elif self._s3.get_bucket_versioning(Bucket=name).get("Status") != "Enabled":
                 raise RefusedError(
-                    f"bucket {name} keeps no versions: what a machine overwrites there would be lost",
+                    f"bucket {name} has no versioning: objects that a machine overwrites would be lost",
                     hint=f"aws s3api put-bucket-versioning --bucket {name} --versioning-configuration Status=Enabled",
                 )
         self._is_ready = True
@@ -85,10 +85,10 @@ class ObjectStore:
     def credential(self) -> Credential:
         """The platform's own credential, for programs that it runs."""
         with asking("the platform's credential"):
-            found = self._session.get_credentials()
-        if found is None:
-            raise UsageError("nobody to ask the object store as", hint="set backup.key_file, or AWS_PROFILE")
-        now = found.get_frozen_credentials()
+            credentials = self._session.get_credentials()
+        if credentials is None:
+            raise UsageError("missing credential for the object store", hint="set backup.key_file, or AWS_PROFILE")
+        now = credentials.get_frozen_credentials()
         return Credential(str(now.access_key), str(now.secret_key), now.token or "")
 
     def issue(self, user: str, repository: Repository, *, keep: str = "") -> Credential:
@@ -108,8 +108,8 @@ class ObjectStore:
             )
         self.retire(user, keep=keep)
         with asking(f"a key for {user}"):
-            made = self._iam.create_access_key(UserName=user)["AccessKey"]
-        return Credential(made["AccessKeyId"], made["SecretAccessKey"])
+            key = self._iam.create_access_key(UserName=user)["AccessKey"]
+        return Credential(key["AccessKeyId"], key["SecretAccessKey"])
 
     def retire(self, user: str, *, keep: str = "") -> None:
         """End every key of a user but one."""
@@ -131,12 +131,12 @@ class ObjectStore:
     def erase(self, repository: Repository) -> None:
         """Delete everything in a repository for good, former versions included; safe to call twice."""
         name = self.bucket.name
-        with asking(f"what is in {repository.prefix}"):
+        with asking(f"contents of {repository.prefix}"):
             pages = self._s3.get_paginator("list_object_versions").paginate(Bucket=name, Prefix=f"{repository.prefix}/")
             for page in pages:
-                held = [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]
-                for one in held:
-                    self._s3.delete_object(Bucket=name, Key=one["Key"], VersionId=one["VersionId"])
+                versions = [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]
+                for version in versions:
+                    self._s3.delete_object(Bucket=name, Key=version["Key"], VersionId=version["VersionId"])
 
     def put(self, name: str, content: bytes) -> None:
         """Write an object, the one of that name included."""
@@ -153,11 +153,11 @@ class ObjectStore:
             return self._s3.get_object(Bucket=self.bucket.name, Key=name)["Body"].read()
 
     def names(self, prefix: str) -> list[str]:
-        """The objects whose names begin so, the oldest first."""
-        with asking(f"what is in {prefix}"):
+        """List the names of objects that begin with a prefix, the oldest first."""
+        with asking(f"contents of {prefix}"):
             pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket.name, Prefix=prefix)
-            found = [one for page in pages for one in page.get("Contents", ())]
-            return [one["Key"] for one in sorted(found, key=lambda one: one["LastModified"])]
+            objects = [entry for page in pages for entry in page.get("Contents", ())]
+            return [entry["Key"] for entry in sorted(objects, key=lambda entry: entry["LastModified"])]
 
     def remove(self, name: str) -> None:
         """Delete an object with its former versions; those that the bucket locks are hidden until it lets them go."""
@@ -166,9 +166,9 @@ class ObjectStore:
             self._s3.delete_object(Bucket=bucket, Key=name)
         with suppress(RefusedError), asking(f"removing versions of {name}"):
             for page in self._s3.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=name):
-                for one in [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]:
-                    if one["Key"] == name:
-                        self._s3.delete_object(Bucket=bucket, Key=name, VersionId=one["VersionId"])
+                for version in [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]:
+                    if version["Key"] == name:
+                        self._s3.delete_object(Bucket=bucket, Key=name, VersionId=version["VersionId"])
 
     def _has(self, user: str) -> bool:
         try:

@@ -1,4 +1,4 @@
-"""Where an instance's backups are, what its credential may do there, and the file that hermes-node gets. Pure."""
+"""An instance's repository: its place, the rights of its credential, and hermes-node's file of both. Pure."""
 
 import json
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class Bucket:
     user_boundary: str = ""
 
     def repository(self, environment: str, instance_id: InstanceId) -> "Repository":
-        """The repository of one instance."""
+        """Name the repository of an instance: environment and instance id."""
         return Repository(self, f"{environment}/{instance_id}")
 
 
@@ -47,7 +47,7 @@ class Repository:
 
     @property
     def url(self) -> str:
-        """As restic spells it."""
+        """URL of the repository for restic, with the AWS endpoint of the region by default."""
         endpoint = self.bucket.endpoint or f"https://s3.{self.bucket.region}.amazonaws.com"
         return f"s3:{endpoint}/{self.bucket.name}/{self.prefix}"
 

@@ -21,14 +21,14 @@ class RepositoryContents(Protocol):
         """When each copy of an instance was made, by id."""
 
     async def remove(self, instance_id: InstanceId, ids: Sequence[str]) -> None:
-        """Delete copies."""
+        """Delete copies of an instance by id, with the data that no other copy has."""
 
     async def erase(self, instance_id: InstanceId) -> None:
         """Delete everything of an instance for good; safe to call twice."""
 
 
 class ResticContents:
-    """Repositories in an object store."""
+    """Lists and deletes snapshots of repositories in an object store, with restic."""
 
     def __init__(self, keys: Keys, restic: Restic, store: Callable[[], Awaitable[ObjectStore]]) -> None:
         self._keys = keys
@@ -38,7 +38,7 @@ class ResticContents:
     async def made(self, instance_id: InstanceId) -> Mapping[str, datetime]:
         """When each copy of an instance was made, by id."""
         repository, password = await self._keys.for_platform(instance_id)
-        return {one.id: one.at for one in await self._restic.snapshots(repository, password)}
+        return {snapshot.id: snapshot.at for snapshot in await self._restic.snapshots(repository, password)}
 
     async def remove(self, instance_id: InstanceId, ids: Sequence[str]) -> None:
         """Delete copies, with all that is in no other one."""

@@ -1,4 +1,4 @@
-"""What opens an instance's repository: a password, made once, and a credential, replaced when asked.
+"""Keys of an instance's repository: a password, created once, and a credential, replaced on request.
 
 The platform creates a repository: its credential may list the whole bucket, a machine's may not.
 """
@@ -19,7 +19,7 @@ from hermesops.store.registry.transactions.recovery_records import TakenBack
 
 @dataclass(frozen=True)
 class Opened:
-    """A repository with what opens it."""
+    """A repository with its password and credential."""
 
     repository: Repository
     password: str = field(repr=False)
@@ -55,7 +55,7 @@ class Keys:
 
         Raises:
             UnavailableError: It does not answer.
-            RefusedError: It would lose what is overwritten.
+            RefusedError: It keeps no versions of overwritten objects.
         """
         store = await self._store()
         await call(store.prepare)
@@ -75,9 +75,9 @@ class Keys:
             UnavailableError: The object store does not answer.
         """
         repository, password = await self.for_platform(instance_id)
-        held = self._registry.backups.repository_keys(instance_id)
-        if held and held.credential:
-            return Opened(repository, password, held.credential)
+        keys = self._registry.backups.repository_keys(instance_id)
+        if keys and keys.credential:
+            return Opened(repository, password, keys.credential)
         await self._records.save(instance_id)  # before anything is encrypted with the password
         await self._begin(repository, password)
         return Opened(repository, password, await self._issue(instance_id, repository, why="first backup"))
@@ -87,42 +87,42 @@ class Keys:
         await self._issue(instance_id, (await self.open(instance_id)).repository, why=why)
 
     async def revoke(self, instance_id: InstanceId) -> None:
-        """End what an instance's machine could open its repository with; the backups stay. Safe to call twice.
+        """Revoke the credential of an instance's machine for its repository; the backups stay. Safe to call twice.
 
         Raises:
             UnavailableError: The object store does not answer; it is asked only where something was issued.
         """
-        held = self._registry.backups.repository_keys(instance_id)
-        if held is None or held.credential is None:
+        keys = self._registry.backups.repository_keys(instance_id)
+        if keys is None or keys.credential is None:
             return
         await self.reach()
         await call((await self._store()).revoke, self._user(instance_id))
 
     async def save_record(self, instance_id: InstanceId) -> TakenBack:
-        """Keep what opens the repository where it outlives the registry; see ``RecoveryRecords.save``."""
+        """Save the keys of the repository outside the registry; see ``RecoveryRecords.save``."""
         return await self._records.save(instance_id)
 
     async def remove_record(self, instance_id: InstanceId) -> None:
-        """Delete what was kept there, once the repository is erased; safe to call twice."""
+        """Delete the recovery record, once the repository is erased; safe to call twice."""
         await self._records.remove(instance_id)
 
     async def _password_of(self, instance_id: InstanceId) -> str:
         """The password, made where there is none; a registry that was lost takes back the one that it had."""
-        if held := self._registry.backups.repository_keys(instance_id):
-            return held.password
+        if keys := self._registry.backups.repository_keys(instance_id):
+            return keys.password
         await self._records.take_back(instance_id)
-        if held := self._registry.backups.repository_keys(instance_id):
-            return held.password
+        if keys := self._registry.backups.repository_keys(instance_id):
+            return keys.password
         return self._registry.backups.make_repository(instance_id, secrets.token_urlsafe(32))
 
     async def _issue(self, instance_id: InstanceId, repository: Repository, *, why: str) -> Credential:
         store, user = await self._store(), self._user(instance_id)
-        held = self._registry.backups.repository_keys(instance_id)
-        before = held.credential.access_key if held and held.credential else ""
-        made = await call(store.issue, user, repository, keep=before)
-        self._registry.backups.keep_credential(instance_id, made, why=why)
-        await call(store.retire, user, keep=made.access_key)
-        return made
+        keys = self._registry.backups.repository_keys(instance_id)
+        before = keys.credential.access_key if keys and keys.credential else ""
+        credential = await call(store.issue, user, repository, keep=before)
+        self._registry.backups.keep_credential(instance_id, credential, why=why)
+        await call(store.retire, user, keep=credential.access_key)
+        return credential
 
     def _user(self, instance_id: InstanceId) -> str:
         return user_of(self._environment, instance_id)

@@ -1,4 +1,4 @@
-"""restic on this computer, with the platform's credential: it may do to a repository what a machine's may not.
+"""restic on this computer, with the platform's credential, which has more rights than a machine's.
 
 Secrets reach it in its environment. It keeps nothing here.
 Source: restic 0.14 (Debian 12).
@@ -21,13 +21,13 @@ from hermesops.wire.state.restic_reason import reason_in
 
 _RUN_S = 1800.0
 _LARGEST = 16 << 20
-"""Bytes that are taken of what restic says: of some 50,000 snapshots. A machine may add as many as it likes."""
+"""Most bytes of restic's output: some 50,000 snapshots. A machine may add any number."""
 
 _PIECE = 1 << 16
-_TAKE_BACK = Hint(("job", "run", "recovery-records"), "takes a password back that its recovery record has")
+_TAKE_BACK = Hint(("job", "run", "recovery-records"), "restores the password from its recovery record")
 
 _STATE = "/state.tar"
-"""What hermes-node calls the state in a snapshot."""
+"""Name of the state in a snapshot, as hermes-node writes it."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class Restic:
     """Runs restic.
 
     Args:
-        environ: HOME, PATH, and what sets up proxies and authorities.
-        ca_file: Who may have signed the object store's certificate; ``None`` for whom the distribution trusts.
+        environ: HOME, PATH, and variables of proxies and authorities.
+        ca_file: Authorities that may sign the object store's certificate; ``None`` for those of the distribution.
     """
 
     def __init__(
@@ -63,15 +63,20 @@ class Restic:
 
     async def begin(self, repository: Repository, password: str) -> None:
         """Make a repository where there is none."""
-        code, _, said = await self._run(repository, password, "cat", "config", "--no-lock")
+        code, _, stderr = await self._run(repository, password, "cat", "config", "--no-lock")
         if code == 0:
             return
-        code, _, said = await self._run(repository, password, "init")
-        if code and "already" not in said:
-            raise failure_of(said)
+        code, _, stderr = await self._run(repository, password, "init")
+        if code and "already" not in stderr:
+            raise failure_of(stderr)
 
     async def snapshots(self, repository: Repository, password: str) -> list[Snapshot]:
-        """What is in a repository, oldest first."""
+        """List the snapshots of a repository, oldest first.
+
+        Raises:
+            UnavailableError: The object store does not answer, or restic lists something else.
+            RefusedError: restic refuses, or lists too much.
+        """
         return snapshots_in(await self._output(repository, password, "snapshots", "--json", "--no-lock"))
 
     async def check(self, repository: Repository, password: str) -> None:
@@ -102,34 +107,36 @@ class Restic:
             await _end(process)
 
     async def _output(self, repository: Repository, password: str, *words: str) -> str:
-        code, out, said = await self._run(repository, password, *words)
+        code, out, stderr = await self._run(repository, password, *words)
         if code:
-            raise failure_of(said)
+            raise failure_of(stderr)
         return out
 
     async def _run(self, repository: Repository, password: str, *words: str) -> tuple[int, str, str]:
         process = await self._start(repository, password, words, stdout=asyncio.subprocess.PIPE)
         try:
             async with asyncio.timeout(_RUN_S):
-                out, said = await asyncio.gather(_said(process, process.stdout), _said(process, process.stderr))
+                out, stderr = await asyncio.gather(
+                    _read_all(process, process.stdout), _read_all(process, process.stderr)
+                )
                 await process.wait()
         except TimeoutError as error:
-            raise UnavailableError(f"restic {words[0]}: no end after {_RUN_S:g} s") from error
+            raise UnavailableError(f"restic {words[0]} did not finish within {_RUN_S:g} s") from error
         finally:
             await _end(process)
-        if max(len(out), len(said)) > _LARGEST:
+        if max(len(out), len(stderr)) > _LARGEST:
             raise RefusedError(
-                f"restic says more than {_LARGEST} bytes of {repository.prefix}",
-                hint="its machine made more snapshots than any agent needs",
+                f"restic lists more than {_LARGEST} bytes for {repository.prefix}",
+                hint="its machine created too many snapshots",
             )
-        return process.returncode or 0, out.decode(errors="replace"), said.decode(errors="replace")
+        return process.returncode or 0, out.decode(errors="replace"), stderr.decode(errors="replace")
 
     async def _start(
         self, repository: Repository, password: str, words: Sequence[str], *, stdout: int
     ) -> asyncio.subprocess.Process:
         program = shutil.which("restic", path=self._environ.get("PATH"))
         if program is None:
-            raise RefusedError("this computer has no restic, which keeps the backups", hint="apt-get install restic")
+            raise RefusedError("this computer has no restic", hint="apt-get install restic")
         credential = await self._credential()
         environment = {
             **self._environ,
@@ -166,30 +173,30 @@ def _kill(process: asyncio.subprocess.Process) -> None:
         process.kill()
 
 
-def failure_of(said: str) -> HermesError:
-    """Why restic ended, from what it wrote on stderr."""
-    reason = reason_in(said)
-    if "wrong password" in said:
+def failure_of(stderr: str) -> HermesError:
+    """Turn the text that restic wrote on stderr into an error."""
+    reason = reason_in(stderr)
+    if "wrong password" in stderr:
         return BrokenInvariantError(
             "the registry's password does not open the repository",
             hint=_TAKE_BACK,
         )
-    if any(word in said for word in ("dial tcp", "connection refused", "timeout", "internal error", "EOF")):
+    if any(word in stderr for word in ("dial tcp", "connection refused", "timeout", "internal error", "EOF")):
         return UnavailableError(
             f"the object store does not answer: restic: {reason}", hint="run the same command again"
         )
     return RefusedError(f"restic: {reason}")
 
 
-async def _said(process: asyncio.subprocess.Process, stream: asyncio.StreamReader | None) -> bytes:
+async def _read_all(process: asyncio.subprocess.Process, stream: asyncio.StreamReader | None) -> bytes:
     """Everything that a process writes; one that writes more than the limit is killed."""
-    said = bytearray()
+    output = bytearray()
     while stream and (piece := await stream.read(_PIECE)):
-        if len(said) > _LARGEST:
+        if len(output) > _LARGEST:
             _kill(process)
         else:
-            said += piece
-    return bytes(said)
+            output += piece
+    return bytes(output)
 
 
 def snapshots_in(out: str) -> list[Snapshot]:
@@ -199,14 +206,16 @@ def snapshots_in(out: str) -> list[Snapshot]:
         UnavailableError: It wrote something else.
     """
     try:
-        found = strict_json.parse(out, largest=_LARGEST)
-        listed = _list(found if found is not None else [])
-        read = [Snapshot(_text(one["id"]), datetime.fromisoformat(_short(_text(one["time"])))) for one in listed]
-        return sorted(read, key=lambda one: one.at)  # a time without a zone is not to be compared with one that has it
+        parsed = strict_json.parse(out, largest=_LARGEST)
+        listed = _list(parsed if parsed is not None else [])
+        read = [Snapshot(_text(row["id"]), datetime.fromisoformat(_short(_text(row["time"])))) for row in listed]
+        return sorted(
+            read, key=lambda snapshot: snapshot.at
+        )  # a time without a zone is not to be compared with one that has it
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise UnavailableError(
-            f"restic lists its snapshots in a form that is not understood ({type(error).__name__})",
-            hint=Hint(("doctor",), "says which restic is used"),
+            f"unexpected list of snapshots from restic ({type(error).__name__})",
+            hint=Hint(("doctor",), "shows the installed restic"),
         ) from error
 
 

@@ -61,9 +61,9 @@ class SimulatedStore(ObjectStore):
         del repository
         make_private_folder(self._users / user)
         self.retire(user, keep=keep)
-        made = Credential(secrets.token_hex(10).upper(), secrets.token_urlsafe(32))
-        replace_secret(self._users / user / made.access_key, made.secret_key)
-        return made
+        credential = Credential(secrets.token_hex(10).upper(), secrets.token_urlsafe(32))
+        replace_secret(self._users / user / credential.access_key, credential.secret_key)
+        return credential
 
     def retire(self, user: str, *, keep: str = "") -> None:
         """End every key of a user but one."""
@@ -75,7 +75,7 @@ class SimulatedStore(ObjectStore):
         rmtree(self._users / user, ignore_errors=True)
 
     def erase(self, repository: Repository) -> None:
-        """Do nothing: what would be in it is in the world, which forgets it with the copies."""
+        """Do nothing: the world holds the contents, and deletes them with the copies."""
 
     def put(self, name: str, content: bytes) -> None:
         """Write an object, the one of that name included."""
@@ -95,7 +95,7 @@ class SimulatedStore(ObjectStore):
             raise AbsentError(f"there is no object {name}") from None
 
     def names(self, prefix: str) -> list[str]:
-        """The objects whose names begin so, the oldest first."""
+        """List the names of objects that begin with a prefix, the oldest first."""
         objects = []
         for path in self._objects.rglob("*"):
             with suppress(FileNotFoundError):  # it was removed, or a draft took its name, since it was listed

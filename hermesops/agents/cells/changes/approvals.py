@@ -21,7 +21,7 @@ from hermesops.settings.environment import Environment
 
 @dataclass(frozen=True)
 class Approvals:
-    """Signs approvals and checks them."""
+    """Signs approvals with the operator's key, and verifies approvals of other operators."""
 
     env: Environment
 
@@ -30,15 +30,15 @@ class Approvals:
         """Whether this environment requires approvals by a second operator."""
         return self.env.settings.approvals == "required"
 
-    def sign(self, asked: Asked) -> tuple[str, str]:
+    def sign(self, subject: Asked) -> tuple[str, str]:
         """Sign an approval with the operator's key; returns its file and the signer.
 
         Raises:
             RefusedError: The key cannot sign, is no operator's here, or belongs to the person who asked for approval.
         """
-        text = signers_of(self.env).sign_file(FILE, Approval(asked, datetime.now(UTC)))
+        text = signers_of(self.env).sign_file(FILE, Approval(subject, datetime.now(UTC)))
         _, signer = self.read(text)
-        refuse_own(asked, signer)
+        refuse_own(subject, signer)
         return text, signer
 
     def read(self, text: str) -> tuple[Approval, str]:
@@ -50,22 +50,22 @@ class Approvals:
         """
         return signers_of(self.env).verify_file(FILE, text)
 
-    def require(self, asked: Asked, text: str) -> str:
-        """Refuse what needs an approval and has none; the signer, empty if none is needed.
+    def require(self, subject: Asked, text: str) -> str:
+        """Refuse a subject that needs an approval and has none; returns the signer, empty if none is needed.
 
         Raises:
-            UsageError: What was given is no approval.
+            UsageError: The text is no approval.
             RefusedError: There is none, or it does not count for this.
         """
         if not text:
             if self.are_required:
                 raise RefusedError(
-                    f"the {asked.what} needs another operator's approval in {self.env.name}",
+                    f"the {subject.what} needs another operator's approval in {self.env.name}",
                     hint=Hint(("approval", "sign", "FILE", "--save", "APPROVAL"), ", then --approved-by APPROVAL"),
                 )
             return ""
         approval, signer = self.read(text)
-        refuse_other(approval, asked, signer=signer)
+        refuse_other(approval, subject, signer=signer)
         refuse_old(approval, now=datetime.now(UTC), life=self.life)
         return signer
 

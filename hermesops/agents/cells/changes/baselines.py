@@ -20,7 +20,7 @@ _OURS = {kind.token: kind for kind in (MACHINE, IMAGE)}
 
 @dataclass(frozen=True)
 class StackDifferences:
-    """A stack, and what its program registers otherwise than the baseline's."""
+    """Differences between the resources of a stack's program now and those of the baseline."""
 
     stack: str
     differences: tuple[Difference, ...]
@@ -31,7 +31,7 @@ class Baselines:
     """Takes and compares baselines.
 
     Attributes:
-        specs: Reads what cells are to be.
+        specs: Reads the ordered machines of all cells.
         platform: The platform's program; ``None`` for an environment without a platform on AWS.
     """
 
@@ -60,12 +60,12 @@ class Baselines:
     def _compare_cell(self, before: CellBaseline) -> StackDifferences:
         labels = before.labels(self.environment)
 
-        def named(one: Difference) -> Difference:
-            label = labels.get(one.resource.name)
-            return replace(one, resource=replace(one.resource, name=label)) if label else one
+        def named(difference: Difference) -> Difference:
+            label = labels.get(difference.resource.name)
+            return replace(difference, resource=replace(difference.resource, name=label)) if label else difference
 
-        found = differences(before.resources, self._with_resources(before).resources, effect_of)
-        return StackDifferences(before.name, tuple(map(named, found)))
+        compared = differences(before.resources, self._with_resources(before).resources, effect_of)
+        return StackDifferences(before.name, tuple(map(named, compared)))
 
     def _with_resources(self, cell: CellBaseline) -> CellBaseline:
         program = self.programs.program(cell.spec(self.environment), frozenset())

@@ -18,7 +18,7 @@ from hermesops.vendor.justavps import Client
 
 @dataclass(frozen=True)
 class Guards:
-    """Checks runs."""
+    """Refuses runs beyond the environment's limits: share of changed machines, and monthly budget."""
 
     env: Environment
     registry: Registry
@@ -54,11 +54,11 @@ class Guards:
     async def cost(self, *change_previews: ChangePreview) -> Cost:
         """Monthly cost of all machines of the environment, before and after runs of some cells."""
         others = self._ordered(but={change_preview.cell for change_preview in change_previews})
-        held = [machine for change_preview in change_previews for machine in change_preview.held]
-        wanted = [machine for change_preview in change_previews for machine in change_preview.wanted.machines]
-        prices = await self._prices((*others, *held, *wanted))
+        before = [machine for change_preview in change_previews for machine in change_preview.in_state]
+        after = [machine for change_preview in change_previews for machine in change_preview.ordered.machines]
+        prices = await self._prices((*others, *before, *after))
         rest = bill_of(others, prices)
-        return Cost(rest + bill_of(held, prices), rest + bill_of(wanted, prices))
+        return Cost(rest + bill_of(before, prices), rest + bill_of(after, prices))
 
     async def _prices(self, machines: Collection[Rentable]) -> PriceList:
         """Today's prices in these machines' regions; none if the vendor does not answer."""
@@ -71,6 +71,6 @@ class Guards:
     def _ordered(self, *, but: Collection[CellName] = ()) -> list[Rentable]:
         """All ordered machines but those of some cells."""
         return [
-            *(one for one in self.registry.fleet.list_ordered() if one.wanted and one.instance.cell not in but),
-            *(one for one in self.registry.unassigned.list() if one.wanted and one.cell not in but),
+            *(row for row in self.registry.fleet.list_ordered() if row.wanted and row.instance.cell not in but),
+            *(row for row in self.registry.unassigned.list() if row.wanted and row.cell not in but),
         ]

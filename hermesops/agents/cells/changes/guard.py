@@ -1,4 +1,4 @@
-"""Whether a cell's run may begin: an operator has to name what destroys, costs or touches too much. Pure."""
+"""Guard of a cell's run: an operator has to allow destruction, cost or many changes by option. Pure."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -59,19 +59,19 @@ def judge(
 
     Args:
         cost: ``None`` when no budget is set.
-        began: Whether a run with the same overrides was cut short: it may have done what they name.
+        began: Whether a run with the same overrides was cut short: it may have made the allowed changes.
 
     Raises:
         UsageError: A machine was named that the run would not destroy.
-        RefusedError: An override is missing; the message says what for, the hint has the options.
+        RefusedError: An override is missing; the message has the reasons, the hint the options.
     """
-    machines = {machine.name for machine in (*change_preview.held, *change_preview.wanted.machines)}
+    machines = {machine.name for machine in (*change_preview.in_state, *change_preview.ordered.machines)}
     ending = {
         MachineName(c.name) for c in change_preview.preview.changes if c.kind in DESTRUCTIVE and c.name in machines
     }
     if not began and (unknown := sorted(named.machines - ending)):
         raise UsageError(
-            f"{change_preview.cell}: nothing would destroy {', '.join(unknown)}, which was named",
+            f"{change_preview.cell}: no change would destroy {', '.join(unknown)}, named by --destroy",
             hint=Hint(("stack", "preview", change_preview.cell), "shows what would change"),
         )
     refusals = [
@@ -83,7 +83,7 @@ def judge(
         words, options = zip(*refusals, strict=True)
         raise RefusedError(
             f"{change_preview.cell}: {'; '.join(words)}",
-            hint=Hint(("stack", "up", change_preview.cell, *chain.from_iterable(options)), "names exactly that"),
+            hint=Hint(("stack", "up", change_preview.cell, *chain.from_iterable(options)), "allows exactly that"),
         )
 
 
@@ -100,15 +100,15 @@ def refuse_over_budget(rented: Sequence[tuple[str, str]], bill: Bill, budget: De
     if not bill.unpriced and bill.monthly <= budget:
         return
     kinds = Counter(f"{server_type} in {region}" for server_type, region in rented)
-    asked = ", ".join(f"{count} more {kind}" for kind, count in kinds.items())
+    machines = ", ".join(f"{count} more {kind}" for kind, count in kinds.items())
     raise RefusedError(
-        f"{asked}: that passes the budget of ${budget:.2f} a month: {bill}",
-        hint=Hint(("fleet", "cost"), "shows what is spent; the setting monthly_budget is what may be"),
+        f"{machines} would exceed the budget of ${budget:.2f} a month: {bill}",
+        hint=Hint(("fleet", "cost"), "shows the current cost; the setting monthly_budget limits it"),
     )
 
 
 def _destruction(change_preview: ChangePreview, unnamed: list[MachineName]) -> list[tuple[str, tuple[str, str]]]:
-    owners = {machine.name: machine.owner for machine in change_preview.wanted.machines}
+    owners = {machine.name: machine.owner for machine in change_preview.ordered.machines}
     return [
         (
             f"the machine {name}{f' of instance {owners[name]}' if owners.get(name) else ''} would be destroyed",
@@ -119,22 +119,22 @@ def _destruction(change_preview: ChangePreview, unnamed: list[MachineName]) -> l
 
 
 def _share(change_preview: ChangePreview, limits: Limits, named: Overrides) -> list[tuple[str, tuple[str, str]]]:
-    held = {machine.name for machine in change_preview.held}
+    in_state = {machine.name for machine in change_preview.in_state}
     meant = change_preview.machines_to_delete | named.machines  # each is allowed on its own
     touched = {
         c.name
         for c in change_preview.preview.changes
         if c.kind in _TOUCHING
-        and c.name in held - meant
+        and c.name in in_state - meant
         and not (c.kind is ChangeKind.UPDATE and c.name in change_preview.resized)
     }
     allowed = max(limits.share, named.share or 0)
-    if len(touched) <= max(1, int(allowed * len(held))):
+    if len(touched) <= max(1, int(allowed * len(in_state))):
         return []
-    percent = -(-100 * len(touched) // len(held))
+    percent = -(-100 * len(touched) // len(in_state))
     return [
         (
-            f"{len(touched)} of {len(held)} machines would be touched, {allowed:.0%} may be",
+            f"{len(touched)} of {len(in_state)} machines would change; the limit is {allowed:.0%}",
             ("--share", f"{percent}%"),
         )
     ]
@@ -149,12 +149,12 @@ def _budget(limits: Limits, named: Overrides, cost: Cost | None) -> list[tuple[s
     if not dearer:
         return []
     if cost.after.unpriced and named.budget is None:
-        return [(f"what it would cost is not known: {cost.after}", ("--budget", f"{limits.budget:.2f}"))]
+        return [(f"the cost is unknown: {cost.after}", ("--budget", f"{limits.budget:.2f}"))]
     if cost.after.monthly <= allowed:
         return []
     return [
         (
-            f"all machines would cost ${cost.after.monthly:.2f} a month, the budget is ${allowed:.2f}",
+            f"all machines would cost ${cost.after.monthly:.2f} a month; the budget is ${allowed:.2f}",
             ("--budget", f"{cost.after.monthly:.2f}"),
         )
     ]

@@ -17,7 +17,7 @@ from hermesops.model.stack import Change, ChangeKind, Preview
 DESTRUCTIVE = frozenset({ChangeKind.DELETE, ChangeKind.REPLACE})
 
 _TIMES = frozenset({"created", "modified", "sourcePosition", "stackTrace"})
-"""What Pulumi writes beside a resource and what says nothing about the resource."""
+"""Properties that Pulumi writes beside a resource, and that do not describe it."""
 
 
 @dataclass(frozen=True)
@@ -25,19 +25,19 @@ class ChangePreview:
     """A cell before a run.
 
     Attributes:
-        wanted: What the rows say.
-        held: What the state holds.
+        ordered: The machines that the rows order.
+        in_state: The machines in the state.
         machines_to_delete: Machines that recorded operations delete.
         rows: Digest of the rows.
         state: Digest of the state.
-        drift: What a refresh would write, if that was asked for.
+        drift: Changes that a refresh would write; empty if they were not requested.
         resized: Machines that recorded operations resize.
     """
 
     cell: CellName
     preview: Preview
-    wanted: CellSpec
-    held: tuple[CellMachine, ...]
+    ordered: CellSpec
+    in_state: tuple[CellMachine, ...]
     machines_to_delete: frozenset[MachineName]
     rows: str
     state: str
@@ -46,7 +46,7 @@ class ChangePreview:
 
 
 def change_preview_of(
-    wanted: CellSpec,
+    ordered: CellSpec,
     machines_to_delete: frozenset[MachineName],
     state: Mapping[str, Any],
     preview: Preview,
@@ -54,10 +54,10 @@ def change_preview_of(
     *,
     resized: frozenset[MachineName] = frozenset(),
 ) -> ChangePreview:
-    """Put together what was read of a cell."""
-    rows = {"spec": asdict(wanted), "doomed": sorted(machines_to_delete)}
+    """Build the change preview of a cell from its rows, state and preview. Pure."""
+    rows = {"spec": asdict(ordered), "doomed": sorted(machines_to_delete)}
     digests = _digest(rows), _digest(_lasting(state))
-    return ChangePreview(wanted.name, preview, wanted, _held(state), machines_to_delete, *digests, drift, resized)
+    return ChangePreview(ordered.name, preview, ordered, _held(state), machines_to_delete, *digests, drift, resized)
 
 
 def _held(state: Mapping[str, Any]) -> tuple[CellMachine, ...]:
@@ -68,19 +68,19 @@ def _held(state: Mapping[str, Any]) -> tuple[CellMachine, ...]:
 
 
 def _lasting(state: Mapping[str, Any]) -> object:
-    """The state without what each run rewrites: times, and the ciphertext of secrets."""
+    """Drop the parts of a state that each run rewrites: times, and the ciphertext of secrets."""
     resources = state.get("deployment", {}).get("resources", [])
     pending = state.get("deployment", {}).get("pending_operations", [])
-    kept = ({key: value for key, value in resource.items() if key not in _TIMES} for resource in resources)
-    return [_without_ciphertext(list(kept)), [operation.get("type") for operation in pending]]
+    lasting = ({key: value for key, value in resource.items() if key not in _TIMES} for resource in resources)
+    return [_without_ciphertext(list(lasting)), [operation.get("type") for operation in pending]]
 
 
 def _without_ciphertext(value: object) -> object:
     match value:
         case dict():
-            return {key: _without_ciphertext(one) for key, one in value.items() if key != "ciphertext"}
+            return {key: _without_ciphertext(item) for key, item in value.items() if key != "ciphertext"}
         case list():
-            return [_without_ciphertext(one) for one in value]
+            return [_without_ciphertext(item) for item in value]
         case _:
             return value
 
@@ -97,12 +97,12 @@ class SavedPreview(SignedContent):
 
     Attributes:
         cell: Name of the cell, or ``platform``.
-        rows: Digest of what the stack is to be: of a cell's rows, or of the platform's program with its settings.
+        rows: Digest of the ordered stack: of a cell's rows, or of the platform's program with its settings.
         state: Digest of the state.
-        world: What a refresh would have found, by resource.
+        world: Result of a refresh, by resource.
         versions: Of hermesops and the engine.
         changes: Without those that change nothing.
-        cost: What the environment's machines would cost afterwards, in words, for the signer; empty where not known.
+        cost: Cost of the environment's machines afterwards, in words, for the signer; empty where unknown.
         made_at: UTC.
     """
 
@@ -161,8 +161,8 @@ def saved_platform(
     """The saved preview of the platform as it is now.
 
     Args:
-        program: A dataclass with everything that decides what the platform is to be.
-        drift: What a refresh would write.
+        program: A dataclass with every input of the platform's program.
+        drift: Changes that a refresh would write.
     """
     return SavedPreview(
         environment=environment,
@@ -185,35 +185,38 @@ def refuse_stale(preview: SavedPreview, *, environment: str, now: datetime, life
     """
     again = Hint(("stack", "preview", preview.cell, "--save", "FILE"))
     if preview.environment != environment:
-        raise RefusedError(f"the preview is of environment {preview.environment}, this is {environment}", hint=again)
+        raise RefusedError(f"the preview is for environment {preview.environment}; this is {environment}", hint=again)
     if outdated := why_outdated("the preview was made at", preview.made_at, now=now, life=life):
         raise RefusedError(outdated, hint=again)
 
 
 def refuse_moved(signed: SavedPreview, now: SavedPreview) -> None:
-    """Refuse a run that would not do exactly what was signed.
+    """Refuse a run that differs from the signed preview.
 
     Args:
-        now: What would be signed now.
+        now: The preview of the present state.
 
     Raises:
-        RefusedError: Something changed since; the message says what.
+        RefusedError: Something changed since; the message names it.
     """
     moved = [
         what
         for what, differs in (
             ("the settings" if signed.cell == PLATFORM else "the rows", signed.rows != now.rows),
             ("the state", signed.state != now.state),
-            ("what would change", signed.changes != now.changes),
+            ("the changes", signed.changes != now.changes),
             ("the world", signed.world != now.world),
-            *((f"the version of {name}", signed.versions.get(name) != one) for name, one in now.versions.items()),
+            *(
+                (f"the version of {name}", signed.versions.get(name) != version)
+                for name, version in now.versions.items()
+            ),
         )
         if differs
     ]
     if moved:
         raise RefusedError(
-            f"{signed.cell} is not what it was when the preview was signed: {', '.join(moved)} moved since",
-            hint=Hint(("stack", "preview", signed.cell, "--save", "FILE"), ", look at it, and use that"),
+            f"{signed.cell} has changed since the preview was signed: {', '.join(moved)}",
+            hint=Hint(("stack", "preview", signed.cell, "--save", "FILE"), ", review it, and use it"),
         )
 
 

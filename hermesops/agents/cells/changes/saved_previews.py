@@ -1,4 +1,4 @@
-"""Previews of stacks that operators save and sign: what is in one, whether it counts still, who approved it."""
+"""Previews of stacks that operators save and sign: their contents, age and approvals."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -53,10 +53,12 @@ class SavedPreviews:
     env: Environment
     engine_name: Callable[[], str]
 
-    def of_cell(self, seen: ChangePreview, cost: Cost | None = None) -> SavedPreview:
+    def of_cell(self, change_preview: ChangePreview, cost: Cost | None = None) -> SavedPreview:
         """The document to sign for a cell in its present state."""
         words = str(cost.after) if cost else ""
-        return saved(seen, environment=self.env.name, versions=self._versions(), cost=words, now=datetime.now(UTC))
+        return saved(
+            change_preview, environment=self.env.name, versions=self._versions(), cost=words, now=datetime.now(UTC)
+        )
 
     def of_platform(
         self, program: object, state: Mapping[str, Any], preview: Preview, drift: tuple[Change, ...]
@@ -64,8 +66,8 @@ class SavedPreviews:
         """The document to sign for the platform in its present state.
 
         Args:
-            program: A dataclass with everything that decides what the platform is to be.
-            drift: What a refresh would write.
+            program: A dataclass with every input of the platform's program.
+            drift: Changes that a refresh would write.
         """
         return saved_platform(
             program,
@@ -111,7 +113,7 @@ class SavedPreviews:
         approver = Approvals(self.env).require(asked_by_preview(preview, signer), approval)
         return ApprovedPreview(preview, signer, approver)
 
-    def refuse_unapproved(self, stack: str, what: str = "it") -> None:
+    def refuse_unapproved(self, stack: str, what: str = "a change") -> None:
         """Refuse a run of a stack without a saved preview, where another operator has to approve it.
 
         Args:
@@ -137,7 +139,7 @@ class SavedPreviews:
 
 @cache
 def _program_digest() -> str:
-    """Of the code that says what a stack is and what a change of a machine means."""
+    """Digest of the code of stacks and of the provider, which decides the effect of changes."""
     package = Path(hermesops.__file__).parent
     files = sorted(file for folder in ("stacks", "provider") for file in (package / folder).rglob("*.py"))
     digest = hashlib.sha256()

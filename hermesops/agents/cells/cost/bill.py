@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Protocol
 
+from hermesops.base.narration import counted
+
 NOTHING = Decimal(0)
 
 
@@ -13,7 +15,7 @@ class Rentable(Protocol):
 
     @property
     def region(self) -> str:
-        """Region of the machine."""
+        """Region of the machine, as JustAVPS names it."""
 
     @property
     def server_type(self) -> str:
@@ -36,7 +38,7 @@ class Bill:
     """Monthly cost of a set of machines.
 
     Attributes:
-        monthly: US dollars a month, of those whose price is known.
+        monthly: US dollars a month, of machines with a known price.
         unpriced: ``region/server type`` of each of unknown price.
     """
 
@@ -45,7 +47,7 @@ class Bill:
     unpriced: tuple[str, ...] = field(default=())
 
     def __add__(self, other: "Bill") -> "Bill":
-        """Add two bills."""
+        """Add the cost, machines and unknown prices of two bills."""
         return Bill(self.monthly + other.monthly, self.machines + other.machines, (*self.unpriced, *other.unpriced))
 
     def __bool__(self) -> bool:
@@ -54,8 +56,7 @@ class Bill:
 
     def __str__(self) -> str:
         """For people: ``$27.50 a month for 2 machines, 1 more of unknown price (hel1/odd)``."""
-        noun = "machine" if self.machines == 1 else "machines"
-        words = f"${self.monthly:.2f} a month for {self.machines} {noun}"
+        words = f"${self.monthly:.2f} a month for {counted(self.machines, 'machine')}"
         if not self.unpriced:
             return words
         kinds = ", ".join(sorted(set(self.unpriced)))

@@ -20,10 +20,10 @@ class Costs:
     """A month of everything, US dollars.
 
     Attributes:
-        actual: What the vendor estimates; ``None`` when it does not say.
+        actual: Estimate of the vendor; ``None`` when it gives none.
         rented: Machines that the vendor counts; the account may hold others than ours.
         platform: The machine of the platform's monitoring, which has no row.
-        without_row: Every other machine that no row names: what ``fleet drift`` calls an orphan or unknown.
+        without_row: Every other machine that no row names: an orphan or unknown machine of ``fleet drift``.
     """
 
     cells: Mapping[str, Bill]
@@ -55,19 +55,19 @@ async def costs_of(
     cells: dict[str, list[Rentable]] = {cell.name: [] for cell in registry.cells.list()}
     plans: defaultdict[str, list[Rentable]] = defaultdict(list)
     rows = registry.fleet.list_ordered()
-    for one in rows:
-        if one.wanted:
-            cells[one.instance.cell].append(one)
-            plans[one.instance.plan.value].append(one)
+    for ordered in rows:
+        if ordered.wanted:
+            cells[ordered.instance.cell].append(ordered)
+            plans[ordered.instance.plan.value].append(ordered)
     unassigned = registry.unassigned.list()
     for row in unassigned:
         if row.wanted:
             cells[row.cell].append(row)
             plans[row.plan.value].append(row)
-    wanted = [machine for these in cells.values() for machine in these]
+    machines = [machine for these in cells.values() for machine in these]
     async with vendor() as client:
         others = Rented(await client.list_machines()).without_row(rows, unassigned)
-        prices = await prices_of(client, [*wanted, *(one for one in others if one.price_monthly is None)])
+        prices = await prices_of(client, [*machines, *(machine for machine in others if machine.price_monthly is None)])
         usage = await client.get_usage()
     own = platform_machine_name(environment)
     return Costs(
@@ -75,13 +75,13 @@ async def costs_of(
         plans={name: bill_of(these, prices) for name, these in sorted(plans.items())},
         actual=None if usage.estimated_cost is None else Decimal(str(usage.estimated_cost)),
         rented=usage.total_machines,
-        platform=_listed([one for one in others if one.name == own], prices),
-        without_row=_listed([one for one in others if one.name != own], prices),
+        platform=_listed([machine for machine in others if machine.name == own], prices),
+        without_row=_listed([machine for machine in others if machine.name != own], prices),
     )
 
 
 def _listed(machines: Sequence[Machine], prices: PriceList) -> Bill:
     """The bill of machines: the vendor's price of each, or the list price of its size."""
-    told = [Decimal(str(one.price_monthly)) for one in machines if one.price_monthly is not None]
-    rest = [one for one in machines if one.price_monthly is None]
-    return Bill(sum(told, Decimal(0)), len(told)) + bill_of(rest, prices)
+    known = [Decimal(str(machine.price_monthly)) for machine in machines if machine.price_monthly is not None]
+    rest = [machine for machine in machines if machine.price_monthly is None]
+    return Bill(sum(known, Decimal(0)), len(known)) + bill_of(rest, prices)

@@ -1,4 +1,4 @@
-"""Asks the vendor what machines cost, once for each region."""
+"""Reads prices of machines from the vendor, once for each region."""
 
 from collections.abc import Iterable
 from decimal import Decimal
@@ -18,7 +18,7 @@ async def prices_of(vendor: Client, machines: Iterable[Rentable]) -> PriceList:
             continue
         # Through text: a float of 17.1 is not quite $17.10.
         monthly |= {
-            (region, one.name): Decimal(str(one.price_monthly)) for one in sold if one.price_monthly is not None
+            (region, offer.name): Decimal(str(offer.price_monthly)) for offer in sold if offer.price_monthly is not None
         }
     return PriceList(monthly)
 
@@ -30,5 +30,5 @@ async def list_price(vendor: Client, region: str, server_type: str) -> Decimal |
         UnavailableError: The vendor does not answer.
     """
     sold = await vendor.list_server_types(region=region)
-    prices = (one.price_monthly for one in sold if one.name == server_type)
+    prices = (offer.price_monthly for offer in sold if offer.name == server_type)
     return next((Decimal(str(price)) for price in prices if price is not None), None)

@@ -12,7 +12,7 @@ StillWanted = Callable[[], Awaitable[bool]]
 """Asked after a wait: another run, in another process too, may have done our part."""
 
 Close = Callable[[], None]
-"""Called by a run before it reads what is wanted: later requests are served by the next run."""
+"""Called by a run before it reads the rows: later requests are served by the next run."""
 
 
 @dataclass(eq=False)
@@ -73,7 +73,7 @@ class RunCoalescer(Generic[T]):
         """Be served by the next run of a key.
 
         Args:
-            run: Makes the run for a group of requests; closes the group before it reads what is wanted.
+            run: Makes the run for a group of requests; closes the group before it reads the rows.
         """
         group = self._open.setdefault(key, CoalescedRun())
         group.requests.append(request)

@@ -1,4 +1,4 @@
-"""Cells' Pulumi stacks: observes what they hold, and applies the registry's rows to them.
+"""Cells' Pulumi stacks: observes their machines, and applies the registry's rows to them.
 
 Whoever wants a machine in a cell calls ``apply``. One run at a time serves all rows written by then, so concurrent
 requests end up in one ``up``.
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hermesops.agents.cells.changes.preview import ChangePreview, change_preview_of
 from hermesops.agents.cells.stack.coalescing import Close, CoalescedRun, RunCoalescer, StillWanted
 from hermesops.agents.cells.stack.state import kept, lease_of, machines_in, made_anew, protected_machines, stack_of
+from hermesops.base.narration import counted
 from hermesops.errors import Hint, RefusedError
 from hermesops.model.fleet.cell import CellSpec
 from hermesops.model.ids import CellName, MachineName
@@ -53,7 +54,7 @@ class CellStacks:
     Attributes:
         engine, programs: Give what takes long to load; a machine out of a warm pool needs neither.
         hold_lease: Waits for the lease of a subject and holds it while its context lasts.
-        guard: Judges what each run would change before it begins.
+        guard: Judges the changes of each run before it begins.
         report: Gets the engine's progress in runs by hand.
         warn: Gets it in runs for the requests of others.
     """
@@ -95,11 +96,22 @@ class CellStacks:
         return await self._change_preview(await self._observe(cell), only, with_drift=with_drift)
 
     async def _change_preview(
-        self, seen: CellObservation, only: frozenset[MachineName], *, with_drift: bool
+        self, observation: CellObservation, only: frozenset[MachineName], *, with_drift: bool
     ) -> ChangePreview:
-        shown = await self._preview(seen.spec, seen.state, only)
-        drift = (await self.preview_refresh(seen.spec.name, only=only)).changes if with_drift and seen.state else ()
-        return change_preview_of(seen.spec, seen.machines_to_delete, seen.state, shown, drift, resized=seen.resized)
+        shown = await self._preview(observation.spec, observation.state, only)
+        drift = (
+            (await self.preview_refresh(observation.spec.name, only=only)).changes
+            if with_drift and observation.state
+            else ()
+        )
+        return change_preview_of(
+            observation.spec,
+            observation.machines_to_delete,
+            observation.state,
+            shown,
+            drift,
+            resized=observation.resized,
+        )
 
     async def _observe(self, cell: CellName) -> CellObservation:
         cells = self.registry.cells
@@ -108,13 +120,13 @@ class CellStacks:
 
     async def _preview(self, spec: CellSpec, state: Mapping[str, Any], only: frozenset[MachineName]) -> Preview:
         stack = stack_of(spec.name)
-        held = machines_in(state)
+        in_state = machines_in(state)
         anew = made_anew(spec, state)
-        going = anew | (held.keys() - {machine.name for machine in spec.machines})
+        going = anew | (in_state.keys() - {machine.name for machine in spec.machines})
         # Pulumi previews no deletion of what is protected: preview the run that drops protection, then add deletions.
         protected = protected_machines(state, going & only if only else going)
         ending = {machine.name for machine in protected}
-        targets = self._targets(stack, only, spec, held)
+        targets = self._targets(stack, only, spec, in_state)
         shown = await self.engine().preview(
             stack, self.programs().program(kept(spec, protected), going), targets=targets
         )
@@ -122,7 +134,10 @@ class CellStacks:
             stack,
             (
                 *(change for change in shown.changes if change.name not in ending),
-                *(_ending(ChangeKind.REPLACE if n in anew else ChangeKind.DELETE, n, held[n]) for n in sorted(ending)),
+                *(
+                    _ending(ChangeKind.REPLACE if n in anew else ChangeKind.DELETE, n, in_state[n])
+                    for n in sorted(ending)
+                ),
             ),
         )
 
@@ -165,7 +180,7 @@ class CellStacks:
         stack = stack_of(cell)
         known = await self.engine().stacks(stack.project)
         if stack not in known:
-            raise unknown_name("stack", cell, [one.stack for one in known])
+            raise unknown_name("stack", cell, [ref.stack for ref in known])
         return stack
 
     def _targets(
@@ -173,11 +188,11 @@ class CellStacks:
         stack: StackRef,
         only: frozenset[MachineName],
         spec: CellSpec | None,
-        held: Mapping[MachineName, Mapping[str, Any]],
+        in_state: Mapping[MachineName, Mapping[str, Any]],
     ) -> Collection[str]:
         ordered = {machine.name for machine in spec.machines} if spec else set()
-        if unknown := sorted(only - ordered - held.keys()):
-            raise unknown_name("machine", unknown[0], sorted(ordered | held.keys()), of=stack.stack)
+        if unknown := sorted(only - ordered - in_state.keys()):
+            raise unknown_name("machine", unknown[0], sorted(ordered | in_state.keys()), of=stack.stack)
         return self.programs().urns(stack, only) if only else ()
 
     async def apply(self, cell: CellName, *, still_wanted: StillWanted) -> UpResult | None:
@@ -189,7 +204,7 @@ class CellStacks:
             still_wanted: Asked after the wait for the lease: its last holder may have done our part.
 
         Returns:
-            What changed, or ``None`` when it was not wanted any more.
+            The changes; ``None`` when the run was no longer wanted.
 
         Raises:
             RefusedError: It would destroy a machine that no recorded operation names, or exceed the limits.
@@ -219,8 +234,8 @@ class CellStacks:
         Args:
             named: Machines that may be destroyed, beside those of recorded operations.
             only: The machines it is about; none means all.
-            guard: Judges what would change, in place of the usual one.
-            with_drift: Whether the guard needs what the vendor says of every machine.
+            guard: Judges the changes, in place of the usual guard.
+            with_drift: Whether the guard needs the vendor's state of every machine.
 
         Raises:
             UsageError: There is no such cell, or no such machine in it.
@@ -235,7 +250,7 @@ class CellStacks:
             )
 
     async def refresh(self, cell: CellName, *, only: frozenset[MachineName] = NONE) -> UpResult:
-        """Update the cell's state to what the vendor has; changes no machine.
+        """Update the cell's state from the vendor; changes no machine.
 
         Raises:
             UsageError: There is no such stack, or no such machine in it.
@@ -259,7 +274,7 @@ class CellStacks:
             machines = machines_in(await self.state(cell))
             if machines:
                 raise RefusedError(
-                    f"{cell} still holds {len(machines)} machines, {', '.join(sorted(machines)[:3])} …",
+                    f"{cell} still holds {counted(len(machines), 'machine')}: {', '.join(sorted(machines)[:3])} …",
                     hint=Hint(("instance", "terminate", "USER"), "ends an instance and its machine"),
                 )
             return await turn.guard(
@@ -277,10 +292,10 @@ class CellStacks:
         with_drift: bool = False,
     ) -> UpResult:
         # Observed once: what is run is what was judged, whatever rows are written meanwhile.
-        seen = await self._observe(cell)
-        await (guard or self.guard)(await self._change_preview(seen, only, with_drift=with_drift))
-        stack, spec, state = stack_of(cell), seen.spec, seen.state
-        machines_to_delete = seen.machines_to_delete | named
+        observation = await self._observe(cell)
+        await (guard or self.guard)(await self._change_preview(observation, only, with_drift=with_drift))
+        stack, spec, state = stack_of(cell), observation.spec, observation.state
+        machines_to_delete = observation.machines_to_delete | named
         targets = self._targets(stack, only, spec, machines_in(state))
 
         async def up(program: Callable[[], Any]) -> UpResult:

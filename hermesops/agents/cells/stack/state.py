@@ -59,15 +59,15 @@ def kept(spec: CellSpec, machines: Collection[CellMachine]) -> CellSpec:
 
 
 def made_anew(spec: CellSpec, state: Mapping[str, Any]) -> frozenset[MachineName]:
-    """The machines that become what the rows say only by being destroyed and made again.
+    """Choose the machines whose change to the ordered values replaces them.
 
     Source: ``MachineArgs`` of ``hermesops.infra.stacks.resources``: another region or image replaces the machine,
     another size does not.
     """
-    held = machines_in(state)
+    in_state = machines_in(state)
 
     def differs(machine: CellMachine) -> bool:
-        inputs = held[machine.name]["inputs"]
+        inputs = in_state[machine.name]["inputs"]
         return (machine.region, machine.image_id) != (inputs["region"], inputs.get("image_id"))
 
-    return frozenset(machine.name for machine in spec.machines if machine.name in held and differs(machine))
+    return frozenset(machine.name for machine in spec.machines if machine.name in in_state and differs(machine))

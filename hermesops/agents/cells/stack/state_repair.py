@@ -27,7 +27,7 @@ from hermesops.vendor.justavps.wire import Machine, MachineStatus
 
 @dataclass(frozen=True)
 class CellStates:
-    """Repairs the states of cells."""
+    """Restores, imports and lists the Pulumi states of cells; machines stay as they are."""
 
     states: StoredStacks
     registry: Registry
@@ -69,25 +69,25 @@ def parse_imports(texts: Sequence[str], environment: str) -> dict[MachineName, M
         UsageError: One is typed otherwise, or twice.
         RefusedError: A name is not of our scheme in this environment.
     """
-    wanted: dict[MachineName, MachineId] = {}
+    imports: dict[MachineName, MachineId] = {}
     for text in texts:
         name, _, id_ = text.partition("=")
-        if not _is_uuid(id_) or name in wanted:
+        if not _is_uuid(id_) or name in imports:
             raise UsageError(f"{text!r} does not name one machine: NAME=ID, each once", hint=Hint(("fleet", "drift")))
         if not is_machine_name(name, environment):
             raise RefusedError(
                 f"{name!r} is no name of a machine of environment {environment}", hint=Hint(("cell", "show", "CELL"))
             )
-        wanted[MachineName(name)] = MachineId(id_)
-    return wanted
+        imports[MachineName(name)] = MachineId(id_)
+    return imports
 
 
-def refuse_unfit(cell: CellName, ordered: CellMachine | None, row: Ordered | None, found: Machine) -> None:
-    """Refuse a machine that is not exactly what a row of the cell orders: an import must change no machine. Pure.
+def refuse_unfit(cell: CellName, ordered: CellMachine | None, row: Ordered | None, machine: Machine) -> None:
+    """Refuse a machine that differs from its row of the cell: an import must change no machine. Pure.
 
     Args:
-        ordered: What the rows of the cell order by that name; ``None`` for nothing.
-        row: The instance whose machine it is; ``None`` for a machine without an instance.
+        ordered: Machine of that name that the rows of the cell order; ``None`` for none.
+        row: The instance of the machine; ``None`` for a machine without an instance.
 
     Raises:
         RefusedError: It is another machine, of another instance, or not as ordered.
@@ -95,40 +95,47 @@ def refuse_unfit(cell: CellName, ordered: CellMachine | None, row: Ordered | Non
     drift = Hint(("fleet", "drift"))
     if ordered is None:
         raise RefusedError(
-            f"no row of {cell} orders a machine {found.name}: the next up would destroy it",
+            f"no row of {cell} orders a machine {machine.name}: the next up would destroy it",
             hint=Hint(
-                ("fleet", "repair", "adopt", found.name), "gives it to its instance;", ("fleet", "drift"), "shows more"
+                ("fleet", "repair", "adopt", machine.name),
+                "assigns it to its instance;",
+                ("fleet", "drift"),
+                "shows more",
             ),
         )
-    if found.name != ordered.name:
-        raise RefusedError(f"machine {found.id} is called {found.name or 'nothing'}, not {ordered.name}", hint=drift)
-    if row is not None and row.instance.machine_id not in {None, found.id}:
-        raise RefusedError(f"{row.instance.title} is on machine {row.instance.machine_id}, not {found.id}", hint=drift)
-    has = (found.server_type, found.region, found.image_id or "")
-    wanted = (ordered.server_type, ordered.region, ordered.image_id or "")
-    for what, is_so, should in zip(("server type", "region", "image"), has, wanted, strict=True):
+    if machine.name != ordered.name:
+        raise RefusedError(
+            f"machine {machine.id} has the name {machine.name or 'none'}, not {ordered.name}", hint=drift
+        )
+    if row is not None and row.instance.machine_id not in {None, machine.id}:
+        raise RefusedError(
+            f"{row.instance.title} is on machine {row.instance.machine_id}, not {machine.id}", hint=drift
+        )
+    has = (machine.server_type, machine.region, machine.image_id or "")
+    expected = (ordered.server_type, ordered.region, ordered.image_id or "")
+    for what, is_so, should in zip(("server type", "region", "image"), has, expected, strict=True):
         if is_so and is_so != should:
-            raise RefusedError(f"{found.name} has {what} {is_so}, its row orders {should or 'none'}", hint=drift)
+            raise RefusedError(f"{machine.name} has {what} {is_so}, its row orders {should or 'none'}", hint=drift)
 
 
 async def import_machines(
-    stacks: CellStacks, vendor: Client, cell: CellName, wanted: Mapping[MachineName, MachineId], *, why: str
+    stacks: CellStacks, vendor: Client, cell: CellName, imports: Mapping[MachineName, MachineId], *, why: str
 ) -> tuple[MachineName, ...]:
     """Import machines into a cell's stack; returns those that were not in it. Changes no machine; safe to repeat.
 
     For machines that a stack lost or never had. The cell's own program does it: with its URNs, parent and protection.
-    The rows say whose a machine is; ``fleet repair adopt`` changes them.
+    Rows assign machines to instances; ``fleet repair adopt`` changes them.
 
     Raises:
         UsageError: There is no such cell, or no such machine at JustAVPS.
-        RefusedError: A machine is not what a row of the cell orders, or the stack holds another one of its name.
+        RefusedError: A machine differs from its row, or the stack holds another one of its name.
     """
     async with stacks.hold_lease(lease_of(cell)) as turn:
         spec = stacks.registry.cells.spec(cell)
-        held = {name: one.get("id") for name, one in machines_in(await stacks.state(cell)).items()}
-        for name, id_ in wanted.items():
-            await _refuse(stacks.registry, vendor, spec, name, id_, held=held.get(name) or id_)
-        missing = {name: id_ for name, id_ in wanted.items() if name not in held}
+        in_state = {name: resource.get("id") for name, resource in machines_in(await stacks.state(cell)).items()}
+        for name, id_ in imports.items():
+            await _refuse(stacks.registry, vendor, spec, name, id_, id_in_stack=in_state.get(name) or id_)
+        missing = {name: id_ for name, id_ in imports.items() if name not in in_state}
         if missing:
             programs, stack = stacks.programs(), stack_of(cell)
             targets, program = programs.urns(stack, missing.keys()), programs.importing(spec, missing)
@@ -139,21 +146,21 @@ async def import_machines(
 
 
 async def _refuse(
-    registry: Registry, vendor: Client, spec: CellSpec, name: MachineName, id_: MachineId, *, held: str
+    registry: Registry, vendor: Client, spec: CellSpec, name: MachineName, id_: MachineId, *, id_in_stack: str
 ) -> None:
     ordered = next((machine for machine in spec.machines if machine.name == name), None)
     row = next((row for row in registry.fleet.list_ordered(spec.name) if row.instance.machine_name == name), None)
     try:
-        found = await vendor.get_machine(id_)
+        machine = await vendor.get_machine(id_)
     except NotFoundError:
-        found = None
-    if found is None or found.status is MachineStatus.DELETED:
+        machine = None
+    if machine is None or machine.status is MachineStatus.DELETED:
         raise unknown_name("machine", id_, of=spec.name, where=" at JustAVPS")
-    refuse_unfit(spec.name, ordered, row, found)
-    if held != id_:
+    refuse_unfit(spec.name, ordered, row, machine)
+    if id_in_stack != id_:
         raise RefusedError(
-            f"the stack of {spec.name} holds machine {held} by the name {name}",
-            hint=Hint(("stack", "refresh", spec.name), "forgets it if it is gone; then the same command again"),
+            f"the stack of {spec.name} holds machine {id_in_stack} under the name {name}",
+            hint=Hint(("stack", "refresh", spec.name), "removes it if it is gone; then run the same command again"),
         )
 
 

@@ -21,7 +21,7 @@ class Happening:
     """One event of the fleet or of an instance.
 
     Attributes:
-        who: Empty for what was only observed, not done through hermesops.
+        who: Operator or process; empty for an observed event, not done through hermesops.
         what: Past tense, as ``status_changed`` or ``stack_update``.
         subject: As ``instance/<id>``, ``machine/<name>`` or ``stack/<cell>``.
         detail: In one line, without secrets.
@@ -38,9 +38,9 @@ def happenings(
     entries: Iterable[AuditEntry], runs: Mapping[CellName, Iterable[StackHistoryEntry]], *, since: datetime
 ) -> tuple[Happening, ...]:
     """Everything since a moment, oldest first."""
-    found = [_of_entry(entry) for entry in entries if entry.at >= since]
-    found += [_of_run(cell, run) for cell, history in runs.items() for run in history if run.ended >= since]
-    return tuple(sorted(found, key=lambda one: one.at))
+    events = [_of_entry(entry) for entry in entries if entry.at >= since]
+    events += [_of_run(cell, run) for cell, history in runs.items() for run in history if run.ended >= since]
+    return tuple(sorted(events, key=lambda event: event.at))
 
 
 def timeline(
@@ -61,15 +61,15 @@ def timeline(
         restarts: systemd's counts of restarts of its gateway, oldest first.
         subject: As ``instance/<id>``.
     """
-    found = [_of_entry(entry) for entry in sorted(entries, key=lambda entry: entry.id)]
-    found += [_of_step(operation, step, subject) for operation, step in steps]
-    found += [one for rollout, release, target in rollouts for one in _of_target(rollout, release, target)]
-    found += [
+    events = [_of_entry(entry) for entry in sorted(entries, key=lambda entry: entry.id)]
+    events += [_of_step(operation, step, subject) for operation, step in steps]
+    events += [event for rollout, release, target in rollouts for event in _of_target(rollout, release, target)]
+    events += [
         Happening(at, "", "gateway_restart_seen", subject, f"systemd's count {before} -> {count}")
         for (_, before), (at, count) in pairwise(restarts)
         if count and count != before  # a lower one was counted anew: somebody started the unit by hand
     ]
-    return tuple(sorted((one for one in found if since is None or one.at >= since), key=lambda one: one.at))
+    return tuple(sorted((event for event in events if since is None or event.at >= since), key=lambda event: event.at))
 
 
 def alert_changes(
@@ -82,16 +82,16 @@ def alert_changes(
         subject: As ``instance/<id>``.
         step: Between two times that follow one another; a longer gap is an end.
     """
-    found = []
+    events = []
     for name, detail, times in alerts:
         words = f"{name}{f', {detail}' if detail else ''}"
         for number, at in enumerate(times):
             if number == 0 or at - times[number - 1] > 1.5 * step:
-                found.append(Happening(at, "", "alert_fired", subject, words))
+                events.append(Happening(at, "", "alert_fired", subject, words))
             following = times[number + 1] if number + 1 < len(times) else now
             if following - at > 1.5 * step:
-                found.append(Happening(at + step, "", "alert_ended", subject, words))
-    return tuple(found)
+                events.append(Happening(at + step, "", "alert_ended", subject, words))
+    return tuple(events)
 
 
 def counted_restarts(counts: Sequence[tuple[datetime, float]], *, subject: str) -> tuple[Happening, ...]:
@@ -134,14 +134,14 @@ def _change(name: str, before: object, after: object) -> str:
 
 
 def _words(value: object) -> str:
-    """A value of an entry as people read it: of a runbook's step what became of it, of its diagnosis what it is."""
+    """Format a value of an entry for people: a runbook's step with its outcome, a diagnosis by its meaning."""
     match value:
         case {"step": step, "outcome": outcome}:
             return f"{step} {outcome}"
         case {"meaning": meaning}:
             return str(meaning)
         case Mapping():
-            return "; ".join(f"{name} {_words(one)}" for name, one in value.items()) or "none"
+            return "; ".join(f"{name} {_words(item)}" for name, item in value.items()) or "none"
         case list() | tuple():
             return "; ".join(map(_words, value)) or "none"
     return str(value)

@@ -25,7 +25,7 @@ _LONGEST = timedelta(days=7)
 """How far back monitoring is asked where nothing was said."""
 
 _POINTS = 5000
-"""Points of one series: times of what is longer ago are less exact."""
+"""Points of one series: times of older events are less exact."""
 
 _STEP_S = 30.0
 _WITHIN_S = 5.0
@@ -71,14 +71,15 @@ async def monitored(
     except HermesError as error:
         return Monitored(problem=error.message)
     fired = [
-        (one.labels.get("alertname", ""), _about(one.labels), [min(at, now) for at, _ in one.points]) for one in alerts
+        (series.labels.get("alertname", ""), _about(series.labels), [min(at, now) for at, _ in series.points])
+        for series in alerts
     ]
     points = counts[0].points if counts else ()
-    found = (
+    events = (
         *alert_changes(fired, subject=subject, now=now, step=timedelta(seconds=step_s)),
         *counted_restarts(points, subject=subject),
     )
-    return Monitored(found, points[0][0] if points else None)
+    return Monitored(events, points[0][0] if points else None)
 
 
 def _about(labels: "Mapping[str, str]") -> str:
@@ -88,22 +89,24 @@ def _about(labels: "Mapping[str, str]") -> str:
 
 
 def instance_timeline(
-    registry: "Registry", instance: "Instance", since: datetime | None, seen: Monitored = Monitored()
+    registry: "Registry", instance: "Instance", since: datetime | None, past: Monitored = Monitored()
 ) -> tuple[Happening, ...]:
     """Audit, operations, rollouts, restarts and alerts of an instance in one order, the newest last.
 
     Args:
-        seen: What monitoring knows; its count of restarts stands for health samples of the same time.
+        past: Events by monitoring; its count of restarts replaces health samples of the same time.
     """
     subject = instance_subject(instance.id)
     # Certificates and keys of a machine are audited under its id, which outlives its name: `identity revoke` is there.
-    machines = [f"machine/{one}" for one in (instance.machine_name, instance.machine_id) if one]
+    machines = [f"machine/{key}" for key in (instance.machine_name, instance.machine_id) if key]
     entries = [
-        entry for one in (subject, *machines) for entry in registry.audit.list(subject=one, since=since, limit=_ENTRIES)
+        entry for key in (subject, *machines) for entry in registry.audit.list(subject=key, since=since, limit=_ENTRIES)
     ]
-    operations = {one.id: one for one in registry.operations.list(instance_id=instance.id, limit=_ENTRIES)}
+    operations = {
+        operation.id: operation for operation in registry.operations.list(instance_id=instance.id, limit=_ENTRIES)
+    }
     begun = registry.operations.steps_of(instance.id, since=since)
-    steps = [(operations[one], step) for one, step in begun if one in operations]
+    steps = [(operations[operation_id], step) for operation_id, step in begun if operation_id in operations]
     begin = since or datetime.min.replace(tzinfo=UTC)
     restarts = []
     for text in registry.health_samples.list([instance.id], since=begin)[instance.id]:
@@ -111,10 +114,10 @@ def instance_timeline(
             sample = HealthSample.from_json(text)
             restarts.append((sample.at, sample.restarts))
     targets = registry.rollout_targets.of_instance(instance.id)
-    if seen.counts_since:
-        restarts = [one for one in restarts if one[0] < seen.counts_since]
-    found = timeline(entries, steps, targets, restarts, subject=subject, since=since)
-    return tuple(sorted((*found, *seen.happenings), key=lambda one: one.at))
+    if past.counts_since:
+        restarts = [restart for restart in restarts if restart[0] < past.counts_since]
+    events = timeline(entries, steps, targets, restarts, subject=subject, since=since)
+    return tuple(sorted((*events, *past.happenings), key=lambda event: event.at))
 
 
 @dataclass(frozen=True)

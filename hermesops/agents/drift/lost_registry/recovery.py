@@ -39,38 +39,38 @@ async def read_identities(
     """Ask machines for their identity, in their order; one that hangs costs only its own answer.
 
     Args:
-        router_keys: Reads what signed agents' tokens for the model router: they prove which instance a machine is.
+        router_keys: Reads the keys that signed agents' tokens for the model router: a token proves its instance.
     """
     keys = router_keys()
 
     def read(text: str) -> ModelToken | None:
         return next((token for key in keys if (token := read_token(key, text))), None)
 
-    async def one(machine: Machine) -> Recovered | Forgotten:
+    async def identify(machine: Machine) -> Recovered | Forgotten:
         return await read_identity(ToolboxChannel(client, MachineId(machine.id)), machine, read)
 
-    answers = await fan_out(machines, one, Limits(_AT_ONCE, slow_after_s=_SLOW_S, within_s=_LONGEST_S))
+    answers = await fan_out(machines, identify, Limits(_AT_ONCE, slow_after_s=_SLOW_S, within_s=_LONGEST_S))
     return [
-        Forgotten(MachineId(machine.id), MachineName(machine.name), said.message)
-        if isinstance(said, HermesError)
-        else said
-        for machine, said in zip(machines, answers, strict=True)
+        Forgotten(MachineId(machine.id), MachineName(machine.name), answer.message)
+        if isinstance(answer, HermesError)
+        else answer
+        for machine, answer in zip(machines, answers, strict=True)
     ]
 
 
-async def _serving(client: Client, told: Sequence[Recovered | Forgotten]) -> dict[MachineId, bool]:
+async def _serving(client: Client, identities: Sequence[Recovered | Forgotten]) -> dict[MachineId, bool]:
     """Of machines that say that they are the same instance, whether their gateways are not fenced."""
-    claims = [one for one in told if isinstance(one, Recovered)]
-    same = Counter(one.id for one in claims)
-    contested = [one.machine_id for one in claims if same[one.id] > 1]
+    claims = [claim for claim in identities if isinstance(claim, Recovered)]
+    same = Counter(claim.id for claim in claims)
+    contested = [claim.machine_id for claim in claims if same[claim.id] > 1]
 
-    async def one(machine_id: MachineId) -> bool:
+    async def is_serving(machine_id: MachineId) -> bool:
         status = await node_commands.status(ToolboxChannel(client, machine_id), timeout_s=_SLOW_S)
         return status is not None and not status.get("fenced")
 
-    answers = await fan_out(contested, one, Limits(_AT_ONCE, slow_after_s=_SLOW_S, within_s=_LONGEST_S))
-    found = zip(contested, answers, strict=True)
-    return {machine_id: answer for machine_id, answer in found if not isinstance(answer, HermesError)}
+    answers = await fan_out(contested, is_serving, Limits(_AT_ONCE, slow_after_s=_SLOW_S, within_s=_LONGEST_S))
+    answered = zip(contested, answers, strict=True)
+    return {machine_id: answer for machine_id, answer in answered if not isinstance(answer, HermesError)}
 
 
 @dataclass(frozen=True)
@@ -101,20 +101,20 @@ class Orphans:
         Args:
             contested: Whether an operator decided that it is the right one, whatever proofs it or others have.
         """
-        told, holder = await self._asked(machine)
+        identity, holder = await self._asked(machine)
         rivals: list[Recovered] = []
-        if not contested and isinstance(told, Recovered):
-            others = [one for one in await self._all() if one.id != machine.id]
-            rivals = rivals_of(told, await self.read(others))
-        decided = adoption(told, holder, rivals=rivals, contested=contested)
+        if not contested and isinstance(identity, Recovered):
+            others = [orphan for orphan in await self._all() if orphan.id != machine.id]
+            rivals = rivals_of(identity, await self.read(others))
+        decided = adoption(identity, holder, rivals=rivals, contested=contested)
         registry = self.registry
         instance_id = decided.instance.id if isinstance(decided, Recover) else decided.instance_id
         async with self.hold_lease(instance_subject(instance_id)):
             if isinstance(decided, Recover):
                 if not registry.recovery.recover_instance(decided.instance, why=reason):
                     raise RefusedError(
-                        f"user {decided.instance.user_id} has another living instance than {instance_id}, which "
-                        f"{machine.name} says it is",
+                        f"user {decided.instance.user_id} already has another instance than {instance_id}, which "
+                        f"{machine.name} reports",
                         hint=Hint(
                             ("instance", "show", decided.instance.user_id),
                             ", then",
@@ -123,7 +123,7 @@ class Orphans:
                     )
                 known = f"{machine.name} is instance {instance_id} of user {decided.instance.user_id} again"
                 problem = await problem_of(self.take_back(instance_id))
-                return f"{known}; its recovery record was not taken back: {problem}" if problem else known
+                return f"{known}; its recovery record was not restored: {problem}" if problem else known
             taken = decided.machine
             registry.recovery.take_machine(instance_id, taken.machine_id, taken.machine_name, why=reason)
             return f"instance {instance_id} is on {machine.name} now"
@@ -143,19 +143,21 @@ class Orphans:
             await self.client.delete_machine(machine.id)
 
     async def _asked(self, machine: Machine) -> tuple[Recovered | Forgotten, Holder | None]:
-        (told,) = await self.read([machine])
-        if isinstance(told, Forgotten):
-            return told, None
-        row = next((i for i in self.registry.instances.list(terminated=True) if i.id == told.id), None)
+        (identity,) = await self.read([machine])
+        if isinstance(identity, Forgotten):
+            return identity, None
+        row = next((i for i in self.registry.instances.list(terminated=True) if i.id == identity.id), None)
         if row is None:
-            return told, None
+            return identity, None
         own = (row.machine_id, row.machine_name)
         machines = await self.client.list_machines()
-        held = next((one for one in machines if (one.id, one.name) == own and one.id != machine.id), None)
-        if held is None:
-            return told, Holder(row, has_machine=False)
-        (answer,) = await self.read([held])
-        return told, Holder(row, has_machine=True, machine_doubt=doubt_of(answer, told.id))
+        own_machine = next(
+            (listed for listed in machines if (listed.id, listed.name) == own and listed.id != machine.id), None
+        )
+        if own_machine is None:
+            return identity, Holder(row, has_machine=False)
+        (answer,) = await self.read([own_machine])
+        return identity, Holder(row, has_machine=True, machine_doubt=doubt_of(answer, identity.id))
 
 
 @dataclass(frozen=True)
@@ -221,7 +223,7 @@ class RegistryRebuild:
     report: Callable[[str], None]
 
     async def plan(self, aliases: Sequence[str], state: RegistryState = RegistryState.LOST) -> Rebuild:
-        """Ask every machine of the environment what it remembers; changes nothing, and opens no registry that is lost.
+        """Read the identity of every machine of the environment; changes nothing, and opens no lost registry.
 
         Args:
             state: Of the registry, as ``state`` found it.
@@ -235,12 +237,12 @@ class RegistryRebuild:
                 if is_machine_name(machine.name, name) and not is_build_machine(machine.name, name)
             ]
             self.report(f"asking {counted(len(machines), 'machine')} for their identity")
-            told = await read_identities(client, self.router_keys, machines)
-            serving = await _serving(client, told)
-        records = await self._records([one.id for one in told if isinstance(one, Recovered)])
+            identities = await read_identities(client, self.router_keys, machines)
+            serving = await _serving(client, identities)
+        records = await self._records([identity.id for identity in identities if isinstance(identity, Recovered)])
         stacks = await self._in_stacks()
         return plan_rebuild(
-            told,
+            identities,
             aliases=aliases,
             in_stacks=stacks,
             records=records,
@@ -268,15 +270,15 @@ class RegistryRebuild:
             return Records(problem=error.message, hint=hint)
         try:
             self.report("reading recovery records from the object store")
-            found = await stored.all(sealer)
-            others = [id_ for id_ in dict.fromkeys(claimed) if id_ not in found.records and id_ not in found.unread]
+            newest = await stored.all(sealer)
+            others = [id_ for id_ in dict.fromkeys(claimed) if id_ not in newest.records and id_ not in newest.unread]
             locked = [id_ for id_ in others if await stored.has_repository(id_)]
         except HermesError as error:
             return Records(problem=error.message)
-        return Records(found.records, found.unread, frozenset(locked))
+        return Records(newest.records, newest.unread, frozenset(locked))
 
     def state(self, over: str = "") -> RegistryState:
-        """Whether there is an intact registry with content; refused unless that is what ``over`` names.
+        """Find the state of the registry; refuses an intact one that ``over`` does not name.
 
         A rebuild that was killed is continued.
 
@@ -286,19 +288,19 @@ class RegistryRebuild:
         """
         if over and over != self.environment:
             raise UsageError(f"--over {over} names another environment than this one, {self.environment}")
-        found = self._state()
-        if found is RegistryState.WHOLE and not over:
+        state = self._state()
+        if state is RegistryState.WHOLE and not over:
             name = self.environment
             raise RefusedError(
-                f"the registry of {name} is whole, and may know what machines do not",
+                f"the registry of {name} is intact and may contain more than machines report",
                 hint=Hint(
                     ("registry", "rebuild", "--over", name),
-                    "copies it first, then adds what it lacks;",
+                    "copies it first, then adds missing instances;",
                     ("fleet", "repair", "adopt", "NAME"),
-                    "takes single machines in",
+                    "adopts a single machine",
                 ),
             )
-        return found
+        return state
 
     def _state(self) -> RegistryState:
         if self.place.file and not self.place.file.exists():
@@ -311,17 +313,17 @@ class RegistryRebuild:
             newest = registry.audit.list(limit=2)
             if not newest:
                 return RegistryState.LOST
-            if [one.action for one in newest] == ["epoch_opened"]:
+            if [entry.action for entry in newest] == ["epoch_opened"]:
                 return RegistryState.BEGUN
-            done = (one.action for one in registry.audit.list(subject=_SUBJECT, limit=1))
+            done = (entry.action for entry in registry.audit.list(subject=_SUBJECT, limit=1))
             return RegistryState.BEGUN if next(done, "") == _BEGUN else RegistryState.WHOLE
         finally:
             registry.close()
 
     def apply(self, rebuild: Rebuild, *, over: str = "", reason: str) -> int:
-        """Write what is missing into the registry, a new one under a new epoch; how many instances were added.
+        """Write missing rows into the registry, a new one under a new epoch; returns the number of added instances.
 
-        What is left of a damaged SQLite file is set aside; a whole one is copied first, and keeps its rows and audit.
+        A damaged SQLite file is set aside; a whole one is copied first, and keeps its rows and audit.
         Killed anywhere, it goes on when it is repeated.
 
         Raises:
@@ -330,11 +332,11 @@ class RegistryRebuild:
         registry = self._opened(self.state(over), reason)
         try:
             registry.audit.append(_BEGUN, _SUBJECT, why=reason)
-            added = sum(registry.recovery.recover_instance(one, why=reason) for one in rebuild.instances)
+            added = sum(registry.recovery.recover_instance(instance, why=reason) for instance in rebuild.instances)
             for record in rebuild.records:
                 registry.recovery_records.take_back(record)
-            for one in rebuild.instances:
-                registry.recovery.call_user(one.user_id, one.user_alias, why=reason)
+            for instance in rebuild.instances:
+                registry.recovery.call_user(instance.user_id, instance.user_alias, why=reason)
             after: dict[str, object] = {"instances": added, "records": len(rebuild.records)}
             registry.audit.append("registry_rebuilt", _SUBJECT, why=reason, after=after)
         finally:
@@ -354,12 +356,12 @@ class RegistryRebuild:
 
     async def _in_stacks(self) -> dict[MachineName, CellName]:
         """Machines that the states of cells hold, where any are left."""
-        held = {}
+        machines = {}
         try:
             engine = self.engine()
             for stack in await engine.stacks(PROJECT):
                 state = await engine.export(stack)
-                held.update(dict.fromkeys(machines_in(state), CellName(stack.stack)))
+                machines.update(dict.fromkeys(machines_in(state), CellName(stack.stack)))
         except HermesError as error:
             self.report(f"the stacks cannot be read: {error.message}")
-        return held
+        return machines

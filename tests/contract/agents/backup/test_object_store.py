@@ -205,7 +205,7 @@ def test_one_that_somebody_made_a_moment_ago_is_there(store: ServedStore, monkey
 def test_a_bucket_without_versions_is_refused(store: ServedStore, root: "S3Client") -> None:
     root.create_bucket(Bucket="forgetful")
     bucket = Bucket("forgetful", store.bucket.region, store.bucket.endpoint)
-    with pytest.raises(RefusedError, match="keeps no versions"):
+    with pytest.raises(RefusedError, match="has no versioning"):
         ObjectStore(bucket, store.key_file).prepare()
     missing = Bucket("missing", store.bucket.region, store.bucket.endpoint)
     with pytest.raises(UsageError, match="no bucket missing"):

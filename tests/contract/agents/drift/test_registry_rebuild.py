@@ -71,7 +71,7 @@ def test_killed_at_any_write_the_same_rebuild_goes_on(place: RegistryPlace, monk
         assert registry.data_keys.release(volume, one.machine_id, one.id, fresh="x" * 64) == "key"
     assert not registry.audit.check().findings
     registry.close()
-    with pytest.raises(RefusedError, match="is whole"):
+    with pytest.raises(RefusedError, match="is intact"):
         rebuild_at(place).state()
 
 
@@ -82,7 +82,7 @@ def test_a_rebuild_over_a_whole_registry_adds_rows_and_touches_none(place: Regis
     registry.users.resolve("user1", create=True)  # an alias is one user's
     epoch, entries = registry.epochs.now(), registry.audit.check().entries
     registry.close()
-    with pytest.raises(RefusedError, match="is whole") as refused:
+    with pytest.raises(RefusedError, match="is intact") as refused:
         rebuild_at(place).apply(LOST, reason="t")
     assert "hermesops registry rebuild --over local" in str(refused.value.hint)
     with pytest.raises(UsageError, match="another environment"):

@@ -292,7 +292,7 @@ async def test_an_agent_that_cannot_take_it_is_told_apart(world: RelayWorld, age
         said = await world.ask(caller, f"GET /agents/{alias}/health")
         assert (said.status, said.code, said.headers.get("retry-after")) == told
     nobody = await world.ask(caller, "GET /agents/nobody/health")
-    assert nobody.json == {"code": "no_agent", "error": "there is no such agent"}
+    assert nobody.json == {"code": "no_agent", "error": "unknown agent"}
     assert not agent.asked
 
 

@@ -48,5 +48,5 @@ async def test_a_damaged_state_is_not_backed_up_first() -> None:
 
 
 def test_a_state_on_a_machine_that_is_left_is_not_called_damaged() -> None:
-    with pytest.raises(UsageError, match="a damaged state is on the machine of now"):
+    with pytest.raises(UsageError, match="a damaged state is on the current machine"):
         RestoreRequest("ada", ADA, NEWEST, is_damaged=True, is_onto_new_machine=True)

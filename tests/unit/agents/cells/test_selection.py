@@ -42,13 +42,13 @@ def test_all_are_meant_only_in_so_many_words() -> None:
 @each_case(
     ("typed", "where", "everything", "message"),
     [
-        ((), "", False, "which cells?"),
-        (("cell1",), "", True, "which cells?"),
-        ((), "region=hel1", True, "which cells?"),
-        (("cell1",), "region=hel1", False, "which cells?"),
+        ((), "", False, "missing CELL"),
+        (("cell1",), "", True, "missing CELL"),
+        ((), "region=hel1", True, "missing CELL"),
+        (("cell1",), "region=hel1", False, "missing CELL"),
         (("cell1", "cell9", "cell8"), "", False, "no cell 'cell8'; nearest: cell3, cell2, cell1"),
         (("../cell1",), "", False, "no name of a cell"),
-        ((), "region=hil", False, "selects none"),
+        ((), "region=hil", False, "selects no cell"),
         ((), "colour=red", False, "no field 'colour'"),
     ],
 )

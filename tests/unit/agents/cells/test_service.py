@@ -90,7 +90,7 @@ async def test_what_goes_beyond_the_limits_needs_an_approved_preview_where_that_
 
 async def test_a_saved_preview_is_of_one_cell(tmp_path: Path) -> None:
     cells: Any = [part(name=CELL), part(name=CellName("cell2"))]
-    with pytest.raises(UsageError, match="of one cell"):
+    with pytest.raises(UsageError, match="for one cell"):
         await ChosenCells(part(), part(), part(), World(tmp_path).service(), 2, tuple(cells)).save_preview()
 
 

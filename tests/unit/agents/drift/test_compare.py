@@ -49,7 +49,9 @@ def commands(told: tuple[Hint, ...]) -> tuple[str, ...]:
 
 def test_accounts_that_agree_differ_in_nothing() -> None:
     fleet = Fleet.of(90)
-    assert found(fleet, told={MachineId(m.id): told(r) for r, m in zip(fleet.rows, fleet.machines, strict=True)}) == []
+    assert (
+        found(fleet, answers={MachineId(m.id): told(r) for r, m in zip(fleet.rows, fleet.machines, strict=True)}) == []
+    )
 
 
 def test_a_machine_that_is_gone_is_the_loss_of_an_agent() -> None:
@@ -152,7 +154,7 @@ def test_machines_named_by_us_that_no_instance_has_are_orphans() -> None:
     assert commands(finding.otherwise) == (f"hermesops fleet repair remove-orphan {STRAY}",)
     assert found(fleet, passing=frozenset({STRAY})) == []
     ended = only(fleet, ended={STRAY: InstanceId("i")})
-    nobodys = only(fleet, told={"m-x": MachineSnapshot()})
+    nobodys = only(fleet, answers={"m-x": MachineSnapshot()})
     assert {ended.kind, nobodys.kind} == {Kind.ORPHAN_ENDED}
 
 
@@ -168,7 +170,7 @@ def test_machines_named_by_us_that_no_instance_has_are_orphans() -> None:
 def test_only_an_orphan_that_says_that_it_is_nobodys_is_nobodys(account: MachineSnapshot, kind: Kind) -> None:
     fleet = Fleet.of(1)
     fleet.machines.append(machine_for(ordered(7), id="m-x", name=STRAY))
-    finding = only(fleet, told={MachineId("m-x"): account})
+    finding = only(fleet, answers={MachineId("m-x"): account})
     assert finding.kind is kind
     assert (f"hermesops fleet repair remove-orphan {STRAY}" in commands(finding.repair)) == (kind is Kind.ORPHAN_ENDED)
     if account.instance_id:
@@ -238,14 +240,14 @@ def test_an_image_that_the_vendor_lost_is_built_again() -> None:
 )
 def test_what_a_machine_says_of_itself(change: dict[str, Any], kind: Kind) -> None:
     fleet = Fleet.of(1)
-    assert only(fleet, told={MachineId("m-0"): told(fleet.rows[0], **change)}).kind is kind
+    assert only(fleet, answers={MachineId("m-0"): told(fleet.rows[0], **change)}).kind is kind
 
 
 def test_a_reboot_is_told_and_is_nothing_to_repair() -> None:
     fleet = Fleet.of(1)
     finding = only(
         fleet,
-        told={MachineId("m-0"): told(fleet.rows[0], boot_id="b2")},
+        answers={MachineId("m-0"): told(fleet.rows[0], boot_id="b2")},
         rebooted={MachineId("m-0"): Rebooted(AT)},
     )
     assert (finding.kind, finding.is_open) == (Kind.REBOOTED, False)

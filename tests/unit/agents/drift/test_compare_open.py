@@ -42,7 +42,7 @@ def test_every_machine_without_a_row_is_told_with_its_price_whatever_its_name() 
     findings = found(fleet)
     assert {(one.kind, one.severity) for one in findings} == {(Kind.UNKNOWN_MACHINE, Severity.INFO)}
     assert {one.subject for one in findings} == {names[0], names[1], "m-x2", r"hermes\x1b[2J"}
-    assert all("$10.00 a month" in one.seen for one in findings)
+    assert all("$10.00 a month" in one.difference for one in findings)
     assert [one.subject for one in found(fleet, passing=frozenset(names[1:]))] == [names[0]]
 
 
@@ -54,7 +54,7 @@ def test_machines_of_another_environment_are_one_line() -> None:
     ]
     [finding] = found(fleet)
     assert finding.subject == "machines of environment staging"
-    assert finding.seen == "3 rented in this account, $12.50 a month and 1 of unknown price"
+    assert finding.difference == "3 machines rented in this account, $12.50 a month and 1 of unknown price"
 
 
 def test_a_stopped_operation_is_told_with_the_command_that_continues_it_and_nothing_else_is() -> None:
@@ -65,10 +65,10 @@ def test_a_stopped_operation_is_told_with_the_command_that_continues_it_and_noth
     for kind in OperationKind:
         if not kind.needs_instance or kind in {OperationKind.BACKUP, OperationKind.PROVISION}:
             continue
-        [finding] = found(fleet, told=account, stopped=[stopped(kind, row.instance.id, user="user0")])
+        [finding] = found(fleet, answers=account, stopped=[stopped(kind, row.instance.id, user="user0")])
         assert (finding.kind, finding.subject, finding.is_open) == (Kind.OPERATION_OPEN, "user0", True), kind
         assert [str(one) for one in finding.repair] == [f"hermesops operation continue {ID}"], kind
-        assert "JustAVPS says that the machine is in error" in finding.seen, kind
+        assert "JustAVPS says that the machine is in error" in finding.difference, kind
 
 
 def test_a_stopped_backup_hides_nothing_and_a_stopped_provision_is_the_same_command_again() -> None:

@@ -12,7 +12,7 @@ from hermesops.vendor.channel import Channel
 from tests.support.fakes.virtual_time import VirtualClock
 from tests.support.fleets.in_memory import machine_for, ordered
 
-SILENT = "hermes-node says nothing"
+SILENT = "hermes-node does not answer"
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ async def test_a_token_of_another_instance_makes_a_claim_doubtful_and_a_genuine_
     ).to_json()
     told = await told_by({IDENTITY: identity(other), PAYLOAD: other})
     assert isinstance(told, Recovered)
-    assert told.doubt.endswith("is of instance another")
+    assert told.doubt.endswith("belongs to instance another")
     genuine = await told_by({IDENTITY: identity(payload()), PAYLOAD: payload()})
     assert isinstance(genuine, Recovered)
     assert genuine.doubt == ""
@@ -106,8 +106,8 @@ async def test_a_token_of_another_instance_makes_a_claim_doubtful_and_a_genuine_
     [
         (("machine/m-0", f"instance/{ROW.instance.id}"), ""),
         (("machine/m-0",), ""),
-        (("machine/m-0", "instance/another"), "its certificate is of another"),
-        (("machine/m-1", f"instance/{ROW.instance.id}"), "its certificate is of machine m-1"),
+        (("machine/m-0", "instance/another"), "its certificate belongs to instance another"),
+        (("machine/m-1", f"instance/{ROW.instance.id}"), "its certificate belongs to machine m-1"),
     ],
 )
 async def test_a_certificate_of_another_instance_or_machine_makes_a_claim_doubtful(

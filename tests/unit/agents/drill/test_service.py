@@ -99,7 +99,7 @@ def test_a_drill_that_fails_is_written_to_the_audit_and_its_machine_destroyed() 
     assert (subject, after["problem"]) == ("drill/gateway-stopped", done.failure.message)
     assert world.ran[0] == ("provision",)
     assert world.ran[-1] == DESTROY
-    assert world.said[-1] == Hint(DESTROY, "is left to do"), "its end failed as well"
+    assert world.said[-1] == Hint(DESTROY, "destroys the machine"), "its end failed as well"
 
 
 def test_what_a_killed_drill_left_is_destroyed_before_the_next_begins() -> None:
@@ -110,9 +110,9 @@ def test_what_a_killed_drill_left_is_destroyed_before_the_next_begins() -> None:
 
 def test_faults_that_no_drill_here_brings_about_are_refused() -> None:
     assert Drills().drills.choose("gateway-stopped") is FAULT
-    with pytest.raises(RefusedError, match="about more than one machine"):
+    with pytest.raises(RefusedError, match="affects more than one machine"):
         Drills().drills.choose("gateways-stopped")
     local = next(one for one in faults.FAULTS if one.needs_local and one.is_drilled)
     assert Drills().drills.choose(local.name) is local
-    with pytest.raises(RefusedError, match="only the local world"):
+    with pytest.raises(RefusedError, match="in the local world only"):
         Drills(is_local=False).drills.choose(local.name)

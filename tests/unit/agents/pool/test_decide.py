@@ -51,7 +51,7 @@ def test_a_pool_that_is_as_wanted_is_finished() -> None:
 def test_what_lacks_is_ordered_as_far_as_the_cell_has_room() -> None:
     assert decide(sight(held(pooled(0)))) == OrderMachines(LIGHT, 1)
     assert decide(sight(room=1)) == OrderMachines(LIGHT, 1)
-    assert decide(sight(room=0)) == Done("the pool of cell1 is ready: 0 light of 2, and cell1 is full")
+    assert decide(sight(room=0)) == Done("the pool of cell1 is ready: 0 light of 2 (cell1 is full)")
 
 
 def test_the_cell_is_run_for_what_is_ordered_and_for_what_was_given_up() -> None:
@@ -75,13 +75,13 @@ def test_a_machine_is_recorded_then_made_ready() -> None:
 @each_case(
     ("row", "changes", "said"),
     [
-        ({}, {"belongs_to": InstanceId("i-1")}, "instance i-1's"),
-        ({}, {"status": MachineStatus.ERROR}, "in error"),
-        ({}, {"machine_id": None}, "no more"),
-        ({"machine_id": None}, {"machine_id": None}, "no more"),
+        ({}, {"belongs_to": InstanceId("i-1")}, "instance i-1"),
+        ({}, {"status": MachineStatus.ERROR}, "status: error"),
+        ({}, {"machine_id": None}, "no longer"),
+        ({"machine_id": None}, {"machine_id": None}, "no longer"),
         ({}, {"machine_id": MachineId("twin")}, "another machine"),
         ({"image_id": ImageId("old")}, {}, "its image old"),
-        ({"server_type": "pro"}, {}, "a starter now"),
+        ({"server_type": "pro"}, {}, "type starter now"),
     ],
 )
 def test_what_is_unfit_is_given_up(row: dict[str, Any], changes: dict[str, Any], said: str) -> None:
@@ -104,7 +104,7 @@ def test_a_pool_shrinks_by_what_is_not_ready_then_by_what_waited_longest() -> No
 def test_without_a_target_everything_goes() -> None:
     step = decide(sight(held(pooled(0)), target=None))
     assert isinstance(step, Retire)
-    assert decide(sight(target=None)) == Done("no pool is wanted in cell1")
+    assert decide(sight(target=None)) == Done("no pool is configured for cell1")
 
 
 def test_what_is_gone_is_forgotten() -> None:
@@ -152,6 +152,6 @@ def test_a_machine_that_is_ordered_again_says_why_the_one_before_is_not_used() -
     order = OrderMachines(LIGHT, 1)
     assert describe(order, sight()) == "ordering 1 light machine for the pool of cell1"
     assert describe(order, sight(lost=("m-1: no answer",))) == (
-        "ordering 1 light machine for the pool of cell1, instead of one that did not get ready: m-1: no answer"
+        "ordering 1 light machine for the pool of cell1, replacing one that did not become ready: m-1: no answer"
     )
     assert describe(OrderMachines(LIGHT, 2), sight()).startswith("ordering 2 light machines")

@@ -60,7 +60,7 @@ async def test_an_empty_pool_is_told_only_where_one_is_wanted() -> None:
     wanted, unwanted = World(sizes={"light": 1, "heavy": 0}), World(sizes={"light": 0, "heavy": 0})
     assert await claim(wanted) is None
     assert await claim(unwanted) is None
-    assert "no light machine is ready in the warm pools of hel1" in wanted.told[0]
+    assert "no ready light machine in the warm pools of hel1" in wanted.told[0]
     assert unwanted.told == []
 
 

@@ -54,7 +54,7 @@ def test_json_has_every_change_with_its_cell_and_the_end_of_each(capsys: pytest.
             {"cell": "cell3", "ended": "done", "counts": {}, "operation_id": None, "error": None},
         ],
     }
-    assert "error: 1 of 3 cells are not done: cell2: no answer" in said.err
+    assert "error: 1 of 3 cells failed: cell2: no answer" in said.err
 
 
 def test_people_read_a_line_for_each_change_or_for_each_cell_without(capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,7 +59,7 @@ def guards(vendor: Vendor, budget: str = "") -> Guards:
 
 async def test_all_machines_and_the_new_ones_have_to_fit_into_the_budget() -> None:
     await guards(Vendor(), "40").refuse_unaffordable(("starter", "hel1"))
-    with pytest.raises(RefusedError, match=r"1 more starter in hel1: .* \$39\.99"):
+    with pytest.raises(RefusedError, match=r"1 more starter in hel1 would exceed .* \$39\.99"):
         await guards(Vendor(), "39.99").refuse_unaffordable(("starter", "hel1"))
 
 

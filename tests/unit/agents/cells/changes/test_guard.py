@@ -137,7 +137,7 @@ def test_a_run_that_saves_is_never_held_up() -> None:
 
 
 def test_an_unknown_price_counts_as_too_much() -> None:
-    with pytest.raises(RefusedError, match="not known"):
+    with pytest.raises(RefusedError, match="is unknown"):
         judge(change_preview(), limits=Limits(1.0, Decimal(100)), named=Overrides(), cost=cost("90", "90", "hel1/odd"))
 
 

@@ -71,8 +71,8 @@ def test_what_has_not_moved_may_run() -> None:
         (change_preview(GONE, rows="other"), "the rows"),
         (change_preview(GONE, state="other"), "the state"),
         (change_preview(GONE, drift=()), "the world"),
-        (change_preview(), "what would change"),
-        (change_preview(GONE, replace(GONE, urn="urn:z", name="z")), "what would change"),
+        (change_preview(), "the changes"),
+        (change_preview(GONE, replace(GONE, urn="urn:z", name="z")), "the changes"),
     ],
 )
 def test_what_moved_is_named(now: ChangePreview, words: str) -> None:
@@ -102,10 +102,10 @@ def test_a_preview_of_the_platform_is_of_its_settings_too() -> None:
     before = made(Program("small"), {})
     assert (before.cell, before.changes) == ("platform", (DRIFT,))
     refuse_moved(before, made(Program("small"), {}))
-    with pytest.raises(RefusedError, match=r"platform is not what it was .*: the settings moved since"):
+    with pytest.raises(RefusedError, match=r"platform has changed since .*: the settings"):
         refuse_moved(before, made(Program("large"), {}))
     state: dict[str, object] = {"deployment": {"resources": [{"urn": "urn:a"}]}}
-    with pytest.raises(RefusedError, match="the state moved since"):
+    with pytest.raises(RefusedError, match="preview was signed: the state"):
         refuse_moved(before, made(Program("small"), state))
 
 
@@ -113,7 +113,7 @@ def test_an_old_one_another_environments_one_and_one_of_the_future_are_refused()
     day = timedelta(hours=24)
     refuse_stale(preview(), environment="production", now=NOW + day, life=day)
     for environment, now, words in (
-        ("staging", NOW, "environment production, this is staging"),
+        ("staging", NOW, "environment production; this is staging"),
         ("production", NOW + 2 * day, "it is valid for 24 h"),
         ("production", NOW - day, "it is valid for 24 h"),
     ):

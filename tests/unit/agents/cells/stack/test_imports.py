@@ -51,7 +51,7 @@ def test_a_machine_that_no_row_of_the_cell_orders_is_for_adoption() -> None:
 @each_case(
     ("differs", "said"),
     [
-        ({"name": "hermes-local-cell1-bbbbbbbbbbbb"}, "is called"),
+        ({"name": "hermes-local-cell1-bbbbbbbbbbbb"}, "has the name"),
         ({"id": "m-twin"}, "is on machine m-0, not m-twin"),
         ({"server_type": "pro"}, "has server type pro, its row orders starter"),
         ({"region": "nbg1"}, "has region nbg1"),

@@ -209,7 +209,7 @@ async def test_protection_dropped_before_a_crash_is_not_dropped_again() -> None:
 
 async def test_a_cell_that_holds_a_machine_is_not_destroyed() -> None:
     engine = Engine([resource(KEPT, protect=False)])
-    with pytest.raises(RefusedError, match="still holds 1 machines"):
+    with pytest.raises(RefusedError, match="still holds 1 machine:"):
         await stacks_of(engine, Rows()).destroy(CELL)
     assert engine.runs == []
 
@@ -366,7 +366,9 @@ async def test_a_guard_stands_before_every_run() -> None:
         with pytest.raises(RefusedError, match="not today"):
             await work
     assert engine.runs == []
-    assert [(one.cell, one.machines_to_delete, len(one.held)) for one in seen] == [(CELL, frozenset({DOOMED}), 1)] * 2
+    assert [(one.cell, one.machines_to_delete, len(one.in_state)) for one in seen] == [
+        (CELL, frozenset({DOOMED}), 1)
+    ] * 2
 
 
 async def test_a_guard_of_ones_own_takes_the_place_of_the_usual_one() -> None:
@@ -383,7 +385,7 @@ async def test_what_is_run_is_what_was_judged_though_rows_move_meanwhile() -> No
     judged: list[CellSpec] = []
 
     async def slow(change_preview: ChangePreview, /) -> None:
-        judged.append(change_preview.wanted)
+        judged.append(change_preview.ordered)
         rows.machines = (
             *rows.machines,
             CellMachine(MachineName("hermes-local-cell1-eeeeeeeeeeee"), "pro", "hel1", None, None),

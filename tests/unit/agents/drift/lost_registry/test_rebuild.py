@@ -62,7 +62,7 @@ def test_a_higher_epoch_is_shown_beside_the_lower_one_and_neither_is_believed() 
 
 
 def test_a_claim_that_its_machine_cannot_prove_is_not_believed_even_alone() -> None:
-    liar = replace(recovered(0), doubt="its token for the model router is of instance x")
+    liar = replace(recovered(0), doubt="its token for the model router belongs to instance x")
     planned = plan_rebuild([liar, recovered(1)])
     assert [one.id for one in planned.instances] == [recovered(1).id]
     (left,) = (left for left in planned.left if left.name == liar.machine_name)

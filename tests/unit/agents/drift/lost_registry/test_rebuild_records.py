@@ -36,7 +36,7 @@ def test_a_record_names_the_user_and_brings_what_opens_the_backups() -> None:
 
 def test_an_instance_whose_machine_is_off_or_gone_comes_from_its_record_as_it_was() -> None:
     kept = replace(ADA, user_alias="ada", status=InstanceStatus.SUSPENDED)
-    off = Forgotten(ADA.machine_id, ADA.machine_name, "JustAVPS calls it stopped")
+    off = Forgotten(ADA.machine_id, ADA.machine_name, "JustAVPS status: stopped")
     ended = replace(recovered(1), status=InstanceStatus.TERMINATED)
     for told in ([], [off]):
         planned = plan_rebuild(told, records=records(kept, ended))
@@ -48,11 +48,11 @@ def test_an_instance_whose_machine_is_off_or_gone_comes_from_its_record_as_it_wa
 
 
 def test_the_machine_that_the_record_names_is_believed_among_those_that_claim_its_instance() -> None:
-    liar = moved(ADA, LAST, 9, doubt="its token for the model router is of instance x")
+    liar = moved(ADA, LAST, 9, doubt="its token for the model router belongs to instance x")
     true = replace(ADA, epoch=2)
     planned = plan_rebuild([liar, moved(ADA, NEXT, 1), true], records=records(true))
     assert [one.machine_name for one in planned.instances] == [ADA.machine_name]
-    assert "is older than" in left_of(planned, NEXT).why
+    assert "older than" in left_of(planned, NEXT).why
     assert str(left_of(planned, NEXT).hint) == f"hermesops fleet repair remove-orphan {NEXT}"
     assert "--contested" in str(left_of(planned, LAST).hint), "its words are not believed, nor is its memory destroyed"
 
@@ -66,7 +66,7 @@ def test_nobody_becomes_another_user_or_ends_one_against_the_record() -> None:
     eve = replace(recovered(1), user_id=ADA.user_id)  # root on her machine wrote ada's id beside her own token
     planned = plan_rebuild([eve], records=records(replace(ADA, user_alias="ada"), recovered(1)))
     assert planned.instances == ()
-    assert f"of user {recovered(1).user_id}" in left_of(planned, eve.machine_name).why
+    assert f"names user {recovered(1).user_id}" in left_of(planned, eve.machine_name).why
     assert f"instance {ADA.id}" in left_of(planned, "ada").why
 
 
@@ -92,13 +92,13 @@ def test_of_moved_agents_the_last_machine_that_is_not_fenced_is_named_first() ->
     for older in (NEXT, ADA.machine_name):
         assert f"older than {LAST} (epoch 3" in left_of(planned, older).why
         assert (
-            str(left_of(planned, older).hint) == f"once {LAST} is adopted: hermesops fleet repair remove-orphan {older}"
+            str(left_of(planned, older).hint) == f"after adopting {LAST}: hermesops fleet repair remove-orphan {older}"
         )
     all_serve = {one.machine_id: True for one in claims}
     none_serves = {one.machine_id: False for one in claims}
     for unsure in ({}, all_serve, none_serves):
         planned = plan_rebuild(claims, serving=unsure)
-        assert all("once it is known to be the right one" in str(one.hint) for one in planned.left[:3])
+        assert all("after verifying that it is the right one" in str(one.hint) for one in planned.left[:3])
 
 
 def test_of_a_registry_that_is_whole_nothing_is_gone_and_its_users_have_their_names() -> None:

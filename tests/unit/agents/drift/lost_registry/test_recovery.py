@@ -77,7 +77,7 @@ async def test_an_instance_without_a_row_is_recovered_under_its_lease() -> None:
 
 async def test_of_two_that_claim_the_same_none_is_adopted_unless_an_operator_decides() -> None:
     world = World(recovered(0), replace(recovered(0), machine_id=MachineId(TWIN.id)))
-    with pytest.raises(RefusedError, match="but so says"):
+    with pytest.raises(RefusedError, match="but others report the same"):
         await world.orphans(ORPHAN, TWIN).adopt(ORPHAN, reason="lost")
     await world.orphans(ORPHAN, TWIN).adopt(ORPHAN, reason="lost", contested=True)
     assert world.done == [f"recovered {recovered(0).id}", f"took back {recovered(0).id}"]
