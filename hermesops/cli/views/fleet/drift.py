@@ -31,7 +31,7 @@ def drift(findings: "Sequence[Finding]") -> dict[str, object]:
                 "subject": finding.subject,
                 "cell": finding.cell or None,
                 "machine": finding.machine or None,
-                "seen": finding.seen,
+                "seen": finding.difference,
                 "repair": list(finding.repair),
                 "otherwise": list(finding.otherwise),
             }
@@ -46,7 +46,7 @@ def drift_lines(findings: "Sequence[Finding]") -> list[str]:
     lines = []
     for finding in findings:
         where = f" ({finding.machine})" if finding.machine and finding.machine != finding.subject else ""
-        lines += [f"{finding.severity}  {finding.kind}  {finding.subject}{where}", f"    {finding.seen}"]
+        lines += [f"{finding.severity}  {finding.kind}  {finding.subject}{where}", f"    {finding.difference}"]
         lines += _steps(finding.repair) + _steps(finding.otherwise, "or ")
     counts = Counter(finding.severity.value for finding in findings)
     sums = ", ".join(f"{count} {severity}" for severity, count in counts.items())
