@@ -69,7 +69,7 @@ class RegistryPlace:
                 f"this registry is in PostgreSQL, which has its own backups; {self._archive()}",
                 hint=Hint(
                     ("platform", "show"),
-                    "tells the age of the platform's newest one; after a restore there:",
+                    "shows the age of the platform's newest backup; after a restore there:",
                     ("registry", "restore", "--already-restored", "--reason", "WHY"),
                 ),
             )

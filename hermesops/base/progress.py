@@ -30,7 +30,7 @@ class ProgressLine(str):
     has_ended: bool
 
     def __new__(cls, text: str, *, share: float | None = None, has_ended: bool = False) -> Self:
-        """Make one."""
+        """Create a line of progress; ``share`` is the done part of 1, ``None`` if unknown."""
         line = super().__new__(cls, text)
         line.share, line.has_ended = share, has_ended
         return line
@@ -97,7 +97,7 @@ class Progress:
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Begin it."""
+        """Start the clock, and read the duration of the last run."""
         self._began = self.clock()
         self._past = self.durations.last(self.what) if self.durations else None
 
@@ -112,7 +112,7 @@ class Progress:
             self.report(self.line(now))
 
     def line(self, now: str) -> ProgressLine:
-        """How far it is."""
+        """Return the line that shows the progress: count, elapsed or remaining time, and the present item."""
         past, count = self._past, self.count
         if past is None or count > past.count:
             elapsed = duration(self.clock() - self._began)

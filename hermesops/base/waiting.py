@@ -22,20 +22,20 @@ class Pending(Generic[T]):
     """A check's result while the condition does not hold yet.
 
     Args:
-        seen: What was observed instead, for the operator and for the error.
+        observed: What was observed instead, for the operator and for the error.
     """
 
-    def __init__(self, seen: str) -> None:
-        self.seen = seen
+    def __init__(self, observed: str) -> None:
+        self.observed = observed
 
 
 class WaitExpiredError(UnavailableError):
     """The condition did not come true in time; carries the last observation."""
 
-    def __init__(self, what: str, timeout_s: float, seen: str) -> None:
-        super().__init__(f"waited {timeout_s:g} s for {what}; last seen: {seen}")
+    def __init__(self, what: str, timeout_s: float, observed: str) -> None:
+        super().__init__(f"waited {timeout_s:g} s for {what}; last seen: {observed}")
         self.what = what
-        self.seen = seen
+        self.observed = observed
 
 
 async def until(
@@ -69,11 +69,11 @@ async def until(
         if not isinstance(result, Pending):
             return result
         waited = time.monotonic() - started
-        if report and result.seen != reported:
-            reported = result.seen
+        if report and result.observed != reported:
+            reported = result.observed
             report(f"waiting for {what}: {reported} ({waited:.0f}{limit} s)")
         if waited >= timeout_s:
-            raise WaitExpiredError(what, timeout_s, result.seen)
+            raise WaitExpiredError(what, timeout_s, result.observed)
         await asyncio.sleep(min(every_s, max(0.0, timeout_s - waited)))
 
 

@@ -167,10 +167,15 @@ def _listed(
 
     if _mode.only_names:
         name = listed.name_column(key, columns)
-        return tables.Fitted([_text(row.get(name)) for row in chosen])
+        return tables.Fitted([_text(_first(row, (name, *columns))) for row in chosen])
     if rows and not chosen:
         empty = f"none of {len(rows)} rows passes the filter"
     return _fitted(shown_columns(columns, chosen), chosen, empty, below)
+
+
+def _first(row: Mapping[str, object], columns: Sequence[str]) -> object:
+    """The first value that a row has in these columns."""
+    return next((row[column] for column in columns if row.get(column) is not None), None)
 
 
 def _fitted(columns: Sequence[str], rows: Sequence[Mapping[str, object]], empty: str, below: str) -> "Fitted":
@@ -332,6 +337,8 @@ def _plain(value: object) -> str:
 
 
 def _text(value: object) -> str:
+    from hermesops.cli.printing import rows as listed
+
     if isinstance(value, list):
         value = ", ".join(map(str, value))
-    return unbroken("" if value is None else _plain(value)) or "-"
+    return unbroken("" if value is None else listed.for_people(_plain(value))) or "-"

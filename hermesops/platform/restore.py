@@ -111,7 +111,7 @@ class DatabaseRestore:
             UnavailableError: The host does not answer; the same command goes on.
         """
         begun = time.monotonic()
-        self.report("setting the database of before aside")
+        self.report("setting the previous database aside")
         set_aside = await self._set_aside(target)
         await self.apply(target)
         begun_epoch = await asyncio.to_thread(self.open_epoch) if self.open_epoch else None

@@ -88,7 +88,7 @@ async def observe_host(channel: Channel) -> HostState:
     done = await channel.run(_COMMAND, timeout_s=_ASK_S)
     parts = done.text.split(_PART)
     if len(parts) != len(_ASKED):
-        raise UnavailableError("the platform's host does not say how it is", hint="look at its log")
+        raise UnavailableError("the platform's host does not report its state", hint="look at its log")
     return parse_host(dict(zip(_ASKED, parts, strict=True)))
 
 

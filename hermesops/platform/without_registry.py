@@ -36,7 +36,7 @@ class _NoLease:
     """Stands for a lease that no registry gives."""
 
     async def guard(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run ``work``."""
+        """Await ``work`` and return its result; no lease guards it."""
         return await work
 
 

@@ -92,7 +92,7 @@ def change_setting(name: str, key: str, text: str | Removed, environ: Mapping[st
     _refuse_secret(key, value)
     file = Environment.file(name, environ)
     from_file = read_file(file)
-    values = {one: kept for one, kept in {**from_file, key: value}.items() if kept is not Removed.REMOVED}
+    values = {name: setting for name, setting in {**from_file, key: value}.items() if setting is not Removed.REMOVED}
     # Without the variable of this key, which wins: the file has to be right for other processes too.
     after = Environment.judged(name, values, environ, without=key)
     plain = value if value is Removed.REMOVED else _plain(value_of(after.settings, key), value)
@@ -123,7 +123,7 @@ def _refuse_secret(key: str, value: object) -> None:
     )
 
 
-def _plain(value: Any, given: object) -> object:  # noqa: ANN401 - whatever type the setting has
+def _plain(value: Any, sample: object) -> object:  # noqa: ANN401 - whatever type the setting has
     """A validated value as TOML has it; a path as it was typed."""
     match value:
         case bool() | int() | float():
@@ -133,7 +133,7 @@ def _plain(value: Any, given: object) -> object:  # noqa: ANN401 - whatever type
         case Mapping():
             return {str(name): _plain(inner, inner) for name, inner in value.items()}
         case _:
-            return str(given)
+            return str(sample)
 
 
 def _write(file: Path, key: str, value: object) -> None:
@@ -152,7 +152,9 @@ def _write(file: Path, key: str, value: object) -> None:
         table[name] = value
     changed = document.as_string()
     expected = {**flat(tomllib.loads(text)), key: value}
-    if flat(tomllib.loads(changed)) != {one: given for one, given in expected.items() if given is not Removed.REMOVED}:
+    if flat(tomllib.loads(changed)) != {
+        name: setting for name, setting in expected.items() if setting is not Removed.REMOVED
+    }:
         raise BrokenInvariantError(f"{file} was not changed: {key} could not be written into it", hint=f"edit {file}")
     replace_secret(file, changed)
     if mode:

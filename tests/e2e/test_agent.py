@@ -105,7 +105,7 @@ async def test_an_unchanged_image_is_not_built_again(world: Command) -> None:
 @pytest.mark.turns(15, each=True)
 @pytest.mark.parametrize(
     "line",
-    ["making machine", "recording machine", "handing the machine", "the agent is running"],
+    ["creating machine", "recording machine", "assigning the machine", "the agent is running"],
 )
 async def test_killed_at_a_step_the_same_command_finishes_it(world: Command, line: str) -> None:
     user = name()

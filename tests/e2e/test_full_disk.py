@@ -80,7 +80,7 @@ async def test_a_disk_that_fills_between_two_steps_leaves_an_operation_that_the_
     process = await world.start("provision", "bob", "--plan", "light")
     assert process.stderr is not None
     async for line in process.stderr:
-        if b"handing the machine" in line:
+        if b"assigning the machine" in line:
             fill(disk)
             break
     _, stderr = await process.communicate()

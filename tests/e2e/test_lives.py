@@ -195,7 +195,7 @@ async def test_two_at_once_for_one_user_make_one_machine(simulated: Command) -> 
 
 async def test_ctrl_c_says_so_gives_the_lease_back_and_the_same_command_finishes(simulated: Command) -> None:
     words = ("provision", "con", "--plan", "light")
-    assert await simulated.killed_at("handing the machine", *words, by=signal.SIGINT) == 130
+    assert await simulated.killed_at("assigning the machine", *words, by=signal.SIGINT) == 130
     said = simulated.said[-1].stderr.splitlines()
     (operation,) = (await simulated.ok("operation", "list", "--json")).json["operations"]
     assert f"operation {operation['id']} (provision) stays open" in said

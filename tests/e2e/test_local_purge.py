@@ -120,5 +120,5 @@ async def test_a_damaged_registry_does_not_keep_a_world_alive(demo: Command) -> 
     (folder(demo) / "registry.db").write_bytes(b"rubbish" * 1000)
     purged = await demo.run("local", "down", "--purge", "--yes")
     assert (purged.exit_code, "an unknown number of users" in purged.stderr) == (6, True), str(purged)
-    assert "the local world is gone, and the registry still knows it" in purged.stderr
+    assert "the local world is deleted, but the registry still lists it" in purged.stderr
     assert not (folder(demo) / "world").exists()

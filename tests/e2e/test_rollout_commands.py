@@ -108,7 +108,7 @@ async def test_each_stage_waits_for_another_operators_signature(fleet: Command, 
     rollout = (await comes_to(fleet, release, "paused", reached=0))["rollout"]
     assert rollout["reason"].startswith("stage 1 needs a second operator's approval: blast radius")
 
-    for who, problem in (("ada", "cannot approve it"), ("eve", "by nobody whom"), ("nobody", "no operator_key is set")):
+    for who, problem in (("ada", "cannot approve it"), ("eve", "by no signer"), ("nobody", "no operator_key is set")):
         refused = await operators[who].run("rollout", "approve", rollout["id"], "--stage", "1")
         assert refused.exit_code == 3, refused
         assert problem in refused.stderr

@@ -240,7 +240,7 @@ async def test_the_platforms_own_service_opens_it_to_its_machine_until_that_is_t
 
             await world.ok("identity", "revoke", "ada", "--yes", *ASKED)
             await output(guest, f"systemctl start --no-block {UNIT}")
-            await comes_to_be(guest, "closed", "counts no more")
+            await comes_to_be(guest, "closed", "is no longer valid")
             await world.ok("identity", "renew", "ada")
             await identify(guest, await machine_of(world, "ada"))
             await comes_to_be(guest, "open")
@@ -249,7 +249,7 @@ async def test_the_platforms_own_service_opens_it_to_its_machine_until_that_is_t
 
             await world.ok("instance", "terminate", "ada", "--now", "--without-backup", "--yes", *ASKED)
             await output(guest, f"systemctl start --no-block {UNIT}")
-            await comes_to_be(guest, "closed", "counts no more")
+            await comes_to_be(guest, "closed", "is no longer valid")
     assert is_on(disk, CONTROL)
     assert not is_on(disk, SAYING)
 

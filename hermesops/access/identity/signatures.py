@@ -138,7 +138,7 @@ def _verified(data: bytes, signature: str, allowed: Path, who: str, namespace: s
         names = principals.stdout.decode(errors="replace").split("\n")
         if principals.returncode != 0 or not names[0]:
             raise RefusedError(
-                f"the signature is by nobody whom {who} allows", hint="ask one of the allowed signers to sign"
+                f"the signature is by no signer that {who} allows", hint="ask one of the allowed signers to sign"
             )
         checked = _ssh_keygen(
             *("-Y", "verify", "-f", str(allowed), "-I", names[0], "-n", namespace, "-s", file.name),

@@ -95,7 +95,7 @@ class Callers:
             raise RefusedError("this certificate belongs to no service of this environment")
         caller = self._registry.relay_callers.find_valid(serial)
         if caller is None or caller.name != name.name:
-            raise RefusedError(f"certificate {serial} of service {name.name} counts no more")
+            raise RefusedError(f"certificate {serial} of service {name.name} is no longer valid")
         return caller
 
     def _issue(self, name: str, request: str, *, why: str, renews: str = "") -> Admitted:

@@ -27,7 +27,7 @@ _KEY_BYTES = 32
 
 
 class DataKeys:
-    """Releases keys of data volumes."""
+    """Releases the keys of data volumes to the machines that own them."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -96,12 +96,16 @@ class PlatformService:
     def _caller(self, serial: str, names: MachineNames | None) -> Certificate:
         if names is None or names.environment != self._environment:
             raise RefusedError("this certificate is of no machine of this environment")
-        held = self._registry.certificates.find_valid(serial)
-        if held is None:
-            raise RefusedError(f"certificate {serial} of machine {names.machine_id} counts no more")
-        if (held.machine_id, held.cell, held.instance_id) != (names.machine_id, names.cell, names.instance_id):
+        certificate = self._registry.certificates.find_valid(serial)
+        if certificate is None:
+            raise RefusedError(f"certificate {serial} of machine {names.machine_id} is no longer valid")
+        if (certificate.machine_id, certificate.cell, certificate.instance_id) != (
+            names.machine_id,
+            names.cell,
+            names.instance_id,
+        ):
             raise RefusedError(f"certificate {serial} is not the one that was issued under its number")
-        return held
+        return certificate
 
     def _is_ours(self, peer: bytes, name: CallerName | None) -> bool:
         """Whether it is a process of hermesops, whose certificate has no row."""
@@ -128,14 +132,14 @@ class PlatformService:
         return Answer.of(HTTPStatus.OK, {"serials": self._registry.certificates.list_revoked()})
 
     def _renew(self, caller: Certificate, body: bytes) -> Answer:
-        made = self._certificates.renew(body.decode(errors="replace"), caller)
-        log.info("certificate_renewed", machine=caller.machine_id, before=caller.serial, serial=made.serial)
-        return Answer(HTTPStatus.OK, made.to_json())
+        chain = self._certificates.renew(body.decode(errors="replace"), caller)
+        log.info("certificate_renewed", machine=caller.machine_id, before=caller.serial, serial=chain.serial)
+        return Answer(HTTPStatus.OK, chain.to_json())
 
     def _orders(self, caller: Certificate, body: bytes) -> Answer:
-        """What the machine should do now. It may report what it did before.
+        """Take a machine's report on earlier orders, and answer with its present orders.
 
-        It asks with the certificate that it has installed, so that those before it have served.
+        The request proves that the caller's certificate is installed, so its older certificates are superseded.
         """
         try:
             report = Report.from_json(body) if body else Report()

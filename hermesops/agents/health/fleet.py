@@ -126,7 +126,7 @@ def selected(health: FleetHealth, conditions: Collection[Condition]) -> tuple[Ju
 
 
 def narrowed(health: FleetHealth, selector: Selector) -> FleetHealth:
-    """The same of the instances that a selector takes; machines without an instance are left out with the others."""
+    """Reduce the health of a fleet to the instances that match a selector; machines without an instance are dropped."""
     cells = (
         replace(
             cell,

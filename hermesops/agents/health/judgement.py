@@ -136,7 +136,7 @@ def _of_agent(facts: HealthFacts, answers: Sequence[AgentFact], beat: float | No
     """Judge by a gateway's recent answers, the newest first."""
     newest = answers[0]
     if newest.gateway in _DOWN:
-        down_s = _held_s(answers, lambda one: one.gateway in _DOWN)
+        down_s = _held_s(answers, lambda answer: answer.gateway in _DOWN)
         return Judgement(Condition.DOWN, (f"{_PROBLEM[newest.gateway]}, {ago(newest.age_s)}",), down_s, _GATEWAY_DOWN)
     problems = [f"{_PROBLEM[newest.gateway]}, {ago(newest.age_s)}"] if newest.gateway in _PROBLEM else []
     restarts = restarts_during([fact.restarts for fact in reversed(answers)])
@@ -170,7 +170,7 @@ def _of_silence(facts: HealthFacts, beat: float | None) -> Judgement | None:
 
 def _held_s(answers: Sequence[AgentFact], is_so: Callable[[AgentFact], bool]) -> float:
     """Seconds since the first of the newest answers that all say so; they are in order, the newest first."""
-    return max(max(one.age_s, 0.0) for one in takewhile(is_so, answers))
+    return max(max(answer.age_s, 0.0) for answer in takewhile(is_so, answers))
 
 
 def _why_unknown(facts: HealthFacts, beat: float | None) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Health samples in the registry."""
+"""Stores health samples in the registry and reads them back."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

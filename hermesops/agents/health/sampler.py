@@ -27,7 +27,7 @@ OpenChannel = Callable[[InstanceId], Awaitable[Channel]]
 
 
 class Sampler:
-    """Asks nodes for health samples."""
+    """Takes health samples from nodes through the toolbox, several at once."""
 
     def __init__(self, open_channel: OpenChannel, now: Callable[[], datetime]) -> None:
         self._open_channel = open_channel

@@ -71,7 +71,7 @@ class HealthSample:
             return cls._from(strict_json.parse_object(data))
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, OSError) as error:
             raise UnavailableError(
-                f"hermes-node's probe printed what cannot be read ({type(error).__name__})",
+                f"the answer of hermes-node's probe cannot be parsed ({type(error).__name__})",
                 hint=Hint("compare the node's version with this one's:", ("instance", "verify", "USER")),
             ) from error
 
@@ -92,7 +92,7 @@ class HealthSample:
         )
 
     def to_json(self) -> str:
-        """Parse the node's JSON."""
+        """Return the sample as JSON text, in the form in which hermes-node prints it."""
         return json.dumps(
             {
                 "at": self.at.timestamp(),

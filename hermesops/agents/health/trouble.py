@@ -53,9 +53,10 @@ def troubles(health: FleetHealth, alerts: "Sequence[OpenAlert]", now: datetime) 
     firing = [alert for alert in alerts if not alert.ending]
     judged = selected(health, _IN_TROUBLE)
     of_agents = [
-        _of_agent(one, [each for each in firing if each.alert.instance == one.instance.id], now) for one in judged
+        _of_agent(instance, [each for each in firing if each.alert.instance == instance.instance.id], now)
+        for instance in judged
     ]
-    known = {one.instance.id for one in judged}
+    known = {instance.instance.id for instance in judged}
     return (*(_of_alert(alert) for alert in firing if alert.alert.instance not in known), *of_agents)
 
 
@@ -75,7 +76,7 @@ def _of_agent(judged: JudgedInstance, alerts: "Sequence[OpenAlert]", now: dateti
     return Trouble(
         judged.instance.user,
         judged,
-        min([*recorded, *(one.alert.since for one in alerts)], default=None),
+        min([*recorded, *(alert.alert.since for alert in alerts)], default=None),
         judgement.reasons,
         tuple(alerts),
         alerts[0].next if alerts else _next(judged.instance.user, judgement),
@@ -83,9 +84,9 @@ def _of_agent(judged: JudgedInstance, alerts: "Sequence[OpenAlert]", now: dateti
 
 
 def _of_alert(alert: "OpenAlert") -> Trouble:
-    found = alert.alert
-    subject = alert.user or found.cell or "fleet"
-    return Trouble(subject, None, found.since, (found.figure or found.summary or found.name,), (alert,), alert.next)
+    facts = alert.alert
+    subject = alert.user or facts.cell or "fleet"
+    return Trouble(subject, None, facts.since, (facts.figure or facts.summary or facts.name,), (alert,), alert.next)
 
 
 def _next(user: str, judgement: Judgement) -> Hint:

@@ -14,7 +14,7 @@ from hermesops.wire.foreign_text import one_line
 
 
 def terminated(instance: Instance) -> RefusedError:
-    """Refusal: the instance is terminated."""
+    """Refuse a change of a terminated instance; the hint provisions a new one for the user."""
     return RefusedError(
         f"instance {instance.id} was terminated", hint=Hint(("provision", "USER"), "gives the user a new one")
     )
@@ -39,7 +39,7 @@ def never_started(instance: Instance) -> RefusedError:
     """The instance's first gateway has not started."""
     return RefusedError(
         f"the agent of {instance.title} has not started yet",
-        hint=Hint(("provision", instance.title), "finishes what was begun"),
+        hint=Hint(("provision", instance.title), "continues the provision"),
     )
 
 
@@ -122,7 +122,7 @@ def machine_gone(observation: Observation) -> RefusedError:
     if observation.is_backed_up:
         return RefusedError(message, hint=Hint(("backup", "restore", instance.title, "--onto-new-machine")))
     return RefusedError(
-        f"{message}, and there is no backup of it: what the agent knew was on that machine only",
+        f"{message}, and there is no backup of it: the agent's state was only on that machine",
         hint=Hint(
             f"ask JustAVPS for machine {instance.machine_id} first; to begin anew without memory:",
             ("instance", "terminate", instance.title, "--now", "--without-backup"),
@@ -147,9 +147,9 @@ def other_instance(instance: Instance, holder: str | None) -> BrokenInvariantErr
 
 
 def state_changed(instance: Instance, changes: tuple[str, ...]) -> BrokenInvariantError:
-    """The state is not what it was, although nothing could write to it."""
+    """Refuse to start an agent whose state changed while its gateway was stopped, when nothing should write to it."""
     return BrokenInvariantError(
-        f"the state of {instance.title} is not what it was: {'; '.join(changes)}",
+        f"the state of {instance.title} changed while the gateway was stopped: {'; '.join(changes)}",
         hint=Hint(
             "its gateway stays stopped;",
             ("operation", "list"),

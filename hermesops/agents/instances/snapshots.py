@@ -1,6 +1,6 @@
 """Snapshots: JustAVPS's images of single instances."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hermesops.agents.instances.requests.opening import OperationOpener
@@ -34,10 +34,17 @@ class Snapshots:
 
     async def of(self, instance_id: InstanceId) -> list[Image]:
         """Snapshots of one instance, newest first."""
-        snapshots = [
-            image for image in await self.client.list_images() if owner_of(image.name, self.environment) == instance_id
-        ]
+        return self._of(instance_id, await self.client.list_images())
+
+    def _of(self, instance_id: InstanceId, images: Sequence[Image]) -> list[Image]:
+        snapshots = [image for image in images if owner_of(image.name, self.environment) == instance_id]
         return sorted(snapshots, key=lambda image: (image.created_at is not None, image.created_at), reverse=True)
+
+    async def of_all(self) -> list[tuple[Instance, Image]]:
+        """Snapshots of all instances in the registry, by user, the newest of each first."""
+        images = await self.client.list_images()
+        instances = sorted(self.registry.instances.list(), key=lambda instance: instance.title)
+        return [(instance, image) for instance in instances for image in self._of(instance.id, images)]
 
     async def open(self, instance: Instance, *, reason: str) -> Operation:
         """Open the operation that takes a snapshot.

@@ -39,9 +39,9 @@ class Records:
 
     def gate_answer(self, gate: str) -> Recorded[GateAnswered] | None:
         """The newest answer of a hook."""
-        for one in self.latest:
-            if isinstance(one.event, GateAnswered) and one.event.gate == gate:
-                return Recorded(one.at, one.event, one.evidence, one.id)
+        for event in self.latest:
+            if isinstance(event.event, GateAnswered) and event.event.gate == gate:
+                return Recorded(event.at, event.event, event.evidence, event.id)
         return None
 
 

@@ -201,4 +201,7 @@ def clock_of(registry: Registry) -> Callable[[], datetime]:
 
 def _evidence(targets: Sequence[Target]) -> dict[str, object]:
     befores = [target.release_before or "unknown" for target in targets]
-    return {"targets": len(targets), "release_before": {one: befores.count(one) for one in sorted(set(befores))}}
+    return {
+        "targets": len(targets),
+        "release_before": {release: befores.count(release) for release in sorted(set(befores))},
+    }

@@ -75,7 +75,7 @@ def free_room(machines: int, figures: object) -> str:
         return f"{machines} more machines: {figures}"
     raise RefusedError(
         f"no more machines: {figures}",
-        hint="terminate an instance, free what is short, or have fs.inotify.max_user_instances raised",
+        hint="terminate an instance, free the scarce resource, or have fs.inotify.max_user_instances raised",
     )
 
 

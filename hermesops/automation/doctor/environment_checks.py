@@ -33,6 +33,7 @@ from hermesops.automation.doctor.computer import check_computer, needed_extras
 from hermesops.automation.doctor.environment import check_all
 from hermesops.automation.doctor.network import check_network
 from hermesops.base import disk
+from hermesops.base.narration import counted
 from hermesops.base.network.variables import NetworkVariables
 from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError, UnavailableError
 from hermesops.machines.release.signing import ReleaseKey
@@ -153,12 +154,14 @@ class EnvironmentChecks:
     async def _registry_opens(self) -> str:
         registry = self.registry()
         registry.epochs.try_to_write()
-        return "; ".join(filter(None, (f"{len(registry.instances.list())} instances", registry.log_archive())))
+        return "; ".join(filter(None, (counted(len(registry.instances.list()), "instance"), registry.log_archive())))
 
     async def _audit_is_whole(self) -> str:
         report, details = self.registry().audit.check(), Hint(("audit", "verify"), "says where")
         if report.findings:
-            raise BrokenInvariantError(f"{len(report.findings)} findings: {report.findings[0].what}", hint=details)
+            raise BrokenInvariantError(
+                f"{counted(len(report.findings), 'finding')}: {report.findings[0].what}", hint=details
+            )
         if report.entries and not report.anchors:
             raise UnavailableError(
                 f"no head of its {report.entries} entries is kept outside the database", hint=details
@@ -176,9 +179,9 @@ class EnvironmentChecks:
         async with self.vendor() as client:
             account = await client.get_account()
             platform = await client.find_machine(platform_machine_name(self.env.name))
-        count = account.machines_count
-        known = f"{count - 1} machines and the platform's own" if platform else f"{count} machines"
-        return f"{self.endpoint().api_url} knows {known}"
+        count = account.machines_count - bool(platform)
+        own = " and the platform's own" if platform else ""
+        return f"{self.endpoint().api_url} lists {counted(count, 'machine')}{own}"
 
     async def _registry_unseals(self) -> str:
         registry, secrets = self.registry(), self.secrets()
@@ -189,8 +192,8 @@ class EnvironmentChecks:
                 hint=Hint(("secrets", "rotate", REGISTRY_KEY.name, "--reason", "WHY")),
             )
         ring = parse_ring(secrets.read(REGISTRY_KEY), secrets.where(REGISTRY_KEY))
-        kept = f", {len(ring.retired)} kept for older copies" if ring.retired else ""
-        return f"the registry opens; key {registry.sealing.key()} seals{kept}"
+        older = f", {len(ring.retired)} kept for older copies" if ring.retired else ""
+        return f"the registry opens; key {registry.sealing.key()} seals{older}"
 
     async def _passphrase_opens(self) -> str:
         if self.secrets().find(PULUMI_PASSPHRASE) is None:

@@ -40,7 +40,7 @@ async def check_network(variables: NetworkVariables, api_url: str) -> str:
     """
     refuse_unusable(variables)
     needed = variables.proxy_for(api_url) if api_url else None
-    for proxy in {one for name in PROXIES if (one := variables.proxy(name))}:
+    for proxy in {proxy for name in PROXIES if (proxy := variables.proxy(name))}:
         await _require_answer(proxy, is_needed=needed is not None and needed.url == proxy.url)
     return "; ".join(_sentences(variables, api_url)) or "no variable names a proxy or authorities"
 

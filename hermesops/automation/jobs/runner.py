@@ -115,13 +115,13 @@ async def do_now(job: Job, registry: Registry) -> Report:
         return await _turn(job, registry, keeper)
 
 
-def _under_way(job: Job, registry: Registry, held: LeaseHeldError) -> LeaseHeldError:
-    if not held.holder:
-        return held
+def _under_way(job: Job, registry: Registry, error: LeaseHeldError) -> LeaseHeldError:
+    if not error.holder:
+        return error
     last = registry.jobs.get(job.name)
     since = f" since {last.began_at:%Y-%m-%d %H:%M} UTC" if last and last.ended_at is None else ""
-    words = in_words(f"job {job.name}", None, held.holder)
-    return LeaseHeldError(f"{words}{since}", hint=Hint(("job", "list"), "shows its end"), holder=held.holder)
+    words = in_words(f"job {job.name}", None, error.holder)
+    return LeaseHeldError(f"{words}{since}", hint=Hint(("job", "list"), "shows its end"), holder=error.holder)
 
 
 async def do_or_follow(job: Job, registry: Registry, report: Callable[[str], None], *, is_whole: bool = True) -> Report:
@@ -134,14 +134,14 @@ async def do_or_follow(job: Job, registry: Registry, report: Callable[[str], Non
     Raises:
         HermesError: It failed; its row has the problem.
     """
-    begin, told = registry.now(), ""
+    begin, reported = registry.now(), ""
     while True:
         try:
             return await do_now(job, registry)
         except LeaseHeldError as held:
-            if held.message != told:
-                told = held.message
-                report(f"follows: {told}")
+            if held.message != reported:
+                reported = held.message
+                report(f"follows: {reported}")
         while _is_held(job, registry):
             await waiting.pause(_FOLLOW_S)
         last = registry.jobs.get(job.name)
@@ -207,7 +207,7 @@ class JobScheduler:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether a stop was requested."""
+        """Whether a stop was requested; jobs that are running still end."""
         return self._stopping.is_set()
 
     async def run(self) -> None:

@@ -69,7 +69,7 @@ class JobState:
 
 @dataclass(frozen=True)
 class Jobs:
-    """The jobs of one environment."""
+    """Defines the scheduled jobs of one environment and runs them on request."""
 
     settings: Settings
     registry: Registry
@@ -92,7 +92,7 @@ class Jobs:
         return JobScheduler(self.chosen(), self.registry, grace_s=grace_s)
 
     def all(self) -> dict[str, Job]:
-        """Every job, by name."""
+        """Build every job of the environment, by name."""
         jobs = (
             Job(
                 "backups",
@@ -152,7 +152,7 @@ class Jobs:
                 "outdated",
                 "deploy releases to instances that a rollout missed or that came later",
                 10 * _MINUTE,
-                lambda: [one.user for one in updatable(self.registry)],
+                lambda: [instance.user for instance in updatable(self.registry)],
                 self._deploy_outdated,
                 rest=timedelta(hours=6),
             ),
@@ -246,7 +246,7 @@ class Jobs:
         job = self.named(name)
         if subjects and not job.subjects:
             raise UsageError(
-                f"job {name} takes no names: it is done for all that is due", hint=Hint(("job", "run", name))
+                f"job {name} takes no names: it runs for everything that is due", hint=Hint(("job", "run", name))
             )
         destroying = {"prune": self._prune_by_hand, "ended": self._erase_by_hand}
         if name in destroying:
@@ -269,11 +269,11 @@ class Jobs:
             report = await do_or_follow(job, self.registry, self.operations.report, is_whole=manual.is_whole)
         else:
             report = await do_now(job, self.registry)
-        if not any(one.operation for one in report.outcomes):
+        if not any(outcome.operation for outcome in report.outcomes):
             return report
         # Without the job's lease: workers do it for others while one waits here.
         outcomes = await end_each(report.outcomes, end)
-        done = "; ".join(one.done for one in outcomes if one.done)
+        done = "; ".join(outcome.done for outcome in outcomes if outcome.done)
         return Report(done, problems_in(outcomes), outcomes)
 
     async def bill_everybody(self) -> Report:
@@ -295,21 +295,29 @@ class Jobs:
     async def _prune(self, reason: str = "") -> Report:
         pruning = self.backups.pruning
         prune = partial(pruning.prune, why=reason)
-        told = await problems({one.title: one.id for one in pruning.due()}, prune, _ONE_BY_ONE)
-        return _report(told, "backups of {} pruned", "agent")
+        problem_by_subject = await problems(
+            {instance.title: instance.id for instance in pruning.due()}, prune, _ONE_BY_ONE
+        )
+        return _report(problem_by_subject, "backups of {} pruned", "agent")
 
     def _prune_by_hand(self, reason: str) -> ManualRun:
-        due = [f"{one.title}: its backups that no rule keeps are deleted" for one in self.backups.pruning.due()]
+        due = [
+            f"{instance.title}: its backups that no rule keeps are deleted" for instance in self.backups.pruning.due()
+        ]
         return ManualRun(partial(self._prune, reason), tuple(due), f"deletes backups of {counted(len(due), 'agent')}")
 
     async def _erase(self, reason: str = "") -> Report:
         ended = self.backups.ended
         erase = partial(ended.erase, why=reason)
-        told = await problems({str(one.id): one for one in ended.due()}, erase, _ONE_BY_ONE)
-        return _report(told, "backups of {} erased", "ended agent")
+        problem_by_subject = await problems(
+            {str(instance.id): instance for instance in ended.due()}, erase, _ONE_BY_ONE
+        )
+        return _report(problem_by_subject, "backups of {} erased", "ended agent")
 
     def _erase_by_hand(self, reason: str) -> ManualRun:
-        due = [f"{one.title} ({one.id}): all its backups are deleted" for one in self.backups.ended.due()]
+        due = [
+            f"{instance.title} ({instance.id}): all its backups are deleted" for instance in self.backups.ended.due()
+        ]
         consent = f"deletes all backups of {counted(len(due), 'ended agent')}"
         return ManualRun(partial(self._erase, reason), tuple(due), consent)
 
@@ -319,16 +327,16 @@ class Jobs:
         is_fresh = ended_at is not None and self.registry.now() - ended_at < _HOUR
         if is_fresh or not self.backups.store.holds_anything:
             return []
-        return [one.title for one in self.registry.instances.list()]
+        return [instance.title for instance in self.registry.instances.list()]
 
     # Rollouts
 
     async def _deploy_outdated(self) -> Report:
-        told = {}
+        problem_by_subject = {}
         spec = usual_spec(self.settings)
         for request in requests_for(updatable(self.registry), "outdated", spec):
-            told[f"{request.release} to {request.where}"] = await problem_of(self._begin(request))
-        return _report(told, "{} left to the workers", "rollout")
+            problem_by_subject[f"{request.release} to {request.where}"] = await problem_of(self._begin(request))
+        return _report(problem_by_subject, "{} left to the workers", "rollout")
 
     async def _begin(self, request: RolloutRequest) -> None:
         self.rollouts.leave(await self.rollouts.start(request))
@@ -367,7 +375,10 @@ class Jobs:
 
     def _end_by_hand(self, _: Sequence[str]) -> ManualRun:
         due = self.upkeep.due()  # once: what falls due after the operator's consent waits for the next run
-        ends = (f"{one.title}: its days of grace are over; machine {one.machine_name} is destroyed" for one in due.ends)
+        ends = (
+            f"{instance.title}: its days of grace are over; machine {instance.machine_name} is destroyed"
+            for instance in due.ends
+        )
         leaves = (f"{row.name}: unassigned; it will be destroyed" for row in due.leaves)
         destroys = (*ends, *leaves)
         return ManualRun(lambda: self._end(due), destroys, f"destroys {counted(len(destroys), 'machine')}")
@@ -391,7 +402,7 @@ class Jobs:
         if not cells:
             return Report("no pool is to be filled: there is no cell, and the setting pool_size asks for none")
         outcomes = tuple([await outcome_of(cell, self._open_fill(cell)) for cell in cells])
-        opened = [one.subject for one in outcomes if not one.problem]
+        opened = [outcome.subject for outcome in outcomes if not outcome.problem]
         done = f"{counted(len(opened), 'pool')} left to be filled: {', '.join(opened)}"
         return Report(done, problems_in(outcomes), outcomes)
 

@@ -65,7 +65,7 @@ def draw(alive: Sequence[InstanceId], serving: Collection[InstanceId]) -> Sequen
 
 
 def ways_that_answer(controls: Sequence[Control], answers: Sequence[Answers]) -> Mapping[Source, bool | None]:
-    """Which of the ways let somebody through; ``None`` where the answers do not tell."""
+    """Tell by the answers of control instances which sources work; ``None`` where that is undecided."""
     if not any(answer.machine for answer in answers):
         return {Source.JUSTAVPS: False if controls else None, Source.TOOLBOX: None, Source.PROXY: None}
     by_proxy = any(answer.proxy is Answer.YES for answer in answers)

@@ -103,7 +103,7 @@ class InstanceFacts:
 
     @property
     def silence_s(self) -> float | None:
-        """``life_s`` where that can be."""
+        """Seconds since the last sign of life; ``None`` if there was none, or if it is unknown."""
         return self.life_s if self.life_s is not None and math.isfinite(self.life_s) else None
 
     @property
@@ -169,7 +169,7 @@ class Start(About):
 
 
 class Reboot(About):
-    """Reboot the machine."""
+    """Decision to reboot the machine of an instance through JustAVPS."""
 
 
 class Replace(About):
@@ -225,7 +225,7 @@ class Verdict:
 
     @property
     def asks(self) -> tuple[Ask, ...]:
-        """Instances to ask."""
+        """Decisions to probe an instance by toolbox and proxy."""
         return tuple(decision for decision in self.decisions if isinstance(decision, Ask))
 
 
@@ -245,16 +245,18 @@ def suspicion(instance: InstanceFacts, *, knows_heartbeats: bool) -> str:
 def decide(fleet: FleetFacts, policy: Policy) -> Verdict:
     """Decide about every instance that seems dead; the others get no decision."""
     suspects = [
-        (one, why) for one in fleet.instances if (why := suspicion(one, knows_heartbeats=fleet.knows_heartbeats))
+        (instance, why)
+        for instance in fleet.instances
+        if (why := suspicion(instance, knows_heartbeats=fleet.knows_heartbeats))
     ]
-    repaired = {one.instance_id for one in fleet.repairs}
+    repaired = {repair.instance_id for repair in fleet.repairs}
     # Not repaired within the day first, then those that did not answer when they were asked last, then silent for
     # longest; of these one that never sent a heartbeat comes last.
     suspects.sort(key=lambda pair: (pair[0].id in repaired, pair[0].was_alive, -(pair[0].silence_s or 0.0), pair[0].id))
-    judging = _Judging(fleet, policy, [one for one, _ in suspects])
-    decisions = [judging.about(one, why) for one, why in suspects]
+    judging = _Judging(fleet, policy, [instance for instance, _ in suspects])
+    decisions = [judging.about(instance, why) for instance, why in suspects]
     is_allowed = policy.actions is not Actions.NONE and StopReason.FLEET_SILENT not in judging.stopped
-    left = [Continue(one) for one in fleet.left] if is_allowed else []
+    left = [Continue(operation) for operation in fleet.left] if is_allowed else []
     return Verdict((*left, *decisions), dict(judging.stopped), len(suspects))
 
 
@@ -272,15 +274,15 @@ class _Judging:
         self._asks = 0
         self.stopped: dict[StopReason, str] = {}
         self._of: dict[InstanceId, list[PastRepair]] = {}
-        cells = {one.id: one.cell for one in fleet.instances}
+        cells = {instance.id: instance.cell for instance in fleet.instances}
         self._in_hour: dict[InstanceId, CellName | None] = {}
         for repair in fleet.repairs:
             self._of.setdefault(repair.instance_id, []).append(repair)
             if repair.began_s <= _HOUR_S:
                 self._in_hour[repair.instance_id] = cells.get(repair.instance_id)
-        idle = Counter(one.cell for one in fleet.instances if not one.busy)
+        idle = Counter(instance.cell for instance in fleet.instances if not instance.busy)
         # One that answers is not dead: whoever keeps a machine from sending heartbeats would else end all repairs.
-        silent = Counter(one.cell for one in suspects if not one.answered)
+        silent = Counter(instance.cell for instance in suspects if not instance.answered)
         allowed = most_silent(policy.silent_share, idle.total())
         if silent.total() > allowed:
             self.stopped[StopReason.FLEET_SILENT] = (
@@ -289,12 +291,14 @@ class _Judging:
             )
         self._silent_cells = self._above_share(silent, idle)
         # An answer of before is no page, and no reason to repair either: the network may have failed since.
-        unproved = Counter(one.cell for one in suspects if one.answers is None or not one.answers.is_alive)
+        unproved = Counter(
+            instance.cell for instance in suspects if instance.answers is None or not instance.answers.is_alive
+        )
         self._unproved_cells = self._above_share(unproved, idle)
         if unproved.total() > allowed:
             self._unproved_cells |= unproved.keys()
         self._asks_again = bool(self._unproved_cells) and any(
-            one.answers is None and one.asked_s is None and not one.was_alive for one in suspects
+            instance.answers is None and instance.asked_s is None and not instance.was_alive for instance in suspects
         )
 
     def _above_share(self, silent: Counter[CellName], idle: Counter[CellName]) -> set[CellName]:

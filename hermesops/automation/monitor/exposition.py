@@ -17,7 +17,7 @@ _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 def series(name: str, **labels: str) -> Series:
-    """A series."""
+    """Build the key of a Prometheus series from its name and labels."""
     return name, tuple(labels.items())
 
 

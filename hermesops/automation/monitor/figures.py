@@ -61,20 +61,20 @@ class FleetFigures:
 
     def read(self, fleet: ExpectedFleet) -> Figures:
         """Figures of backups, instances, rollouts, provisions and billing."""
-        expected = {one.id for one in fleet.instances}
+        expected = {instance.id for instance in fleet.instances}
         return Figures(
             self.registry.backups.newest(),
             {
                 **self._conditions(),
                 **self._never_backed_up(expected, fleet.now),
                 **{
-                    series("hermesops_instance_outdated", instance_id=one.instance_id): 1.0
-                    for one in outdated(self.registry)
-                    if one.instance_id in expected
+                    series("hermesops_instance_outdated", instance_id=instance.instance_id): 1.0
+                    for instance in outdated(self.registry)
+                    if instance.instance_id in expected
                 },
                 **{
-                    series("hermesops_break_glass_open", instance_id=one.instance_id): 1.0
-                    for one in self.registry.break_glass.list_open()
+                    series("hermesops_break_glass_open", instance_id=access.instance_id): 1.0
+                    for access in self.registry.break_glass.list_open()
                 },
                 **self._rollouts(),
                 **self._provisions(fleet.now),
@@ -84,37 +84,40 @@ class FleetFigures:
 
     def _conditions(self) -> dict[Series, float]:
         return {
-            series("hermesops_instance_condition", instance_id=one, condition=judgement.condition.value): 1.0
-            for one, judgement in fleet_health(self.registry).judgements.items()
+            series("hermesops_instance_condition", instance_id=instance_id, condition=judgement.condition.value): 1.0
+            for instance_id, judgement in fleet_health(self.registry).judgements.items()
         }
 
     def _never_backed_up(self, expected: Collection[InstanceId], now: datetime) -> dict[Series, float]:
         """As old as the instance: without a figure, the one that would lose most would look as if all were well."""
         return {
-            series("hermesops_instance_backup_age_seconds", instance_id=one): (now - created_at).total_seconds()
-            for one, created_at in self.registry.backups.never().items()
-            if one in expected
+            series("hermesops_instance_backup_age_seconds", instance_id=instance_id): (now - created_at).total_seconds()
+            for instance_id, created_at in self.registry.backups.never().items()
+            if instance_id in expected
         }
 
     def _rollouts(self) -> dict[Series, float]:
         unfinished = self.registry.rollouts.list(unfinished=True)
-        states = {series("hermesops_rollout_state", rollout=one.id, state=one.state.value): 1.0 for one in unfinished}
-        halted = [one for one in unfinished if one.state is RolloutState.HALTED]
-        return states | {series("hermesops_rollout_halted", rollout=one.id): 1.0 for one in halted}
+        states = {
+            series("hermesops_rollout_state", rollout=rollout.id, state=rollout.state.value): 1.0
+            for rollout in unfinished
+        }
+        halted = [rollout for rollout in unfinished if rollout.state is RolloutState.HALTED]
+        return states | {series("hermesops_rollout_halted", rollout=rollout.id): 1.0 for rollout in halted}
 
     def _provisions(self, now: datetime) -> dict[Series, float]:
         provisions = self.registry.operations.list(kind=OperationKind.PROVISION)
         # One that was refused halfway has no operation any more, and its user waits all the same.
         begun = [
-            *(one.created_at for one in provisions if not one.status.has_ended),
-            *(one.created_at for one in self.registry.instances.list(status=InstanceStatus.PROVISIONING)),
+            *(operation.created_at for operation in provisions if not operation.status.has_ended),
+            *(instance.created_at for instance in self.registry.instances.list(status=InstanceStatus.PROVISIONING)),
         ]
         return {
             series("hermesops_provision_oldest_seconds"): (now - min(begun, default=now)).total_seconds(),
             **{
-                series("hermesops_provision_seconds", operation=one.id): waited_s
-                for one, waited_s in waits(provisions)
-                if (now - one.updated_at).total_seconds() <= self.provisions_s
+                series("hermesops_provision_seconds", operation=operation.id): waited_s
+                for operation, waited_s in waits(provisions)
+                if (now - operation.updated_at).total_seconds() <= self.provisions_s
             },
         }
 

@@ -77,17 +77,19 @@ async def reach_machines(registry: Registry, client: InstanceClient) -> str:
         RefusedError: JustAVPS tells of the machines, and by one of the ways none of them answered.
         UnavailableError: JustAVPS tells of none, so that nobody could be asked.
     """
-    expected = {one.id: one for one in registry.fleet.expected(reason="doctor").instances if not one.busy}
-    serving = {one.id for one in expected.values() if one.reported_gateway is GatewayHealth.OK}
+    expected = {
+        instance.id: instance for instance in registry.fleet.expected(reason="doctor").instances if not instance.busy
+    }
+    serving = {instance.id for instance in expected.values() if instance.reported_gateway is GatewayHealth.OK}
     controls = draw(list(expected), serving)
     if not controls:
         return "no machine runs"
-    instances = [registry.instances.get(one.id) for one in controls]
-    answers = [ways for ways, _ in await asyncio.gather(*(ask_both_ways(client, one) for one in instances))]
-    whom = ", ".join(expected[one.id].user for one in controls)
+    instances = [registry.instances.get(control.id) for control in controls]
+    answers = [ways for ways, _ in await asyncio.gather(*(ask_both_ways(client, instance) for instance in instances))]
+    whom = ", ".join(expected[control.id].user for control in controls)
     ways = ways_that_answer(controls, answers)
     if ways[Source.JUSTAVPS] is False:
-        raise UnavailableError(f"JustAVPS tells of no machine; asked: {whom}", hint=_VENDOR_DOWN)
+        raise UnavailableError(f"JustAVPS returns no machine; probed instances: {whom}", hint=_VENDOR_DOWN)
     # JustAVPS says that they run, and 5xx of its toolbox or proxy are answers: this is seen, not unknown.
     if silent := [way.value for way, lets_through in ways.items() if lets_through is False]:
         raise RefusedError(f"no machine answers by {' and '.join(silent)}; asked: {whom}", hint=_VENDOR_DOWN)

@@ -57,7 +57,7 @@ class Heartbeat:
 
     @property
     def last(self) -> float | None:
-        """The last sign of life."""
+        """Time of the last heartbeat or sample in seconds since 1970; ``None`` if there was none."""
         known = [moment for moment in (self.written, self.sampled) if moment is not None]
         return max(known) if known else None
 

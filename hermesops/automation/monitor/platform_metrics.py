@@ -31,7 +31,7 @@ class PlatformMetrics:
         self._ingest = ingest
 
     async def aclose(self) -> None:
-        """Close the connections."""
+        """Close the connections to Prometheus and to the ingest."""
         await self._prometheus.aclose()
         if self._ingest:
             await self._ingest.aclose()

@@ -255,7 +255,7 @@ class Monitor:
         if verdict.asks:
             answers = await self._ask([ask.instance_id for ask in verdict.asks])
             self._note_listing(facts, answers)
-            is_any_silent = any(found.is_silent for found in answers.values())
+            is_any_silent = any(answer.is_silent for answer in answers.values())
             works = await self._ways.work(controls(facts, beats or {})) if is_any_silent else None
             verdict = decide(answered(facts, answers, asking_works=works), self._policy)
         self._log_changes(verdict)
@@ -332,7 +332,7 @@ class Monitor:
                 self._asked.get(instance.id, (0.0, False))[1],
             )
 
-        repairs = tuple(PastRepair.of(one, now_s) for one in fleet.repairs)
+        repairs = tuple(PastRepair.of(repair, now_s) for repair in fleet.repairs)
         return FleetFacts(tuple(map(of, fleet.instances)), repairs, fleet.left, knows_heartbeats=knows_heartbeats)
 
     def _asked_s(self, instance_id: InstanceId, clock: float) -> float | None:
@@ -342,13 +342,15 @@ class Monitor:
         return clock - asked_at
 
     async def _ask(self, whom: list[InstanceId]) -> dict[InstanceId, Answers]:
-        said = await ask_all(self._machines.ask, whom, _ASKING)
+        replies = await ask_all(self._machines.ask, whom, _ASKING)
         clock = asyncio.get_running_loop().time()
-        self._asked = {one: at for one, at in self._asked.items() if clock - at[0] < 2 * _ASK_ALIVE_AGAIN_S}
-        answers = dict(zip(whom, said, strict=True))
-        for one, found in answers.items():
-            self._asked[one] = clock, found.is_alive
-        if any(found.machine for found in answers.values()):
+        self._asked = {
+            instance_id: at for instance_id, at in self._asked.items() if clock - at[0] < 2 * _ASK_ALIVE_AGAIN_S
+        }
+        answers = dict(zip(whom, replies, strict=True))
+        for instance_id, answer in answers.items():
+            self._asked[instance_id] = clock, answer.is_alive
+        if any(answer.machine for answer in answers.values()):
             self._sources.up(Source.JUSTAVPS)
         elif answers:
             self._sources.down(Source.JUSTAVPS, "it did not tell of any machine that was asked about")
@@ -356,22 +358,22 @@ class Monitor:
 
     def _note_listing(self, facts: FleetFacts, answers: Mapping[InstanceId, Answers]) -> None:
         """Have machines listed in the next pass if one differs from the last listing."""
-        listed = {one.id: one.machine for one in facts.instances if one.id in answers}
-        if any(found.machine not in {"", listed[one]} for one, found in answers.items()):
+        listed = {instance.id: instance.machine for instance in facts.instances if instance.id in answers}
+        if any(answer.machine not in {"", listed[instance_id]} for instance_id, answer in answers.items()):
             self._due.pop("listing", None)
 
     # What follows
 
     def _log_changes(self, verdict: Verdict) -> None:
         """Log changed decisions about instances, changed reasons to stop, and the end of either."""
-        now = {one.instance_id: one for one in verdict.decisions if isinstance(one, About)}
-        for instance_id, one in now.items():
-            sort = type(one).__name__
-            if self._told.get(instance_id) != sort and not isinstance(one, Ask):
-                _log.warning("instance_seems_dead", user=one.user, decision=sort, why=one.why)
+        now = {decision.instance_id: decision for decision in verdict.decisions if isinstance(decision, About)}
+        for instance_id, decision in now.items():
+            sort = type(decision).__name__
+            if self._told.get(instance_id) != sort and not isinstance(decision, Ask):
+                _log.warning("instance_seems_dead", user=decision.user, decision=sort, why=decision.why)
         for instance_id in self._told.keys() - now.keys():
             _log.info("instance_seems_dead_no_more", instance=instance_id)
-        self._told = {one: type(made).__name__ for one, made in now.items()}
+        self._told = {instance_id: type(decision).__name__ for instance_id, decision in now.items()}
         stops = frozenset(reason.value for reason in verdict.stopped)
         for reason, why in verdict.stopped.items():
             if reason.value not in self._stops:
@@ -382,13 +384,13 @@ class Monitor:
 
     def _carry_out(self, verdict: Verdict) -> None:
         clock = asyncio.get_running_loop().time()
-        self._continued = {one: at for one, at in self._continued.items() if clock - at < _CONTINUE_S}
-        for made in verdict.decisions:
-            if isinstance(made, Continue) and made.operation_id not in self._continued:
-                self._continued[made.operation_id] = clock
-                self._begin(made.operation_id, made)
-        for wanted in verdict.repairs:
-            self._begin(wanted.instance_id, wanted)
+        self._continued = {operation_id: at for operation_id, at in self._continued.items() if clock - at < _CONTINUE_S}
+        for decision in verdict.decisions:
+            if isinstance(decision, Continue) and decision.operation_id not in self._continued:
+                self._continued[decision.operation_id] = clock
+                self._begin(decision.operation_id, decision)
+        for repair in verdict.repairs:
+            self._begin(repair.instance_id, repair)
 
     def _begin(self, key: str, repair: Repairing | Continue) -> None:
         if key in self._repairing:
@@ -459,14 +461,14 @@ class Monitor:
 
     def _of_instances(self, fleet: ExpectedFleet) -> dict[Series, float]:
         now, values = fleet.now, dict[Series, float]()
-        for one in fleet.instances:
-            values[series("hermesops_instance_expected", instance_id=one.id, cell=one.cell)] = 1.0
-            if one.busy:
-                values[series("hermesops_instance_busy", instance_id=one.id)] = 1.0
-            if backed_up_at := self._figures.backed_up_at.get(one.id):
+        for instance in fleet.instances:
+            values[series("hermesops_instance_expected", instance_id=instance.id, cell=instance.cell)] = 1.0
+            if instance.busy:
+                values[series("hermesops_instance_busy", instance_id=instance.id)] = 1.0
+            if backed_up_at := self._figures.backed_up_at.get(instance.id):
                 age_s = (now - backed_up_at).total_seconds()
-                values[series("hermesops_instance_backup_age_seconds", instance_id=one.id)] = age_s
-        for cell, count in Counter(one.cell for one in fleet.instances).items():
+                values[series("hermesops_instance_backup_age_seconds", instance_id=instance.id)] = age_s
+        for cell, count in Counter(instance.cell for instance in fleet.instances).items():
             values[series("hermesops_cell_expected", cell=cell)] = float(count)
         return values
 
@@ -506,8 +508,12 @@ def _changed(
     instances: tuple[ExpectedInstance, ...], beats: Mapping[InstanceId, Heartbeat]
 ) -> dict[InstanceId, GatewayHealth | None]:
     """Gateways' states as machines report them, where they differ from the recorded ones."""
-    said = {one.id: (beats[one.id].gateway, one.reported_gateway) for one in instances if one.id in beats}
-    return {one: now for one, (now, recorded) in said.items() if now is not recorded}
+    states = {
+        instance.id: (beats[instance.id].gateway, instance.reported_gateway)
+        for instance in instances
+        if instance.id in beats
+    }
+    return {instance_id: now for instance_id, (now, recorded) in states.items() if now is not recorded}
 
 
 def _possible(at: datetime | None, now_s: float) -> float | None:
@@ -516,4 +522,4 @@ def _possible(at: datetime | None, now_s: float) -> float | None:
 
 
 def _latest(*moments: float | None) -> float | None:
-    return max((one for one in moments if one is not None), default=None)
+    return max((moment for moment in moments if moment is not None), default=None)

@@ -41,7 +41,7 @@ def policy_of(settings: MonitoringSettings) -> Policy:
 
 @dataclass(frozen=True)
 class MonitorLead:
-    """Which of an environment's monitors acts."""
+    """Reads the lease of the monitor that acts for an environment."""
 
     registry: Registry
 
@@ -51,7 +51,7 @@ class MonitorLead:
         Raises:
             UnavailableError: None does.
         """
-        lease = next((one for one in self.registry.leases.list() if one.subject == MONITOR_SUBJECT), None)
+        lease = next((lease for lease in self.registry.leases.list() if lease.subject == MONITOR_SUBJECT), None)
         if lease is None:
             raise UnavailableError("no monitor acts", hint=Hint(("monitor",), "starts one"))
         return lease
@@ -110,7 +110,7 @@ class InstanceRepairs:
         return await self.operations.run(operation)
 
     async def resume(self, operation_id: OperationId) -> str:
-        """Continue an operation."""
+        """Run an unfinished operation to its end and return its outcome."""
         return await self.operations.run(self.registry.operations.get(operation_id))
 
     async def _backup(self, repair: Replace) -> str:

@@ -20,7 +20,7 @@ class Source(StrEnum):
 
 
 class Sources:
-    """Which of them answer, since when, by the event loop's clock."""
+    """Records for each source whether it answers, and since when, by the event loop's clock."""
 
     def __init__(self) -> None:
         self._answers: dict[Source, bool] = {}

@@ -23,7 +23,7 @@ Snapshot = Annotated[str, typer.Option("--snapshot", help="Which backup, by the 
 def list_(
     user: Annotated[str, typer.Argument(help="Only this one's; without it, how old each newest is.")] = "",
 ) -> None:
-    """List a user's backups, or the age of each agent's newest backup."""
+    """List a user's backups, or the age of each agent's newest backup, the oldest first."""
     container = context.compose()
     if not user:
         _ages(container)
@@ -146,7 +146,8 @@ def rotate(user: User, reason: Why = "") -> None:
 
 def _ages(container: "Container") -> None:
     ages = container.backup_rows.ages()
-    rows = [backup_view.age(backup, newest, ages.now) for backup, newest in ages.rows]
+    shape = backup_view.age if is_json() else backup_view.age_line
+    rows = [shape(backup, newest, ages.now) for backup, newest in ages.rows]
     rows.sort(key=lambda row: (not row["counts"], -int(str(row["age_s"]))))
     empty = advice("no instances;", ("provision", "USER", "--plan", "light"), "makes one")
     columns = ("user", "status", "newest", "age")

@@ -3,7 +3,7 @@
 import time
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,9 @@ from hermesops.cli.listener import inherited, listen, serve_until_signal
 from hermesops.errors import Hint, PartlyDoneError, UsageError
 from hermesops.views import shapes
 
+if TYPE_CHECKING:
+    from hermesops.agents.instances.credentials.certificates import Holder
+
 app = Noun(no_args_is_help=True)
 
 Who = Annotated[
@@ -24,14 +27,20 @@ Who = Annotated[
 
 @app.command("list")
 def list_() -> None:
-    """List the newest certificate of every machine."""
+    """List every machine's newest certificate, by user."""
     container = context.compose()
     now = container.now()
     rows = [
-        shapes.certificate(title, certificate, now) for title, certificate in container.machine_certificates.newest()
+        {**shapes.certificate(holder.title, certificate, now), **_holder(holder)}
+        for holder, certificate in container.machine_certificates.newest()
     ]
-    columns = ("machine", "cell", "state", "not_after", "serial")
+    columns = ("user", "machine_name", "cell", "state", "not_after", "serial")
     table("identity-list", "certificates", columns, rows, "no machine has a certificate yet")
+
+
+def _holder(holder: "Holder") -> dict[str, object]:
+    user = holder.instance.title if holder.instance else None
+    return {"user": user, "machine_name": holder.machine_name}
 
 
 @app.command()

@@ -42,6 +42,4 @@ def list_() -> None:
         {"name": image.name, "id": image.id, "digest": image.digest, "created_at": shapes.timestamp(image.created_at)}
         for image in context.compose().images.list()
     ]
-    table(
-        "image-list", "images", ("name", "id", "digest", "created_at"), rows, advice("no images;", ("image", "build"))
-    )
+    table("image-list", "images", ("name", "id", "created_at"), rows, advice("no images;", ("image", "build")))

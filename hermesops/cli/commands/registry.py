@@ -111,7 +111,7 @@ def restore(
 ) -> None:
     """Restore a damaged registry from a good copy; the damaged one is set aside, and earlier leases have ended.
 
-    It says first how old the copy is, how many instances it has, and which machines of JustAVPS it does not know.
+    It prints the copy's age and number of instances, and the machines of JustAVPS that are missing in it.
     """
     if (copy is not None) + latest + already_restored != 1:
         raise UsageError(
@@ -133,13 +133,14 @@ def restore(
     set_aside = str(done.set_aside) if done.set_aside else None
     details = {**audit_shapes.preview(preview), "audit": done.audit.told}
     shape = {"copy": str(done.copy), "epoch": done.epoch, "set_aside": set_aside, **details}
-    lines = [f"restored the {audit.copy_words(preview)}; epoch {done.epoch} has begun"]
-    if done.set_aside:
-        lines.append(f"the damaged registry is {done.set_aside}")
-    lines.append(done.audit.told)
+    [copied, missing] = audit.preview_lines(preview, name)
+    lines = [f"restored the {copied}; epoch {done.epoch} has begun", missing]
     if preview.unknown:
-        lines.append(advice("machines that it does not know:", ("registry", "rebuild", "--over", name)))
-    lines.append(advice("what was done since the copy was taken:", ("fleet", "drift")))
+        lines.append(advice("to add the missing machines:", ("registry", "rebuild", "--over", name)))
+    lines.append(advice("to list changes since the copy was taken:", ("fleet", "drift")))
+    if done.set_aside:
+        lines.append(f"the damaged registry is kept as {done.set_aside}")
+    lines.append(done.audit.told)
     result("registry-restored", shape, lines)
     audit.require_sound(done.audit)
 

@@ -12,19 +12,29 @@ from hermesops.cli.views import backup
 
 if TYPE_CHECKING:
     from hermesops.app.connected import Connected
+    from hermesops.model.fleet.instance import Instance
     from hermesops.model.operation import Operation
+    from hermesops.vendor.justavps.wire import Image
 
 app = Noun(no_args_is_help=True)
 
 
 @app.command("list")
-def list_(user: User) -> None:
-    """List a user's snapshots, newest first."""
-    container, instance = find_instance(user)
-    images = context.run_connected(container, lambda connected: connected.snapshots.of(instance.id))
-    rows = [backup.snapshot(image, instance) for image in images]
-    empty = advice(f"no snapshots of {instance.title};", ("snapshot", "create", user), "takes one")
-    table("snapshot-list", "snapshots", ("snapshot", "created_at", "status", "disk_gb"), rows, empty)
+def list_(user: Annotated[str, typer.Argument(help="Only this one's.")] = "") -> None:
+    """List a user's snapshots, or those of all users; of each user the newest first."""
+    container = context.compose()
+    instance = container.instances.find(user) if user else None
+
+    async def read(connected: "Connected") -> "list[tuple[Instance, Image]]":
+        if instance is None:
+            return await connected.snapshots.of_all()
+        return [(instance, image) for image in await connected.snapshots.of(instance.id)]
+
+    rows = [backup.snapshot(image, owner) for owner, image in context.run_connected(container, read)]
+    whose = f"no snapshots of {instance.title};" if instance else "no snapshots;"
+    empty = advice(whose, ("snapshot", "create", user or "USER"), "takes one")
+    columns = ("snapshot", "created_at", "status", "disk_gb")
+    table("snapshot-list", "snapshots", columns if instance else ("user", *columns), rows, empty)
 
 
 @app.command()

@@ -18,6 +18,7 @@ from hermesops.model.access.token import PLATFORM, purpose_of
 from hermesops.views.shapes import timestamp
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from hermesops.app.connected import Connected
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from hermesops.model.access.token import KeptToken
     from hermesops.model.billing.route import PresentToken
     from hermesops.model.fleet.instance import Instance
+    from hermesops.model.ids import MachineId, MachineName
     from hermesops.model.rollout.spec import Spec
 
 app = Noun(no_args_is_help=True)
@@ -42,12 +44,13 @@ def list_(user: Annotated[str, typer.Argument(help="Only this one's.")] = "") ->
     instance = container.instances.find(user) if user else None
 
     async def work(connected: "Connected") -> "list[dict[str, object]]":
-        proxy = [shape(owner, token, now) for owner, token in connected.proxy_tokens.of(instance)]
+        names = connected.proxy_tokens.machine_names()
+        proxy = [shape(owner, token, names, now) for owner, token in connected.proxy_tokens.of(instance)]
         return proxy + [model_shape(owner, token, now) for owner, token in connected.model_tokens.of(instance)]
 
-    rows = context.run_connected(container, work)
+    rows = sorted(context.run_connected(container, work), key=_by_user)
     empty = "no tokens; workers make those that the relay needs, commands those that they need"
-    columns = ("user", "purpose", "holder", "generation", "machine_id", "expires_at", "left")
+    columns = ("user", "purpose", "holder", "generation", "machine_name", "expires_at", "left")
     table("token-list", "tokens", columns, rows, empty)
 
 
@@ -123,12 +126,18 @@ def _revoke_models(container: "Container", user: str, instance: "Instance", reas
         )
 
 
+def _by_user(row: "dict[str, object]") -> tuple[str, str, str]:
+    """Order of the list: by user, then by purpose; tokens of unassigned machines come last, by machine."""
+    return str(row["user"] or "\uffff"), str(row["machine_name"] or ""), str(row["purpose"])
+
+
 def model_shape(owner: "Instance", token: "PresentToken", now: "datetime") -> dict[str, object]:
     """An agent's token for the model router, without its value."""
     left = int((token.expires_at - now).total_seconds()) if token.expires_at else 0
     return {
         "user": owner.title,
         "instance_id": owner.id,
+        "machine_name": owner.machine_name,
         "machine_id": owner.machine_id,
         "purpose": "models",
         "holder": "agent",
@@ -148,12 +157,19 @@ def _left(seconds: int) -> str:
     return f"{days} d {hours % 24} h" if days else f"{hours} h {seconds // 60 % 60} min"
 
 
-def shape(owner: "Instance | None", token: "KeptToken", now: "datetime") -> dict[str, object]:
-    """A token for the vendor's proxy, without its value."""
+def shape(
+    owner: "Instance | None", token: "KeptToken", names: "Mapping[MachineId, MachineName]", now: "datetime"
+) -> dict[str, object]:
+    """A token for the vendor's proxy, without its value.
+
+    Args:
+        names: Names of machines by id; a deleted machine has none, and is shown by its id.
+    """
     left = int((token.expires_at - now).total_seconds())
     return {
         "user": owner.title if owner else None,
         "instance_id": owner.id if owner else None,
+        "machine_name": names.get(token.machine_id, token.machine_id),
         "machine_id": token.machine_id,
         "purpose": token.purpose,
         "holder": "relay" if purpose_of(token.purpose) == PLATFORM else "commands and workers",

@@ -21,6 +21,15 @@ class Age(int):
         return f"{max(0, self) // seconds} {unit}"
 
 
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?(?:\+00:00|Z)")
+
+
+def for_people(text: str) -> str:
+    """Rewrite a cell that is a time in UTC as ISO 8601 into ``2026-11-28 20:35:04Z``; any other text is unchanged."""
+    match = _TIME.fullmatch(text)
+    return f"{match[1]} {match[2]}Z" if match else text
+
+
 def choose(columns: Sequence[str], rows: Sequence[Row], *, order: str, filters: Sequence[str]) -> list[Row]:
     """Rows that pass all filters, in the order that was asked for.
 
@@ -81,10 +90,10 @@ def _test(text: str, known: Sequence[str]) -> Callable[[Row], bool]:
 
 
 def _texts(value: object) -> list[str]:
-    """Texts of a cell for filters: each of several values, and both spellings of none."""
+    """Texts of a cell for filters: each of several values, and both spellings of a time and of none."""
     if isinstance(value, list):
         return [*map(str, value)] or ["", "-"]
-    return ["", "-"] if value in (None, "") else [str(value)]
+    return ["", "-"] if value in (None, "") else [str(value), for_people(str(value))]
 
 
 def _rank(value: object) -> tuple[int, float, str]:

@@ -4,6 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hermesops.base.narration import counted
 from hermesops.errors import BrokenInvariantError, Hint
 from hermesops.model.access.audit import ChainReport
 
@@ -39,21 +40,19 @@ def require_sound(report: ChainReport) -> None:
 
 def copy_words(preview: "CopyPreview") -> str:
     """A copy in a few words."""
-    return f"copy of {preview.taken_at:%Y-%m-%d %H:%M} UTC ({_age(preview.age)} old, instances: {preview.instances})"
+    age, instances = _age(preview.age), counted(preview.instances, "instance")
+    return f"copy of {preview.taken_at:%Y-%m-%d %H:%M} UTC ({age} old, {instances})"
 
 
 def preview_lines(preview: "CopyPreview", environment: str) -> list[str]:
     """Render the copy that a restore would put back, compared with JustAVPS's machines."""
     if preview.unknown is None:
-        return [copy_words(preview), f"machines that it does not know: unknown, {preview.problem}"]
+        return [copy_words(preview), f"machines missing in the copy: unknown, {preview.problem}"]
     if not preview.unknown:
-        return [copy_words(preview), f"it knows every machine that JustAVPS has of environment {environment}"]
+        return [copy_words(preview), f"machines missing in the copy: none of environment {environment}"]
     count = len(preview.unknown)
     shown = ", ".join(preview.unknown[:_SHOWN]) + (", …" if count > _SHOWN else "")
-    return [
-        copy_words(preview),
-        f"machines that JustAVPS has of environment {environment} and the copy does not know: {count} ({shown})",
-    ]
+    return [copy_words(preview), f"machines missing in the copy: {count} of environment {environment} ({shown})"]
 
 
 def _age(age: timedelta) -> str:

@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from hermesops.cli.printing.rows import Age
 from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.views.shapes import timestamp
 
@@ -65,6 +66,12 @@ def comparison(row: "Backup", user: str, now: "State") -> dict[str, object]:
     }
 
 
+def age_line(instance: "Instance", newest: datetime | None, now: datetime) -> dict[str, object]:
+    """The row of ``age`` for people: its age is sorted by its seconds."""
+    row = age(instance, newest, now)
+    return {**row, "age": Age(int(str(row["age_s"]))) if row["counts"] else None}
+
+
 def age(instance: "Instance", newest: datetime | None, now: datetime) -> dict[str, object]:
     """Unsaved changes of an instance: lost with its machine now. A suspended one has none since its last backup."""
     counts = instance.status is InstanceStatus.RUNNING
@@ -76,5 +83,5 @@ def age(instance: "Instance", newest: datetime | None, now: datetime) -> dict[st
         "newest": timestamp(newest),
         "age_s": seconds,
         "counts": counts,
-        "age": f"{seconds // 3600} h {seconds // 60 % 60} min" if counts else None,
+        "age": str(Age(seconds)) if counts else None,
     }

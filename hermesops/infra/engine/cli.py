@@ -129,7 +129,7 @@ class CliEngine(Engine):
         except UnsupportedByEmbeddedError as error:
             raise RefusedError(
                 f"an interrupted run began to create a resource that cannot be looked up: {error.message}",
-                hint=f"look for it at its vendor and delete what is there, then run "
+                hint=f"delete it at its vendor if it exists, then run "
                 f"`pulumi refresh --clear-pending-creates --stack {stack.stack}`",
             ) from error
 

@@ -155,7 +155,7 @@ def error_of(events: CliEvents, what: str, ref: StackRef, output: str) -> Hermes
     if any(words in output for words in PASSPHRASES):
         return RefusedError(
             f"stack {ref.stack}: incorrect passphrase",
-            hint="give the passphrase that the stack was made with; nothing was changed",
+            hint="use the passphrase with which the stack was created; nothing was changed",
         )
     killed = KILLED.match(output)
     if not killed:

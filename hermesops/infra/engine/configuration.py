@@ -28,7 +28,10 @@ def backend_of(env: Environment) -> str:
 
 
 def platform_backend_of(env: Environment) -> str:
-    """The same for the platform's stack; a local world keeps it on this computer, as its platform has the other."""
+    """Folder or URL of the state of the platform's stack.
+
+    In a local world it is always a folder on this computer: the platform itself serves the other backend.
+    """
     return str(env.folder / "pulumi") if env.is_local else backend_of(env)
 
 
@@ -81,5 +84,5 @@ def token_of(registry: Callable[[], Registry], stack: StackRef) -> Token | None:
         if stack.project != PLATFORM:
             raise
         return None
-    held = (lease for lease in leases if lease.subject == subject)
-    return next(((lease.epoch, lease.counter) for lease in held), None)
+    leases_of_subject = (lease for lease in leases if lease.subject == subject)
+    return next(((lease.epoch, lease.counter) for lease in leases_of_subject), None)

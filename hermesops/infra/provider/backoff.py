@@ -160,5 +160,5 @@ def refuse_other_name(what: str, observed: Observed, name: str) -> None:
     if observed.name != name:
         raise RefusedError(
             f"{what} {observed.id} is named {observed.name!r} at the vendor, and {name!r} in the state: not changed",
-            hint=Hint(("stack", "export", "CELL"), "shows what the state says"),
+            hint=Hint(("stack", "export", "CELL"), "shows the state"),
         )

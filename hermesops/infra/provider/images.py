@@ -158,7 +158,7 @@ class Images(Actions):
         except InterruptedWorkError as error:
             raise HalfMadeError(last, f"interrupted while waiting for {what}; it exists") from error
         except WaitExpiredError as error:
-            raise HalfMadeError(last, f"{what} was not saved in time: {error.seen}") from error
+            raise HalfMadeError(last, f"{what} was not saved in time: {error.observed}") from error
 
     async def _failed(self, image: ObservedImage) -> ObservedImage:
         """Delete an image that will never be usable, and say why it failed."""

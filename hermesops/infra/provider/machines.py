@@ -122,7 +122,7 @@ class Machines(Actions):
             ) from error
         except WaitExpiredError as error:
             raise HalfMadeError(
-                watch.last, f"machine {machine.name} ({machine.id}) did not become ready in time: {error.seen}"
+                watch.last, f"machine {machine.name} ({machine.id}) did not become ready in time: {error.observed}"
             ) from error
 
 

@@ -68,7 +68,7 @@ class JustAvps:
         except AnswerError as error:
             if isinstance(error, NotFoundError) and "machine" in error.said.lower():
                 raise UnavailableError(
-                    f"machine {machine_id}, which was seen just before, was not resized: {error.message}",
+                    f"machine {machine_id}exists, and was not resized: {error.message}",
                     hint="run the same command again",
                 ) from error
             if error.status in _NO_SUCH_CALL:

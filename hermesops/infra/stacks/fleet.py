@@ -96,7 +96,7 @@ class FleetProgram:
 
 @dataclass(frozen=True)
 class CellPrograms:
-    """Makes cells' programs."""
+    """Builds the Pulumi programs of cells."""
 
     data_gb: Mapping[Plan, int]
 

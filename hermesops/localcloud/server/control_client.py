@@ -104,7 +104,7 @@ class ControlClient:
         except FileNotFoundError as error:
             raise UnavailableError(f"{self._api_key_file} is missing", hint=Hint(("local", "up"))) from error
         except PermissionError as error:
-            raise RefusedError(f"{self._api_key_file} belongs to somebody else", hint="run as its owner") from error
+            raise RefusedError(f"{self._api_key_file} belongs to another user", hint="run as its owner") from error
         async with own_client(base_url=self._api_url, timeout=timeout_s) as http:
             try:
                 answer = await http.request(method, path, headers={"Authorization": f"Bearer {key}"}, json=body)

@@ -81,7 +81,7 @@ def listen(address: str, port: int) -> socket.socket:
         listener.close()
         raise UnavailableError(
             f"cannot listen on {address}:{port}: {error.strerror}",
-            hint=f"see who has it: ss -ltnp 'sport = {port}'",
+            hint=f"find the process that uses it: ss -ltnp 'sport = {port}'",
         ) from error
     listener.setblocking(False)
     return listener

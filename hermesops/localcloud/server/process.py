@@ -76,7 +76,7 @@ class ServerProcess:
         except FileNotFoundError:
             return 0
         except PermissionError as error:
-            raise RefusedError(f"{self._lock.parent} belongs to somebody else", hint="run as its owner") from error
+            raise RefusedError(f"{self._lock.parent} belongs to another user", hint="run as its owner") from error
         with os.fdopen(descriptor, "rb") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

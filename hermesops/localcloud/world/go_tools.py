@@ -104,8 +104,8 @@ class GoTools:
             wanted_marker.unlink(missing_ok=True)
             if not program.exists():
                 give_way_to = wanted_marker if self._is_polite else None
-                made = _Progress(program.name, progress, self._report, give_way_to, self._durations)
-                await self._build(package, program, made)
+                progress_line = _Progress(program.name, progress, self._report, give_way_to, self._durations)
+                await self._build(package, program, progress_line)
         return program
 
     async def _build(self, package: str, program: Path, progress: "_Progress") -> None:

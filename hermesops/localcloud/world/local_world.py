@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hermesops.base.extras import Extra, require
+from hermesops.base.narration import counted
 from hermesops.base.waiting import Pending, WaitExpiredError, until
 from hermesops.errors import BrokenInvariantError, HermesError, Hint, PartlyDoneError, UnavailableError
 from hermesops.localcloud.drivers.interface import MODEL_PORT, Driver
@@ -254,7 +255,7 @@ class World:
             stopped = await asyncio.gather(*(_stop(driver, store, row) for row in rows))
         if failed := [message for message in stopped if message]:
             raise PartlyDoneError("; ".join(failed), hint=Hint(("local", "down", "--purge"), "removes them by force"))
-        report(f"stopped {len(rows)} machines; hermesops local up boots them again")
+        report(f"stopped {counted(len(rows), 'machine')}; hermesops local up boots them again")
 
     def _remove_files(self) -> None:
         files = self._files

@@ -151,7 +151,7 @@ class EventFold:
         """Take in one event of ansible-runner."""
         data = event.get("event_data") or {}
         kind = event.get("event")
-        if kind == "playbook_on_task_start" and self._report:
+        if kind == "playbook_on_task_start" and self._report and not _is_added(data):
             self._report(_task(data))
         elif kind == "playbook_on_stats":
             self.finished = True
@@ -211,6 +211,11 @@ def _note(events: _HostEvents, kind: str, data: Mapping[str, Any]) -> None:
             events.ok += 1
         else:
             events.failure = _failure(data, result)
+
+
+def _is_added(data: Mapping[str, Any]) -> bool:
+    """Whether Ansible added a task by itself: the check of a role's arguments, which no role of ours writes."""
+    return str(data.get("task_action")).rpartition(".")[2] == "validate_argument_spec"
 
 
 def _task(data: Mapping[str, Any]) -> str:

@@ -66,7 +66,7 @@ def place(blob: Blob) -> str:
 
 
 def read_blob(store: "Storage", blob: Blob) -> bytes | None:
-    """What a store has of a file, and of one that is too long a byte more than was signed for."""
+    """Read a release's file from a store, at most one byte more than its signed size; ``None`` if it is missing."""
     return store.read(place(blob), at_most=blob.size + 1)
 
 

@@ -133,7 +133,7 @@ class Documents:
         if revocations.number == known.number and revocations != known:
             raise RefusedError(
                 f"{where} are others than those of number {known.number} that this computer knows",
-                hint=Hint("ask who changed them;", RESTORE, "writes those that this computer knows"),
+                hint=Hint("find out who changed them;", RESTORE, "writes those that this computer knows"),
             )
         if signed is not None and revocations.number > known.number:
             self.trust.memory.write(REVOCATIONS, canonical(asdict(signed)))

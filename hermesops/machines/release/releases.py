@@ -293,7 +293,7 @@ class HandedOut:
         return self.releases.handout(self.id, python).to_json()
 
     def blob(self, sha256: str) -> bytes:
-        """One file of it."""
+        """Read one file of the release by its hash."""
         return self.releases.blob(self._blobs[sha256])
 
     @cached_property

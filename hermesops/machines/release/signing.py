@@ -15,7 +15,7 @@ from hermesops.wire.documents.signers import NAMESPACES
 
 
 def trust_of(env: Environment, store: Storage) -> Trust:
-    """Whose signatures count for the releases of a store; nothing is read but whom the environment allows."""
+    """Build the trust in the signatures of a store's releases from the environment's allowed and revoked signers."""
     allowed = env.settings.allowed_signers
     return Trust(
         store,

@@ -33,11 +33,11 @@ LARGEST = 8 << 20
 """Bytes of a store's file of signers: far more than a handout has room for."""
 
 RESTORE = Hint(("release", "signers", "restore", "--reason", "WHY"))
-_WHO = Hint("ask who changed them;", ("release", "signers", "show"))
+_WHO = Hint("find out who changed them;", ("release", "signers", "show"))
 
 
 class Signs(Protocol):
-    """Signs; see ``identity.signatures``."""
+    """Signs bytes with a release key; implemented in ``identity.signatures``."""
 
     def sign(self, data: bytes, *, namespace: str) -> str:
         """The armored signature of some bytes."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from testinfra.host import Host
 
-from hermesops.base.narration import Reporter
+from hermesops.base.narration import Reporter, counted
 from hermesops.base.waiting import cancel
 from hermesops.errors import HermesError, Hint
 from hermesops.machines.verify.backend import (
@@ -48,13 +48,13 @@ class Verification:
 
     Attributes:
         findings: The known failures that explain failed checks.
-        seen: What the probe saw; ``None`` where that could not be read.
+        observations: The probe's observations; ``None`` if they could not be read.
     """
 
     checks: tuple[Check, ...]
     findings: tuple[Finding, ...]
     round_trips: int
-    seen: Observations | None = None
+    observations: Observations | None = None
 
     @property
     def is_ok(self) -> bool:
@@ -65,8 +65,8 @@ class Verification:
         """Findings first, then all checks, with commands that name the user; a failure that follows has none."""
         named = (Check(f"diagnosis:{f.failure}", Verdict.FAILED, f.seen, f.hint) for f in self.findings)
         every = (*named, *self.checks)
-        if self.seen is not None:
-            every = causes_of(self.checks, self.findings, self.seen).attribute(every)
+        if self.observations is not None:
+            every = causes_of(self.checks, self.findings, self.observations).attribute(every)
         return tuple(Check(check.name, check.verdict, check.seen, check.hint.put(USER=user)) for check in every)
 
 
@@ -98,7 +98,8 @@ async def verify_without_user(channel: Channel, report: Reporter) -> tuple[str, 
     """Run the checks of a machine without an instance; the failed ones, a line each."""
     verification = await verify(channel, Expected(""), WITHOUT_USER)
     failed = [check for check in verification.for_user("") if not check.verdict.holds]
-    report(f"{len(verification.checks)} checks ran, {len(failed)} failed")
+    checks = counted(len(verification.checks), "check")
+    report(f"{len(failed)} of {checks} failed" if failed else f"{checks} passed")
     return tuple(f"{check.name}: {check.seen}" for check in failed)
 
 

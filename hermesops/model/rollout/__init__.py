@@ -1,1 +1,1 @@
-"""Rollouts and releases."""
+"""Data of rollouts and releases: specifications, targets, states and locks."""

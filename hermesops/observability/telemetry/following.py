@@ -53,7 +53,7 @@ class Place:
 
     def is_new(self, line: str) -> bool:
         """Take the next line; whether it was not shown yet."""
-        stamp = found[0] if (found := _STAMP.match(line)) else self.stamp
+        stamp = match[0] if (match := _STAMP.match(line)) else self.stamp
         if stamp != self.stamp:
             self.stamp, self._lines, self._repeated = stamp, Counter(), Counter()
         elif self._repeated[line] > 0:

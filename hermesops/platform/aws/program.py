@@ -29,7 +29,7 @@ def aws_program(env: Environment, backend: str) -> Callable[[], Any]:
 
 
 def platform_spec(env: Environment, backend: str) -> "PlatformSpec":
-    """What the platform of an environment is; raises as ``aws_program``."""
+    """Read the specification of an environment's platform on AWS; raises as ``aws_program``."""
     from hermesops.base import assets
     from hermesops.infra.stacks.platform.aws.user_data import refuse_long
     from hermesops.infra.stacks.platform.spec import PROJECT, PlatformSpec, read_sizes
@@ -40,7 +40,7 @@ def platform_spec(env: Environment, backend: str) -> "PlatformSpec":
     place = _place(env, backend)
     if not file.exists():
         raise UsageError(
-            f"environment {env.name} has no file {file}", hint="pulumi/platform/README.md says what is in it"
+            f"environment {env.name} has no file {file}", hint="pulumi/platform/README.md describes the file"
         )
     spec = PlatformSpec(place, read_sizes(file.read_text(), str(file)), literal(handed_settings(env)))
     refuse_long(spec)
@@ -58,7 +58,7 @@ def _place(env: Environment, backend: str) -> "Place":
     if state.scheme != "s3":
         raise UsageError(
             f"environment {env.name} keeps Pulumi's state in {backend}, not in a bucket",
-            hint=Hint(("platform", "bootstrap"), "makes one, and says what pulumi.backend has to be"),
+            hint=Hint(("platform", "bootstrap"), "creates one, and prints the value of pulumi.backend"),
         )
     if not env.name.isalnum():
         raise UsageError(f"environment {env.name} cannot be on AWS: names of buckets take letters and digits alone")

@@ -63,7 +63,7 @@ class Bootstrap:
 
         Raises:
             UsageError: A setting is wrong, or the credentials are another account's.
-            RefusedError: Something there belongs to somebody else, or is in use.
+            RefusedError: Something there belongs to another user, or is in use.
             UnavailableError: AWS does not answer.
         """
         check(self.spec)
@@ -71,13 +71,13 @@ class Bootstrap:
         if account != self.spec.account:
             raise UsageError(
                 f"the credentials are those of account {account}, not of {self.spec.account}: {caller}",
-                hint="choose others by AWS_PROFILE, or mend platform.account",
+                hint="choose others by AWS_PROFILE, or correct platform.account",
             )
-        seen = await self._observe()
-        against = undo_obstacles(self.spec, seen) if self.undo else obstacles(self.spec, seen)
+        state = await self._observe()
+        against = undo_obstacles(self.spec, state) if self.undo else obstacles(self.spec, state)
         if against:
             raise RefusedError(f"nothing was touched: {'; '.join(against)}", hint="decide what it is for, or move it")
-        return Preview(caller, self._plan(seen), self._notes(seen))
+        return Preview(caller, self._plan(state), self._notes(state))
 
     async def run(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
         """Do what a preview showed; returns what was done.
@@ -88,8 +88,8 @@ class Bootstrap:
             UnavailableError: AWS does not answer; the same command goes on.
         """
         done: list[Step] = []
-        seen = await self._observe()
-        while todo := self._plan(seen):
+        state = await self._observe()
+        while todo := self._plan(state):
             step = todo[0]
             try:
                 if step not in steps:
@@ -97,8 +97,8 @@ class Bootstrap:
                         f"{step.thing} has changed since the preview: {step.action.value}", hint=Hint(_COMMAND, "again")
                     )
                 self.report(f"{step.thing}: {step.action.value}")
-                await call(self.aws.do, self.spec, step, seen, whom=_WHOM)
-                seen = await self._shown(step)
+                await call(self.aws.do, self.spec, step, state, whom=_WHOM)
+                state = await self._shown(step)
             except HermesError as error:
                 if not done:
                     raise
@@ -110,8 +110,8 @@ class Bootstrap:
         """Wait until AWS shows that the step was done, and return the state."""
 
         async def check_shown() -> AccountState | Pending[AccountState]:
-            seen = await self._observe()
-            return Pending("AWS does not show it yet") if step in self._plan(seen) else seen
+            state = await self._observe()
+            return Pending("AWS does not show it yet") if step in self._plan(state) else state
 
         try:
             return await until(check_shown, what=step.action.value, timeout_s=_SHOWN_S, every_s=1.0, report=self.report)
@@ -123,17 +123,17 @@ class Bootstrap:
     async def _observe(self) -> AccountState:
         return await call(self.aws.observe, self.spec, within_s=_OBSERVE_S, whom=_WHOM)
 
-    def _plan(self, seen: AccountState) -> tuple[Step, ...]:
-        return undo_plan(self.spec, seen) if self.undo else plan(self.spec, seen)
+    def _plan(self, state: AccountState) -> tuple[Step, ...]:
+        return undo_plan(self.spec, state) if self.undo else plan(self.spec, state)
 
-    def _notes(self, seen: AccountState) -> tuple[str, ...]:
-        others = seen.key.others if seen.key else ()
-        spare = tuple(f"key {one} has the same tags and is not used: delete it by hand" for one in others)
-        return (*spare, *(kept(self.spec, seen) if self.undo else ()))
+    def _notes(self, state: AccountState) -> tuple[str, ...]:
+        others = state.key.others if state.key else ()
+        spare = tuple(f"key {key} has the same tags and is not used: delete it by hand" for key in others)
+        return (*spare, *(kept(self.spec, state) if self.undo else ()))
 
 
 def _stopped(done: list[Step], todo: tuple[Step, ...], error: HermesError) -> PartlyDoneError:
-    left = "; ".join(f"{one.thing}: {one.action.value}" for one in todo)
+    left = "; ".join(f"{step.thing}: {step.action.value}" for step in todo)
     return PartlyDoneError(
         f"{len(done)} of {len(done) + len(todo)} steps are done, then: {error.message}. Left: {left}",
         hint=Hint(_COMMAND, "looks again and goes on"),

@@ -23,7 +23,7 @@ ANEW_WITH_PLATFORM = Hint(ANEW, ", then", ("stack", "up", "platform"))
 
 
 def control_bundle_of(env: Environment, report: Callable[[str], None]) -> "ControlBundle":
-    """What hermesops is installed from on a platform's host; blocks, for a minute where wheels have to be fetched.
+    """Build the bundle from which a platform's host installs hermesops; blocks up to a minute while wheels are fetched.
 
     Raises:
         RefusedError: A wheel does not have the hash it is locked to.
@@ -73,7 +73,7 @@ def router_program(env: Environment) -> Path:
 
 
 async def platform_programs(env: Environment, report: Callable[[str], None]) -> "PlatformPrograms":
-    """What the roles of a local platform install; made where it is missing, which takes minutes the first time.
+    """Return the programs that roles of a local platform install; missing ones are built first, which takes minutes.
 
     Raises:
         RefusedError: A wheel does not have the hash it is locked to.

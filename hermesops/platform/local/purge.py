@@ -95,7 +95,7 @@ class WorldPurge:
             self._end_rows()
         except HermesError as problem:
             raise PartlyDoneError(
-                f"the local world is gone, and the registry still knows it: {problem.message}",
+                f"the local world is deleted, but the registry still lists it: {problem.message}",
                 hint=Hint(problem.hint or ("registry", "check"), "; then again:", _PURGE),
             ) from problem
 

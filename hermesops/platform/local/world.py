@@ -121,13 +121,13 @@ class _Ledger:
         self.has_agents = False
 
     def read(self) -> "Mapping[InstanceId, Account]":
-        """Which tokens of the model router count, and what is left of budgets."""
+        """Read the account of each instance: valid generation of its model tokens and remaining budget."""
         accounts = self._registry().read()
         self.has_agents = self.has_agents or bool(accounts)
         return accounts
 
     def write(self, batch: str, rows: "Sequence[Usage]") -> None:
-        """Add what agents used."""
+        """Add a batch of model usage; a batch of the same name is added once."""
         self._registry().write(batch, rows)
 
     def _registry(self) -> "RouterLedger":

@@ -71,7 +71,7 @@ async def found_loki(make: Callable[[], Awaitable[Path]], report: Reporter) -> P
     try:
         return await make()
     except (UnavailableError, RefusedError) as error:
-        report(f"the platform will keep no logs, for want of Loki: {error.message}")
+        report(f"the platform stores no logs, because Loki is missing: {error.message}")
         return None
 
 

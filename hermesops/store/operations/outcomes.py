@@ -45,13 +45,13 @@ def failed(subject: str, error: HermesError) -> Outcome:
 async def end_each(opened: Sequence[Outcome], end: End) -> tuple[Outcome, ...]:
     """End the operations that were opened, one after the other; an outcome without one stays as it is."""
 
-    async def ended(one: Outcome) -> Outcome:
-        if one.operation is None:
-            return one
-        with about(one.subject):
-            return Outcome(one.subject, one.operation, await end(one.operation))
+    async def ended(outcome: Outcome) -> Outcome:
+        if outcome.operation is None:
+            return outcome
+        with about(outcome.subject):
+            return Outcome(outcome.subject, outcome.operation, await end(outcome.operation))
 
-    return tuple([await outcome_of(one.subject, ended(one)) for one in opened])
+    return tuple([await outcome_of(outcome.subject, ended(outcome)) for outcome in opened])
 
 
 def outcomes_of(problems: Mapping[str, str]) -> tuple[Outcome, ...]:
@@ -64,8 +64,8 @@ def outcomes_of(problems: Mapping[str, str]) -> tuple[Outcome, ...]:
 
 
 def problems_in(outcomes: Sequence[Outcome]) -> str:
-    """What was not done and why, in a line; empty when all of it was."""
-    return "; ".join(f"{one.subject}: {one.problem}" for one in outcomes if one.problem)
+    """Describe the failed subjects with their problems in one line; empty if none failed."""
+    return "; ".join(f"{outcome.subject}: {outcome.problem}" for outcome in outcomes if outcome.problem)
 
 
 def failure_of(outcomes: Sequence[Outcome], what: str, *, hint: Hint | str = "") -> HermesError | None:
@@ -76,7 +76,7 @@ def failure_of(outcomes: Sequence[Outcome], what: str, *, hint: Hint | str = "")
     Args:
         what: The work, in a few words.
     """
-    count = sum(1 for one in outcomes if one.problem)
+    count = sum(1 for outcome in outcomes if outcome.problem)
     if not count:
         return None
     if len(outcomes) == 1 and outcomes[0].error:

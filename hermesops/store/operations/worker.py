@@ -40,7 +40,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass
 class Tally:
-    """What a worker has done.
+    """Counts the operations that a worker has run.
 
     Attributes:
         left: Operations that had to be left, by what stopped them; kept only by a worker that ends by itself.

@@ -46,12 +46,12 @@ class TransactionEnd:
     Attributes:
         before_commit: Called in order, in the transaction.
         after_commit: Called once it is committed; by purpose, so that the last one counts.
-        found: Values that are valid until the end, by name.
+        values: Values that are valid until the end, by name.
     """
 
     before_commit: list[Callable[[], None]] = field(default_factory=list)
     after_commit: dict[str, Callable[[], None]] = field(default_factory=dict)
-    found: dict[str, str] = field(default_factory=dict)
+    values: dict[str, str] = field(default_factory=dict)
 
 
 def ending_of(connection: sa.Connection) -> TransactionEnd:

@@ -118,7 +118,7 @@ class Registry:
             return self._database.now(connection)
 
     def log_archive(self) -> str:
-        """What PostgreSQL says of its log's archive, its only backup; empty for SQLite."""
+        """Describe the state of PostgreSQL's log archive, its only backup; empty for SQLite."""
         return archive_words(self._database)
 
     def close(self) -> None:

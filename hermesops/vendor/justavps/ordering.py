@@ -42,12 +42,12 @@ async def order_once(order: MachineOrder, find: Find, post: Callable[[MachineOrd
         return await post(order)
     except (errors.ServerError, errors.LostAnswerError, errors.NotJsonError, errors.CommandTimedOutError) as lost:
         cause = lost
-    found = await _find(find, order.name)
-    if found is not None:
-        return found
+    machine = await _find(find, order.name)
+    if machine is not None:
+        return machine
     raise errors.OrderUnknownError(
         cause.call,
-        f"the order of {order.name} got no clear answer ({cause.said}), and no machine of that name has appeared",
+        f"the order of {order.name} has no clear answer ({cause.said}), and no machine of that name has appeared",
         name=order.name,
         request_id=cause.request_id,
         hint="repeat the same command: it looks for the machine by name before it orders",
@@ -61,12 +61,12 @@ async def _find(find: Find, name: str) -> Machine | None:
         nonlocal attempts
         attempts += 1
         try:
-            found = await find(name)
+            machine = await find(name)
         except (errors.UnreachableError, errors.LostReadError, errors.ReadServerError) as failure:
             return Pending(failure.said) if attempts < _ATTEMPTS else None
-        if found is None and attempts < _ATTEMPTS:
+        if machine is None and attempts < _ATTEMPTS:
             return Pending("none of that name yet")
-        return found
+        return machine
 
     return await until(observe, what=f"machine {name}", timeout_s=3600, every_s=_ATTEMPT_EVERY_S)
 

@@ -180,7 +180,7 @@ async def test_a_revoked_machine_is_refused_from_the_next_question_on(served: Se
         ("/v1/data-key/v-1", None),
         ("/v1/certificate", served.request.encode()),
     ):
-        with pytest.raises(MachineRefusedError, match="counts no more"):
+        with pytest.raises(MachineRefusedError, match="is no longer valid"):
             await served.ask(mine, path, body)
     assert len(served.registry.certificates.list()) == 1
 
@@ -190,7 +190,7 @@ async def test_what_has_run_out_is_refused_by_the_registrys_clock(served: Served
     served.clock.turn(LIFE.total_seconds() - 1)
     await served.ask(mine)
     served.clock.turn(2)
-    with pytest.raises(MachineRefusedError, match="counts no more"):
+    with pytest.raises(MachineRefusedError, match="is no longer valid"):
         await served.ask(mine)
 
 
@@ -242,7 +242,7 @@ async def test_nobody_without_a_certificate_of_ours_gets_an_answer(served: Serve
 @pytest.mark.parametrize(
     ("names", "why"),
     [
-        (MachineNames("local", MACHINE), "counts no more"),
+        (MachineNames("local", MACHINE), "is no longer valid"),
         (MachineNames("staging", MACHINE), "no machine of this environment"),
     ],
     ids=["never written down", "another environment's"],
@@ -492,8 +492,8 @@ async def test_a_machine_that_polls_with_a_renewed_certificate_ends_the_one_befo
     assert '"m-1"' in await served.ask(fresh), "which it first asks with before it installs it"
     assert '"m-1"' in await served.ask(mine)
     await orders_of(served, fresh)
-    with pytest.raises(MachineRefusedError, match="counts no more"):
+    with pytest.raises(MachineRefusedError, match="is no longer valid"):
         await served.ask(mine)
-    with pytest.raises(MachineRefusedError, match="counts no more"):
+    with pytest.raises(MachineRefusedError, match="is no longer valid"):
         await served.ask(mine, "/v1/certificate", served.request.encode())
     assert '"m-1"' in await served.ask(fresh)

@@ -156,7 +156,7 @@ async def _leave(fleet: WatchedFleet, user: str) -> None:
 
 
 async def _killed_provision(fleet: WatchedFleet, _: str) -> None:
-    await fleet.command.killed_at("making machine", "provision", "gus", "--plan", "light")
+    await fleet.command.killed_at("creating machine", "provision", "gus", "--plan", "light")
 
 
 def _gone(*users: str) -> Act:

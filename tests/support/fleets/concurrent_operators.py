@@ -220,4 +220,4 @@ class Crowd:
 
 def _lost_an_order(ran: Ran) -> bool:
     """Whether a server went away in an order, after another part of the same command was done."""
-    return ran.exit_code == _PARTLY_DONE and "got no clear answer" in ran.stderr
+    return ran.exit_code == _PARTLY_DONE and "has no clear answer" in ran.stderr

@@ -474,7 +474,7 @@ def _begun_earlier(world: Command, earlier: timedelta) -> None:
 
 @execution("provision-killed")
 async def provision_killed(world: Command) -> None:
-    await world.killed_at("making machine", "provision", "ira", "--plan", "light")
+    await world.killed_at("creating machine", "provision", "ira", "--plan", "light")
     _begun_earlier(world, timedelta(minutes=15))
     async with watched(world) as (seen, _):
         monitor = await seen.start("monitor", "--every", "1")

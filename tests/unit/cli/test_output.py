@@ -41,7 +41,7 @@ def test_a_terminal_gets_what_fits_and_a_pipe_all(
     assert max(map(len, shown(monkeypatch, Mode(), NO_COLOR="1").splitlines())) == 80
     wide = shown(monkeypatch, Mode(wide=True), NO_COLOR="1").splitlines()
     assert wide[0].split() == ["USER", "STATUS", "MACHINE", "AT"]
-    assert wide[1].split() == list(ROWS[0].values())
+    assert wide[1].split() == [*list(ROWS[0].values())[:3], "2026-11-28", "17:34:49Z"]
     monkeypatch.undo()
     console.table("x", "users", ("user", "status", "machine"), ROWS, "nobody")
     assert capsys.readouterr().out.splitlines()[1].split() == list(ROWS[0].values())[:3]
@@ -54,6 +54,22 @@ def test_the_same_rows_are_chosen_for_people_and_programs(monkeypatch: pytest.Mo
     assert shown(monkeypatch, Mode(only_names=True, order=order, filters=filters)) == "b\na\n"
     lines = shown(monkeypatch, Mode(order=order, filters=filters), NO_COLOR="1").splitlines()
     assert [line[0] for line in lines] == ["U", "b", "a"]
+
+
+def test_a_time_is_iso_8601_for_programs_and_has_a_blank_for_people(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    columns = ("user", "at")
+    console.table("x", "users", columns, ROWS, "nobody")
+    assert capsys.readouterr().out.splitlines()[1] == "a     2026-11-28 17:34:49Z"
+    monkeypatch.setattr(console, "_mode", Mode(json=True))
+    console.table("x", "users", columns, ROWS, "nobody")
+    assert json.loads(capsys.readouterr().out)["users"][0]["at"] == "2026-11-28T17:34:49+00:00"
+
+
+def test_a_row_without_its_first_value_is_named_by_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "ROWS", [{**ROWS[0], "user": None}])
+    assert shown(monkeypatch, Mode(only_names=True)) == "running\n"
 
 
 def test_no_row_that_was_asked_for_is_no_empty_list(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,8 @@ def test_columns_give_way_in_the_order_of_their_importance() -> None:
     head, first, *_ = table.fitted(COLUMNS, ROWS, 80).lines
     assert head == "USER  STATUS   MACHINE NAME     MACHINE ID  AT                 REASON"
     assert first == "ada   running  hermes-…3153cb9  edd79c03…   2026-11-28 17:34Z  -"
+    people = [[cell.replace(AT, "2026-11-28 17:34:49Z") for cell in row] for row in ROWS]
+    assert table.fitted(COLUMNS, people, 80) == table.fitted(COLUMNS, ROWS, 80)
     narrow = table.fitted(COLUMNS, ROWS, 40)
     assert narrow.lines[1] == "ada   running  hermes…153cb9  edd79c03…"
     assert narrow.left_out == ("at", "reason")

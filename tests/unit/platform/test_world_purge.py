@@ -81,7 +81,7 @@ async def test_rows_end_with_the_world_and_backups_with_its_bucket(tmp_path: Pat
     await purge(tmp_path, registry).run()
     await purge(tmp_path, registry, BACKUP_BUCKET="ours").run()
     assert registry.purged == [True, False]
-    with pytest.raises(PartlyDoneError, match="the registry still knows it: damaged"):
+    with pytest.raises(PartlyDoneError, match="the registry still lists it: damaged"):
         await purge(tmp_path, registry, is_damaged=True).run()
 
 

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from hermesops.access.secrets.keyring.key_ring import parse_ring
 from hermesops.access.secrets.keyring.ring import Ring
+from hermesops.base.narration import counted
 from hermesops.errors import RefusedError
 from hermesops.store.registry import Registry
 
@@ -132,7 +133,7 @@ class KeyRotation:
                 done = 0
                 while count := self._registry.sealing.reseal():
                     done += count
-                    self._report(f"resealed {done} values")
+                    self._report(f"resealed {counted(done, 'value')}")
             case Settle(key):
                 self._registry.sealing.record_resealed(why=why)
                 ring = self._ring().settled_on(key, self._now()).without_retired(self._needed_since())

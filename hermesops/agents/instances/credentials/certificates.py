@@ -135,13 +135,18 @@ class Holder:
     """A machine that has, or should have, a certificate.
 
     Attributes:
-        title: Whose it is, or the name of an unassigned one.
+        title: User of the instance, or name of an unassigned machine; id of a deleted one.
     """
 
     title: str
     machine_id: MachineId
     subject: str
     instance: Instance | None = None
+
+    @property
+    def machine_name(self) -> str:
+        """The machine's name, or its id once it is deleted."""
+        return self.instance.machine_name if self.instance else self.title
 
 
 def holders_of(registry: Registry) -> list[Holder]:
@@ -175,13 +180,17 @@ def find_holder(registry: Registry, who: str) -> Holder:
     return Holder(instance.title, instance.machine_id, instance_subject(instance.id), instance)
 
 
-def newest_certificates(registry: Registry) -> list[tuple[str, Certificate]]:
-    """The newest certificate of every machine with its instance; deleted machines by their ids."""
-    titles = {holder.machine_id: holder.title for holder in holders_of(registry)}
+def newest_certificates(registry: Registry) -> list[tuple[Holder, Certificate]]:
+    """The newest certificate of every machine: by user, then machines without an instance."""
+    holders = {holder.machine_id: holder for holder in holders_of(registry)}
     newest: dict[MachineId, Certificate] = {}
     for certificate in registry.certificates.list():
         newest.setdefault(certificate.machine_id, certificate)
-    return [(titles.get(machine_id, machine_id), certificate) for machine_id, certificate in newest.items()]
+    pairs = [
+        (holders.get(machine_id) or Holder(machine_id, machine_id, ""), certificate)
+        for machine_id, certificate in newest.items()
+    ]
+    return sorted(pairs, key=lambda pair: (pair[0].instance is None, pair[0].title))
 
 
 @dataclass(frozen=True)
@@ -190,8 +199,8 @@ class MachineCertificates:
 
     registry: Registry
 
-    def newest(self) -> Sequence[tuple[str, Certificate]]:
-        """The newest certificate of every machine with its instance; deleted machines by their ids."""
+    def newest(self) -> Sequence[tuple[Holder, Certificate]]:
+        """The newest certificate of every machine: by user, then machines without an instance."""
         return newest_certificates(self.registry)
 
     def find_holder(self, who: str) -> Holder:

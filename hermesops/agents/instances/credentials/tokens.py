@@ -14,7 +14,8 @@ from hermesops.errors import Hint, RefusedError, UnavailableError, problem_of
 from hermesops.model.access.token import LONGEST_ADDRESS, PLATFORM, PURPOSES, KeptToken, purpose_of
 from hermesops.model.billing.route import PresentToken
 from hermesops.model.fleet.instance import Instance, InstanceStatus
-from hermesops.model.ids import MachineId, instance_subject
+from hermesops.model.fleet.unassigned_machine import UnassignedMachine
+from hermesops.model.ids import MachineId, MachineName, instance_subject
 from hermesops.model.plan import Plan
 from hermesops.model.unknown_name import unknown_name
 from hermesops.store.operations.lease import LeaseKeeper
@@ -117,6 +118,10 @@ class ModelTokenRevocation:
         return generation, await problem_of(self.hand(instance)) if instance.status is InstanceStatus.RUNNING else ""
 
 
+def _name_of(row: Instance | UnassignedMachine) -> MachineName:
+    return row.machine_name if isinstance(row, Instance) else row.name
+
+
 @dataclass(frozen=True)
 class ProxyTokens:
     """Tokens that are kept in the registry."""
@@ -148,6 +153,11 @@ class ProxyTokens:
             for token in tokens
             if not instance or token.machine_id == instance.machine_id
         ]
+
+    def machine_names(self) -> dict[MachineId, MachineName]:
+        """Names of the machines of all instances, and of unassigned ones, by their ids."""
+        machines = (*self.registry.instances.list(), *self.registry.unassigned.list())
+        return {row.machine_id: _name_of(row) for row in machines if row.machine_id}
 
     def due(self) -> Due:
         """Tokens to renew and to drop now."""

@@ -83,7 +83,7 @@ class Loss:
 
 @dataclass(frozen=True)
 class Size:
-    """A rented machine."""
+    """Region and server type of a rented machine, which determine its price."""
 
     region: str
     server_type: str
@@ -139,18 +139,18 @@ class ChangePreview:
     ends_at: datetime | None = None
 
 
-def foresee(work: Decider, seen: SeenState, after: Callable[[object, Any], Any]) -> Foreseen:
+def foresee(work: Decider, state: SeenState, after: Callable[[object, Any], Any]) -> Foreseen:
     """Let a workflow decide step after step, each on the expected effect of the one before.
 
     Raises:
         HermesError: The workflow refuses the change, as it would once the operation was opened.
     """
     steps: list[PlannedStep] = []
-    now = seen
+    now = state
     for _ in range(_MOST_STEPS):
         match work.decide(now):
             case Done():
-                return Foreseen(tuple(steps), seen, now)
+                return Foreseen(tuple(steps), state, now)
             case Refused(error=error):
                 raise error
             case step:
@@ -160,14 +160,14 @@ def foresee(work: Decider, seen: SeenState, after: Callable[[object, Any], Any])
     raise BrokenInvariantError(f"the steps do not end: {steps[-1].words}")
 
 
-def observation_of(seen: SeenState) -> Observation:
+def observation_of(state: SeenState) -> Observation:
     """The instance, machine and gateway in the state of a workflow."""
-    return seen if isinstance(seen, Observation) else seen.observation
+    return state if isinstance(state, Observation) else state.observation
 
 
-def is_up(seen: SeenState) -> bool:
-    """Whether the agent runs."""
-    now = observation_of(seen)
+def is_up(state: SeenState) -> bool:
+    """Whether the gateway answers and the node is not fenced."""
+    now = observation_of(state)
     return now.gateway is GatewayHealth.OK and now.node is not None and not now.node.fenced
 
 
@@ -203,7 +203,7 @@ def preview_of(operation: Operation, intent: Intent, foreseen: Foreseen, facts: 
     steps = tuple(
         replace(step, usual_s=facts.usual.get(step_key(step.words, instance.title))) for step in foreseen.steps
     )
-    own, kept = sizes_of(foreseen.last, facts.regions)
+    own, previous = sizes_of(foreseen.last, facts.regions)
     return ChangePreview(
         operation,
         continues=facts.continues,
@@ -214,7 +214,7 @@ def preview_of(operation: Operation, intent: Intent, foreseen: Foreseen, facts: 
         down_s=total_seconds(step for step in steps if step.is_down),
         before=bill_of(sizes_of(foreseen.first, facts.regions)[0], facts.prices),
         after=bill_of(own, facts.prices),
-        kept=bill_of(kept, facts.prices),
+        kept=bill_of(previous, facts.prices),
         kept_days=facts.kept_days,
         loss=_loss(intent, foreseen, facts.newest),
         ends_at=observation_of(foreseen.last).instance.grace_until if foreseen.steps else None,
@@ -231,12 +231,12 @@ def total_seconds(steps: Iterable[PlannedStep]) -> float | None:
     return total
 
 
-def sizes_of(seen: SeenState, regions: Mapping[CellName, str]) -> tuple[list[Size], list[Size]]:
+def sizes_of(state: SeenState, regions: Mapping[CellName, str]) -> tuple[list[Size], list[Size]]:
     """The rented machine of the agent, and its previous one; an empty list for none."""
-    now = observation_of(seen)
+    now = observation_of(state)
     machine, cell = now.existing_machine, now.instance.cell
     own = [Size(regions.get(cell, ""), machine.server_type)] if machine else []
-    previous = seen.previous if isinstance(seen, RelocationState) and seen.previous_in_stack else None
+    previous = state.previous if isinstance(state, RelocationState) and state.previous_in_stack else None
     return own, [Size(previous.region, previous.server_type)] if previous else []
 
 

@@ -68,58 +68,60 @@ class Effects:
     at: datetime
     server_type: str = ""
 
-    def after(self, step: object, seen: Any) -> Any:  # noqa: ANN401 - the state of any workflow, as its observe returns it
-        """The observation after a step."""
-        match seen:
+    def after(self, step: object, state: Any) -> Any:  # noqa: ANN401 - the state of any workflow, as its observe returns it
+        """Return the state that a workflow would observe after a step; a step without effect returns it unchanged."""
+        match state:
             case Observation():
-                return self._provisioned(step, seen)
+                return self._provisioned(step, state)
             case RelocationState():
-                return self._relocated(step, seen)
+                return self._relocated(step, state)
             case RestoreState():
-                return self._restored(step, seen)
+                return self._restored(step, state)
             case SuspendState() | TerminationState() | ScheduleTerminationState():
-                return self._ended(step, self._observed(step, seen))
+                return self._ended(step, self._observed(step, state))
             case ResizeState():
-                return self._resized(step, self._observed(step, seen))
+                return self._resized(step, self._observed(step, state))
             case _:
-                return self._observed(step, seen)
+                return self._observed(step, state)
 
-    def _observed(self, step: object, seen: Any) -> Any:  # noqa: ANN401 - as after
+    def _observed(self, step: object, state: Any) -> Any:  # noqa: ANN401 - as after
         """The effect on machine, node, gateway, backup and state, alike in all workflows that have them."""
-        seen = replace(seen, observation=self._on_machine(step, seen.observation))
+        state = replace(state, observation=self._on_machine(step, state.observation))
         match step:
-            case Fence() if hasattr(seen, "state"):
-                return replace(seen, state=_UNKNOWN_STATE)
-            case StartMachine() | AwaitMachine() if isinstance(seen, ResumeState):
-                return replace(seen, state=seen.backup.state if seen.backup else _UNKNOWN_STATE)
+            case Fence() if hasattr(state, "state"):
+                return replace(state, state=_UNKNOWN_STATE)
+            case StartMachine() | AwaitMachine() if isinstance(state, ResumeState):
+                return replace(state, state=state.backup.state if state.backup else _UNKNOWN_STATE)
             case BackUp():
-                return replace(seen, backup=self._backup(seen.observation.instance, getattr(seen, "state", None)))
-        return seen
+                return replace(state, backup=self._backup(state.observation.instance, getattr(state, "state", None)))
+        return state
 
-    def _on_machine(self, step: object, seen: Observation) -> Observation:
-        machine, node, instance = seen.machine, seen.node, seen.instance
+    def _on_machine(self, step: object, observation: Observation) -> Observation:
+        machine, node, instance = observation.machine, observation.node, observation.instance
         match step:
             case StartMachine() | AwaitMachine() if machine:
-                return self._up(seen, machine)
+                return self._up(observation, machine)
             case Fence():
-                return replace(seen, node=node and replace(node, fenced=True), gateway=GatewayHealth.REFUSED)
+                return replace(observation, node=node and replace(node, fenced=True), gateway=GatewayHealth.REFUSED)
             case Release() if node:
                 # With the model token from before, the agent cannot work.
                 is_current = node.digest == self.digest(instance)
                 health = GatewayHealth.OK if is_current else GatewayHealth.DEGRADED
-                return replace(seen, node=replace(node, fenced=False), gateway=health)
+                return replace(observation, node=replace(node, fenced=False), gateway=health)
             case StopMachine() if machine:
-                return replace(seen, machine=replace(machine, status=MachineStatus.STOPPED), node=None, gateway=None)
+                return replace(
+                    observation, machine=replace(machine, status=MachineStatus.STOPPED), node=None, gateway=None
+                )
             case Personalise():
-                return replace(seen, node=self._handed(instance, node), gateway=GatewayHealth.OK)
+                return replace(observation, node=self._handed(instance, node), gateway=GatewayHealth.OK)
             case AwaitGateway():
-                return replace(seen, gateway=GatewayHealth.OK)
+                return replace(observation, gateway=GatewayHealth.OK)
             case MarkRunning():
-                return replace(seen, instance=replace(instance, status=InstanceStatus.RUNNING))
-        return seen
+                return replace(observation, instance=replace(instance, status=InstanceStatus.RUNNING))
+        return observation
 
-    def _up(self, seen: Observation, machine: MachineState) -> Observation:
-        instance, node = seen.instance, seen.node
+    def _up(self, observation: Observation, machine: MachineState) -> Observation:
+        instance, node = observation.instance, observation.node
         is_new = instance.status is InstanceStatus.PROVISIONING
         if node is None:
             fenced = instance.status is InstanceStatus.SUSPENDED
@@ -129,10 +131,10 @@ class Effects:
             node = NodeState(None, 0, "", "") if is_new else own
         runs = not node.fenced and not is_new
         return replace(
-            seen,
+            observation,
             machine=replace(machine, status=MachineStatus.READY),
             node=node,
-            gateway=GatewayHealth.OK if runs else seen.gateway,
+            gateway=GatewayHealth.OK if runs else observation.gateway,
         )
 
     def _handed(self, instance: Instance, node: NodeState | None, *, fenced: bool = False) -> NodeState:
@@ -142,93 +144,93 @@ class Effects:
     def _backup(self, instance: Instance, state: State | None) -> Backup:
         return Backup("planned", instance.id, self.at, "", 0, 0, state or _UNKNOWN_STATE)
 
-    def _provisioned(self, step: object, seen: Observation) -> Observation:
+    def _provisioned(self, step: object, observation: Observation) -> Observation:
         match step:
             case new_machine.GrowCell():
                 machine = MachineState(NEW_ID, MachineStatus.READY, self.server_type)
-                return replace(seen, machine=machine, node=NodeState(None, 0, "", ""))
+                return replace(observation, machine=machine, node=NodeState(None, 0, "", ""))
             case provision.RecordMachine(machine_id=machine_id):
-                return replace(seen, instance=replace(seen.instance, machine_id=machine_id))
-        return self._on_machine(step, seen)
+                return replace(observation, instance=replace(observation.instance, machine_id=machine_id))
+        return self._on_machine(step, observation)
 
-    def _ended(self, step: object, seen: Any) -> Any:  # noqa: ANN401 - as after
-        observation = seen.observation
+    def _ended(self, step: object, state: Any) -> Any:  # noqa: ANN401 - as after
+        observation = state.observation
         match step:
             case ProveBackup():
                 proved = {
                     name: replace(backup, checked_at=self.at)
                     for name in ("backup", "newest")
-                    if (backup := getattr(seen, name)) is not None
+                    if (backup := getattr(state, name)) is not None
                 }
-                return replace(seen, **proved)
+                return replace(state, **proved)
             case suspend.MarkForDeletion():
-                return replace(seen, wanted=False)
-            case Fence() if isinstance(seen, TerminationState):
-                return replace(seen, fenced=True)
+                return replace(state, wanted=False)
+            case Fence() if isinstance(state, TerminationState):
+                return replace(state, fenced=True)
             case suspend.ShrinkCell():
-                return replace(seen, observation=Observation(observation.instance, None), in_stack=False)
+                return replace(state, observation=Observation(observation.instance, None), in_stack=False)
             case suspend.MarkSuspended():
-                return _with_status(seen, InstanceStatus.SUSPENDED)
+                return _with_status(state, InstanceStatus.SUSPENDED)
             case StartGracePeriod() if isinstance(self.intent, ScheduleTerminationIntent):
                 ending = replace(observation.instance, grace_until=self.intent.until)
                 return _with_status(
-                    replace(seen, observation=replace(observation, instance=ending)), InstanceStatus.SUSPENDED
+                    replace(state, observation=replace(observation, instance=ending)), InstanceStatus.SUSPENDED
                 )
             case terminate.MarkTerminated():
-                return _with_status(seen, InstanceStatus.TERMINATED)
-        return seen
+                return _with_status(state, InstanceStatus.TERMINATED)
+        return state
 
-    def _resized(self, step: object, seen: ResizeState) -> ResizeState:
+    def _resized(self, step: object, state: ResizeState) -> ResizeState:
         if not isinstance(self.intent, ResizeIntent):
-            return seen
-        size, observation = self.intent.after, seen.observation
+            return state
+        size, observation = self.intent.after, state.observation
         match step:
             case resize.ChangePlan():
                 changed = replace(observation, instance=replace(observation.instance, plan=size.plan))
-                return replace(seen, observation=changed)
+                return replace(state, observation=changed)
             case resize.ApplyCell() if observation.machine:
                 machine = replace(observation.machine, server_type=size.server_type)
-                return replace(seen, observation=replace(observation, machine=machine))
-        return seen
+                return replace(state, observation=replace(observation, machine=machine))
+        return state
 
-    def _restored(self, step: object, seen: RestoreState) -> RestoreState:
-        observation, source = seen.observation, seen.source
+    def _restored(self, step: object, state: RestoreState) -> RestoreState:
+        observation, source = state.observation, state.source
         match step:
             case BackUp():
-                return replace(seen, before=self._backup(observation.instance, seen.state))
+                return replace(state, before=self._backup(observation.instance, state.state))
             case restore.RestoreBackup():
-                return replace(seen, state=State(source.state.parts, restored=source.id))
+                return replace(state, state=State(source.state.parts, restored=source.id))
             case restore.Record():  # it revokes the model token that the machine has
                 without = observation.node and replace(observation.node, digest="")
-                return replace(seen, observation=replace(observation, node=without), is_recorded=True, state=None)
-        return replace(seen, observation=self._on_machine(step, observation))
+                return replace(state, observation=replace(observation, node=without), is_recorded=True, state=None)
+        return replace(state, observation=self._on_machine(step, observation))
 
-    def _relocated(self, step: object, seen: RelocationState) -> RelocationState:
+    def _relocated(self, step: object, state: RelocationState) -> RelocationState:
         match step:
             case suspend.MarkForDeletion():
-                return replace(seen, wanted=False)
+                return replace(state, wanted=False)
             case BackUp():
-                backup = self._backup(seen.observation.instance, seen.state)
+                backup = self._backup(state.observation.instance, state.state)
                 restores = isinstance(self.intent, RelocateIntent) and self.intent.snapshot
-                return replace(seen, backup=backup, source=seen.source if restores else backup)
-            case relocate.CutOver() if seen.replacement:
-                return self._cut_over(seen, seen.replacement)
-            case return_machine.Retire() if seen.previous:
-                return replace(seen, previous=replace(seen.previous, wanted=False))
+                return replace(state, backup=backup, source=state.source if restores else backup)
+            case relocate.CutOver() if state.replacement:
+                return self._cut_over(state, state.replacement)
+            case return_machine.Retire() if state.previous:
+                return replace(state, previous=replace(state.previous, wanted=False))
             case return_machine.ShrinkCell():
-                return replace(seen, previous_in_stack=False)
+                return replace(state, previous_in_stack=False)
             case return_machine.Forget():
-                return replace(seen, previous=None)
-        replacement = self._replacement(step, seen)
-        if replacement is not seen.replacement:
-            return replace(seen, replacement=replacement)
-        changed: RelocationState = self._observed(step, seen)
+                return replace(state, previous=None)
+        replacement = self._replacement(step, state)
+        if replacement is not state.replacement:
+            return replace(state, replacement=replacement)
+        changed: RelocationState = self._observed(step, state)
         return changed
 
-    def _replacement(self, step: object, seen: RelocationState) -> ReplacementState | None:
-        there, intent = seen.replacement, self.intent
+    def _replacement(self, step: object, state: RelocationState) -> ReplacementState | None:
+        there, intent = state.replacement, self.intent
         if isinstance(step, new_machine.OrderReplacement) and isinstance(intent, RelocateIntent):
-            return ReplacementState(_ordered(seen.observation.instance, intent, self.at))
+            return ReplacementState(_ordered(state.observation.instance, intent, self.at))
         if there is None:
             return None
         row, machine, node = there.row, there.machine, there.node
@@ -244,14 +246,14 @@ class Effects:
             case new_machine.DeployRelease(release=release):
                 return replace(there, node=node and replace(node, release=release, switching=False))
             case relocate.Prepare():
-                own = self._handed(relocate.successor(seen.observation.instance, row), node, fenced=True)
+                own = self._handed(relocate.successor(state.observation.instance, row), node, fenced=True)
                 return replace(there, node=own, state=State({}, restored=""))
-            case relocate.RestoreBackup() if seen.source:
-                return replace(there, state=State(seen.source.state.parts, restored=seen.source.id))
+            case relocate.RestoreBackup() if state.source:
+                return replace(there, state=State(state.source.state.parts, restored=state.source.id))
         return there
 
-    def _cut_over(self, seen: RelocationState, there: ReplacementState) -> RelocationState:
-        before = seen.observation
+    def _cut_over(self, state: RelocationState, there: ReplacementState) -> RelocationState:
+        before = state.observation
         previous = replace(
             there.row,
             name=before.instance.machine_name,
@@ -259,10 +261,10 @@ class Effects:
             cell=before.instance.cell,
             plan=before.instance.plan,
             server_type=before.machine.server_type if before.machine else "",
-            wanted=seen.wanted,
+            wanted=state.wanted,
         )
         return replace(
-            seen,
+            state,
             observation=Observation(
                 relocate.successor(before.instance, there.row),
                 there.machine,
@@ -294,6 +296,6 @@ def _ordered(instance: Instance, intent: RelocateIntent, at: datetime) -> Unassi
     )
 
 
-def _with_status(seen: Any, status: InstanceStatus) -> Any:  # noqa: ANN401 - as after
-    observation = seen.observation
-    return replace(seen, observation=replace(observation, instance=replace(observation.instance, status=status)))
+def _with_status(state: Any, status: InstanceStatus) -> Any:  # noqa: ANN401 - as after
+    observation = state.observation
+    return replace(state, observation=replace(observation, instance=replace(observation.instance, status=status)))

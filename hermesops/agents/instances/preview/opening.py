@@ -22,24 +22,24 @@ DRY_RUN = OperationId("dry-run")
 class DryRunOpener(OperationOpener):
     """An opener that writes nothing; ``open`` returns the operation that it would have written."""
 
-    def write(self, instance: Instance, wanted: InstanceIntent) -> Operation:
+    def write(self, instance: Instance, requested: InstanceIntent) -> Operation:
         """Return the operation's row without writing it."""
-        return unwritten(self.registry, instance, wanted)
+        return unwritten(self.registry, instance, requested)
 
     def cancel(self, operation: Operation, reason: str) -> None:
-        """Leave the operation open."""
+        """Do nothing: a preview cancels no operation."""
 
     def mark_for_deletion(self, instance: Instance, why: str) -> None:
-        """Leave the machine."""
+        """Do nothing: a preview marks no machine for deletion."""
 
     def retire(self, row: UnassignedMachine, why: str) -> None:
-        """Leave the machine."""
+        """Do nothing: a preview retires no unassigned machine."""
 
 
-def unwritten(registry: Registry, instance: Instance, wanted: InstanceIntent) -> Operation:
+def unwritten(registry: Registry, instance: Instance, intent: InstanceIntent) -> Operation:
     """An operation as it would be opened now."""
-    now, kind = registry.now(), wanted.kind
-    row = (kind, instance_subject(instance.id), instance.id, wanted.to_json(), OperationStatus.PENDING)
+    now, kind = registry.now(), intent.kind
+    row = (kind, instance_subject(instance.id), instance.id, intent.to_json(), OperationStatus.PENDING)
     return Operation(DRY_RUN, *row, step="", outcome="", created_at=now, updated_at=now)
 
 

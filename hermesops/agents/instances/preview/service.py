@@ -73,15 +73,15 @@ class ChangePreviews:
         """
         intent = KINDS[operation.kind].of(operation)
         work = self.handlers[operation.kind](operation, _NO_LEASE)
-        seen = await work.observe()
-        return await self.preview(operation, intent, work, seen, self.client.payload_digest)
+        state = await work.observe()
+        return await self.preview(operation, intent, work, state, self.client.payload_digest)
 
     async def preview(
         self,
         operation: Operation,
         intent: Intent,
         work: Decider,
-        seen: SeenState,
+        state: SeenState,
         digest: Callable[[Instance], str],
         place: Placement | None = None,
         server_type: str = "",
@@ -94,7 +94,7 @@ class ChangePreviews:
             server_type: Its machine's; empty for an agent that has one.
         """
         effects = Effects(intent, digest, self.registry.now(), server_type)
-        foreseen = foresee(work, seen, effects.after)
+        foreseen = foresee(work, state, effects.after)
         opened = Placement(intent.cell, intent.region, None) if isinstance(intent, RelocateIntent) else place
         regions = {cell.name: cell.region for cell in self.registry.cells.list()}
         regions |= {opened.cell: opened.region} if opened else {}
@@ -130,11 +130,11 @@ def _digest(_instance: Instance) -> str:
 class _FirstStart:
     """The decisions about an agent without rows."""
 
-    def decide(self, seen: Observation) -> provision.Step | Done | Refused:
-        return provision.decide(seen, payload_digest=_DIGEST)
+    def decide(self, observation: Observation) -> provision.Step | Done | Refused:
+        return provision.decide(observation, payload_digest=_DIGEST)
 
-    def describe(self, step: provision.Step, seen: Observation) -> str:
-        return provision.describe(step, seen)
+    def describe(self, step: provision.Step, observation: Observation) -> str:
+        return provision.describe(step, observation)
 
 
 @dataclass(frozen=True)
@@ -157,11 +157,11 @@ class AgentPreviews:
         if known is not None:
             return await self.changes.of(self._continued(user_text, known))
         refuse_drill(user_text)
-        seen, place = await self._first(user_text, plan, region or self.policy.region_of(plan))
-        intent = ProvisionIntent(user=user_text, plan=plan, machine_name=seen.instance.machine_name)
-        operation = unwritten(self.registry, seen.instance, intent)
+        observation, place = await self._first(user_text, plan, region or self.policy.region_of(plan))
+        intent = ProvisionIntent(user=user_text, plan=plan, machine_name=observation.instance.machine_name)
+        operation = unwritten(self.registry, observation.instance, intent)
         size = self.policy.server_types[plan]
-        return await self.changes.preview(operation, intent, _FirstStart(), seen, _digest, place, size)
+        return await self.changes.preview(operation, intent, _FirstStart(), observation, _digest, place, size)
 
     def _continued(self, user_text: str, known: Instance) -> Operation:
         begun = self.registry.operations.list(unfinished=True, instance_id=known.id, kind=OperationKind.PROVISION)

@@ -66,5 +66,5 @@ async def _seen(slots: ReleaseClient, machine_id: MachineId) -> SlotsState:
 async def _state(states: PowerControl, machine_id: MachineId) -> State:
     state = await states.state(machine_id)
     if state is None:
-        raise UnavailableError(f"hermes-node on machine {machine_id} does not tell its state")
+        raise UnavailableError(f"hermes-node on machine {machine_id} does not report its state")
     return state

@@ -44,7 +44,7 @@ async def roll_back_release(
     state = await slots.observe(machine_id)
     if state is None:
         raise UnavailableError(
-            f"the machine of {title} tells nothing of releases", hint=Hint(("instance", "show", title))
+            f"the machine of {title} does not report its releases", hint=Hint(("instance", "show", title))
         )
     release = _chosen(state, to, title)
     if release == state.current and state.switch is None:

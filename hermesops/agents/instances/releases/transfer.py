@@ -45,7 +45,7 @@ class ReleaseTransfer:
         """
         state = await self.release_client.observe(machine_id)
         if state is None:
-            raise UnavailableError(f"hermes-node on machine {machine_id} tells nothing of releases")
+            raise UnavailableError(f"hermes-node on machine {machine_id} does not report its releases")
         done = await self.release_client.deploy(machine_id, HandedOut(release, self.releases), python=state.python)
         if done.problem:
             raise RefusedError(

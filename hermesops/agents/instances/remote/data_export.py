@@ -56,7 +56,7 @@ class Tally:
         if +Counter(self._told) != self.counts:
             raise BrokenInvariantError(
                 f"the machine wrote {_words(self._told)}, and {_words(self.counts)} arrived",
-                hint="the same command again; do not use what was written",
+                hint="the same command again; do not use the partial file",
             )
         return dict(self._told)
 

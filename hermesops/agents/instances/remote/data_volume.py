@@ -67,7 +67,7 @@ def refuse_without_room(instance: Instance, backup: Backup, room: DataRoom | Non
         return
     raise RefusedError(
         f"backup {backup.id[:8]} takes {backup.bytes / GB:.1f} GB, and {instance.title} has {room.free / GB:.1f} GB"
-        f" of {room.size / GB:.1f} GB free beside what is there",
+        f" of {room.size / GB:.1f} GB free for it",
         hint=Hint(("backup", "restore", instance.title, "--snapshot", backup.id[:8], "--onto-new-machine")),
     )
 

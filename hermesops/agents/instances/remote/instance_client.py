@@ -77,7 +77,7 @@ class InstanceClient:
         return GatewayService(self.channel, self.lease)
 
     def with_lease(self, lease: Lease) -> Self:
-        """The same client with a lease: a machine that has seen a later lease refuses its commands."""
+        """Return a copy of this client whose commands carry a lease; machines refuse commands of an outdated lease."""
         return replace(self, lease=lease, certifying=self.certifying and self.certifying.with_lease(lease))
 
     def channel(self, machine_id: MachineId) -> Channel:
@@ -237,11 +237,11 @@ class InstanceClient:
         await self._is_up(instance.machine_name, machine_id, timeout_s)
 
     async def await_named(self, name: MachineName, machine_id: MachineId) -> None:
-        """The same for a machine that may have no instance; a stopped one is an error.
+        """Wait up to ten minutes until a machine, with or without an instance, is ready.
 
         Raises:
-            WaitExpiredError: Not within ten minutes.
-            UnavailableError: The vendor says that it is in error, or that it is stopped.
+            WaitExpiredError: The machine was not ready within ten minutes.
+            UnavailableError: JustAVPS reports an error of the machine, or that it is stopped.
         """
         if not await self._is_up(name, machine_id, _MACHINE_S):
             raise UnavailableError(f"JustAVPS says that machine {name} is stopped", hint=Hint(("fleet", "drift")))
@@ -323,7 +323,7 @@ class InstanceClient:
                 instance, what="the gateway", timeout_s=self.gateway_timeout_s, every_s=0.1, report=self.report
             )
         except waiting.WaitExpiredError as expired:
-            await self._explain(instance, machine_id, expired.seen)
+            await self._explain(instance, machine_id, expired.observed)
 
     async def await_health(
         self,

@@ -144,7 +144,7 @@ class PowerControl(InstanceClient):
             return None
         if done.exit_code != 0:
             raise UnavailableError(
-                f"hermes-node on machine {machine_id} cannot tell its state: {last_words(done)}",
+                f"hermes-node on machine {machine_id} cannot report its state: {last_words(done)}",
                 hint=Hint(("instance", "verify", "USER")),
             )
         return object_in(done, machine_id, "state")

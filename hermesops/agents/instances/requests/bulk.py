@@ -78,7 +78,7 @@ def parse_requests(text: str, *, plan: str, region: str) -> tuple[ProvisionReque
         raise UsageError(_told(problems), hint="a first line user,plan,region names columns; nothing was begun")
     if not requests:
         heading = f"; line {users.heading} was read as the heading" if users.heading else ""
-        raise UsageError(f"nobody to provision: no line names a user{heading}")
+        raise UsageError(f"nothing to provision: no line names a user{heading}")
     return tuple(requests.values())
 
 
@@ -88,7 +88,7 @@ def _request(number: int, cells: Sequence[str], columns: Sequence[str], plan: st
     values = dict(zip(columns, cells, strict=False))
     chosen = values.get("plan") or plan
     if not chosen:
-        raise UsageError("no plan, and no --plan for those who name none")
+        raise UsageError("missing plan: some lines name none, and --plan is not set")
     return ProvisionRequest(number, values.get("user", ""), parse_plan(chosen), values.get("region") or region)
 
 

@@ -226,7 +226,7 @@ class InstanceRequests:
                 return self.opener.open(instance, ResumeIntent(user=user_text, reason=reason.strip()))
             snapshot = self._chosen(instance, "")
             here = self.machine_placement.here(instance)
-            return self._relocation(instance, user_text, reason, here, snapshot=snapshot, said=None)
+            return self._relocation(instance, user_text, reason, here, snapshot=snapshot, compared=None)
 
     def _cancel(self, ends: AbstractSet[OperationKind], instance: Instance, reason: str) -> None:
         """Close terminations that have not marked the machine for deletion yet."""
@@ -312,7 +312,7 @@ class InstanceRequests:
                 )
             place = self.machine_placement.cell(cell) if cell else self.machine_placement.region(region, instance)
             await refuse_unsold(self.client, self.policy.server_types[instance.plan], place.region)
-            return self._relocation(instance, user_text, reason, place, said=("cell",) if cell else ())
+            return self._relocation(instance, user_text, reason, place, compared=("cell",) if cell else ())
 
     async def renew(self, user_text: str, image_id: ImageId, *, reason: str) -> Operation:
         """Record that an instance shall be on a new machine of an image, in the region where it is.
@@ -324,7 +324,7 @@ class InstanceRequests:
         async with self._asked(user_text, RelocateIntent, reason, while_running=True) as instance:
             place = self.machine_placement.here(instance)
             await refuse_unsold(self.client, self.policy.server_types[instance.plan], place.region)
-            return self._relocation(instance, user_text, reason, place, image_id=image_id, said=("image_id",))
+            return self._relocation(instance, user_text, reason, place, image_id=image_id, compared=("image_id",))
 
     async def restore(self, user_text: str, *, snapshot: str, reason: str) -> Operation:
         """Record that an instance shall run on a new machine, from a backup instead of its present state.
@@ -358,11 +358,11 @@ class InstanceRequests:
         plan: Plan | None = None,
         snapshot: str = "",
         image_id: ImageId | None = None,
-        said: Sequence[str] | None = (),
+        compared: Sequence[str] | None = (),
     ) -> Operation:
-        """Open a relocation, or find the one that is under way; ``said`` is as in ``RelocateIntent.asks_the_same``.
+        """Open a relocation, or find the one that is under way; ``compared`` is as in ``RelocateIntent.asks_the_same``.
 
-        With ``None`` for it whatever is under way is continued.
+        ``None`` continues any relocation that is under way.
         """
         size = plan or instance.plan
         intent = RelocateIntent(
@@ -382,7 +382,7 @@ class InstanceRequests:
         )
         if not self.opener.unfinished(instance, OperationKind.RELOCATE):
             self._drop_leftovers(instance, intent)
-        is_the_same = None if said is None else (lambda begun: intent.asks_the_same(begun, *said))
+        is_the_same = None if compared is None else (lambda begun: intent.asks_the_same(begun, *compared))
         return self.opener.open(instance, intent, is_the_same)
 
     def _drop_leftovers(self, instance: Instance, intent: RelocateIntent) -> None:

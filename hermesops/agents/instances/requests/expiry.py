@@ -37,7 +37,7 @@ def due_of(
     busy: frozenset[InstanceId],
     *,
     now: datetime,
-    kept: timedelta,
+    keep_for: timedelta,
     drilled: frozenset[InstanceId] = frozenset(),
     rolls_out: bool = False,
 ) -> Due:
@@ -57,7 +57,9 @@ def due_of(
     ]
     goes = {MachineRole.REPLACEMENT, MachineRole.DRILL}
     leaves = tuple(
-        machine for machine in idle if machine.role in goes or not machine.wanted or machine.created_at <= now - kept
+        machine
+        for machine in idle
+        if machine.role in goes or not machine.wanted or machine.created_at <= now - keep_for
     )
     return Due(tuple(instance for instance in ends if instance.id not in busy), leaves)
 
@@ -87,7 +89,7 @@ class Upkeep:
     registry: Registry
     cells: CellStacks
     end: Callable[[Instance], Awaitable[object]]
-    kept: timedelta
+    keep_for: timedelta
 
     def due(self) -> Due:
         """The terminations and returns that are due now."""
@@ -100,7 +102,13 @@ class Upkeep:
         ends = self.registry.instances.past_grace()
         rolls_out = any(operation.kind is OperationKind.ROLLOUT for operation in unfinished)
         return due_of(
-            ends, unassigned, busy, now=self.registry.now(), kept=self.kept, drilled=drilled, rolls_out=rolls_out
+            ends,
+            unassigned,
+            busy,
+            now=self.registry.now(),
+            keep_for=self.keep_for,
+            drilled=drilled,
+            rolls_out=rolls_out,
         )
 
     async def apply(self, due: Due) -> dict[str, str]:

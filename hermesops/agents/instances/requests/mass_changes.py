@@ -34,12 +34,12 @@ class MassChanges:
     """Lets agents end or change their plan, unless they are too many.
 
     Attributes:
-        given: The list and the approval that an operator passed; ``None`` for none.
+        approved: The list and the approval that an operator passed; ``None`` for none.
     """
 
     env: Environment
     registry: Registry
-    given: ApprovedList | None = None
+    approved: ApprovedList | None = None
 
     @property
     def limit(self) -> int:
@@ -104,8 +104,8 @@ class MassChanges:
 
     def _at_hand(self, instance_id: InstanceId) -> Iterator[tuple[ApprovedList, bool]]:
         """The list that was passed, else the one that its days of grace were approved with; whether it is new."""
-        if self.given is not None:
-            yield self.given, True
+        if self.approved is not None:
+            yield self.approved, True
         for operation in self.registry.operations.list(
             instance_id=instance_id, kind=OperationKind.SCHEDULE_TERMINATION, limit=1
         ):

@@ -82,7 +82,7 @@ def _load(text: str, where: str) -> object:
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise UsageError(f"{where}{place}: neither YAML nor JSON") from None
     except (yaml.YAMLError, TypeError, ValueError, RecursionError):
-        raise UsageError(f"{where}: holds what settings cannot, as a date without quotes") from None
+        raise UsageError(f"{where}: settings cannot hold this value, for example a date without quotes") from None
 
 
 def _parse(raw: object, where: str) -> InstanceSettings:

@@ -33,7 +33,7 @@ class TerminationPolicy:
 
     @property
     def days(self) -> float:
-        """Days between request and termination."""
+        """Days of grace between the request and the termination."""
         return self.grace / timedelta(days=1)
 
     def choose(self, *, now: bool, without_backup: bool) -> Termination:

@@ -1,4 +1,4 @@
-"""Steps that several workflows share."""
+"""Steps shared by several workflows: each module has its step types, decision and execution."""
 
 from dataclasses import dataclass
 

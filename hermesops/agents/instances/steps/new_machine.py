@@ -50,7 +50,7 @@ Step = OrderReplacement | GrowCell | RecordReplacement | StartReplacement | Awai
 
 WORDS: Mapping[type, str] = {
     OrderReplacement: "placing another machine for {user}",
-    GrowCell: "making machine {replacement}",
+    GrowCell: "creating machine {replacement}",
     RecordReplacement: "recording machine {replacement}",
     StartReplacement: "starting machine {replacement}",
     AwaitReplacement: "waiting for machine {replacement}",

@@ -60,7 +60,7 @@ def describe(step: Step, instance: Instance) -> str:
         case Release():
             return f"starting the gateway of {instance.title}"
         case Personalise():
-            return f"handing the machine to {instance.title}"
+            return f"assigning the machine to {instance.title}"
         case AwaitGateway():
             return "waiting for the gateway"
         case MarkRunning():

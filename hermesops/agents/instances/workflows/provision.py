@@ -55,12 +55,12 @@ def decide(observation: Observation, *, payload_digest: str) -> Step | Done | Re
     return Done(f"{instance.title} has a running agent on {instance.machine_name}")
 
 
-def describe(step: Step, seen: Observation) -> str:
+def describe(step: Step, observation: Observation) -> str:
     """The step in a few words."""
-    instance = seen.instance
+    instance = observation.instance
     match step:
         case GrowCell():
-            return f"making machine {instance.machine_name} in {instance.cell}"
+            return f"creating machine {instance.machine_name} in {instance.cell}"
         case RecordMachine(machine_id=machine_id):
             return f"recording machine {machine_id}"
         case _:

@@ -154,12 +154,12 @@ def _no_backup(instance: Instance) -> RefusedError:
 
 _WORDS: Mapping[type, str] = {
     **new_machine.WORDS,
-    MarkForDeletion: "giving up machine {here}, which is gone",
+    MarkForDeletion: "marking machine {here}, which is gone, for removal",
     StopMachine: "switching machine {here} off",
-    Prepare: "handing machine {replacement} to {user}",
+    Prepare: "assigning machine {replacement} to {user}",
     RestoreBackup: "putting the backup on machine {replacement}",
     CutOver: "changing {user} over to {replacement}",
-    Retire: "giving the previous machine back",
+    Retire: "marking the previous machine for removal",
     ShrinkCell: "destroying the previous machine",
     Forget: "forgetting the previous machine",
 }

@@ -124,8 +124,10 @@ class Suspend:
         match step:
             case StopMachine():
                 return f"switching machine {instance.machine_name} off"
-            case MarkForDeletion() | ShrinkCell():
-                return f"giving machine {instance.machine_name} back"
+            case MarkForDeletion():
+                return f"marking machine {instance.machine_name} for removal"
+            case ShrinkCell():
+                return f"destroying machine {instance.machine_name}"
             case MarkSuspended():
                 return "the agent is suspended"
             case _:

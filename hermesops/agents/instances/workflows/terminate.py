@@ -84,7 +84,7 @@ def _kept(state: TerminationState, *, gone: bool) -> stop_and_backup.Step | Prov
 
 def _no_backup(instance: Instance) -> RefusedError:
     return RefusedError(
-        f"{instance.title} has no backup, and what the agent knows would be lost",
+        f"{instance.title} has no backup, and the agent's state would be lost",
         hint=Hint(("instance", "terminate", instance.title, "--now", "--without-backup"), ", if that is wanted"),
     )
 
@@ -130,7 +130,7 @@ class Terminate:
         instance = state.observation.instance
         match step:
             case MarkForDeletion():
-                return f"giving machine {instance.machine_name} up"
+                return f"marking machine {instance.machine_name} for removal"
             case ShrinkCell():
                 return f"destroying machine {instance.machine_name}"
             case MarkTerminated():

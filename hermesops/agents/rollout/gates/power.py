@@ -99,7 +99,7 @@ class _Rules:
     is_over: bool
 
     def halt(self, overall: int, stage: int) -> bool:
-        """Whether so many failures do."""
+        """Whether the gate of failures halts the rollout at so many failed targets, overall and in the stage."""
         of_stage = Tally(self.in_stage, stage)
         if overall == _OUT_OF_PLAY:
             return self.bounds.ratio(of_stage) >= self.bounds.bad or (self.is_over and is_lost(of_stage))

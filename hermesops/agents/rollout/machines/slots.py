@@ -52,7 +52,12 @@ class SlotMachines:
     _cancelled: set[InstanceId] = field(default_factory=set, init=False)
 
     async def observe(self, instance_id: InstanceId) -> ReleaseStatus:
-        """Ask hermes-node."""
+        """Read the releases on an instance's machine from hermes-node; a stopped instance is reported as absent.
+
+        Raises:
+            LeaseHeldError: Another process works on the instance.
+            UnavailableError: hermes-node does not answer.
+        """
         instance = await in_db_thread(self.registry.instances.get, instance_id)
         if instance.status is not InstanceStatus.RUNNING:
             return ReleaseStatus("", absent=instance.status.value)
@@ -202,7 +207,7 @@ async def unwell(registry: Registry, client: PowerControl, target: Target) -> st
         await client.await_health(instance, what=what, timeout_s=_AGENT_S, every_s=0.5)
     except WaitExpiredError as expired:
         await refuse_if_worked_on(registry, instance)
-        return f"its gateway did not answer correctly within {_AGENT_S:g} s: {expired.seen}"
+        return f"its gateway did not answer correctly within {_AGENT_S:g} s: {expired.observed}"
     releases = ReleaseClient(client.channel)
     slots = await releases.observe(machine_of(instance))
     if slots and slots.is_activity_unknown:

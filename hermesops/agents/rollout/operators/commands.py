@@ -109,7 +109,7 @@ def retry(records: Records, command: OperatorCommand) -> Transition:
     again = tuple(_again(target, command.now) for target in [*failed, *filter(_was_well, targets)])
     if not again:
         raise RefusedError(f"no target of rollout {rollout.id} failed", hint=Hint(("rollout", "status", rollout.id)))
-    ids = tuple(one.id for one in again)
+    ids = tuple(target.id for target in again)
     return replace(_to(rollout, RolloutState.RUNNING, command, "retry", again=ids), targets=again)
 
 
@@ -128,7 +128,9 @@ def roll_back(
     free = tuple(
         replace(target, progress=replace(target.progress, stuck="")) for target in targets if target.progress.stuck
     )
-    soaking = tuple(replace(one, state=TargetState.SOAKING) if one.state is TargetState.KEPT else one for one in free)
+    soaking = tuple(
+        replace(target, state=TargetState.SOAKING) if target.state is TargetState.KEPT else target for target in free
+    )
     decisions = replace(rollout.decisions, may_lose=lose, even_revoked=even_revoked)
     transition = _to(replace(rollout, decisions=decisions), RolloutState.ROLLING_BACK, command, "roll_back")
     return replace(transition, targets=soaking)

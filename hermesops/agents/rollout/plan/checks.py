@@ -134,7 +134,7 @@ class RolloutRequests:
             RefusedError: Some files do not match.
         """
         if damage := self.releases.verify(release):
-            files = ", ".join(f"{one.name} {one.what}" for one in damage[:_SHOWN])
+            files = ", ".join(f"{file.name} {file.what}" for file in damage[:_SHOWN])
             files += f" and {len(damage) - _SHOWN} more" if len(damage) > _SHOWN else ""
             hint = Hint(("release", "verify", release), "; then build it again")
             raise RefusedError(f"release {release} is damaged: {files}", hint=hint)
@@ -167,7 +167,7 @@ class RolloutRequests:
         return preview(release, targets, spec), closed.why if closed and not spec.emergency else ""
 
     def find_unfinished(self, release: ReleaseId, request: RolloutRequest) -> Rollout | None:
-        """The same rollout, begun before and not ended."""
+        """Find an unfinished rollout of the same release, action and selector."""
         rows = self.registry.rollouts.list(unfinished=True)
         return find_same(((row, start_of(self.registry, row.id).where) for row in rows), release, request)
 
@@ -188,7 +188,7 @@ def outdated(registry: Registry) -> tuple[OutdatedInstance, ...]:
         return missed
     late = backlog.late_instances(last, start_of(registry, last.id).where, fleet_of(registry))
     known = {target.instance_id for target in missed}
-    return (*missed, *(one for one in late if one.instance_id not in known))
+    return (*missed, *(instance for instance in late if instance.instance_id not in known))
 
 
 def updatable(registry: Registry) -> tuple[OutdatedInstance, ...]:

@@ -45,7 +45,7 @@ class RolloutRequest:
         if not self.where and not self.all_running:
             raise UsageError(
                 "missing targets: use --where plan=light,cell=…, or --all for every running instance",
-                hint=Hint(("rollout", "preview", "RELEASE", "--all"), "shows what would happen"),
+                hint=Hint(("rollout", "preview", "RELEASE", "--all"), "previews the rollout"),
             )
         return Selector.parse(self.where, fields=SELECTABLE)
 
@@ -78,7 +78,7 @@ def find_same(unfinished: Iterable[tuple[Rollout, str]], release: ReleaseId, req
         unfinished: Rollouts with their selectors.
     """
     key = (release, request.action, request.where)
-    return next((one for one, where in unfinished if (one.release, one.action, where) == key), None)
+    return next((rollout for rollout, where in unfinished if (rollout.release, rollout.action, where) == key), None)
 
 
 _OPTIONS = {
@@ -125,7 +125,7 @@ _SHARES = frozenset({"stages", "max_unavailable"})
 def _typed(name: str, value: object) -> str:
     """A value of a spec as its option takes it."""
     if isinstance(value, tuple):
-        return ",".join(_typed(name, one) for one in value) or "none"
+        return ",".join(_typed(name, item) for item in value) or "none"
     if isinstance(value, float):
         return f"{100 * value:g}%" if name in _SHARES else f"{value:g}{'s' if name.endswith('_s') else ''}"
     return shlex.quote(str(value)) if value else "none"
@@ -136,7 +136,7 @@ def find_overlapping(
 ) -> Rollout | None:
     """A rollout that has not ended and has one of these targets."""
     ids = {target.instance_id for target in targets}
-    return next((one for one, its in unfinished if not ids.isdisjoint(its)), None)
+    return next((rollout for rollout, its in unfinished if not ids.isdisjoint(its)), None)
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class Fleet:
 def running_targets(fleet: Fleet, action: Action = Action.SLOT) -> tuple[Target, ...]:
     """Every running instance; for whole machines, the release before is the image that its machine boots."""
     running = (ordered for ordered in fleet.ordered if ordered.instance.status is InstanceStatus.RUNNING)
-    return tuple(_target(fleet, one, action) for one in running)
+    return tuple(_target(fleet, ordered, action) for ordered in running)
 
 
 def select(targets: Iterable[Target], selector: Selector) -> tuple[Target, ...]:

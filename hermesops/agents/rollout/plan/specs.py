@@ -82,8 +82,8 @@ def refuse_raised(spec: Spec, limit: float) -> None:
     """
     if spec.two_person_above > limit:
         raise UsageError(
-            f"a second operator approves what has a blast radius above {limit:g} here: "
-            f"this request would raise that to {spec.two_person_above:g}",
+            f"stages with a blast radius above {limit:g} need a second operator's approval: "
+            f"this request raises the limit to {spec.two_person_above:g}",
             hint=Hint(
                 Parameter("two_person_above", f"{limit:g}"),
                 "or less, or leave it out; the setting two_person_above is the limit",

@@ -55,7 +55,7 @@ class Rollouts:
         return self.registry.rollouts.get(rollout_id)
 
     def list(self, *, unfinished: bool = False) -> "tuple[Rollout, ...]":
-        """Rollouts, the newest first."""
+        """List rollouts, the newest first; with ``unfinished`` only those that have not ended."""
         return self.registry.rollouts.list(unfinished=unfinished)
 
     def targets(self, rollout_id: "RolloutId") -> "tuple[RolloutTarget, ...]":
@@ -93,14 +93,14 @@ class Rollouts:
 
     def durations(self, rollout: "Rollout") -> Durations:
         """Durations of the last rollouts of the same action that are done."""
-        rows = (one for one in self.list() if one.state.value == "done" and one.action is rollout.action)
+        rows = (row for row in self.list() if row.state.value == "done" and row.action is rollout.action)
         earlier = [row for row in rows if row.id != rollout.id][:_MEASURED]
-        return durations_of((one, self.targets(one.id)) for one in earlier)
+        return durations_of((row, self.targets(row.id)) for row in earlier)
 
     def progress(self, records: Records) -> RolloutProgress:
         """The figures of a rollout now."""
         return progress_of(records, self.registry.now())
 
     def replay(self, rollout_id: "RolloutId", gates: "Gates") -> Replayed:
-        """The same rollout judged by other gates."""
+        """Judge the recorded events of a rollout by other gates."""
         return replay(self.events(rollout_id), self.targets(rollout_id), gates)

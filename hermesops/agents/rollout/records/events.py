@@ -217,7 +217,9 @@ _FROM_JSON: Mapping[str, Callable[[Any], object]] = {
     "state": RolloutState,
     "result": GateResult,
     "targets": tuple,
-    "outcomes": lambda stored: tuple(TargetOutcome(**{**one, "state": TargetState(one["state"])}) for one in stored),
+    "outcomes": lambda stored: tuple(
+        TargetOutcome(**{**target, "state": TargetState(target["state"])}) for target in stored
+    ),
 }
 """How the value of a field is read; the others are as JSON has them."""
 
@@ -236,9 +238,9 @@ def to_row(recorded: Recorded[Event]) -> RolloutEvent:
     """The row of an event; fields that have their default are left out."""
     event = recorded.event
     decision = {
-        _STORED_KEYS.get(one.name, one.name): _plain(value)
-        for one in fields(event)
-        if (value := getattr(event, one.name)) != one.default
+        _STORED_KEYS.get(field.name, field.name): _plain(value)
+        for field in fields(event)
+        if (value := getattr(event, field.name)) != field.default
     }
     return RolloutEvent(recorded.at, kind_of(event), decision, recorded.evidence, recorded.id)
 
@@ -252,9 +254,9 @@ def from_row(row: RolloutEvent) -> Recorded[Event]:
     try:
         kind: Any = _TYPES[row.kind.partition(":")[0]]
         stored: dict[str, Any] = {
-            one.name: _FROM_JSON.get(one.name, _as_is)(row.decision[key])
-            for one in fields(kind)
-            if (key := _STORED_KEYS.get(one.name, one.name)) in row.decision
+            field.name: _FROM_JSON.get(field.name, _as_is)(row.decision[key])
+            for field in fields(kind)
+            if (key := _STORED_KEYS.get(field.name, field.name)) in row.decision
         }
         return Recorded(row.at, kind(**stored), row.evidence, row.id)
     except (LookupError, TypeError, ValueError) as error:
@@ -267,7 +269,7 @@ def from_row(row: RolloutEvent) -> Recorded[Event]:
 def instances_of(event: Event) -> frozenset[InstanceId]:
     """The instances that an event is about; none for those about the rollout as a whole."""
     if isinstance(event, BatchEnded):
-        return frozenset(one.instance for one in event.outcomes)
+        return frozenset(target.instance for target in event.outcomes)
     if isinstance(event, StateChanged | CommandGiven | AboutTargets):
         return frozenset(event.targets)
     return frozenset()
@@ -279,7 +281,7 @@ def _as_is(value: object) -> object:
 
 def _plain(value: Any) -> object:  # noqa: ANN401 - any value of a field
     if isinstance(value, tuple):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     if isinstance(value, TargetOutcome):
-        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     return getattr(value, "value", value)

@@ -39,7 +39,7 @@ class Explained:
 
 
 def explain(recorded: Recorded[Event]) -> Explained:
-    """An event in words."""
+    """Explain a recorded event: its time, decision, reason and evidence."""
     why = getattr(recorded.event, "why", "")
     return Explained(recorded.at, _what(recorded.event), why, tuple(_evidence(recorded)))
 
@@ -74,9 +74,9 @@ def _evidence(recorded: Recorded[Event]) -> Iterable[str]:
             yield f"{gate}: {_words(str(answer.get('result')))} - {answer.get('why', '')}"
     yield from _statistics(recorded.evidence)
     if isinstance(recorded.event, BatchEnded):
-        for one in recorded.event.outcomes:
-            if one.detail:
-                yield f"{one.instance}: {_words(one.state)}, {one.detail}"
+        for target in recorded.event.outcomes:
+            if target.detail:
+                yield f"{target.instance}: {_words(target.state)}, {target.detail}"
     named = recorded.evidence.get("targets")
     if isinstance(named, Mapping):
         yield from (f"{_words(name)}: {value}" for name, value in named.items())

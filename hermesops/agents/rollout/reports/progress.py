@@ -105,7 +105,7 @@ class RolloutProgress:
 
 
 def progress_of(records: Records, now: datetime) -> RolloutProgress:
-    """The figures of a rollout."""
+    """Compute the progress of a rollout from its records: stages, rate, durations and remaining time."""
     targets, spec = records.targets, records.rollout.spec
     stages = tuple(_stage(number, targets) for number in sorted({target.stage for target in targets}))
     touched = [target for target in targets if target.touched_at is not None]
@@ -235,7 +235,7 @@ def _took_s(batch: Sequence[RolloutTarget]) -> float | None:
 def _soak_left_s(stage: Sequence[RolloutTarget], spec: Spec, now: datetime) -> float:
     if _is_ahead(stage):
         return spec.soak_s
-    ends = [end for one in stage if one.state is TargetState.SOAKING and (end := soaked_at(one, spec))]
+    ends = [end for target in stage if target.state is TargetState.SOAKING and (end := soaked_at(target, spec))]
     return max(0.0, (max(ends) - now).total_seconds()) if ends else 0.0
 
 

@@ -82,7 +82,7 @@ def _verdicts(events: Sequence[Recorded[Event]], sizes: Mapping[int, int], gates
         ended = recorded.event.outcomes if isinstance(recorded.event, BatchEnded) else ()
         # Targets that were only deferred have no outcome.
         settled = [target for target in ended if target.state.has_failed or target.state.is_well]
-        outcomes |= {one.instance: (one.stage, one.state.has_failed) for one in settled}
+        outcomes |= {target.instance: (target.stage, target.state.has_failed) for target in settled}
         if not outcomes or not isinstance(recorded.event, BatchEnded | BatchBegun | TargetsUpdated | StateChanged):
             continue
         harm = _harm(recorded, gates.health, len(sizes))

@@ -87,7 +87,7 @@ def _guarded(observation: RolloutObservation) -> Decision:
     """Steps before further targets: failed ones, a failing gate, those in flight."""
     updates = changed_by_health(observation)
     if updates:
-        details = {"targets": {one.id: one.detail for one in updates if one.detail}}
+        details = {"targets": {target.id: target.detail for target in updates if target.detail}}
         return Decision(UpdateTargets(updates), _states(updates), details)
     judgement = judge(observation.rollout, observation.targets, observation.health, at_end=_is_at_end(observation))
     for gate in (judgement.answers, judgement.failures, judgement.health):
@@ -210,7 +210,7 @@ def _failed_after_halt(observation: RolloutObservation) -> tuple[RolloutTarget, 
     if observation.spec.on_halt is not HaltRollback.FAILED:
         return _all_changed(observation) if observation.spec.on_halt is HaltRollback.ALL else ()
     unproven = {target.id for target in observation.in_state(TargetState.SOAKING)}
-    return tuple(one for one in _all_changed(observation) if one.state.has_failed or one.id in unproven)
+    return tuple(target for target in _all_changed(observation) if target.state.has_failed or target.id in unproven)
 
 
 def _all_changed(observation: RolloutObservation) -> tuple[RolloutTarget, ...]:

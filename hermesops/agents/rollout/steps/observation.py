@@ -38,7 +38,7 @@ class RolloutObservation:
 
     @property
     def rollout(self) -> Rollout:
-        """Its row."""
+        """The row of the observed rollout."""
         return self.records.rollout
 
     @property
@@ -50,7 +50,7 @@ class RolloutObservation:
 
     @property
     def targets(self) -> tuple[RolloutTarget, ...]:
-        """All of them, by position."""
+        """All targets of the rollout, ordered by position."""
         return self.records.targets
 
     @property

@@ -55,7 +55,7 @@ _SAMPLE = 64
 
 @dataclass
 class Runner:
-    """The work of one rollout."""
+    """Runs one rollout: observes its targets, decides the next step, and executes it."""
 
     rows: RolloutRows
     machines: ports.Machines

@@ -28,7 +28,7 @@ _FRESH_S = 300.0
 
 
 class Preflight:
-    """Asks targets while others change."""
+    """Checks future targets while earlier ones change, several at once."""
 
     def __init__(self, machines: Machines, now: Callable[[], datetime]) -> None:
         self._machines = machines
@@ -56,7 +56,7 @@ class Preflight:
         return PreflightAnswers(unanswered, frozenset(problems.keys() - unwell.keys()), unwell)
 
     async def stop(self) -> None:
-        """Stop asking."""
+        """Cancel all running checks and wait until they have ended."""
         asking = [task for task in self._asked.values() if not task.done()]
         self._asked.clear()
         await cancel(*asking)

@@ -69,7 +69,7 @@ class RolloutHealth:
         )
 
     async def stop(self) -> None:
-        """Stop waiting for answers."""
+        """Cancel the health samples that are being taken."""
         await self._sampler.stop()
 
     async def _open_channel(self, instance_id: InstanceId) -> Channel:

@@ -244,7 +244,9 @@ def read_sizes(text: str, file: str) -> Sizes:
     else:
         if not wrong:
             return sizes
-    raise UsageError(f"{file}: {'; '.join(wrong)}", hint="pulumi/platform/README.md lists what a stack's file says")
+    raise UsageError(
+        f"{file}: {'; '.join(wrong)}", hint="pulumi/platform/README.md lists the settings of a stack's file"
+    )
 
 
 def _config_of(text: str, file: str) -> Mapping[str, Any]:

@@ -302,7 +302,7 @@ class Rebuilder:
         if missing:
             names = ", ".join(sorted(blob.name for blob in missing.values()))
             raise RefusedError(
-                f"release {lock.id} cannot be made again here: {names} would be something else now",
+                f"release {lock.id} cannot be rebuilt here: {names} would be something else now",
                 hint="put its blobs back from a copy of the store, or build a new release",
             )
         return self.builder.put(lock, who=who, note=note, at=at)

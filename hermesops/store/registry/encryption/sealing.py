@@ -68,7 +68,7 @@ def key_in(database: Database, connection: sa.Connection, sealer: Sealer) -> str
     Raises:
         RefusedError: The registry's key was rotated, and this computer has only the old one.
     """
-    values = ending_of(connection).found
+    values = ending_of(connection).values
     if SEALING_KEY not in values:
         if not database.is_sqlite:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock_shared(_LOCK)))

@@ -16,7 +16,7 @@ _QUERY = sa.text(
 
 
 def archive_words(database: Database) -> str:
-    """What PostgreSQL says of its log's archive, as a clause; empty for SQLite."""
+    """Describe the state of PostgreSQL's log archive as a clause; empty for SQLite."""
     if database.is_sqlite:
         return ""
     try:
@@ -28,7 +28,7 @@ def archive_words(database: Database) -> str:
 
 
 def words_of(mode: str, archived_at: datetime | None, failed_at: datetime | None) -> str:
-    """The same from the setting ``archive_mode`` and the newest success and failure. Pure."""
+    """Describe a log archive by the setting ``archive_mode`` and its newest success and failure. Pure."""
     if mode == "off":
         return "its server archives no log (archive_mode is off), so its only copies are those that you make"
     if failed_at and (archived_at is None or failed_at > archived_at):

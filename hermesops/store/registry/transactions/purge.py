@@ -121,7 +121,7 @@ class PurgeTransactions(Repository):
         for row in connection.execute(sa.select(rollouts).where(_UNFINISHED_ROLLOUTS)).all():
             aborted = {"state": RolloutState.ABORTED.value, "reason": why, "updated_at": now}
             connection.execute(rollouts.update().where(rollouts.c.id == row.id).values(aborted))
-            set_held(connection, RolloutId(row.id), held=False)
+            set_held(connection, RolloutId(row.id), is_held=False)
             append_event(connection, RolloutId(row.id), RolloutEvent(now, "abort", {"why": why}, {}))
             before, after = {"state": row.state}, {"state": RolloutState.ABORTED.value}
             subject = rollout_subject(RolloutId(row.id))

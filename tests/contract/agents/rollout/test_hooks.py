@@ -191,7 +191,7 @@ def test_no_variable_defines_a_hook(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["x=sh -c true", "=https://a", "x=", ""])
 def test_an_option_takes_no_command(text: str) -> None:
-    with pytest.raises(UsageError, match="reads neither NAME nor") as caught:
+    with pytest.raises(UsageError, match="is neither NAME nor") as caught:
         parse_hook(text)
     assert "[rollout.hooks]" in str(caught.value.hint)
 

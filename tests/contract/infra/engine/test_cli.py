@@ -397,4 +397,7 @@ async def test_an_old_cli_is_named(cli: StandIn) -> None:
 async def test_a_stack_that_is_not_there_is_a_usage_error(cli: StandIn) -> None:
     with pytest.raises(UsageError, match="no stack dev") as caught:
         await cli.engine().destroy(STACK)
-    assert str(caught.value.hint) == "nothing was made in it yet, or it was removed; hermesops stack up dev makes it"
+    assert (
+        str(caught.value.hint)
+        == "nothing was created in it yet, or the stack was removed; hermesops stack up dev makes it"
+    )

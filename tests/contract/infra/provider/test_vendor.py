@@ -111,7 +111,7 @@ async def test_a_machine_is_resized_and_stays_the_same_machine(world: World) -> 
 async def test_a_machine_not_found_for_a_moment_is_no_api_that_cannot_resize(world: World) -> None:
     made = await world.create()
     await world.cloud.fault("not-found-for-a-while", method="POST")
-    with pytest.raises(UnavailableError, match="seen just before"):
+    with pytest.raises(UnavailableError, match="exists, and was not resized"):
         await world.machines.update(made.id, NAME, {"server_type": "pro"}, timeout_s=30, report=_nobody)
     assert (
         await world.machines.update(made.id, NAME, {"server_type": "pro"}, timeout_s=30, report=_nobody)

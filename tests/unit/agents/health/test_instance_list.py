@@ -79,7 +79,7 @@ def test_a_selector_takes_any_column(registry: Registry) -> None:
 
 def test_a_selector_names_only_what_there_is(registry: Registry) -> None:
     for where in ("color=red", "user=nobody", "cell=cell9"):
-        with pytest.raises(UsageError, match="color|nobody|cell9"):
+        with pytest.raises(UsageError, match=r"color|nobody|cell9"):
             users(registry, where)
 
 

@@ -1,5 +1,6 @@
 """Snapshots are found by their names, deleted under the instance's lease, and saved once though an answer is lost."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,6 +13,9 @@ from hermesops.model.image import snapshot_name
 from hermesops.vendor.justavps.wire import Image, ImageStatus
 from tests.support.fakes.instances import ADA
 from tests.support.fakes.parts import Leases, part
+from tests.support.fleets.in_memory import ordered
+
+BEN = replace(ordered(2).instance, user_alias="ben")
 
 
 def image(number: int, name: str = "") -> Image:
@@ -44,12 +48,20 @@ def snapshots(vendor: Vendor, leases: Leases, noted: list[str]) -> Snapshots:
         noted.append(f"{action} {subject}")
 
     client: Any = vendor
-    return Snapshots("local", part(audit=part(append=note)), client, part(), leases.hold, lambda _: None)
+    registry = part(audit=part(append=note), instances=part(list=lambda: [BEN, ADA]))
+    return Snapshots("local", registry, client, part(), leases.hold, lambda _: None)
 
 
 async def test_an_instances_snapshots_are_told_the_newest_first() -> None:
     vendor = Vendor(image(1), image(3), image(2), image(4, "hermes-base-0123456789ab"))
     assert [one.id for one in await snapshots(vendor, Leases(), []).of(ADA.id)] == ["i3", "i2", "i1"]
+
+
+async def test_all_snapshots_are_listed_by_user_and_images_of_others_are_left_out() -> None:
+    of_ben = image(4, snapshot_name("local", BEN.id, OperationId("00000004-0000-0000-0000-000000000000")))
+    vendor = Vendor(of_ben, image(1), image(3), image(5, "hermes-base-0123456789ab"))
+    listed = await snapshots(vendor, Leases(), []).of_all()
+    assert [(owner.title, one.id) for owner, one in listed] == [("ada", "i3"), ("ada", "i1"), ("ben", "i4")]
 
 
 async def test_a_snapshot_is_deleted_under_the_lease_and_in_the_audit() -> None:

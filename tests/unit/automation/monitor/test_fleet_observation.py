@@ -60,4 +60,4 @@ async def test_a_toolbox_that_answers_5xx_while_the_api_answers_has_failed(statu
 
 async def test_without_an_answer_of_the_api_nothing_is_known_of_the_ways() -> None:
     found = await seen_by_doctor(api=UnavailableError("no route"))
-    assert (found.verdict, found.seen) == (Verdict.UNKNOWN, "JustAVPS tells of no machine; asked: ada")
+    assert (found.verdict, found.seen) == (Verdict.UNKNOWN, "JustAVPS returns no machine; probed instances: ada")

@@ -7,7 +7,7 @@ from hermesops.automation.jobs.runner import Job, Report
 from hermesops.automation.jobs.service import JobState
 from hermesops.cli.commands import job, token
 from hermesops.model.access.token import KeptToken
-from hermesops.model.ids import MachineId
+from hermesops.model.ids import MachineId, MachineName
 from hermesops.model.operation import JobRun
 from tests.support.fakes.instances import ADA
 
@@ -56,9 +56,11 @@ def test_who_is_at_it_is_named() -> None:
 
 def test_a_token_as_everybody_may_see_it() -> None:
     kept = KeptToken("t-1", MachineId("m-1"), "platform", AT + 125 * MINUTE)
-    assert token.shape(ADA, kept, AT) == {
+    names = {MachineId("m-1"): MachineName("hermes-local-cell1-1")}
+    assert token.shape(ADA, kept, names, AT) == {
         "user": "ada",
         "instance_id": ADA.id,
+        "machine_name": "hermes-local-cell1-1",
         "machine_id": "m-1",
         "purpose": "platform",
         "holder": "relay",
@@ -68,6 +70,17 @@ def test_a_token_as_everybody_may_see_it() -> None:
         "left_s": 7500,
         "left": "2 h 5 min",
     }
-    assert token.shape(None, kept, AT + 126 * MINUTE)["left"] == "run out"
+    assert token.shape(None, kept, {}, AT + 126 * MINUTE)["left"] == "run out"
+    assert token.shape(None, kept, {}, AT)["machine_name"] == "m-1"
     for purpose, holder in (("platform former", "relay"), ("chat", "commands and workers")):
-        assert token.shape(ADA, replace(kept, purpose=purpose), AT)["holder"] == holder
+        assert token.shape(ADA, replace(kept, purpose=purpose), names, AT)["holder"] == holder
+
+
+def test_tokens_are_listed_by_user_and_those_of_unassigned_machines_last() -> None:
+    rows: list[dict[str, object]] = [
+        {"user": user, "machine_name": machine, "purpose": purpose}
+        for user, machine, purpose in ((None, "pool", "health"), ("ben", "m2", "chat"), ("ada", "m1", "platform"))
+    ]
+    rows.append({"user": "ada", "machine_name": "m1", "purpose": "models"})
+    shown = [(row["user"], row["purpose"]) for row in sorted(rows, key=token._by_user)]
+    assert shown == [("ada", "models"), ("ada", "platform"), ("ben", "chat"), (None, "health")]

@@ -99,7 +99,7 @@ def test_an_operation_that_nobody_is_at() -> None:
 def test_a_watched_list_says_what_became_of_each_operation(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    reads = iter([[ROW], [replace(ROW, step="handing the machine to ada")], []])
+    reads = iter([[ROW], [replace(ROW, step="assigning the machine to ada")], []])
     directory = part(list=lambda **_: next(reads))
     monkeypatch.setattr(context, "compose", lambda: part(operation_directory=directory))
     pauses = iter([None, None])
@@ -113,5 +113,5 @@ def test_a_watched_list_says_what_became_of_each_operation(
     head, row, changed, removed = capsys.readouterr().out.splitlines()
     assert head.startswith("ID  KIND       ABOUT")
     assert row.startswith("o   provision  ada")
-    assert changed.endswith("Z  o: step waiting for the gateway -> handing the machine to ada")
+    assert changed.endswith("Z  o: step waiting for the gateway -> assigning the machine to ada")
     assert removed.endswith("Z  o: removed")

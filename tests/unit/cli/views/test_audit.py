@@ -62,11 +62,11 @@ def test_a_copy_is_shown_with_its_file() -> None:
 
 def test_what_a_copy_would_put_back_is_said_beside_what_the_vendor_has() -> None:
     old = CopyPreview(Path("/c"), AT, timedelta(minutes=84), 0, tuple(f"m{number}" for number in range(9)))
-    head = "copy of 2026-01-01 12:00 UTC (84 min old, instances: 0)"
+    head = "copy of 2026-01-01 12:00 UTC (84 min old, 0 instances)"
     cases = {
-        old: "machines that JustAVPS has of environment local and the copy does not know: 9 (m0, m1, m2, m3, m4, …)",
-        replace(old, unknown=()): "it knows every machine that JustAVPS has of environment local",
-        replace(old, unknown=None, problem="no answer"): "machines that it does not know: unknown, no answer",
+        old: "machines missing in the copy: 9 of environment local (m0, m1, m2, m3, m4, …)",
+        replace(old, unknown=()): "machines missing in the copy: none of environment local",
+        replace(old, unknown=None, problem="no answer"): "machines missing in the copy: unknown, no answer",
     }
     for preview, line in cases.items():
         assert audit.preview_lines(preview, "local") == [head, line]

@@ -23,12 +23,16 @@ def test_how_much_would_be_lost_of_an_agent_that_runs_and_nothing_of_one_that_sl
         "newest": "2026-01-02T03:04:05+00:00",
         "age_s": 7500,
         "counts": True,
-        "age": "2 h 5 min",
+        "age": "2 h",
     }
     now = AT + timedelta(seconds=7500)
     assert backup_view.age(ADA, AT, now) == shape
     asleep = replace(ADA, status=InstanceStatus.SUSPENDED)
     assert backup_view.age(asleep, AT, now) == {**shape, "status": "suspended", "counts": False, "age": None}
+    for seconds, age in ((41, "41 s"), (3 * 86_400 + 5, "3 d")):
+        line = backup_view.age_line(ADA, AT, AT + timedelta(seconds=seconds))
+        assert (line["age"], str(line["age"])) == (seconds, age)
+    assert backup_view.age_line(asleep, AT, now)["age"] is None
 
 
 def test_a_snapshot() -> None:

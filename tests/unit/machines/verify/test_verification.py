@@ -13,7 +13,7 @@ from hermesops.machines.verify.backend import answers_of, command_of, commands_o
 from hermesops.machines.verify.checks.machine import DROP_INS
 from hermesops.machines.verify.checks.promise import Expected, Promise, broken_unless
 from hermesops.machines.verify.failure_catalog import Failure, Finding
-from hermesops.machines.verify.verification import PROMISES, WITHOUT_USER, Verification, verify
+from hermesops.machines.verify.verification import PROMISES, WITHOUT_USER, Verification, verify, verify_without_user
 from hermesops.model.check import Check, Verdict
 from hermesops.vendor.channel import Channel, Completed, MachineUnreachableError
 from tests.support.fakes.healthy_machine import HEALTHY, INSTANCE, KEY_DIGEST, PromisingMachine
@@ -456,6 +456,16 @@ async def test_a_machine_of_nobodys_is_asked_for_less() -> None:
     assert failed(await verify(as_channel(machine), Expected(""), WITHOUT_USER)) == []
     machine.answers["find -H"] = (0, "/opt/hermes/current/venv\n")
     assert failed(await verify(as_channel(machine), Expected(""), WITHOUT_USER)) == ["programs"]
+
+
+async def test_the_checks_of_a_machine_without_a_user_are_summed_up_in_a_line() -> None:
+    machine, lines = PromisingMachine(), list[str]()
+    machine.files = {}
+    assert await verify_without_user(as_channel(machine), lines.append) == ()
+    machine.answers["find -H"] = (0, "/opt/hermes/current/venv\n")
+    assert len(await verify_without_user(as_channel(machine), lines.append)) == 1
+    count = len(WITHOUT_USER)
+    assert lines == [f"{count} checks passed", f"1 of {count} checks failed"]
 
 
 def test_the_quick_promises_leave_out_only_the_turn() -> None:

@@ -110,26 +110,26 @@ def _outcome(instance: Instance, backup: Backup, seconds: float) -> Done | Refus
     if not backup.is_proved:
         return Refused(
             RefusedError(
-                f"backup {backup.id[:8]} of {instance.title} does not restore to what was copied: {backup.checked}",
+                f"backup {backup.id[:8]} of {instance.title} differs after the restore: {backup.checked}",
                 hint=Hint(
                     "runbooks/backup-does-not-restore.md;", ("backup", "create", instance.title), "makes another"
                 ),
             )
         )
     return Done(
-        f"backup {backup.id[:8]} of {instance.title} was restored onto a machine and is what was copied, "
+        f"backup {backup.id[:8]} of {instance.title} was restored onto a machine and matches its original, "
         f"{backup.state}; {seconds:.1f} s from taking the machine to the proof"
     )
 
 
 _WORDS: Mapping[type, str] = {
     TakeMachine: "taking a machine for the restore drill of {user}",
-    GrowCell: "making machine {machine}",
+    GrowCell: "creating machine {machine}",
     RecordMachine: "recording machine {machine}",
     AwaitMachine: "waiting for machine {machine}",
     Fence: "stopping the gateway of machine {machine}",
     Prove: "restoring backup {backup} onto machine {machine}, to compare",
-    Retire: "giving machine {machine} up",
+    Retire: "marking machine {machine} for removal",
     ShrinkCell: "destroying machine {machine}",
     Forget: "forgetting machine {machine}",
 }

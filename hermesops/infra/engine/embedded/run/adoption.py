@@ -121,7 +121,7 @@ def refuse_unadoptable(ref: StackRef, before: Deployment, adopting: Collection[s
         names = ", ".join(f"{urns.name_of(resource.urn)} ({resource.type})" for resource in stuck)
         raise RefusedError(
             f"an interrupted run began to create {names} and it is not known whether they exist",
-            hint=f"look for them at their vendor; delete what is there, then run "
+            hint=f"delete them at their vendor if they exist, then run "
             f"`pulumi refresh --clear-pending-creates --stack {ref.stack}`",
         )
 

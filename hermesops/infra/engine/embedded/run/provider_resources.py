@@ -44,7 +44,9 @@ class ProviderResources:
             urn, _ = urns.split_reference(goal.provider)
             explicit = self._providers.current(urn)
             if explicit is None:
-                raise ProviderFaultError("FAILED_PRECONDITION", f"the program names a provider it did not make: {urn}")
+                raise ProviderFaultError(
+                    "FAILED_PRECONDITION", f"the program names a provider that it did not create: {urn}"
+                )
             return explicit
         package = urns.package_of(goal.type)
         if package not in self._defaults:

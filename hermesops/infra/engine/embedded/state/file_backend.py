@@ -63,7 +63,9 @@ class FileBackend:
         if latest is None:
             raise UsageError(
                 f"there is no stack {ref.stack} of project {ref.project} in {self.url}",
-                hint=Hint("nothing was made in it yet, or it was removed;", ("stack", "up", ref.stack), "makes it"),
+                hint=Hint(
+                    "nothing was created in it yet, or the stack was removed;", ("stack", "up", ref.stack), "makes it"
+                ),
             )
         return latest
 

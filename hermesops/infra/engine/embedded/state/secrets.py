@@ -108,7 +108,7 @@ class PassphraseVault:
         if not right:
             raise RefusedError(
                 f"stack {self._stack}: incorrect passphrase",
-                hint="give the passphrase that the stack was made with; nothing was changed",
+                hint="use the passphrase with which the stack was created; nothing was changed",
             )
         return key
 

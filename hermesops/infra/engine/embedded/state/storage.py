@@ -222,5 +222,5 @@ def _writing(file: Path) -> Iterator[None]:
             raise not_written(file, error) from error
         raise UnavailableError(
             f"{file}: cannot be written: {error.strerror}",
-            hint="mend the folder's permissions, then run the same command again",
+            hint="correct the folder's permissions, then run the same command again",
         ) from error

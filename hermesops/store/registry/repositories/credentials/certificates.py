@@ -63,7 +63,7 @@ class CertificateTable:
             RefusedError: The certificate is unknown, revoked or expired.
         """
         if self.find_good(connection, serial, now, locked=True) is None:
-            raise RefusedError(f"certificate {serial} counts no more")
+            raise RefusedError(f"certificate {serial} is no longer valid")
 
     def refuse_many(self, connection: sa.Connection, holder: str, now: datetime) -> None:
         """Limit how often a holder renews.

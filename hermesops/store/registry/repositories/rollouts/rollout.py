@@ -153,10 +153,10 @@ class RolloutRepository(Repository):
             is_release = rollout.action is Action.SLOT
             self._targets.put_in(connection, rollout.id, rollout.release, targets, is_release=is_release)
             if rollout.state.has_ended:
-                set_held(connection, rollout.id, held=False)
+                set_held(connection, rollout.id, is_held=False)
             elif was.state.has_ended:
                 _refuse_held(connection, targets_of(connection, rollout.id))
-                set_held(connection, rollout.id, held=True)
+                set_held(connection, rollout.id, is_held=True)
             append_event(connection, rollout.id, event)
             before = {"state": was.state.value, **to_json(was.decisions)}
             after = {"state": rollout.state.value, **to_json(rollout.decisions)}

@@ -203,9 +203,9 @@ def targets_of(connection: sa.Connection, rollout_id: RolloutId) -> list[Instanc
     return [InstanceId(instance_id) for instance_id in connection.scalars(query)]
 
 
-def set_held(connection: sa.Connection, rollout_id: RolloutId, *, held: bool) -> None:
+def set_held(connection: sa.Connection, rollout_id: RolloutId, *, is_held: bool) -> None:
     """Reserve a rollout's instances, or free them for other rollouts."""
-    connection.execute(rollout_targets.update().where(rollout_targets.c.rollout_id == rollout_id).values(held=held))
+    connection.execute(rollout_targets.update().where(rollout_targets.c.rollout_id == rollout_id).values(held=is_held))
 
 
 def values_of(rollout_id: RolloutId, target: RolloutTarget) -> dict[str, Any]:

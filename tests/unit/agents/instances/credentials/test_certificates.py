@@ -56,10 +56,14 @@ def test_a_holder_is_found_by_user_and_by_machine_and_one_without_a_machine_is_r
 
 
 def test_the_newest_certificate_of_each_machine_is_told_with_whose_it_is() -> None:
-    old, new, gone = (part(machine_id=one) for one in (ADA.machine_id, ADA.machine_id, "m-gone"))
-    found = newest_certificates(registry_with(certificates=part(list=lambda: [new, old, gone])))
-    assert [title for title, _ in found] == ["ada", "m-gone"]
+    pooled, old, new, gone = (part(machine_id=one) for one in (POOLED.machine_id, ADA.machine_id, ADA.machine_id, "a"))
+    found = newest_certificates(registry_with(certificates=part(list=lambda: [gone, pooled, new, old])))
     assert found[0][1] is new
+    assert [(holder.title, holder.machine_name) for holder, _ in found] == [
+        ("ada", ADA.machine_name),
+        ("a", "a"),
+        (POOLED.name, POOLED.name),
+    ]
 
 
 async def test_a_certificate_is_made_under_the_machines_lease() -> None:

@@ -11,10 +11,11 @@ from hermesops.model.access.token import PLATFORM, KeptToken
 from hermesops.model.ids import MachineId
 from tests.support.fakes.instances import ADA, MACHINE
 from tests.support.fakes.parts import part
-from tests.support.fleets.in_memory import ordered
+from tests.support.fleets.in_memory import ordered, pooled
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOMELESS = ordered(1, machine_id=None).instance
+POOLED = pooled(3)
 
 
 def kept(number: int, machine: MachineId = MACHINE, purpose: str = PLATFORM) -> KeptToken:
@@ -38,7 +39,7 @@ class World:
 
         registry = part(
             instances=part(list=lambda: [ADA, HOMELESS]),
-            unassigned=part(list=list),
+            unassigned=part(list=lambda: [POOLED, pooled(4, machine_id=None)]),
             proxy_tokens=part(kept=lambda: self.tokens, forget=lambda *_, **__: None),
             audit=part(append=note),
             now=lambda: NOW,
@@ -50,6 +51,10 @@ def test_tokens_are_told_with_whose_machine_they_open() -> None:
     service = World(kept(1), kept(2, MachineId("m-gone"))).service()
     assert [(owner and owner.title, token.id) for owner, token in service.of()] == [("ada", "t1"), (None, "t2")]
     assert [token.id for _, token in service.of(ADA)] == ["t1"]
+
+
+def test_machines_of_agents_and_unassigned_ones_have_names() -> None:
+    assert World().service().machine_names() == {ADA.machine_id: ADA.machine_name, POOLED.machine_id: POOLED.name}
 
 
 async def test_tokens_that_nobody_uses_are_dropped() -> None:

@@ -64,7 +64,8 @@ def test_the_same_step_of_another_agent_on_another_machine_has_the_same_key() ->
     here = step_key("resizing machine hermes-local-cell1-5fa9c90da7ee to basic; it reboots", "ada")
     assert here == step_key("resizing machine hermes-local-cell2-000000000000 to basic; it reboots", "ben")
     assert step_key("stopping the gateway of ada", "ada") == step_key("stopping the gateway of ben", "ben")
-    assert step_key("making machine NEW", "ada") == step_key("making machine hermes-local-cell1-5fa9c90da7ee", "ben")
+    made = step_key("creating machine hermes-local-cell1-5fa9c90da7ee", "ben")
+    assert step_key("creating machine NEW", "ada") == made
     assert step_key("putting backup 8a31f2bd in place", "ada") == step_key("putting backup 00000000 in place", "ben")
     assert step_key("stopping the gateway of ada", "ada") != step_key("starting the gateway of ada", "ada")
 

@@ -107,5 +107,5 @@ async def test_a_release_that_is_not_there_is_a_slip_of_who_typed_it(to: str, sa
 
 
 async def test_a_machine_that_is_silent_is_said_to_be() -> None:
-    with pytest.raises(UnavailableError, match="tells nothing"):
+    with pytest.raises(UnavailableError, match="does not report"):
         await back(None)

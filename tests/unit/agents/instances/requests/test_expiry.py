@@ -31,7 +31,7 @@ PREVIOUS = UnassignedMachine(
 
 
 def leaves(row: UnassignedMachine, *, days: float, busy: frozenset[InstanceId] = frozenset()) -> bool:
-    return due_of([], [row], busy, now=AT + days * DAY, kept=DAY).leaves == (row,)
+    return due_of([], [row], busy, now=AT + days * DAY, keep_for=DAY).leaves == (row,)
 
 
 def test_a_machine_that_was_left_is_kept_for_a_while() -> None:
@@ -48,21 +48,21 @@ def test_what_somebody_works_on_is_left_alone() -> None:
     busy = frozenset({ADA.id})
     assert not leaves(PREVIOUS, days=9, busy=busy)
     assert not leaves(replace(PREVIOUS, role=MachineRole.REPLACEMENT), days=9, busy=busy)
-    assert due_of([ADA], [], busy, now=AT, kept=DAY).ends == ()
+    assert due_of([ADA], [], busy, now=AT, keep_for=DAY).ends == ()
 
 
 def test_a_machine_that_was_lent_to_a_drill_goes_once_nobody_drills() -> None:
     lent = replace(PREVIOUS, role=MachineRole.DRILL)
     assert leaves(lent, days=0)
     assert leaves(lent, days=0, busy=frozenset({ADA.id})), "what else is done with its agent does not matter"
-    drilled = due_of([], [lent, PREVIOUS], frozenset(), now=AT + 9 * DAY, kept=DAY, drilled=frozenset({ADA.id}))
+    drilled = due_of([], [lent, PREVIOUS], frozenset(), now=AT + 9 * DAY, keep_for=DAY, drilled=frozenset({ADA.id}))
     assert drilled.leaves == (PREVIOUS,)
 
 
 def test_a_machine_that_a_releases_drill_left_behind_goes_once_nobody_rolls_out() -> None:
     lent = replace(PREVIOUS, role=MachineRole.DRILL, instance_id=None)
     assert leaves(lent, days=0)
-    assert due_of([], [lent], frozenset(), now=AT + 9 * DAY, kept=DAY, rolls_out=True).leaves == ()
+    assert due_of([], [lent], frozenset(), now=AT + 9 * DAY, keep_for=DAY, rolls_out=True).leaves == ()
 
 
 def test_the_warm_pool_is_nobodys_to_give_back() -> None:
@@ -86,7 +86,7 @@ async def test_what_cannot_be_done_stops_nothing_else() -> None:
     world.unassigned_machines, world.stack = [PREVIOUS], world.stack | {PREVIOUS.name}
     upkeep = Upkeep(world, SmallCells(world), ends, DAY)
     done = await upkeep.apply(
-        due_of([replace(ADA, user_alias="grace"), ADA], [PREVIOUS], frozenset(), now=AT, kept=-DAY)
+        due_of([replace(ADA, user_alias="grace"), ADA], [PREVIOUS], frozenset(), now=AT, keep_for=-DAY)
     )
     assert done == {"grace": "no answer", "ada": "", PREVIOUS.name: ""}
     assert ends.ended == ["ada"]

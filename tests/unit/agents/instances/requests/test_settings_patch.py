@@ -91,7 +91,7 @@ def test_a_bad_assignment_is_refused(assignment: str) -> None:
 
 @pytest.mark.parametrize(("opens", "closes"), [("[", "]"), ("{a: ", "}"), ("[{a: ", "}]")])
 def test_deep_nesting_is_refused_while_it_is_read(opens: str, closes: str) -> None:
-    with pytest.raises(UsageError, match="holds what settings cannot"):
+    with pytest.raises(UsageError, match="settings cannot hold this value"):
         replacing(opens * 40 + closes * 40, where="FILE")
-    with pytest.raises(UsageError, match="holds what settings cannot"):
+    with pytest.raises(UsageError, match="settings cannot hold this value"):
         replacing(opens * 4000, where="FILE")

@@ -33,7 +33,7 @@ def test_a_plain_list_has_no_heading() -> None:
 
 def test_a_wrong_list_is_named_for_what_is_wrong() -> None:
     for text, words in (
-        ("user\n", "nobody to provision.*line 1 was read as the heading"),
+        ("user\n", "nothing to provision.*line 1 was read as the heading"),
         ("\n# all\nuser\n", "line 3 was read as the heading"),
         ("email,user,plan\na@b,ada,light\n", "unknown columns email: line 1 is the heading"),
         ("user,,plan\nada,,light\n", r"unknown columns \(one without a name\)"),

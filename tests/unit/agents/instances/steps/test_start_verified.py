@@ -34,7 +34,9 @@ def test_another_state_is_not_started() -> None:
     verdict = next_step(AT_REST, payload_digest="digest", was=MEMORY, state=NOTHING)
     assert isinstance(verdict, Refused)
     assert isinstance(verdict.error, BrokenInvariantError)
-    assert verdict.error.message == "the state of ada is not what it was: " + "; ".join(MEMORY.differences(NOTHING))
+    assert verdict.error.message == "the state of ada changed while the gateway was stopped: " + "; ".join(
+        MEMORY.differences(NOTHING)
+    )
 
 
 def test_a_fence_on_anothers_machine_is_not_taken_away() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from hermesops.agents.instances.refusals import state_changed
 from hermesops.agents.instances.workflows.resume import Resume
-from hermesops.agents.instances.workflows.suspend import Suspend
+from hermesops.agents.instances.workflows.suspend import MarkForDeletion, ShrinkCell, Suspend
 from hermesops.errors import UnavailableError
 from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import MachineId
@@ -103,6 +103,16 @@ async def test_the_kept_machine_of_a_sleeper_can_be_given_back() -> None:
     assert not world.computers
 
 
+async def test_each_step_that_removes_a_machine_is_narrated_in_its_own_words() -> None:
+    world = SmallWorld.lively()
+    work, state = suspend(world, Keep.REMOVED), await suspend(world).observe()
+    machine = world.instance.machine_name
+    assert [work.describe(step, state) for step in (MarkForDeletion(), ShrinkCell())] == [
+        f"marking machine {machine} for removal",
+        f"destroying machine {machine}",
+    ]
+
+
 async def test_a_state_that_changed_in_its_sleep_is_not_started() -> None:
     world = SmallWorld.lively()
     await walk(lambda: suspend(world))
@@ -110,7 +120,8 @@ async def test_a_state_that_changed_in_its_sleep_is_not_started() -> None:
     steps = await walk(lambda: resume(world))
     assert steps == [
         "StartMachine",
-        "BrokenInvariantError: the state of ada is not what it was: messages: 7 (777777777777), now 6 (666666666666)",
+        "BrokenInvariantError: the state of ada changed while the gateway was stopped: "
+        "messages: 7 (777777777777), now 6 (666666666666)",
     ]
     assert not world.here().runs
 

@@ -120,7 +120,7 @@ async def test_a_machine_that_is_gone_without_a_backup_is_not_forgotten_in_passi
     world = SmallWorld.lively()
     world.computers.clear()
     (said,) = await walk(lambda: terminate(world))
-    assert said == "RefusedError: ada has no backup, and what the agent knows would be lost"
+    assert said == "RefusedError: ada has no backup, and the agent's state would be lost"
 
 
 async def test_who_never_lived_ends_without_a_backup() -> None:

@@ -128,5 +128,7 @@ def test_figures_are_judged_anew_too() -> None:
 
 def test_whoever_starts_a_rollout_can_only_lower_what_needs_two_people() -> None:
     refuse_raised(replace(QUICK, two_person_above=20), 20)
-    with pytest.raises(UsageError, match="above 20 here: this request would raise that to 21"):
+    with pytest.raises(
+        UsageError, match="above 20 need a second operator's approval: this request raises the limit to 21"
+    ):
         refuse_raised(replace(QUICK, two_person_above=21), 20)

@@ -189,7 +189,7 @@ async def test_a_backup_is_proved_and_nothing_of_it_is_left(*, is_pooled: bool, 
     world = World(is_pooled=is_pooled)
     ended = await run(world, killed_after=killed_after)
     assert isinstance(ended, Done)
-    assert "is what was copied" in ended.outcome
+    assert "matches its original" in ended.outcome
     assert ended.outcome.endswith("9.0 s from taking the machine to the proof")
     assert world.checks == [("", f"drill op on {NAME}")]
     assert (world.row, world.machine, world.stack, world.holds_state) == (None, None, False, False)
