@@ -120,8 +120,10 @@ async def test_a_state_that_changed_in_its_sleep_is_not_started() -> None:
     steps = await walk(lambda: resume(world))
     assert steps == [
         "StartMachine",
-        "BrokenInvariantError: the state of ada changed while the gateway was stopped: "
-        "messages: 7 (777777777777), now 6 (666666666666)",
+        (
+            "BrokenInvariantError: the state of ada changed while the gateway was stopped: "
+            "messages: 7 (777777777777), now 6 (666666666666)"
+        ),
     ]
     assert not world.here().runs
 
