@@ -1,1 +1,1 @@
-"""Servers: a listener that ends mutual TLS and bounds a client's costs, and one HTTP request a connection."""
+"""Servers: a listener that terminates mutual TLS and bounds a client's costs, and one HTTP request a connection."""

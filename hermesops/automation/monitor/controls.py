@@ -45,7 +45,7 @@ class Control:
 def controls(facts: FleetFacts, beats: Mapping[InstanceId, Heartbeat]) -> Sequence[Control]:
     """Machines that nobody works on, some whose gateways serve where there are any.
 
-    At random: what machines say of themselves must not bring it about that only they are asked.
+    Chosen at random, so that no machine can make itself the only one asked.
     """
     if not facts.knows_heartbeats:
         return ()

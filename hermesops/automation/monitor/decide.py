@@ -135,14 +135,14 @@ class FleetFacts:
 
     Attributes:
         repairs: Of the last day.
-        left: Unfinished repairs that the monitor began and nobody works on.
+        unfinished: Repairs that the monitor began and nobody works on.
         knows_heartbeats: Whether Prometheus answers, and has for as long as three heartbeats take.
         asking_works: Whether machines that do send heartbeats answer by both ways; ``None`` where none was asked.
     """
 
     instances: Sequence[InstanceFacts]
     repairs: Sequence[PastRepair] = ()
-    left: Sequence[OperationId] = ()
+    unfinished: Sequence[OperationId] = ()
     knows_heartbeats: bool = True
     asking_works: bool | None = None
 
@@ -256,7 +256,7 @@ def decide(fleet: FleetFacts, policy: Policy) -> Verdict:
     judging = _Judging(fleet, policy, [instance for instance, _ in suspects])
     decisions = [judging.about(instance, why) for instance, why in suspects]
     is_allowed = policy.actions is not Actions.NONE and StopReason.FLEET_SILENT not in judging.stopped
-    left = [Continue(operation) for operation in fleet.left] if is_allowed else []
+    left = [Continue(operation) for operation in fleet.unfinished] if is_allowed else []
     return Verdict((*left, *decisions), dict(judging.stopped), len(suspects))
 
 
@@ -281,7 +281,7 @@ class _Judging:
             if repair.began_s <= _HOUR_S:
                 self._in_hour[repair.instance_id] = cells.get(repair.instance_id)
         idle = Counter(instance.cell for instance in fleet.instances if not instance.busy)
-        # One that answers is not dead: whoever keeps a machine from sending heartbeats would else end all repairs.
+        # Machines that answer do not count: else anyone who blocks heartbeats could stop all repairs.
         silent = Counter(instance.cell for instance in suspects if not instance.answered)
         allowed = most_silent(policy.silent_share, idle.total())
         if silent.total() > allowed:
@@ -290,7 +290,7 @@ class _Judging:
                 "that is rather the network or the monitoring"
             )
         self._silent_cells = self._above_share(silent, idle)
-        # An answer of before is no page, and no reason to repair either: the network may have failed since.
+        # An earlier answer must neither page nor start a repair: the network may have failed since.
         unproved = Counter(
             instance.cell for instance in suspects if instance.answers is None or not instance.answers.is_alive
         )

@@ -110,7 +110,7 @@ class Pass:
     """The result of the last pass; for people, and for tests.
 
     Attributes:
-        silent: Whether heartbeats were known.
+        knows_heartbeats: Whether heartbeats could be read.
     """
 
     expected: int

@@ -43,7 +43,7 @@ class Policy:
     Attributes:
         prices: Plans by the ids of their prices at Stripe.
         grace: From the first day without a payment to the suspension.
-        suspending_pauses: What a pause of collection does with invoices where the agent rests for as long.
+        suspending_pauses: Values of Stripe's ``pause_collection`` for which the agent is suspended, as ``void``.
     """
 
     prices: Mapping[str, Plan]
@@ -134,10 +134,10 @@ class Due(StrEnum):
     """It was never paid."""
 
     RUNS = "runs"
-    STAYS = "stays"
-    """Nobody pays, and the days of grace go on: an agent that runs goes on, one that rests is not resumed."""
+    IN_GRACE = "in grace"
+    """Nobody pays, and the days of grace are not over: the agent is neither suspended nor resumed."""
 
-    RESTS = "rests"
+    SUSPENDED = "suspended"
     ENDS = "ends"
 
 
@@ -152,10 +152,10 @@ def due(subscription: Subscription, policy: Policy, *, now: datetime) -> Due:
     if subscription.status not in PAID | FAILING:
         return Due.NOTHING
     if subscription.pause in policy.suspending_pauses:
-        return Due.RESTS
+        return Due.SUSPENDED
     if subscription.status in PAID:
         return Due.RUNS
-    return Due.STAYS if now < _grace_ends(subscription, policy) else Due.RESTS
+    return Due.IN_GRACE if now < _grace_ends(subscription, policy) else Due.SUSPENDED
 
 
 def _grace_ends(subscription: Subscription, policy: Policy) -> datetime:
@@ -185,21 +185,21 @@ def decide(
     if counts is None:
         return _without(subscriptions, agent)
     entitled = due(counts, policy, now=now)
-    if entitled is Due.RESTS:
+    if entitled is Due.SUSPENDED:
         return _unpaid(counts, agent)
-    decision = _paid(counts, agent, policy, served, is_failing=entitled is Due.STAYS)
-    if isinstance(decision, Settled) and entitled is Due.STAYS:
+    decision = _paid(counts, agent, policy, served, is_failing=entitled is Due.IN_GRACE)
+    if isinstance(decision, Settled) and entitled is Due.IN_GRACE:
         why = f"{counts.id} is unpaid at the moment; its agent is suspended at the end of the grace period"
         return Wait(why, _grace_ends(counts, policy))
     return decision
 
 
-_ALIVE = (Due.RESTS, Due.STAYS, Due.RUNS)
-"""What an agent is there for, the best last."""
+_ALIVE = (Due.SUSPENDED, Due.IN_GRACE, Due.RUNS)
+"""Entitlements of an agent that exists, the best last."""
 
 
 def counting(subscriptions: Sequence[Subscription], policy: Policy, *, now: datetime) -> Subscription | None:
-    """The one that counts of those that go on: that entitles to most, then the one that was begun last."""
+    """Of the subscriptions that have not ended, the one with the highest entitlement, then with the latest start."""
     ranks = {entitled: rank for rank, entitled in enumerate(_ALIVE)}
     ranked = [(ranks.get(due(each, policy, now=now), -1), each) for each in subscriptions]
     rank, best = max(ranked, key=lambda pair: (pair[0], pair[1].started_at, pair[1].id), default=(-1, None))

@@ -60,7 +60,7 @@ class Policy:
 
 
 Admit = Callable[[OperationKind, InstanceId], ApprovedList | None]
-"""Refuses to end, or to change the plan of, one agent of too many; else the list that it is approved by, if any."""
+"""Raises where a change exceeds the limit for mass changes; else returns the list that approves it, if any."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class InstanceRequests:
                 approved=self.admit(OperationKind.TERMINATE, instance.id),
             )
             operation = self.opener.open(instance, intent)
-            # The one that is under way may say otherwise: then that is ended first.
+            # An open termination keeps its own ``keeps_backup``.
             if not TerminateIntent.of(operation).keeps_backup:
                 self.opener.mark_for_deletion(instance, reason or f"terminate {operation.id}")
         return operation

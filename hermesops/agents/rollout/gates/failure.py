@@ -70,7 +70,7 @@ class FailureGateAnswer:
         why: For people: counts only. The ratios are for ``rollout explain``.
         stage: Those of the present stage.
         ratio: Of all; ``stage_ratio`` of the stage.
-        stops_at: Failures from which on the gate fails, as many targets as now touched.
+        stops_at: Number of failures at which the gate fails, for the targets touched so far.
     """
 
     result: GateResult

@@ -20,7 +20,7 @@ from hermesops.agents.rollout.steps.actions import (
     Wait,
 )
 from hermesops.agents.rollout.steps.observation import RolloutObservation, count_states, entered_stage, was_tried
-from hermesops.agents.rollout.wording import names
+from hermesops.agents.rollout.target_names import names
 from hermesops.model.rollout.records import RolloutState, RolloutTarget, TargetState
 from hermesops.model.rollout.spec import Spec
 

@@ -35,7 +35,7 @@ from hermesops.agents.rollout.target.updates import (
     out_of_contact,
     outdated_at_end,
 )
-from hermesops.agents.rollout.wording import names
+from hermesops.agents.rollout.target_names import names
 from hermesops.base.narration import counted
 from hermesops.model.operation import Done
 from hermesops.model.rollout.records import GateResult, RolloutState, RolloutTarget, TargetState

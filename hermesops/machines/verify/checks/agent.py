@@ -1,6 +1,6 @@
 """Checks of the agent, on machines with an instance.
 
-Each check runs its commands first and judges afterwards; see ``Look``.
+Each check runs its commands first and judges afterwards; see ``Probe``.
 """
 
 from testinfra.host import Host

@@ -1,6 +1,6 @@
 """Checks that hold on every machine, with an instance or without: services, firewall, sandbox, disk.
 
-Each check runs its commands first and judges afterwards; see ``Look``.
+Each check runs its commands first and judges afterwards; see ``Probe``.
 """
 
 import json

@@ -167,12 +167,12 @@ def test_where_live_machines_do_not_answer_either_only_a_stopped_machine_is_star
 
 def test_above_a_share_of_the_fleet_nothing_is_done_but_to_ask() -> None:
     fleet = [replace(well(number), life_s=120.0) for number in range(3)] + [well(number) for number in range(3, 14)]
-    verdict = decide(FleetFacts(fleet, left=(OperationId("op"),)), ALL)
+    verdict = decide(FleetFacts(fleet, unfinished=(OperationId("op"),)), ALL)
     assert [type(made) for made in verdict.decisions] == [Ask] * 3
     assert "3 of 14 instances seem dead at once" in verdict.stopped[StopReason.FLEET_SILENT]
     dead = FleetFacts([replace(one, answers=DEAD.answers) if one.life_s == 120.0 else one for one in fleet])
     assert {type(made) for made in decide(dead, ALL).decisions} == {LeaveAlone}
-    assert decide(FleetFacts([*fleet, well(14)], left=(OperationId("op"),)), ALL).decisions[0] == Continue(
+    assert decide(FleetFacts([*fleet, well(14)], unfinished=(OperationId("op"),)), ALL).decisions[0] == Continue(
         OperationId("op")
     )
     one_of_one = decide(FleetFacts([DEAD]), ALL)
@@ -188,7 +188,7 @@ def test_a_cell_that_is_lost_is_not_repaired_machine_by_machine() -> None:
 
 
 def test_an_abandoned_repair_is_not_continued_by_a_monitor_that_may_do_nothing() -> None:
-    assert decide(FleetFacts((), left=(OperationId("op"),)), Policy(Actions.NONE)).decisions == ()
+    assert decide(FleetFacts((), unfinished=(OperationId("op"),)), Policy(Actions.NONE)).decisions == ()
 
 
 @each_case(

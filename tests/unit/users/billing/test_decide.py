@@ -198,7 +198,7 @@ def test_steps_that_are_done_end(subscriptions: list[Subscription], agent: Agent
     if best is not None and entitled is Due.RUNS and isinstance(decision, Settled):
         assert agent is not None
         assert not runs or agent.plan is best.plan(POLICY.prices)
-    if entitled is Due.RESTS:
+    if entitled is Due.SUSPENDED:
         assert not runs
     if best is None and runs:
         assert agent is not None

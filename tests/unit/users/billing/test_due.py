@@ -37,10 +37,10 @@ def expected(status: Status, pause: str, *, in_grace: bool) -> Due:
     if status is Status.INCOMPLETE:
         return Due.NOTHING
     if pause == "void":
-        return Due.RESTS
+        return Due.SUSPENDED
     if status in RUNNING:
         return Due.RUNS
-    return Due.STAYS if in_grace else Due.RESTS
+    return Due.IN_GRACE if in_grace else Due.SUSPENDED
 
 
 def facts(status: Status, invoices: str, pause: str) -> list[BillingFact]:

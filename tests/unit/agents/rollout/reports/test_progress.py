@@ -18,7 +18,7 @@ from hermesops.agents.rollout.steps.actions import (
     Wait,
 )
 from hermesops.agents.rollout.steps.observation import RolloutObservation
-from hermesops.agents.rollout.wording import names
+from hermesops.agents.rollout.target_names import names
 from hermesops.model.ids import InstanceId
 from hermesops.model.rollout.records import Progress, RolloutState, RolloutTarget, TargetState
 from tests.support.rollouts.rows import AT, NEW, ROLLOUT, target_of
