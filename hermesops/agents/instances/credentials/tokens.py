@@ -156,7 +156,10 @@ class ProxyTokens:
 
     def machine_names(self) -> dict[MachineId, MachineName]:
         """Names of the machines of all instances, and of unassigned ones, by their ids."""
-        machines = (*self.registry.instances.list(), *self.registry.unassigned.list())
+        machines: list[Instance | UnassignedMachine] = [
+            *self.registry.instances.list(),
+            *self.registry.unassigned.list(),
+        ]
         return {row.machine_id: _name_of(row) for row in machines if row.machine_id}
 
     def due(self) -> Due:

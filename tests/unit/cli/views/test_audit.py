@@ -70,7 +70,7 @@ def test_what_a_copy_would_put_back_is_said_beside_what_the_vendor_has() -> None
     }
     for preview, line in cases.items():
         assert audit.preview_lines(preview, "local") == [head, line]
-    assert [audit.copy_words(replace(old, age=age))[29:-15] for age in (timedelta(hours=3), timedelta(days=3))] == [
+    assert [audit.copy_words(replace(old, age=age))[29:-14] for age in (timedelta(hours=3), timedelta(days=3))] == [
         "(3 h old",
         "(3 days old",
     ]

@@ -460,7 +460,8 @@ async def test_a_machine_of_nobodys_is_asked_for_less() -> None:
 
 async def test_the_checks_of_a_machine_without_a_user_are_summed_up_in_a_line() -> None:
     machine, lines = PromisingMachine(), list[str]()
-    machine.files = {}
+    machine.observe |= {"identity": None, "alive": {}, "detailed": {}, "model": {}, "home": {}, "key_digest": ""}
+    machine.units["hermes-gateway.service"]["ActiveState"] = "inactive"
     assert await verify_without_user(as_channel(machine), lines.append) == ()
     machine.answers["find -H"] = (0, "/opt/hermes/current/venv\n")
     assert len(await verify_without_user(as_channel(machine), lines.append)) == 1

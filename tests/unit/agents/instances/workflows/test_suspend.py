@@ -118,12 +118,10 @@ async def test_a_state_that_changed_in_its_sleep_is_not_started() -> None:
     await walk(lambda: suspend(world))
     world.here().state = State({"messages": Part(6, "6" * 64)})
     steps = await walk(lambda: resume(world))
+    changes = "messages: 7 (777777777777), now 6 (666666666666)"
     assert steps == [
         "StartMachine",
-        (
-            "BrokenInvariantError: the state of ada changed while the gateway was stopped: "
-            "messages: 7 (777777777777), now 6 (666666666666)"
-        ),
+        f"BrokenInvariantError: the state of ada changed while the gateway was stopped: {changes}",
     ]
     assert not world.here().runs
 
