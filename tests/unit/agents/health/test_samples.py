@@ -43,7 +43,7 @@ def test_what_a_node_prints_is_read_and_kept() -> None:
 
 @each_case("text", ["", "[]", "{}", '{"at": "x"}', WELL.to_json().replace('"ok"', '"odd"')])
 def test_what_cannot_be_read(text: str) -> None:
-    with pytest.raises(UnavailableError, match="printed what cannot be read"):
+    with pytest.raises(UnavailableError, match="cannot be parsed"):
         HealthSample.from_json(text)
 
 

@@ -81,15 +81,15 @@ def test_a_list_of_users_and_a_table_are_read() -> None:
 @each_case(
     ("text", "plan", "words"),
     [
-        ("", "light", "nobody"),
-        ("user,plan\n", "light", "nobody"),
+        ("", "light", "nothing to provision"),
+        ("user,plan\n", "light", "nothing to provision"),
         ("ada\nAda!\n", "light", "line 2: 'Ada!'"),
         ("ada\n", "", "line 1: no plan"),
         ("user,plan\nada,huge\n", "", "line 2: unknown plan 'huge'"),
         ("ada\nbob\nada\n", "light", "line 3: ada stands in line 1 already"),
         ("user,colour\nada,red\n", "light", "unknown columns colour"),
         ("ada,light\n", "light", "line 1: 2 fields"),
-        ("user\n,\n", "light", "nobody"),
+        ("user\n,\n", "light", "nothing to provision"),
         ("user\n,light\n", "light", "line 2: 2 fields"),
         ("a\0da\n", "light", "line 1: 'a"),
         ("\n".join(f"User{n}" for n in range(12)), "light", "and 2 more"),

@@ -64,7 +64,7 @@ def test_an_empty_file_means_the_defaults(text: str) -> None:
         (f"model: {CANARY}: [", "line 1, column"),
         (f"- {CANARY}", "settings: not an object"),
         (f"personality: !!python/object:{CANARY} x", "f, line 1"),
-        ("personality: 2026-01-01", "as a date without quotes"),
+        ("personality: 2026-01-01", "a date without quotes"),
         (f"personality: {CANARY * 50_000}", "larger than"),
     ],
 )
