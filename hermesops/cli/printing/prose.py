@@ -13,7 +13,8 @@ _FIELD = re.compile(r"\S+(?: \S+)* {2,}(?=\S)")
 """A name before its value: the value continues below itself."""
 
 _COPIED = re.compile(
-    r"`[^`]+`|'[^']+'|\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?Z|[\d:.]+ (?:s|min|h|d|%|[KMG]B|UTC)\b"
+    r"`[^`]+`|'[^']+'|\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?Z"
+    r"|[\d:.]+ (?:s|min|h|d|%|[KMG]B|UTC)\b"
     r"|(?:(?:apt-get|aws|git|make|pip|ssh|sudo|systemctl|uv) )*\S+(?: --?[A-Za-z][\w-]*(?:[ =](?!-)\S+)?)+"
 )
 """Text that is read or copied as a whole: between backticks or quotes, a time, a number and its unit, a program and options."""

@@ -84,7 +84,7 @@ def test_a_list_of_users_and_a_table_are_read() -> None:
         ("", "light", "nothing to provision"),
         ("user,plan\n", "light", "nothing to provision"),
         ("ada\nAda!\n", "light", "line 2: 'Ada!'"),
-        ("ada\n", "", "line 1: no plan"),
+        ("ada\n", "", "line 1: missing plan"),
         ("user,plan\nada,huge\n", "", "line 2: unknown plan 'huge'"),
         ("ada\nbob\nada\n", "light", "line 3: ada stands in line 1 already"),
         ("user,colour\nada,red\n", "light", "unknown columns colour"),
