@@ -17,7 +17,7 @@ _COPIED = re.compile(
     r"|[\d:.]+ (?:s|min|h|d|%|[KMG]B|UTC)\b"
     r"|(?:(?:apt-get|aws|git|make|pip|ssh|sudo|systemctl|uv) )*\S+(?: --?[A-Za-z][\w-]*(?:[ =](?!-)\S+)?)+"
 )
-"""Text that is read or copied as a whole: between backticks or quotes, times, numbers with units, programs with options."""
+"""Copied as a whole: between backticks or quotes, times, numbers with units, programs with options."""
 
 _LONGEST_COPIED = 60
 
