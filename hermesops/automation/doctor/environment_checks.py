@@ -181,7 +181,7 @@ class EnvironmentChecks:
             platform = await client.find_machine(platform_machine_name(self.env.name))
         count = account.machines_count - bool(platform)
         own = " and the platform's own" if platform else ""
-        return f"{self.endpoint().api_url} lists {counted(count, 'machine')}{own}"
+        return f"{self.endpoint().api_url} knows {counted(count, 'machine')}{own}"
 
     async def _registry_unseals(self) -> str:
         registry, secrets = self.registry(), self.secrets()
