@@ -100,7 +100,7 @@ async def test_an_audit_that_was_edited_fails_the_doctors_check(tmp_path: Path) 
     edited = (ChainFinding(1, "has another hash than the one anchored"),)
     for findings, anchors, verdict, words in (
         ((), 3, Verdict.OK, "9 entries are chained, up to 9 anchored"),
-        (edited, 3, Verdict.FAILED, "1 findings: has another hash"),
+        (edited, 3, Verdict.FAILED, "1 finding: has another hash"),
         ((), 0, Verdict.UNKNOWN, "kept outside the database"),
     ):
         report = ChainReport(9, None, anchors, 9, 0, findings)
