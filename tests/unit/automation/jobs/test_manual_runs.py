@@ -81,7 +81,7 @@ async def test_an_operation_that_fails_is_a_failure_of_the_run(registry: Registr
 
 
 def test_a_job_that_is_done_for_all_that_is_due_takes_no_names() -> None:
-    with pytest.raises(UsageError, match="for all that is due"):
+    with pytest.raises(UsageError, match="for everything that is due"):
         jobs().prepare("backups", ["ada"])
 
 
