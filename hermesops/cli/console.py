@@ -118,7 +118,7 @@ def table(
         result(kind, {key: chosen, **(beside or {})})
         return
     shown = _listed(key, columns, rows, chosen, empty, below)
-    result(kind, {}, shown.lines)
+    result(kind, {}, shown.lines, verbatim=True)  # fitted already
     if shown.left_out:
         wide = "-o wide shows all columns" if _mode.is_list else "a pipe gets all columns"
         say(f"the terminal has no room for {', '.join(shown.left_out)}; {wide}")

@@ -75,7 +75,9 @@ async def test_a_machine_that_poses_as_another_instance_is_believed_nowhere_and_
         claims = {left["name"]: left["why"] for left in told["left"]}
         assert claims.keys() == {true, liar}
         assert all(f"{true} (epoch 1" in why and f"{liar} (epoch 2" in why for why in claims.values()), claims
-        assert all(f"of instance {rows['eve']['instance_id']}" in why for why in claims.values()), "whose token it has"
+        assert all(f"belongs to instance {rows['eve']['instance_id']}" in why for why in claims.values()), (
+            "whose token it has"
+        )
 
         await command.ok("registry", "rebuild", *aliases, "--yes")
         for name in (true, liar):

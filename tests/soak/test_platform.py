@@ -196,7 +196,7 @@ async def _is_brought_up(platform: Platform, bob: Command, folder: Path) -> tupl
     command = platform.command
     assert (await command.run("platform", "show")).exit_code == 3, "there is none yet"
     alone = await command.run("stack", "up", "platform")
-    assert (alone.exit_code, "platform: it needs an approved preview" in alone.stderr) == (3, True), str(alone)
+    assert (alone.exit_code, "needs an approved preview" in alone.stderr) == (3, True), str(alone)
     preview = (await command.ok("stack", "preview", "platform", "--json")).json
     assert [one["kind"] for one in preview["changes"]] == ["create"] * 3
 

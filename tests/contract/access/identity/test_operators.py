@@ -56,7 +56,7 @@ def test_a_key_proves_who_holds_it(signers: Signers) -> None:
 
 def test_a_strangers_key_and_one_for_other_things_prove_nothing(signers: Signers, tmp_path: Path) -> None:
     stranger = key_of(tmp_path, "eve")
-    with pytest.raises(RefusedError, match="nobody"):
+    with pytest.raises(RefusedError, match="by no signer"):
         operators.by_key(Signers(stranger, signers.allowed), "laptop")
     assert signers.key
     (tmp_path / "allowed").write_text(line_of("ada@example.org", signers.key, namespaces="hermesops-preview"))

@@ -69,7 +69,9 @@ def test_the_whole_table_in_all_orders() -> None:
 
 
 def test_the_runbook_has_the_same_table() -> None:
-    rows = re.findall(r"^\| `([a-z_`, ]+)` \| ([^|]+) \| ([^|]+) \| \*\*([\w ]+)\*\*", RUNBOOK.read_text(), re.MULTILINE)
+    rows = re.findall(
+        r"^\| `([a-z_`, ]+)` \| ([^|]+) \| ([^|]+) \| \*\*([\w ]+)\*\*", RUNBOOK.read_text(), re.MULTILINE
+    )
     seen = {
         (Status(status), pause, in_grace): Due(entitled)
         for statuses, pauses, grace, entitled in rows
