@@ -189,7 +189,7 @@ async def test_zeros_are_taken_as_far_as_they_were_announced(proofs: Proofs) -> 
 
 
 async def test_room_is_looked_at_before_anything_is_fetched(proofs: Proofs) -> None:
-    with pytest.raises(UnavailableError, match=r"takes 1000000\.\d GB, and .* are free"):
+    with pytest.raises(UnavailableError, match=r"needs 1000000\.\d GB; .* are free"):
         await _proved(proofs, proofs.script("raise SystemExit(1)", size=10**15))
 
 

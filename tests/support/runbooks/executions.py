@@ -231,7 +231,7 @@ async def toolbox_cut(world: Command) -> None:
     await world.ok("local", "fault", "set", "edge-error", "--path", "/machines/*/toolbox", "--times", "5000")
     ran = await world.run("runbook", "run", "VendorDown", "--yes")
     assert (ran.exit_code, "no machine answers by toolbox" in ran.stdout) == (8, True), str(ran)
-    assert "for a machine that cannot wait, break glass (runbook break-glass)" in f"{ran.stdout}{ran.stderr}"
+    assert "(runbook break-glass)" in f"{ran.stdout}{ran.stderr}"
     await world.ok("local", "fault", "clear")
     found = await mended(world, "VendorDown", "--from", "status-after")
     assert found["doctor-after"] == "done"
