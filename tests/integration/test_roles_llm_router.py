@@ -13,8 +13,8 @@ import pytest
 
 from hermesops.base import assets
 from hermesops.machines.converge import HostResult
-from hermesops.machines.image import router_bundle
-from hermesops.machines.image.download import Pip
+from hermesops.machines.image.bundles import router as router_bundle
+from hermesops.machines.image.packages.download import Pip
 from hermesops.model.ids import MachineId
 from hermesops.programs.model_router import build
 from tests.support.fakes.credentials import LIFE, authority_in

@@ -87,7 +87,7 @@ def release_changes(container: "Container") -> "ReleaseChanges":
 
 
 def _release_builder(container: "Container", pins: "AgentPins | None" = None) -> "ReleaseBuilder":
-    from hermesops.machines.image.download import NEWEST_GLIBC, Pip
+    from hermesops.machines.image.packages.download import NEWEST_GLIBC, Pip
     from hermesops.machines.release.builder.resolver import Resolver
     from hermesops.machines.release.service import parts_of
 

@@ -12,9 +12,9 @@ from packaging.requirements import Requirement
 
 from hermesops.base import assets, blocking
 from hermesops.errors import RefusedError, UsageError
-from hermesops.machines.image import agent_files
 from hermesops.machines.image.definition import AgentPins
-from hermesops.machines.image.download import Pip
+from hermesops.machines.image.packages import agent_files
+from hermesops.machines.image.packages.download import Pip
 from hermesops.machines.release import OF_IMAGE, Releases
 from hermesops.machines.release.builder.build import Builder, BuildRequest, Built, Rebuilder
 from hermesops.machines.release.builder.parts import Parts, Unit

@@ -9,7 +9,7 @@ from hermesops.settings.environment import Environment
 
 if TYPE_CHECKING:
     from hermesops.infra.engine.foreign import ForeignPlugin
-    from hermesops.machines.image.platform_bundle import Bundle
+    from hermesops.machines.image.bundles.platform import Bundle
     from hermesops.machines.release.signing import ReleaseKey
 
 
@@ -57,7 +57,7 @@ async def write_bundle(
     from importlib import metadata
 
     from hermesops.infra.stacks.platform.aws.user_data import FOLDER, SIGNATURE_NAMESPACE
-    from hermesops.machines.image import platform_bundle
+    from hermesops.machines.image.bundles import platform as platform_bundle
     from hermesops.platform.image.bundles import control_bundle_of, router_wheels
     from hermesops.platform.local.world import loki_of
     from hermesops.platform.parts.control import host_proof

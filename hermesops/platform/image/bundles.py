@@ -12,7 +12,7 @@ from hermesops.settings.environment import Environment
 
 if TYPE_CHECKING:
     from hermesops.machines.image.build import Recipe
-    from hermesops.machines.image.control_bundle import ControlBundle
+    from hermesops.machines.image.bundles.control import ControlBundle
     from hermesops.machines.image.definition import Definition
     from hermesops.platform.image.programs import PlatformPrograms
 
@@ -33,8 +33,8 @@ def control_bundle_of(env: Environment, report: Callable[[str], None]) -> "Contr
 
     import hermesops
     from hermesops.base import assets, child_environment
-    from hermesops.machines.image import control_bundle
-    from hermesops.machines.image.download import Pip
+    from hermesops.machines.image.bundles import control as control_bundle
+    from hermesops.machines.image.packages.download import Pip
 
     locks = assets.folder("images") / "hermes-platform" / "locks"
     return control_bundle.make(
@@ -51,8 +51,8 @@ def control_bundle_of(env: Environment, report: Callable[[str], None]) -> "Contr
 def router_wheels(env: Environment, report: Callable[[str], None]) -> Path:
     """Gather the wheels that a platform's host installs LiteLLM from; blocks, raises as ``router_bundle.make``."""
     from hermesops.base import assets, child_environment
-    from hermesops.machines.image import router_bundle
-    from hermesops.machines.image.download import Pip
+    from hermesops.machines.image.bundles import router as router_bundle
+    from hermesops.machines.image.packages.download import Pip
 
     return router_bundle.make(
         assets.folder("roles") / "hermes_platform_llm_router" / "files" / "requirements.txt",

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hermesops.machines.image.control_bundle import ControlBundle
+from hermesops.machines.image.bundles.control import ControlBundle
 
 
 @dataclass(frozen=True)

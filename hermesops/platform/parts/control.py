@@ -17,7 +17,7 @@ from hermesops.access.secrets.catalog import (
 from hermesops.access.secrets.endpoint import Endpoint
 from hermesops.access.secrets.store import Secrets
 from hermesops.infra.stacks.platform.outputs import PlatformOutputs
-from hermesops.machines.image.control_bundle import ControlBundle
+from hermesops.machines.image.bundles.control import ControlBundle
 from hermesops.platform.host import CertificatePairs, HostAddress
 from hermesops.settings.environment import Environment
 from hermesops.settings.fields import FIELDS, value_of

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.machines.image.download import Pip
+from hermesops.machines.image.packages.download import Pip
 
 pytestmark = pytest.mark.turns(5)
 

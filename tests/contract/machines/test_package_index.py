@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.machines.image.download import Pip
-from hermesops.machines.image.package_index import PackageIndex
+from hermesops.machines.image.packages.download import Pip
+from hermesops.machines.image.packages.package_index import PackageIndex
 
 pytestmark = pytest.mark.turns(9)
 

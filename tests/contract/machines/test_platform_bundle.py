@@ -12,8 +12,8 @@ from hermesops.access.identity.signatures import Signers
 from hermesops.app import Container
 from hermesops.infra.stacks.platform.aws.user_data import FOLDER, SIGNATURE_NAMESPACE, SIGNER
 from hermesops.infra.stacks.platform.spec import HostSpec
-from hermesops.machines.image import platform_bundle
-from hermesops.machines.image.control_bundle import ControlBundle
+from hermesops.machines.image.bundles import platform as platform_bundle
+from hermesops.machines.image.bundles.control import ControlBundle
 from hermesops.platform.aws import bundle as aws_platform
 from hermesops.settings.environment import Environment
 
@@ -68,7 +68,7 @@ async def test_the_environments_bundle_says_where_its_parts_are(
     monkeypatch.setenv("HERMESOPS_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HERMESOPS_ALLOWED_SIGNERS", str(signers))
     monkeypatch.setenv("HERMESOPS_OPERATORS", "verified")
-    monkeypatch.setattr("hermesops.machines.image.router_bundle.make", lambda *_: control)
+    monkeypatch.setattr("hermesops.machines.image.bundles.router.make", lambda *_: control)
     monkeypatch.setattr(
         "hermesops.platform.image.bundles.control_bundle_of",
         lambda *_: ControlBundle(control, "0123456789abcdef"),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.machines.image.download import NEWEST_GLIBC
+from hermesops.machines.image.packages.download import NEWEST_GLIBC
 from hermesops.machines.release.builder.resolver import Resolver
 from hermesops.machines.release.requirements import parse
 

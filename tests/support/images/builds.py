@@ -12,7 +12,7 @@ from hermesops.agents.instances.remote.releases import ReleaseClient
 from hermesops.base import assets
 from hermesops.machines.image.build import Builder, Built, Recipe
 from hermesops.machines.image.definition import AgentPins, Definition, inputs_of, load
-from hermesops.machines.image.download import NEWEST_GLIBC, Pip
+from hermesops.machines.image.packages.download import NEWEST_GLIBC, Pip
 from hermesops.machines.release.builder import build as releases
 from hermesops.machines.release.builder.resolver import Resolver
 from hermesops.machines.release.releases import HandedOut, Releases

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.infra.engine.embedded.state.storage import FolderStorage, Storage
-from hermesops.machines.image.download import Pip
+from hermesops.machines.image.packages.download import Pip
 from hermesops.machines.release import Releases, requirements
 from hermesops.machines.release.blobs import blob_of
 from hermesops.machines.release.builder.build import Builder, BuildRequest

@@ -16,7 +16,7 @@ from hermesops.errors import UsageError
 from hermesops.localcloud.world.go_tools import GoTools
 from hermesops.localcloud.world.local_world import World
 from hermesops.machines.converge import Access, Converger
-from hermesops.machines.image.download import Pip
+from hermesops.machines.image.packages.download import Pip
 from hermesops.model.billing.events import Delivery
 from hermesops.model.fleet.selector import Selector
 from hermesops.platform.aws import bundle as aws_platform

@@ -11,7 +11,7 @@ from hermesops.app import Container
 from hermesops.base import assets
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.localcloud.drivers.interface import PlatformService
-from hermesops.machines.image.control_bundle import ControlBundle
+from hermesops.machines.image.bundles.control import ControlBundle
 from hermesops.machines.image.definition import load
 from hermesops.model.image import PLATFORM_IMAGE
 from hermesops.model.stack import Change, ChangeKind, StackRef, UpResult

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
-from hermesops.machines.image.download import Pip
+from hermesops.machines.image.packages.download import Pip
 from hermesops.machines.release import requirements
 from hermesops.machines.release.blobs import BlobStore, blob_of
 from hermesops.machines.release.builder.parts import PACKAGE, Agent, Parts, read_agent

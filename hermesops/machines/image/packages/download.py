@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hermesops.base.extras import Extra, require
 from hermesops.errors import RefusedError, UnavailableError
-from hermesops.machines.image.package_index import PackageIndex
+from hermesops.machines.image.packages.package_index import PackageIndex
 
 _DOWNLOAD_S = 900.0
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from hermesops.machines.image.download import Pip
+from hermesops.machines.image.packages.download import Pip
 
 PYTHON = "3.11"
 """Of Debian 12, which the platform's hosts run."""

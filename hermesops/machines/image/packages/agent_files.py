@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hermesops.errors import BrokenInvariantError
 from hermesops.machines.image.definition import AgentPins
-from hermesops.machines.image.download import Pip
+from hermesops.machines.image.packages.download import Pip
 
 
 def uv_of(pins: AgentPins, scratch: Path, *, downloads: Pip) -> bytes:

@@ -12,9 +12,10 @@ import pytest
 import hermesops
 from hermesops.base import assets
 from hermesops.errors import BrokenInvariantError
-from hermesops.machines.image import control_bundle, own_wheel
-from hermesops.machines.image.control_bundle import ControlBundle
-from hermesops.machines.image.download import Pip
+from hermesops.machines.image.bundles import control as control_bundle
+from hermesops.machines.image.bundles import own_wheel
+from hermesops.machines.image.bundles.control import ControlBundle
+from hermesops.machines.image.packages.download import Pip
 
 PACKAGE = Path(hermesops.__file__).parent
 

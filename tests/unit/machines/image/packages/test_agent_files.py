@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from hermesops.errors import BrokenInvariantError
-from hermesops.machines.image.agent_files import skills_of, uv_of
 from hermesops.machines.image.definition import AgentPins
-from hermesops.machines.image.download import Pip
+from hermesops.machines.image.packages.agent_files import skills_of, uv_of
+from hermesops.machines.image.packages.download import Pip
 from tests.support.images.build_world import image_folder
 
 

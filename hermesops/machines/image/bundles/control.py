@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hermesops.errors import BrokenInvariantError
-from hermesops.machines.image import own_wheel
-from hermesops.machines.image.download import Pip
+from hermesops.machines.image.bundles import own_wheel
+from hermesops.machines.image.packages.download import Pip
 
 PYTHON = "3.11"
 """Of Debian 12, which the platform's hosts run."""

@@ -1,0 +1,1 @@
+"""Installation archives for hosts without a package index, and the wheel of hermesops in them."""
