@@ -9,7 +9,7 @@ from datetime import datetime
 
 from hermesops.base.narration import Reporter
 from hermesops.errors import HermesError, Hint, PartlyDoneError, UnavailableError, UsageError
-from hermesops.observability.telemetry.following import follow
+from hermesops.observability.telemetry.logs.following import follow
 from hermesops.platform.host import run_on_host
 from hermesops.platform.state import HostState, ServiceState, observe_host
 from hermesops.vendor.channel import Channel

@@ -27,7 +27,7 @@ from hermesops.store.operations.holder import is_gone
 from hermesops.store.registry import Registry
 
 if TYPE_CHECKING:
-    from hermesops.observability.telemetry.shown_alerts import OpenAlert
+    from hermesops.observability.telemetry.alerts.shown_alerts import OpenAlert
 
 
 @dataclass(frozen=True)

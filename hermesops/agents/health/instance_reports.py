@@ -18,12 +18,12 @@ from hermesops.model.operation import Operation
 from hermesops.model.recovery.backup import Backup
 from hermesops.model.rollout.release import RecordedRelease
 from hermesops.observability.telemetry.client import MonitoringClient
-from hermesops.observability.telemetry.trends import Trends, trends_of
+from hermesops.observability.telemetry.metrics.trends import Trends, trends_of
 from hermesops.store.operations.holder import is_gone
 from hermesops.store.registry import Registry
 
 if TYPE_CHECKING:
-    from hermesops.observability.telemetry.shown_alerts import Alerts, OpenAlert
+    from hermesops.observability.telemetry.alerts.shown_alerts import Alerts, OpenAlert
 
 _WITHIN_S = 3.0
 """Seconds that the report waits for alerts, and for the price."""

@@ -15,10 +15,10 @@ from hermesops.base.network.variables import NetworkVariables, proxy_hint
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.fleet.vitals import Source, Vital, Vitals
 from hermesops.model.ids import InstanceId
-from hermesops.observability.telemetry import prometheus_answer
 from hermesops.observability.telemetry.client import MonitoringClient
-from hermesops.observability.telemetry.metrics import Metrics
-from hermesops.observability.telemetry.prometheus_answer import Figures
+from hermesops.observability.telemetry.metrics import prometheus_answer
+from hermesops.observability.telemetry.metrics.prometheus import Metrics
+from hermesops.observability.telemetry.metrics.prometheus_answer import Figures
 from hermesops.wire import strict_json
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from hermesops.model.fleet.health import Condition, Judgement
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from hermesops.observability.telemetry.shown_alerts import OpenAlert
+    from hermesops.observability.telemetry.alerts.shown_alerts import OpenAlert
 
 _IN_TROUBLE = frozenset({*Condition} - {Condition.HEALTHY})
 

@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from hermesops.agents.health.fleet_status import Fleet
     from hermesops.app.container import Container
     from hermesops.automation.monitor.fleet_observation import FleetObservation
-    from hermesops.observability.telemetry.top import FleetTop
+    from hermesops.observability.telemetry.metrics.top import FleetTop
 
 
 def fleet(container: "Container") -> "Fleet":
@@ -26,6 +26,6 @@ def fleet_observation(container: "Container") -> "FleetObservation":
 
 def fleet_top(container: "Container") -> "FleetTop":
     """Orders instances by figures of the platform's monitoring."""
-    from hermesops.observability.telemetry.top import FleetTop
+    from hermesops.observability.telemetry.metrics.top import FleetTop
 
     return FleetTop(container.registry, container.require_monitoring)

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from hermesops.app.container import Container
     from hermesops.automation.monitor.runner import Monitor
     from hermesops.automation.monitor.service import MonitorLead
+    from hermesops.observability.telemetry.alerts.shown_alerts import Alerts
     from hermesops.observability.telemetry.client import MonitoringClient
-    from hermesops.observability.telemetry.logs import InstanceLogs
+    from hermesops.observability.telemetry.logs.instance_logs import InstanceLogs
     from hermesops.observability.telemetry.platform_monitoring import PlatformMonitoring
-    from hermesops.observability.telemetry.shown_alerts import Alerts
     from hermesops.vendor.justavps import Client
 
 _MONITOR = "hermesops-monitor"
@@ -54,7 +54,7 @@ def alerts(container: "Container") -> "Alerts":
     """
     from hermesops.base import assets
     from hermesops.observability.runbook.service import alert_steps
-    from hermesops.observability.telemetry.shown_alerts import Alerts
+    from hermesops.observability.telemetry.alerts.shown_alerts import Alerts
 
     steps = cache(partial(alert_steps, assets.folder("runbooks")))
     return Alerts(container.registry, container.require_monitoring(), steps)
@@ -62,7 +62,7 @@ def alerts(container: "Container") -> "Alerts":
 
 def instance_logs(connected: "Connected") -> "InstanceLogs":
     """Reads instances' logs. Raises as ``PlatformMonitoring.endpoint``."""
-    from hermesops.observability.telemetry.logs import InstanceLogs
+    from hermesops.observability.telemetry.logs.instance_logs import InstanceLogs
 
     container = connected.container
     return InstanceLogs(connected.instance_client, container.monitoring_client(), container.registry.now)

@@ -6,7 +6,7 @@ from typing import Any
 
 from hermesops.observability.telemetry.client import MonitoringClient, Question
 from hermesops.observability.telemetry.endpoint import MonitoringEndpoint
-from hermesops.observability.telemetry.prometheus_answer import WRONG, unreadable, whole
+from hermesops.observability.telemetry.metrics.prometheus_answer import WRONG, unreadable, whole
 
 _ANSWER_S = 15.0
 _LARGEST = 64 << 20

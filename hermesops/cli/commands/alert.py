@@ -69,7 +69,7 @@ def list_(
         return [(view.alert if is_json() else view.alert_row)(open_alert, now) for open_alert in open_alerts]
 
     if watch:
-        from hermesops.cli.views.watch import watch as show_again
+        from hermesops.cli.printing.watch import watch as show_again
 
         show_again(lambda: list_lines("alerts", view.COLUMNS, rows(), empty), values.seconds(every, "--every"))
         return

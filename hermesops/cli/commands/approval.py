@@ -10,7 +10,7 @@ from hermesops.cli import context
 from hermesops.cli.console import Why, Yes, advice, agree, result, say
 from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options.files import read_saved, write_saved
-from hermesops.cli.views import rendering
+from hermesops.cli.printing.fields import field_lines
 from hermesops.views import shapes
 
 if TYPE_CHECKING:
@@ -110,4 +110,4 @@ def show(approval: Annotated[Path, typer.Argument(help="An approval.", dir_okay=
         "at": shapes.timestamp(document.at),
         "digest": document.asked.digest,
     }
-    result("approval", shape, rendering.fields(shape))
+    result("approval", shape, field_lines(shape))

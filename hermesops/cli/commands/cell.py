@@ -8,7 +8,7 @@ from hermesops.cli import context
 from hermesops.cli.console import result, table
 from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options.cells import ExitCode, Where
-from hermesops.cli.views import cells
+from hermesops.cli.views.cells import cells
 from hermesops.errors import CHANGES_REMAIN
 
 app = Noun(no_args_is_help=True)

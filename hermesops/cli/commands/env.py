@@ -3,7 +3,8 @@
 from hermesops.cli import context
 from hermesops.cli.console import is_json, result, table
 from hermesops.cli.groups.noun import Noun
-from hermesops.cli.views import environment, rendering
+from hermesops.cli.printing.fields import field_lines
+from hermesops.cli.views import environment
 
 app = Noun(no_args_is_help=True)
 
@@ -24,7 +25,7 @@ def show() -> None:
     """Show the chosen environment, the reason for the choice, and the settings that it changes."""
     env = context.environment()
     shown = environment.chosen(env, because=context.why_chosen())
-    lines = rendering.fields({key: value for key, value in shown.items() if key != "settings"})
+    lines = field_lines({key: value for key, value in shown.items() if key != "settings"})
     for row in shown["settings"] if isinstance(shown["settings"], list) else ():
         lines.append(f"  {row['key']} = {row['value']}  ({row['source']})")
     result("env-show", shown, lines)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from hermesops.agents.health.fleet_status import FleetStatus
-    from hermesops.observability.telemetry.top import Top
+    from hermesops.observability.telemetry.metrics.top import Top
     from hermesops.vendor.justavps import Machine
 
 app = Noun(no_args_is_help=True)
@@ -240,7 +240,7 @@ def status(
         return container.fleet.status(selector, chosen, alerts, unread=unread)
 
     if watch:
-        from hermesops.cli.views.watch import watch as show_again
+        from hermesops.cli.printing.watch import watch as show_again
 
         def lines() -> list[str]:
             fleet_status = observed()
@@ -274,7 +274,7 @@ def top(
 
     Instances that should run and have no such figure are counted below: nothing is known of them.
     """
-    from hermesops.observability.telemetry.figures import TOP, Figure
+    from hermesops.observability.telemetry.metrics.figures import TOP, Figure
 
     figure = values.one_of(Figure, by, "--by")
     if figure not in TOP:
@@ -287,7 +287,7 @@ def top(
 
     empty = f"Prometheus has no figure of {by}"
     if watch:
-        from hermesops.cli.views.watch import watch as show_again
+        from hermesops.cli.printing.watch import watch as show_again
 
         def lines() -> list[str]:
             instances = observed()

@@ -10,7 +10,7 @@ from hermesops.cli.console import Yes, advice, agree, result, table
 from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options import values
 from hermesops.cli.options.watch import Every, Watch
-from hermesops.cli.views import rendering
+from hermesops.cli.printing.fields import field_lines
 from hermesops.cli.views.fleet.work import whose
 from hermesops.errors import Hint
 from hermesops.views import shapes
@@ -39,7 +39,7 @@ def list_(
         return [{**shapes.operation(row), "about": whose(row)} for row in directory.list(ended=everything)]
 
     if watch:
-        from hermesops.cli.views.watch import watch_list
+        from hermesops.cli.printing.watch import watch_list
 
         watch_list("operations", columns, rows, empty, every_s=values.seconds(every, "--every"))
         return
@@ -115,7 +115,7 @@ def detail(history: "OperationHistory") -> dict[str, object]:
 def lines(shown: Mapping[str, object]) -> list[str]:
     """Render the result of ``detail`` as lines for people."""
     plain = {name: value for name, value in shown.items() if name not in {"intent", "lease", "steps", "audit", "hint"}}
-    output = rendering.fields(plain)
+    output = field_lines(plain)
     intent, lease = shown["intent"], shown["lease"]
     if isinstance(intent, Mapping):
         output += [f"intent      {name}: {value}" for name, value in intent.items()]

@@ -10,7 +10,7 @@ from hermesops.base.narration import counted
 from hermesops.cli import context
 from hermesops.cli.console import Why, Yes, advice, agree, is_json, result, say, table, table_lines
 from hermesops.cli.groups.noun import Noun
-from hermesops.cli.views.followed import show_lines, until_interrupted
+from hermesops.cli.printing.followed import show_lines, until_interrupted
 from hermesops.errors import CHANGES_REMAIN, Hint, UsageError
 
 if TYPE_CHECKING:

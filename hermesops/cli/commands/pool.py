@@ -9,7 +9,7 @@ from hermesops.cli import context
 from hermesops.cli.console import Why, Yes, advice, agree, result, table
 from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options.instance import NoWait, run_or_leave
-from hermesops.cli.views import cells as cells_view
+from hermesops.cli.views.cells import cells as cells_view
 from hermesops.errors import Hint, UsageError
 
 if TYPE_CHECKING:

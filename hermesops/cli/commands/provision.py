@@ -89,7 +89,7 @@ def _preview(user: str, plan: str, region: str) -> None:
 
 def _preview_many(source: str, plan: str, region: str) -> int:
     from hermesops.agents.instances.requests.bulk import parse_requests
-    from hermesops.cli.views import change_preview
+    from hermesops.cli.views.instance import change_preview
 
     requests = parse_requests(read(source), plan=plan, region=region)
 

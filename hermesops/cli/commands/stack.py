@@ -29,8 +29,8 @@ from hermesops.cli.options.cells import (
 )
 from hermesops.cli.options.files import read_bytes, read_saved, write_saved
 from hermesops.cli.options.instance import NoWait
-from hermesops.cli.views import rendering
-from hermesops.cli.views.cells import report
+from hermesops.cli.printing.fields import field_lines
+from hermesops.cli.views.cells.cells import report
 from hermesops.errors import Hint, UsageError
 from hermesops.model.fleet.cell import PLATFORM, parse_cell
 from hermesops.model.ids import CellName
@@ -271,7 +271,7 @@ def compare(
 
     It says what it cannot know, such as drift: `stack preview` shows that before anything is applied.
     """
-    from hermesops.cli.views import baselines
+    from hermesops.cli.views.cells import baselines
     from hermesops.infra.stacks.baseline import LARGEST, of_text
 
     container = context.compose()
@@ -287,7 +287,7 @@ def outputs(cell: Named) -> None:
         platform_stack.outputs()
         return
     values = context.run(context.compose().cell_stacks.outputs(parse_cell(cell)))
-    result("stack-outputs", {"outputs": values}, rendering.fields(values))
+    result("stack-outputs", {"outputs": values}, field_lines(values))
 
 
 def _take_in(cell: CellName, machines: list[str], reason: str) -> None:

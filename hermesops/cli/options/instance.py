@@ -148,7 +148,7 @@ def preview_operation(container: "Container", begin: "Begin") -> None:
 
 def print_preview(preview: "ChangePreview") -> None:
     """Print the result of a dry run."""
-    from hermesops.cli.views import change_preview
+    from hermesops.cli.views.instance import change_preview
 
     result("change-preview", change_preview.shape(preview), [] if is_json() else change_preview.lines(preview))
 

@@ -9,7 +9,7 @@ from hermesops.base.narration import counted
 from hermesops.cli import context
 from hermesops.cli.console import advice, result, say, table, write
 from hermesops.cli.options.files import write_saved
-from hermesops.cli.views import rendering
+from hermesops.cli.printing.fields import field_lines
 from hermesops.errors import CHANGES_REMAIN, Hint, UsageError
 from hermesops.model.fleet.cell import PLATFORM
 from hermesops.model.image import PLATFORM_IMAGE
@@ -126,7 +126,7 @@ def export() -> None:
 def outputs() -> None:
     """Print the outputs of the platform's stack: addresses of its services."""
     values = _with_stack(lambda stack: stack.outputs()).by_name()
-    result("stack-platform-outputs", {"outputs": values}, rendering.fields(values))
+    result("stack-platform-outputs", {"outputs": values}, field_lines(values))
 
 
 def _roles() -> "RolesState | None":

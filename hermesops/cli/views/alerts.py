@@ -11,7 +11,7 @@ from hermesops.wire.foreign_text import one_line
 
 if TYPE_CHECKING:
     from hermesops.model.fleet.alert import Silence
-    from hermesops.observability.telemetry.shown_alerts import OpenAlert
+    from hermesops.observability.telemetry.alerts.shown_alerts import OpenAlert
 
 COLUMNS = ("severity", "alert", "user", "cell", "for", "state", "figure", "next")
 """Of the table of open alerts."""

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from hermesops.cli.views import rendering
+from hermesops.cli.printing.fields import field_lines
 from hermesops.views import shapes
 
 if TYPE_CHECKING:
@@ -63,12 +63,12 @@ def log_lines(service_logs: "Sequence[ServiceLog]") -> list[str]:
 
 def lines(outputs: "PlatformOutputs[str] | None", host: "HostState | None", *, connected: bool) -> list[str]:
     """The lines of a platform for people."""
-    shown = rendering.fields({name: value for name, value in outputs.by_name().items() if value}) if outputs else []
+    shown = field_lines({name: value for name, value in outputs.by_name().items() if value}) if outputs else []
     if host:
         backup = f"{_age(host.database_backup)} old" if host.database_backup else "none yet"
         until = f"{host.certificate_until:%Y-%m-%d}" if host.certificate_until else "unknown"
         beside = {"database backup": backup} if outputs else {}
-        shown += ["", *rendering.fields({**beside, "certificate until": until, **host.versions}), "", _down(host)]
+        shown += ["", *field_lines({**beside, "certificate until": until, **host.versions}), "", _down(host)]
     if outputs is None:
         return [*shown, "this local world has no platform, and its monitoring alone"]
     return [*shown, "this environment uses it" if connected else "this environment does not use it yet"]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from hermesops.model.fleet.instance import Instance
     from hermesops.observability.runbook.document import Runbook
-    from hermesops.observability.telemetry.shown_alerts import Steps
+    from hermesops.observability.telemetry.alerts.shown_alerts import Steps
     from hermesops.settings.environment import Environment
     from hermesops.store.registry import Registry
 
@@ -34,7 +34,7 @@ def alert_steps(folder: "Path", name: str) -> "Steps | None":
     """
     # Lazily: documents of runbooks are read by few commands.
     from hermesops.observability.runbook.document import load, names  # noqa: PLC0415
-    from hermesops.observability.telemetry.shown_alerts import Steps  # noqa: PLC0415
+    from hermesops.observability.telemetry.alerts.shown_alerts import Steps  # noqa: PLC0415
 
     if name not in names(folder):
         return None

@@ -11,7 +11,7 @@ import yaml
 from hermesops.base.waiting import Pending, until
 from hermesops.observability.alerts.rules import deployed
 from hermesops.observability.telemetry.client import MonitoringClient
-from hermesops.observability.telemetry.metrics import Metrics
+from hermesops.observability.telemetry.metrics.prometheus import Metrics
 from tests.support.alerts import promtool
 from tests.support.alerts.cases import ADA, CASES, instance, monitor
 from tests.support.alerts.promtool import Case, Kind

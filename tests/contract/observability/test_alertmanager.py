@@ -9,10 +9,10 @@ import pytest
 
 from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.model.fleet.alert import Severity
-from hermesops.observability.telemetry.alertmanager import Alertmanager
+from hermesops.observability.telemetry.alerts.alertmanager import Alertmanager
+from hermesops.observability.telemetry.alerts.shown_alerts import Alerts, Steps
+from hermesops.observability.telemetry.alerts.silencing import matchers_of, silence_of
 from hermesops.observability.telemetry.client import MonitoringClient, WrongQuestionError
-from hermesops.observability.telemetry.shown_alerts import Alerts, Steps
-from hermesops.observability.telemetry.silencing import matchers_of, silence_of
 from hermesops.store.registry import Registry
 from tests.support.fakes.monitoring import Answer, fake_monitoring
 from tests.support.real import alertmanager

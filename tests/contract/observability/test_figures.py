@@ -8,11 +8,11 @@ import pytest
 from hermesops.agents.health.fleet import fleet_selector
 from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.fleet.selector import Selector
-from hermesops.observability.telemetry import figures
 from hermesops.observability.telemetry.client import MonitoringClient, WrongQuestionError
-from hermesops.observability.telemetry.figures import Figure
-from hermesops.observability.telemetry.metrics import Metrics
-from hermesops.observability.telemetry.top import FleetTop, Top
+from hermesops.observability.telemetry.metrics import figures
+from hermesops.observability.telemetry.metrics.figures import Figure
+from hermesops.observability.telemetry.metrics.prometheus import Metrics
+from hermesops.observability.telemetry.metrics.top import FleetTop, Top
 from hermesops.store.registry import Registry
 from tests.support.real import prometheus
 from tests.support.real.prometheus import Series

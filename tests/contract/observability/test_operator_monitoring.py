@@ -14,11 +14,11 @@ from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.access.certificate import CallerName
 from hermesops.model.fleet.alert import Matcher, Silence
 from hermesops.model.ids import InstanceId
-from hermesops.observability.telemetry.alertmanager import Alertmanager
+from hermesops.observability.telemetry.alerts.alertmanager import Alertmanager
 from hermesops.observability.telemetry.client import MonitoringClient, WrongQuestionError
-from hermesops.observability.telemetry.loki import Loki
-from hermesops.observability.telemetry.metrics import Metrics
-from hermesops.observability.telemetry.trends import trends_of
+from hermesops.observability.telemetry.logs.loki import Loki
+from hermesops.observability.telemetry.metrics.prometheus import Metrics
+from hermesops.observability.telemetry.metrics.trends import trends_of
 from tests.support.real import platform_host
 from tests.support.real.loki import loki
 from tests.support.real.platform_host import ENVIRONMENT, Client, PlatformHost

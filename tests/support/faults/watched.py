@@ -20,8 +20,8 @@ from hermesops.base.waiting import Pending, cancel, pause, until
 from hermesops.errors import HermesError
 from hermesops.model.fleet.alert import WATCHDOG, Alert
 from hermesops.model.ids import MachineId
-from hermesops.observability.telemetry.alertmanager import Alertmanager
-from hermesops.observability.telemetry.metrics import Metrics
+from hermesops.observability.telemetry.alerts.alertmanager import Alertmanager
+from hermesops.observability.telemetry.metrics.prometheus import Metrics
 from hermesops.settings.environment import Environment
 from hermesops.vendor.channel import Channel, ToolboxChannel
 from tests.support.real.command import Command, local_world

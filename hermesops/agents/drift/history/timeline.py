@@ -10,8 +10,8 @@ from hermesops.agents.drift.history.changes import Happening, alert_changes, cou
 from hermesops.agents.health.samples import HealthSample
 from hermesops.errors import HermesError, UnavailableError
 from hermesops.model.ids import instance_subject
-from hermesops.observability.telemetry.figures import matching
-from hermesops.observability.telemetry.metrics import Metrics
+from hermesops.observability.telemetry.metrics.figures import matching
+from hermesops.observability.telemetry.metrics.prometheus import Metrics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

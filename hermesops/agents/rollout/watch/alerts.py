@@ -10,7 +10,7 @@ from hermesops.errors import HermesError
 from hermesops.model.fleet.alert import Alert
 from hermesops.model.rollout.records import RolloutTarget
 from hermesops.model.rollout.spec import Spec
-from hermesops.observability.telemetry.alertmanager import Alertmanager
+from hermesops.observability.telemetry.alerts.alertmanager import Alertmanager
 from hermesops.observability.telemetry.client import MonitoringClient
 
 COUNTS = timedelta(seconds=90)

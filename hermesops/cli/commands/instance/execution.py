@@ -9,7 +9,7 @@ import typer
 from hermesops.cli import context
 from hermesops.cli.console import Reason, Yes, agree, is_json, result, say, table, write, write_bytes
 from hermesops.cli.options.instances import All, Where, choose_instances
-from hermesops.cli.views import execution
+from hermesops.cli.views.instance import execution
 from hermesops.errors import Hint, UsageError, require_reason
 
 if TYPE_CHECKING:

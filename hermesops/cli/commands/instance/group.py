@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hermesops.app import Container
     from hermesops.app.connected import Connected
     from hermesops.model.fleet.instance import Instance
-    from hermesops.observability.telemetry.logs import LogQuestion, LogSource
+    from hermesops.observability.telemetry.logs.instance_logs import LogQuestion, LogSource
 
 _GATEWAY = "hermes-gateway.service"
 
@@ -170,7 +170,7 @@ def logs(
     --follow reads on the machine, or in monitoring by --from, until Ctrl-C, and connects again where the connection
     breaks; as JSON it prints one object a line.
     """
-    from hermesops.observability.telemetry.logs import LogQuestion, LogSource
+    from hermesops.observability.telemetry.logs.instance_logs import LogQuestion, LogSource
 
     begin = values.since(since) if since else None
     question = LogQuestion(lines, unit, begin, grep)
@@ -194,7 +194,7 @@ def logs(
 
 
 def _follow(container: "Container", instance: "Instance", question: "LogQuestion", source: "LogSource") -> None:
-    from hermesops.cli.views.followed import show_lines, until_interrupted
+    from hermesops.cli.printing.followed import show_lines, until_interrupted
 
     async def work(connected: "Connected") -> None:
         lines = connected.instance_logs.follow(instance, question, source=source, report=say)

@@ -11,7 +11,7 @@ from hermesops.cli.options import values
 from hermesops.cli.options.instance import User, find_instance
 from hermesops.cli.options.watch import Every, Watch
 from hermesops.cli.printing import terminal
-from hermesops.cli.views import instance as view
+from hermesops.cli.views.instance import overview as view
 from hermesops.model.fleet.health import Condition
 from hermesops.model.fleet.instance import InstanceStatus
 
@@ -63,7 +63,7 @@ def list_(
 
     empty = "no instance matches" if where else _none()
     if watch:
-        from hermesops.cli.views.watch import watch_list
+        from hermesops.cli.printing.watch import watch_list
 
         watch_list("instances", view.COLUMNS, rows, empty, every_s=values.seconds(every, "--every"))
         return

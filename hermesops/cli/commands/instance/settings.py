@@ -7,7 +7,8 @@ import typer
 from hermesops.cli.console import Reason, Why, result
 from hermesops.cli.options.files import read
 from hermesops.cli.options.instance import User, Wait, find_instance, run_operation
-from hermesops.cli.views import rendering
+from hermesops.cli.printing.fields import field_lines
+from hermesops.cli.views.instance.settings import settings_lines
 from hermesops.cli.views.rollout import status
 from hermesops.errors import UsageError
 from hermesops.views import shapes
@@ -53,7 +54,7 @@ def settings(
     outcome = run_operation(container, change, no_wait=False, wait=wait)[1] if ways else ""
     shown = container.masked_settings.of(instance)
     route = shapes.route(str(shown["model"]))
-    lines = [outcome] if outcome else rendering.settings_lines(shown, route)
+    lines = [outcome] if outcome else settings_lines(shown, route)
     result("instance-settings", {"user": user, "settings": shown, "route": route, "outcome": outcome or None}, lines)
 
 
@@ -79,4 +80,4 @@ def policy(
     change = PolicyChange(opt_in, protect, quiet_hours, timezone)
     container, instance = find_instance(user)
     shown = status.policy(container.instance_policies.change(instance, change, why=reason))
-    result("instance-policy", {"user": instance.title, "policy": shown}, rendering.fields(shown))
+    result("instance-policy", {"user": instance.title, "policy": shown}, field_lines(shown))

@@ -9,7 +9,8 @@ from hermesops.cli import context
 from hermesops.cli.console import result, say, table
 from hermesops.cli.options.instance import find_instance
 from hermesops.cli.options.instances import All, Users, Where, choose_instances
-from hermesops.cli.views import backup, verification
+from hermesops.cli.views import backup
+from hermesops.cli.views.instance import verification
 from hermesops.errors import CHANGES_REMAIN, RefusedError, UsageError
 from hermesops.views import shapes
 

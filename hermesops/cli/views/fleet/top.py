@@ -6,7 +6,7 @@ from hermesops.base.narration import counted
 from hermesops.cli.views.fleet import NAMED
 
 if TYPE_CHECKING:
-    from hermesops.observability.telemetry.top import Top
+    from hermesops.observability.telemetry.metrics.top import Top
 
 
 TOP_COLUMNS = ("user", "cell", "plan", "memory", "restarts", "errors", "turn", "disk")
@@ -15,7 +15,7 @@ TOP_COLUMNS = ("user", "cell", "plan", "memory", "restarts", "errors", "turn", "
 
 def top_rows(top: "Top") -> list[dict[str, object]]:
     """The worst or busiest instances: bytes, counts of the last hour, seconds, share of the disk; ``null`` unknown."""
-    from hermesops.observability.telemetry.figures import TOP
+    from hermesops.observability.telemetry.metrics.figures import TOP
 
     return [
         {
@@ -31,7 +31,7 @@ def top_rows(top: "Top") -> list[dict[str, object]]:
 
 def top_table(top: "Top") -> list[dict[str, object]]:
     """Rows of the worst or busiest instances for people."""
-    from hermesops.observability.telemetry.figures import TOP, text
+    from hermesops.observability.telemetry.metrics.figures import TOP, text
 
     return [
         {**row, **{figure.value: text(figure, entry.figures.get(figure)) for figure in TOP}}

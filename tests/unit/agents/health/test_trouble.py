@@ -15,7 +15,7 @@ from hermesops.model.fleet.overview import GONE, CellTally, RecordedInstance
 from hermesops.model.ids import CellName, InstanceId
 from hermesops.model.plan import Plan
 from hermesops.observability.runbook.document import names
-from hermesops.observability.telemetry.shown_alerts import OpenAlert
+from hermesops.observability.telemetry.alerts.shown_alerts import OpenAlert
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 CELL = CellName("cell1")

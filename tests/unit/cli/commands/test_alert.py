@@ -4,7 +4,7 @@ import pytest
 
 from hermesops.cli import context
 from hermesops.cli.commands import alert
-from hermesops.cli.views import watch
+from hermesops.cli.printing import watch
 from hermesops.errors import UsageError
 from tests.support.fakes.parts import part
 

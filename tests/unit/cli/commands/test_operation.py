@@ -7,7 +7,7 @@ import pytest
 
 from hermesops.cli import context
 from hermesops.cli.commands import operation
-from hermesops.cli.views import watch
+from hermesops.cli.printing import watch
 from hermesops.errors import Hint
 from hermesops.model.access.audit import AuditEntry
 from hermesops.model.ids import InstanceId, OperationId

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from hermesops.cli.views import alerts as view
 from hermesops.errors import Hint
 from hermesops.model.fleet.alert import Alert, Matcher, Severity, Silence
-from hermesops.observability.telemetry.shown_alerts import OpenAlert
+from hermesops.observability.telemetry.alerts.shown_alerts import OpenAlert
 from tests.support.suite.cases import each_case
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -12,7 +12,9 @@ from hermesops.agents.instances.observation import MachineState, Observation
 from hermesops.agents.instances.requests.bulk import ProvisionRequest, ProvisionResult
 from hermesops.agents.instances.suspension import Suspension
 from hermesops.cli import console
-from hermesops.cli.views import rendering
+from hermesops.cli.printing.fields import field_lines
+from hermesops.cli.views.instance.overview import instance_line
+from hermesops.cli.views.instance.settings import settings_lines
 from hermesops.errors import Hint, RefusedError
 from hermesops.model.access.masking import masked
 from hermesops.model.check import Check, Verdict
@@ -79,10 +81,10 @@ def test_an_instance_with_what_is_seen_of_it() -> None:
         "health": "degraded",
         "reasons": ["it drains", "a turn failed"],
     }
-    assert rendering.fields(shape)[-1] == "reasons         it drains; a turn failed"
+    assert field_lines(shape)[-1] == "reasons         it drains; a turn failed"
     without = shapes.observation(Observation(INSTANCE, None), None)
     assert (without["machine_status"], without["health"], without["reasons"]) == (None, None, [])
-    assert rendering.fields(without)[-1] == "reasons         -"
+    assert field_lines(without)[-1] == "reasons         -"
 
 
 def test_what_became_of_one_of_many_wishes() -> None:
@@ -126,8 +128,8 @@ def test_settings() -> None:
         "disabled_tools": ["web"],
     }
     assert masked(chosen) == shape
-    assert yaml.safe_load("\n".join(rendering.settings_lines(shape))) == shape
-    lines = rendering.settings_lines(shape, shapes.route("gpt-4o"))
+    assert yaml.safe_load("\n".join(settings_lines(shape))) == shape
+    lines = settings_lines(shape, shapes.route("gpt-4o"))
     assert yaml.safe_load("\n".join(lines)) == shape
     assert lines[-1] == "# gpt-4o, is answered by gpt-4o of openai"
 
@@ -140,7 +142,7 @@ def test_settings() -> None:
     ],
 )
 def test_who_answers_an_agent(name: str, line: str) -> None:
-    assert rendering.settings_lines({}, shapes.route(name))[-1] == line
+    assert settings_lines({}, shapes.route(name))[-1] == line
 
 
 def test_an_operation() -> None:
@@ -223,7 +225,7 @@ def test_an_agent_whose_termination_is_scheduled_is_ending_and_says_what_cancels
     until = datetime(2026, 12, 5, 4, 24, tzinfo=UTC)
     asleep = replace(ADA, status=InstanceStatus.SUSPENDED)
     rows = {"ending": replace(asleep, grace_until=until), "suspended": asleep, "running": ADA}
-    assert [rendering.instance_line(row)["status"] for row in rows.values()] == list(rows)
+    assert [instance_line(row)["status"] for row in rows.values()] == list(rows)
     assert shapes.instance(rows["ending"])["status"] == "suspended", "JSON keeps the field's four values"
     assert shapes.instance(rows["ending"])["ends_at"] == "2026-12-05T04:24:00+00:00"
     told = {name: shapes.suspension(row, Suspension(until, "left us")) for name, row in rows.items()}
@@ -234,4 +236,4 @@ def test_an_agent_whose_termination_is_scheduled_is_ending_and_says_what_cancels
     )
     assert told["running"] == {}
     ended = replace(rows["ending"], status=InstanceStatus.TERMINATED)
-    assert rendering.instance_line(ended)["status"] == "terminated"
+    assert instance_line(ended)["status"] == "terminated"

@@ -18,7 +18,7 @@ from hermesops.agents.instances.preview.change_preview import (
     usual_seconds,
 )
 from hermesops.agents.instances.workflows.copies.restore import RestoreState
-from hermesops.cli.views import change_preview
+from hermesops.cli.views.instance import change_preview
 from hermesops.model.fleet.health import GatewayHealth, NodeState
 from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import CellName, MachineId, OperationId, instance_subject

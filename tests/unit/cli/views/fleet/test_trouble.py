@@ -15,7 +15,7 @@ from hermesops.model.fleet.overview import CellTally, RecordedInstance
 from hermesops.model.ids import CellName, InstanceId
 from hermesops.model.operation import BackgroundWork
 from hermesops.model.plan import Plan
-from hermesops.observability.telemetry.shown_alerts import OpenAlert
+from hermesops.observability.telemetry.alerts.shown_alerts import OpenAlert
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 LOST = OpenAlert(

@@ -1,0 +1,12 @@
+"""Fields of one thing, one line a field."""
+
+from collections.abc import Mapping
+
+
+def field_lines(data: Mapping[str, object]) -> list[str]:
+    """One line a field, for ``show`` commands."""
+    width = max((len(key) for key in data), default=0)
+    shown = {key: "; ".join(map(str, value)) if isinstance(value, list) else value for key, value in data.items()}
+    return [
+        f"{key.replace('_', ' '):<{width}}  {'-' if value in (None, '') else value}" for key, value in shown.items()
+    ]

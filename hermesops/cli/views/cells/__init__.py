@@ -1,0 +1,1 @@
+"""Output about cells and their stacks."""

@@ -1,0 +1,193 @@
+"""Output of ``hermesops instance list|show``: JSON objects, table cells and sections."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from hermesops.cli.console import advice
+from hermesops.cli.printing.fields import field_lines
+from hermesops.cli.printing.rows import Age
+from hermesops.cli.views import alerts as alerts_view
+from hermesops.cli.views.instance import trends
+from hermesops.errors import Hint
+from hermesops.views import shapes
+from hermesops.views.shapes import timestamp
+from hermesops.wire.foreign_text import one_line
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from hermesops.agents.health.instance_list import ListedInstance
+    from hermesops.agents.health.instance_reports import InstanceAlerts, InstanceReport, OpenWork
+    from hermesops.model.fleet.instance import Instance
+    from hermesops.model.recovery.backup import Backup
+    from hermesops.observability.telemetry.alerts.shown_alerts import OpenAlert
+
+COLUMNS = ("user", "health", "status", "release", "plan", "age", "region", "cell")
+"""Of the list of instances."""
+
+UNKNOWN = "unknown"
+
+_ID = 36
+"""Characters of an operation's id."""
+
+
+def instance_line(row: "Instance") -> dict[str, object]:
+    """The table row of an instance; its status is ``ending`` while a termination is scheduled."""
+    return {**shapes.instance(row), **({"status": "ending"} if shapes.is_ending(row) else {})}
+
+
+def suspension_line(shown: Mapping[str, object]) -> dict[str, object]:
+    """The fields of a suspension, with the command that ends it as text."""
+    undo = shown.get("undo")
+    return {**shown, "undo": advice(undo)} if isinstance(undo, Hint) else dict(shown)
+
+
+def listed(row: "ListedInstance", now: "datetime") -> dict[str, object]:
+    """An instance in a list; ``null`` for a release that is not recorded, and for the health of one that stands."""
+    health, release = row.health, row.release
+    return {
+        **shapes.instance(row.instance),
+        "health": health.condition.value if health else None,
+        "reasons": list(health.reasons) if health else [],
+        "release": release.id if release else None,
+        "release_since": timestamp(release.since) if release else None,
+        "region": row.region or None,
+        "age_s": _age_s(row, now),
+    }
+
+
+def listed_row(row: "ListedInstance", now: "datetime") -> dict[str, object]:
+    """The table row of an instance in a list, with ``unknown`` for an unknown release."""
+    shape = {**listed(row, now), **instance_line(row.instance)}
+    del shape["age_s"]
+    return {**shape, "release": shape["release"] or UNKNOWN, "age": Age(_age_s(row, now))}
+
+
+def _age_s(row: "ListedInstance", now: "datetime") -> int:
+    return max(0, round((now - row.instance.created_at).total_seconds()))
+
+
+def report(known: "InstanceReport", now: "datetime") -> dict[str, object]:
+    """All that is known of one instance, for programs."""
+    return {"instance": _facts(known), "alerts": _alerts(known.alerts, now), "trends": trends.shape(known.trends)}
+
+
+def report_lines(known: "InstanceReport", now: "datetime", *, in_sections: bool) -> list[str]:
+    """Render a report on an instance: in sections on a terminal, else one line for each field."""
+    values, last_hour = _people(known, now), trends.lines(known.trends)
+    if not in_sections:
+        return [*field_lines(values), *last_hour]
+    values = {name: value for name, value in values.items() if value or name not in _ONLY_IF_KNOWN}
+    lines = dict(zip(values, field_lines({name: _short(name, value) for name, value in values.items()}), strict=True))
+    sections = ([title, *(f"  {lines[name]}" for name in names if name in lines), ""] for title, names in _SECTIONS)
+    return [*(line for section in sections for line in section), *last_hour]
+
+
+_SECTIONS = (
+    (
+        "Agent",
+        (
+            *("user", "status", "suspended_at", "suspended_reason", "ends_at", "undo", "health", "reasons", "gateway"),
+            *("plan", "price", "created_at", "last_heartbeat"),
+        ),
+    ),
+    ("Open", ("operation", "alert")),
+    ("Release and backup", ("release", "release_since", "backup")),
+    ("Machine", ("machine_status", "machine_name", "address", "server_type", "region", "cell", "machine_id", "epoch")),
+    ("Ids", ("instance_id", "user_id")),
+)
+"""Titles and fields of a report on a terminal."""
+
+_ONLY_IF_KNOWN = frozenset({"ends_at", "reasons", "gateway", "price", "address", "server_type", "release_since"})
+"""Fields without a line on a terminal where they have no value."""
+
+_MOMENTS = frozenset({"suspended_at", "ends_at", "created_at", "last_heartbeat", "release_since"})
+
+
+def _facts(known: "InstanceReport") -> dict[str, object]:
+    observation, machine = known.observation, known.observation.machine
+    node = observation.own_node
+    running = (node.release if node else "") or (known.release.id if known.release else "")
+    is_recorded = known.release is not None and known.release.id == running
+    return {
+        **shapes.observation(observation, known.health),
+        "release": running or None,
+        "release_since": timestamp(known.release.since) if known.release and is_recorded else None,
+        "region": known.region,
+        "server_type": (machine.server_type or None) if machine else None,
+        "address": machine.address if machine else None,
+        "price_monthly": None if known.price is None else f"{known.price:.2f}",
+        "backup": _backup(known.backup) if known.backup else None,
+        "operations": [_operation(work) for work in known.work],
+        **shapes.suspension(observation.instance, known.suspension),
+    }
+
+
+def _backup(newest: "Backup") -> dict[str, object]:
+    return {
+        "id": newest.id,
+        "at": timestamp(newest.at),
+        "why": newest.why,
+        "checked_at": timestamp(newest.checked_at),
+        "problem": newest.checked or None,
+    }
+
+
+def _operation(work: "OpenWork") -> dict[str, object]:
+    return {**shapes.operation(work.operation), "holder": work.holder or None, "next": _next(work)}
+
+
+def _next(work: "OpenWork") -> Hint:
+    verb = ("operation", "show") if work.holder else ("operation", "continue")
+    return Hint((*verb, work.operation.id))
+
+
+def _alerts(alerts: "InstanceAlerts", now: "datetime") -> dict[str, object]:
+    return {"problem": alerts.problem or None, "open": [alerts_view.alert(alert, now) for alert in alerts.open]}
+
+
+def _people(known: "InstanceReport", now: "datetime") -> dict[str, object]:
+    """Fields and their values, of which a person sees one line each."""
+    data = {**_facts(known), **instance_line(known.observation.instance)}
+    data.pop("operations")
+    data.pop("price_monthly")
+    suspended = suspension_line(data)
+    return {
+        **data,
+        **suspended,
+        "release": data["release"] or UNKNOWN,
+        "price": f"${known.price:.2f} a month" if known.price is not None else None,
+        "backup": _backup_line(known.backup, now) if known.backup else "none",
+        "operation": [_operation_line(work, now) for work in known.work] or "none",
+        "alert": _alert_lines(known.alerts, now),
+    }
+
+
+def _backup_line(newest: "Backup", now: "datetime") -> str:
+    checked = "not checked yet" if newest.checked_at is None else newest.checked or "checked, it restores"
+    age = Age((now - newest.at).total_seconds())
+    why = " ".join(word[:8] if len(word) == _ID else word for word in newest.why.split())
+    return f"{newest.at:%Y-%m-%d %H:%M} UTC ({age} ago), {one_line(why)}: {one_line(checked)}"
+
+
+def _operation_line(work: "OpenWork", now: "datetime") -> str:
+    operation = work.operation
+    begun = f"{operation.kind.value.replace('_', ' ')} for {Age((now - operation.created_at).total_seconds())}"
+    step = f", {one_line(operation.step)}" if operation.step else ""
+    return advice(f"{begun}{step}; {'a process works on it' if work.holder else 'nobody works on it'}:", _next(work))
+
+
+def _alert_lines(alerts: "InstanceAlerts", now: "datetime") -> object:
+    if alerts.problem:
+        return f"not known: {alerts.problem}"
+    return [_alert_line(alert, now) for alert in alerts.open] or "none"
+
+
+def _alert_line(alert: "OpenAlert", now: "datetime") -> str:
+    row = alerts_view.alert_row(alert, now)
+    return advice(f"{row['severity']} {one_line(alert.alert.name)} for {row['for']}, {row['state']}:", alert.next)
+
+
+def _short(name: str, value: object) -> object:
+    """Cut the seconds from a field that is a moment; other fields stay."""
+    return f"{str(value)[:10]} {str(value)[11:16]}Z" if name in _MOMENTS and value else value

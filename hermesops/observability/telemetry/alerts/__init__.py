@@ -1,0 +1,1 @@
+"""Alerts and silences of the platform's Alertmanager, as operators see them."""

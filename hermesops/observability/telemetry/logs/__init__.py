@@ -1,0 +1,1 @@
+"""Logs of instances: lines out of Loki or off the machine, once or followed."""

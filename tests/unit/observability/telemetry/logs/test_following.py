@@ -1,0 +1,134 @@
+"""A followed log outlives its connections, and no line is shown twice or lost."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from hermesops.errors import HermesError, RefusedError, UnavailableError
+from hermesops.observability.telemetry.logs import following
+from hermesops.observability.telemetry.logs.following import AGAIN, Place, follow, poll
+from hermesops.vendor.channel import AnswerLostError, CommandExpiredError
+
+AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+A, B, C = (f"2026-01-02T03:04:0{second}+0000 host unit[7]: {name}" for second, name in ((5, "a"), (6, "b"), (6, "c")))
+
+
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds that were waited; none pass."""
+    waited: list[float] = []
+
+    async def wait(seconds: float) -> None:
+        waited.append(seconds)
+
+    monkeypatch.setattr(following, "pause", wait)
+    return waited
+
+
+class Log:
+    """Connections, each with its lines and then its end: an error, or nothing for one that just ends."""
+
+    def __init__(self, *connections: tuple[list[str], HermesError | None]) -> None:
+        self._connections = list(connections)
+        self.asked: list[tuple[int, datetime | None]] = []
+
+    async def connect(self, most: int, since: datetime | None) -> AsyncGenerator[str, None]:
+        self.asked.append((most, since))
+        if not self._connections:
+            raise RefusedError("the machine is gone")
+        lines, end = self._connections.pop(0)
+        for line in lines:
+            yield line
+        if end:
+            raise end
+
+
+async def drained(followed: AsyncGenerator[str, None]) -> list[str]:
+    """What came before it was refused."""
+    shown = []
+    with suppress(RefusedError):
+        async for line in followed:
+            shown.append(line)  # noqa: PERF401 - it ends by an error
+    return shown
+
+
+async def read(log: Log) -> tuple[list[str], list[str]]:
+    """The lines until the machine is gone, and what was narrated."""
+    said: list[str] = []
+    followed = follow(log.connect, name="log of ada", most=3, since=None, report=said.append)
+    return await drained(followed), said
+
+
+async def test_a_broken_connection_is_made_again_from_the_last_second_on(pauses: list[float]) -> None:
+    log = Log(([A, B], AnswerLostError("no answer")), ([], UnavailableError("no answer")), ([B, C], None))
+    shown, said = await read(log)
+    assert shown == [A, B, C]
+    assert said == [
+        "log of ada: no answer; connecting again in 1 s",
+        "log of ada: no answer; connecting again in 2 s",
+        "log of ada: connected again",
+        "log of ada: its connection ended; connecting again in 1 s",
+    ]
+    assert pauses == [1.0, 2.0, 1.0]
+    assert log.asked == [(3, None), *[(AGAIN, AT + timedelta(seconds=1))] * 3]
+
+
+async def test_the_time_limit_of_a_connection_is_no_news(pauses: list[float]) -> None:
+    log = Log(([A, A], CommandExpiredError("it took 600 s")), ([A, A, A], CommandExpiredError("it took 600 s")))
+    assert await read(log) == ([A, A, A], [])
+    assert pauses == []
+
+
+async def test_attempts_become_rare_and_the_first_failure_ends_the_command(pauses: list[float]) -> None:
+    await read(Log(([A], None), *[([], UnavailableError("no answer"))] * 7))
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
+    log = Log(([], UnavailableError("no answer")))
+    with pytest.raises(UnavailableError, match="no answer"):
+        await anext(follow(log.connect, name="log", most=3, since=AT, report=print))
+
+
+def test_a_line_without_a_time_belongs_to_the_one_before_it() -> None:
+    place = Place()
+    lines = [A, "  more of it", "  more of it"]
+    assert all(map(place.is_new, lines))
+    place.again()
+    assert [place.is_new(line) for line in [*lines, "  more of it", B]] == [False, False, False, True, True]
+    place.again()
+    assert [place.is_new(line) for line in (C, B)] == [True, False], "of the same second, in another order"
+
+
+def test_a_flood_within_one_second_is_not_remembered_whole() -> None:
+    place = Place()
+    for number in range(12_000):
+        assert place.is_new(f"{A}{number}")
+    assert place._lines.total() == 10_000
+
+
+def asked(
+    *answers: list[tuple[int, str]] | HermesError,
+) -> tuple[list[datetime], Callable[[datetime], AsyncIterator[tuple[datetime, str]]]]:
+    begins: list[datetime] = []
+    rest = iter(answers)
+
+    async def ask(begin: datetime) -> AsyncIterator[tuple[datetime, str]]:
+        begins.append(begin)
+        answer = next(rest, RefusedError("the end"))
+        if isinstance(answer, HermesError):
+            raise answer
+        for second, line in answer:
+            yield AT + timedelta(seconds=second), line
+
+    return begins, ask
+
+
+async def test_a_log_that_is_asked_for_shows_each_entry_once_also_a_late_one() -> None:
+    begins, ask = asked([(0, "a"), (50, "b")], UnavailableError("no answer"), [(25, "late"), (50, "b"), (51, "c")], [])
+    said: list[str] = []
+    late = timedelta(seconds=30)
+    shown = await drained(poll(ask, name="log", begin=AT, every_s=3.0, overlap=late, report=said.append))
+    assert shown == ["a", "b", "late", "c"]
+    assert said == ["log: no answer; asked again in 3 s"]
+    offsets = [(begin - AT).total_seconds() for begin in begins]
+    assert offsets == [0.0, 20.0, 20.0, 21.0, 21.0]
