@@ -27,9 +27,9 @@ from hermesops.localcloud.store.rows import ModelRequestRow, now
 from hermesops.model.billing.model_usage import Usage
 from hermesops.model.billing.route import ROUTES
 from hermesops.model.ids import InstanceId
-from hermesops.programs.model_router.admission import Admission, Refused, bad_request, parsed, unknown_model
-from hermesops.programs.model_router.books import Books
-from hermesops.programs.model_router.gate import models
+from hermesops.programs.model_router.accounts.books import Books
+from hermesops.programs.model_router.requests.admission import Admission, Refused, bad_request, parsed, unknown_model
+from hermesops.programs.model_router.requests.gate import models
 
 _KEPT = 10_000
 

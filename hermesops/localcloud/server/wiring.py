@@ -46,7 +46,7 @@ from hermesops.localcloud.webhooks import Webhooks
 from hermesops.localcloud.world import platform_forward, platform_socket
 from hermesops.localcloud.world.files import PROVIDER_KEY, WorldFiles, key_of, write_object
 from hermesops.localcloud.world.object_store import ObjectStore
-from hermesops.programs.model_router.books import Ledger, open_books
+from hermesops.programs.model_router.accounts.books import Ledger, open_books
 
 _LOOPBACK = "127.0.0.1"
 _NO_PROGRAM = Path("/nonexistent/versitygw")

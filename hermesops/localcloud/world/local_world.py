@@ -30,7 +30,7 @@ from hermesops.model.ids import MachineId
 if TYPE_CHECKING:
     from hermesops.localcloud.model_router.router import Upstream
     from hermesops.localcloud.world.platform_socket import Service
-    from hermesops.programs.model_router.books import Ledger
+    from hermesops.programs.model_router.accounts.books import Ledger
 
 UP_TIMEOUT_S = 1800.0
 """A first start builds the base from Debian's packages, which takes as long as the mirror does."""

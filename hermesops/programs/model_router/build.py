@@ -16,7 +16,7 @@ _PACKAGES = ("hermesops", "hermesops/base", "hermesops/model", "hermesops/model/
 
 def zipapp() -> bytes:
     """The program as a zip archive."""
-    own = {f"hermesops/programs/model_router/{path.name}": path.read_bytes() for path in sorted(_FOLDER.glob("*.py"))}
+    own = {f"hermesops/{path.relative_to(_PACKAGE)}": path.read_bytes() for path in sorted(_FOLDER.rglob("*.py"))}
     shared = {f"hermesops/{name}": (_PACKAGE / name).read_bytes() for name in _SHARED}
     packages = {f"{name}/__init__.py": b"" for name in _PACKAGES}
     buffer = io.BytesIO()

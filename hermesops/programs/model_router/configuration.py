@@ -8,7 +8,7 @@ from typing import Any
 
 from hermesops.errors import UsageError
 from hermesops.model.billing.route import ROUTES, ModelRoute
-from hermesops.programs.model_router.gate import Limits
+from hermesops.programs.model_router.requests.gate import Limits
 
 _NEVER = 1_000_000_000
 """More failures than there are."""

@@ -15,8 +15,8 @@ from litellm.types.router import RouterRateLimitError
 from hermesops.model.billing.model_usage import Usage
 from hermesops.model.billing.route import ModelRoute
 from hermesops.model.ids import InstanceId
-from hermesops.programs.model_router.gate import CALLER, RESERVATION
 from hermesops.programs.model_router.metrics import Metrics
+from hermesops.programs.model_router.requests.gate import CALLER, RESERVATION
 
 _CHARS_PER_TOKEN = 4
 

@@ -19,12 +19,12 @@ import uvicorn
 
 from hermesops.errors import UsageError
 from hermesops.model.billing.route import ModelRoute
-from hermesops.programs.model_router.admission import Admission
-from hermesops.programs.model_router.books import Books, open_books
+from hermesops.programs.model_router.accounts.books import Books, open_books
+from hermesops.programs.model_router.accounts.ledger import PostgresLedger
 from hermesops.programs.model_router.configuration import Configuration, variable
-from hermesops.programs.model_router.gate import App, Gate, Receive, Scope, Send
-from hermesops.programs.model_router.ledger import PostgresLedger
 from hermesops.programs.model_router.metrics import Metrics
+from hermesops.programs.model_router.requests.admission import Admission
+from hermesops.programs.model_router.requests.gate import App, Gate, Receive, Scope, Send
 
 _SHORTEST_KEY = 32
 _END_S = 20

@@ -17,7 +17,7 @@ from hermesops.model.billing.model_usage import Usage
 from hermesops.model.billing.route import ROUTES, ModelRoute, issue_token
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.plan import Plan
-from hermesops.programs.model_router.reservations import SETTLED_WITHIN_S
+from hermesops.programs.model_router.accounts.reservations import SETTLED_WITHIN_S
 from hermesops.store.registry import Registry
 from hermesops.store.registry.repositories.credentials.model_usage import Budget
 from tests.support.real.litellm_environment import python

@@ -11,8 +11,8 @@ from hermesops.errors import HermesError, UnavailableError
 from hermesops.model.billing.model_usage import Spent, Usage
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.plan import Plan
-from hermesops.programs.model_router.books import Ledger
-from hermesops.programs.model_router.ledger import PostgresLedger
+from hermesops.programs.model_router.accounts.books import Ledger
+from hermesops.programs.model_router.accounts.ledger import PostgresLedger
 from hermesops.store.registry import Registry
 from hermesops.store.registry.open import migrate_registry
 from hermesops.store.registry.repositories.credentials.model_usage import Budget, RouterLedger

@@ -16,7 +16,7 @@ from hermesops.model.billing.route import ROUTES
 from hermesops.model.ids import InstanceId
 from hermesops.platform.parts.tls import CERTIFICATE_LIFE
 from hermesops.programs.ingest.remote_write import compress, encode_labels, encode_sample, encode_series
-from hermesops.programs.model_router.books import Books, open_books
+from hermesops.programs.model_router.accounts.books import Books, open_books
 from hermesops.programs.model_router.metrics import Metrics
 from hermesops.programs.model_router.server import metrics_of
 from hermesops.settings.environment import Environment

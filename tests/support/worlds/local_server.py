@@ -13,7 +13,7 @@ from hermesops.base.waiting import Pending, until
 from hermesops.localcloud.drivers.interface import Driver
 from hermesops.localcloud.model_router.router import Upstream
 from hermesops.localcloud.server.wiring import Serving, serve
-from hermesops.programs.model_router.books import Ledger
+from hermesops.programs.model_router.accounts.books import Ledger
 
 Json = dict[str, Any]
 

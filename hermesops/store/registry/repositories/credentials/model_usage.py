@@ -40,7 +40,7 @@ class Budget:
 
 
 class RouterLedger:
-    """A model router's access to a registry, without a key; PostgreSQL's own is ``model_router.ledger``.
+    """A model router's access to a registry, without a key; PostgreSQL's own is ``model_router.accounts.ledger``.
 
     It connects each time: an SQLite registry may have been restored from a copy since the last one.
     """

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hermesops.model.billing.route import ModelRoute
-from hermesops.programs.model_router.admission import Refused, bad_request
+from hermesops.programs.model_router.requests.admission import Refused, bad_request
 
 FIELDS = frozenset(
     {

@@ -3,8 +3,8 @@
 from hermesops.model.billing.model_usage import Account, Spent
 from hermesops.model.billing.route import issue_token
 from hermesops.model.ids import InstanceId
-from hermesops.programs.model_router.account_cache import AccountCache
-from hermesops.programs.model_router.admission import Admission, Refused
+from hermesops.programs.model_router.accounts.account_cache import AccountCache
+from hermesops.programs.model_router.requests.admission import Admission, Refused
 from tests.support.suite.cases import each_case
 
 INSTANCE, OTHER = InstanceId("ada"), InstanceId("bob")

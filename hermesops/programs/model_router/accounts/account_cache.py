@@ -16,7 +16,7 @@ from hermesops.base.waiting import pause
 from hermesops.errors import HermesError
 from hermesops.model.billing.model_usage import NOTHING, Account, Spent
 from hermesops.model.ids import InstanceId
-from hermesops.programs.model_router.reservations import LONGEST_S, Reservations
+from hermesops.programs.model_router.accounts.reservations import LONGEST_S, Reservations
 
 EVERY_S = 2.0
 """Seconds from one reading to the next."""

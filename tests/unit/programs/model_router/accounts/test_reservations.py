@@ -11,15 +11,15 @@ from pathlib import Path
 from hermesops.model.billing.model_usage import NOTHING, Account, Spent, Usage
 from hermesops.model.billing.route import ROUTES
 from hermesops.model.ids import InstanceId
-from hermesops.programs.model_router.account_cache import AccountCache
-from hermesops.programs.model_router.admission import Admission, Refused, Reserved
-from hermesops.programs.model_router.books import Books
-from hermesops.programs.model_router.gate import RESERVATION, Gate, Limits, Receive, Scope, Send
+from hermesops.programs.model_router.accounts.account_cache import AccountCache
+from hermesops.programs.model_router.accounts.books import Books
+from hermesops.programs.model_router.accounts.reservations import LONGEST_S, SETTLED_WITHIN_S, Reservations
+from hermesops.programs.model_router.accounts.usage import Spool
 from hermesops.programs.model_router.metrics import Metrics
-from hermesops.programs.model_router.prices import highest_prices
-from hermesops.programs.model_router.reservations import LONGEST_S, SETTLED_WITHIN_S, Reservations
-from hermesops.programs.model_router.usage import Spool
-from tests.unit.programs.model_router.test_gate import ASKED, INSTANCE, SECRET, post
+from hermesops.programs.model_router.requests.admission import Admission, Refused, Reserved
+from hermesops.programs.model_router.requests.gate import RESERVATION, Gate, Limits, Receive, Scope, Send
+from hermesops.programs.model_router.requests.prices import highest_prices
+from tests.unit.programs.model_router.requests.test_gate import ASKED, INSTANCE, SECRET, post
 
 PRICES = highest_prices(ROUTES)
 ADA, BOB = InstanceId("ada"), InstanceId("bob")

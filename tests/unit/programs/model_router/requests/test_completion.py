@@ -6,9 +6,9 @@ import pytest
 
 from hermesops.model.billing.model_usage import Spent
 from hermesops.model.billing.route import ROUTES
-from hermesops.programs.model_router.admission import Refused
-from hermesops.programs.model_router.completion import Completion, read_completion
-from hermesops.programs.model_router.prices import highest_prices
+from hermesops.programs.model_router.requests.admission import Refused
+from hermesops.programs.model_router.requests.completion import Completion, read_completion
+from hermesops.programs.model_router.requests.prices import highest_prices
 
 BY_NAME = {route.name: route for route in ROUTES}
 ASKED = {"model": "gpt-4o", "messages": [{"role": "user", "content": "hello"}]}

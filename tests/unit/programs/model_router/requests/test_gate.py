@@ -10,10 +10,19 @@ from hermesops.base.waiting import pause
 from hermesops.model.billing.model_usage import Usage
 from hermesops.model.billing.route import ROUTES, issue_token
 from hermesops.model.ids import InstanceId
-from hermesops.programs.model_router.admission import Admission
-from hermesops.programs.model_router.completion import FIELDS
-from hermesops.programs.model_router.gate import CALLER, Gate, Limits, Message, Receive, Scope, Send, provider_error
 from hermesops.programs.model_router.metrics import Metrics
+from hermesops.programs.model_router.requests.admission import Admission
+from hermesops.programs.model_router.requests.completion import FIELDS
+from hermesops.programs.model_router.requests.gate import (
+    CALLER,
+    Gate,
+    Limits,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    provider_error,
+)
 from tests.support.suite.cases import each_case
 
 INSTANCE, SECRET = InstanceId("ada"), b"s" * 32

@@ -10,7 +10,7 @@ import pytest
 from hermesops.errors import UnavailableError
 from hermesops.model.billing.model_usage import Usage, summed
 from hermesops.model.ids import InstanceId
-from hermesops.programs.model_router.usage import Spool
+from hermesops.programs.model_router.accounts.usage import Spool
 
 ONE = Usage(InstanceId("ada"), date(2026, 11, 26), "claude-haiku", "anthropic", "200", 1, 20, 5, 36)
 

@@ -22,10 +22,10 @@ from typing import Any
 from hermesops.model.billing.model_usage import Usage
 from hermesops.model.billing.route import ROUTES, ModelRoute
 from hermesops.model.ids import InstanceId
-from hermesops.programs.model_router.admission import Admission, Refused, bad_request, parsed, unknown_model
-from hermesops.programs.model_router.completion import Completion, read_completion
 from hermesops.programs.model_router.metrics import Metrics
-from hermesops.programs.model_router.prices import highest_prices
+from hermesops.programs.model_router.requests.admission import Admission, Refused, bad_request, parsed, unknown_model
+from hermesops.programs.model_router.requests.completion import Completion, read_completion
+from hermesops.programs.model_router.requests.prices import highest_prices
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

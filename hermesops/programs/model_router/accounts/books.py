@@ -11,9 +11,9 @@ import structlog
 from hermesops.errors import HermesError
 from hermesops.model.billing.model_usage import Account, Spent, Usage
 from hermesops.model.ids import InstanceId
-from hermesops.programs.model_router.account_cache import EVERY_S, STALE_AFTER_S, AccountCache
-from hermesops.programs.model_router.reservations import LONGEST_S
-from hermesops.programs.model_router.usage import Spool
+from hermesops.programs.model_router.accounts.account_cache import EVERY_S, STALE_AFTER_S, AccountCache
+from hermesops.programs.model_router.accounts.reservations import LONGEST_S
+from hermesops.programs.model_router.accounts.usage import Spool
 
 log = structlog.get_logger()
 

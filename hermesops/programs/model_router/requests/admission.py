@@ -8,8 +8,8 @@ from http import HTTPStatus
 from hermesops.model.billing.model_usage import NOTHING, Account, Spent
 from hermesops.model.billing.route import ModelToken, read_token, refusal_of
 from hermesops.model.ids import InstanceId
-from hermesops.programs.model_router.account_cache import AccountCache
-from hermesops.programs.model_router.prices import Prices
+from hermesops.programs.model_router.accounts.account_cache import AccountCache
+from hermesops.programs.model_router.requests.prices import Prices
 
 _BEARER = "Bearer "
 _PER_DOLLAR = 1_000_000
