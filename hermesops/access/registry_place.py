@@ -14,10 +14,10 @@ from hermesops.access.secrets.catalog import REGISTRY_KEY
 from hermesops.access.secrets.environment import secrets_of
 from hermesops.access.secrets.keyring.key_ring import KeyRing
 from hermesops.access.secrets.keyring.ring import Ring
-from hermesops.base.disk import is_refusal, not_written
+from hermesops.base.files.disk import is_refusal, not_written
+from hermesops.base.files.private_file import close_to_others, make_private_folder
 from hermesops.base.narration import Warn
 from hermesops.base.network.web_address import with_verified_tls
-from hermesops.base.private_file import close_to_others, make_private_folder
 from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.model.access.audit import ChainReport
 from hermesops.settings.environment import Environment

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import structlog
 
-from hermesops.base import disk
+from hermesops.base.files import disk
 from hermesops.base.narration import about
 from hermesops.errors import HermesError, UnavailableError
 

@@ -92,7 +92,7 @@ def _report(failure: Exception) -> int:
 
 
 def _refusal_of_the_computer(failure: OSError) -> HermesError | None:
-    from hermesops.base import disk
+    from hermesops.base.files import disk
 
     if disk.is_refusal(failure):
         return disk.refused_write(failure, context.folders())

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hermesops.access.pki.authority import Authority
-from hermesops.base.private_file import make_private_folder, replace_secret
+from hermesops.base.files.private_file import make_private_folder, replace_secret
 from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
 from hermesops.infra.engine.embedded.state.bucket import BucketAccess
 from hermesops.infra.engine.embedded.state.storage import Storage, open_storage

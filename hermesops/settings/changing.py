@@ -10,7 +10,7 @@ from typing import Any
 
 import tomlkit
 
-from hermesops.base.private_file import replace_secret
+from hermesops.base.files.private_file import replace_secret
 from hermesops.errors import BrokenInvariantError, Hint, UsageError
 from hermesops.model.unknown_name import unknown_name
 from hermesops.settings.environment import Environment

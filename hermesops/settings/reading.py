@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 from pydantic import SecretStr, ValidationError
 
-from hermesops.base.private_file import refuse_readable_by_others
+from hermesops.base.files.private_file import refuse_readable_by_others
 from hermesops.errors import Hint, UsageError
 from hermesops.model.rollout.spec import HOOK_FACTS
 from hermesops.model.unknown_name import unknown_name

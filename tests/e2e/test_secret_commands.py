@@ -5,7 +5,7 @@ from pathlib import Path
 import pyrage
 import pytest
 
-from hermesops.base.private_file import make_secret
+from hermesops.base.files.private_file import make_secret
 from tests.support.real.command import Command
 
 CANARY = "canary-8842"

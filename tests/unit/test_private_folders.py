@@ -9,7 +9,7 @@ import pytest
 
 import hermesops
 from hermesops.access.registry_place import _folder_of
-from hermesops.base.private_file import close_to_others, make_private_folder, make_secret
+from hermesops.base.files.private_file import close_to_others, make_private_folder, make_secret
 from hermesops.settings.environment import Environment
 
 TOP = Path(hermesops.__file__).parent

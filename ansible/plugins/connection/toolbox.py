@@ -14,7 +14,7 @@ from ansible.module_utils.common.text.converters import to_bytes, to_text
 from ansible.plugins.connection import ConnectionBase, ensure_connect
 from ansible.utils.display import Display
 
-from hermesops.base.private_file import read_secret
+from hermesops.base.files.private_file import read_secret
 from hermesops.base.waiting import pause
 from hermesops.errors import HermesError
 from hermesops.vendor import channel

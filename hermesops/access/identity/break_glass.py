@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from hermesops.access.identity.signatures import Signers, as_file, fresh_key
-from hermesops.base.private_file import make_secret
+from hermesops.base.files.private_file import make_secret
 from hermesops.base.waiting import pause_blocking
 from hermesops.errors import Hint, Parameter, RefusedError, UnavailableError, UsageError
 from hermesops.model.access.break_glass import BreakGlass

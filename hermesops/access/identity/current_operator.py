@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hermesops.access.identity import operators
 from hermesops.access.identity.signatures import Signers
-from hermesops.base.private_file import read_secret
+from hermesops.base.files.private_file import read_secret
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.settings.environment import Environment
 

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hermesops.base.private_file import read_secret
+from hermesops.base.files.private_file import read_secret
 from hermesops.errors import Hint, UnavailableError, UsageError
 
 

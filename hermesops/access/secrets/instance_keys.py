@@ -5,7 +5,7 @@ from datetime import timedelta
 from functools import cache
 from pathlib import Path
 
-from hermesops.base.private_file import read_secret
+from hermesops.base.files.private_file import read_secret
 from hermesops.errors import RefusedError
 from hermesops.model.billing.route import PresentToken, issue_token
 from hermesops.model.fleet.instance import InstanceSecrets

@@ -11,7 +11,7 @@ from pathlib import Path
 from hermesops.access.secrets.backends.folder import FolderBackend, SecretBackend
 from hermesops.access.secrets.catalog import SecretSpec
 from hermesops.access.secrets.temp_files import TempFiles
-from hermesops.base.private_file import read_secret, replace_secret
+from hermesops.base.files.private_file import read_secret, replace_secret
 from hermesops.errors import Hint, RefusedError
 
 

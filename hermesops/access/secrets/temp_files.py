@@ -13,7 +13,7 @@ import weakref
 from functools import cached_property
 from pathlib import Path
 
-from hermesops.base.private_file import make_private_folder, replace_secret
+from hermesops.base.files.private_file import make_private_folder, replace_secret
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a tmpfs; what is ours in it is checked for owner and mode
 _LOCK = ".lock"

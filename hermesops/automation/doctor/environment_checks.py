@@ -32,7 +32,7 @@ from hermesops.agents.instances.credentials.certificates import CertificateAutho
 from hermesops.automation.doctor.computer import check_computer, needed_extras
 from hermesops.automation.doctor.environment import check_all
 from hermesops.automation.doctor.network import check_network
-from hermesops.base import disk
+from hermesops.base.files import disk
 from hermesops.base.narration import counted
 from hermesops.base.network.variables import NetworkVariables
 from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError, UnavailableError

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from hermesops.base.private_file import read_secret
+from hermesops.base.files.private_file import read_secret
 from hermesops.errors import HermesError, PartlyDoneError, RefusedError, UsageError
 from hermesops.infra.engine.embedded.state.storage import Storage
 from hermesops.model.stack import Change, Import, StackRef

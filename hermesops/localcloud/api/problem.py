@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Match, Route
 
-from hermesops.base.disk import is_refusal, refused_write, sqlite_not_written
+from hermesops.base.files.disk import is_refusal, refused_write, sqlite_not_written
 
 T = TypeVar("T")
 

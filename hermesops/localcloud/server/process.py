@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from hermesops.base.disk import is_refusal, not_written
-from hermesops.base.private_file import make_private_folder
+from hermesops.base.files.disk import is_refusal, not_written
+from hermesops.base.files.private_file import make_private_folder
 from hermesops.base.waiting import Pending, until
 from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError, UnavailableError, UsageError
 

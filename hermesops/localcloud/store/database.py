@@ -11,7 +11,7 @@ from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from hermesops.base.disk import sqlite_not_written
+from hermesops.base.files.disk import sqlite_not_written
 from hermesops.errors import BrokenInvariantError, Hint, UnavailableError
 from hermesops.localcloud.store.rows import MachineRow, MachineStatus, Row, Wanted
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hermesops.base.private_file import make_private_folder
+from hermesops.base.files.private_file import make_private_folder
 from hermesops.errors import BrokenInvariantError, Hint
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import httpx
 import structlog
 
+from hermesops.base.files.private_file import make_private_folder
 from hermesops.base.network.http import own_client
-from hermesops.base.private_file import make_private_folder
 from hermesops.base.waiting import Pending, pause, until
 from hermesops.errors import HermesError, RefusedError
 from hermesops.localcloud.server.background import run_child

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 
-from hermesops.base.private_file import make_private_folder
+from hermesops.base.files.private_file import make_private_folder
 from hermesops.errors import BrokenInvariantError
 from hermesops.model.ids import ImageId
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from hermesops.base.private_file import replace_secret
+from hermesops.base.files.private_file import replace_secret
 from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.wire import strict_json
 from hermesops.wire.documents.handout import Signed, read_chain

@@ -14,7 +14,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from hermesops.access.pki.authority import Authority, OwnedCertificate
-from hermesops.base.private_file import make_private_folder, replace_secret
+from hermesops.base.files.private_file import make_private_folder, replace_secret
 from hermesops.errors import RefusedError, UsageError, require_reason
 from hermesops.model.access.certificate import CallerName
 from hermesops.store.registry import Registry

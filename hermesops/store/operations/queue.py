@@ -24,9 +24,9 @@ import sqlalchemy as sa
 import structlog
 
 from hermesops.base import child_environment
-from hermesops.base.disk import sqlite_not_written, writing
-from hermesops.base.private_file import close_to_others
-from hermesops.base.sqlite_wal import enable_wal
+from hermesops.base.files.disk import sqlite_not_written, writing
+from hermesops.base.files.private_file import close_to_others
+from hermesops.base.files.sqlite_wal import enable_wal
 from hermesops.errors import BrokenInvariantError, HermesError, Hint, UnavailableError
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import LONGEST_PAUSE_S

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from hermesops.base import disk
-from hermesops.base.disk import sync_folder
+from hermesops.base.files import disk
+from hermesops.base.files.disk import sync_folder
+from hermesops.base.files.private_file import make_private_folder
+from hermesops.base.files.sqlite_wal import enable_wal
 from hermesops.base.network.web_address import with_verified_tls
-from hermesops.base.private_file import make_private_folder
-from hermesops.base.sqlite_wal import enable_wal
 from hermesops.errors import (
     BrokenInvariantError,
     HermesError,

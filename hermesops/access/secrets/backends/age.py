@@ -18,7 +18,7 @@ from typing import Any
 
 import pyrage
 
-from hermesops.base.private_file import make_private_folder, read_secret, replace_secret
+from hermesops.base.files.private_file import make_private_folder, read_secret, replace_secret
 from hermesops.errors import RefusedError
 
 _VERSION = 1

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from hermesops.base.private_file import make_secret, read_secret, replace_secret
+from hermesops.base.files.private_file import make_secret, read_secret, replace_secret
 from hermesops.errors import RefusedError
 
 

@@ -11,7 +11,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from hermesops.access.secrets.keyring.ring import Ring
-from hermesops.base.private_file import make_secret, read_secret
+from hermesops.base.files.private_file import make_secret, read_secret
 from hermesops.errors import RefusedError
 
 _FORM = "hs1"

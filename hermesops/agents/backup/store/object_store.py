@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hermesops.agents.backup.store.repository import Bucket, Repository, policy_of
+from hermesops.base.files.private_file import refuse_readable_by_others
 from hermesops.base.network.aws_client import AbsentError, asking, bound_answers, open_client, open_session
-from hermesops.base.private_file import refuse_readable_by_others
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.recovery.backup import Credential
 

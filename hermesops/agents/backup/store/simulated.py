@@ -11,8 +11,8 @@ from shutil import rmtree
 
 from hermesops.agents.backup.store.object_store import ObjectStore
 from hermesops.agents.backup.store.repository import Bucket, Repository
+from hermesops.base.files.private_file import make_private_folder, replace_secret
 from hermesops.base.network.aws_client import AbsentError
-from hermesops.base.private_file import make_private_folder, replace_secret
 from hermesops.errors import Hint, UnavailableError
 from hermesops.localcloud.world.files import WorldFiles
 from hermesops.model.recovery.backup import Credential

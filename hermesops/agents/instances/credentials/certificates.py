@@ -19,7 +19,7 @@ from hermesops.access.secrets.catalog import AUTHORITY_KEY
 from hermesops.access.secrets.store import Secrets
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.base.fan_out import Limits, problems
-from hermesops.base.private_file import make_secret, read_secret
+from hermesops.base.files.private_file import make_secret, read_secret
 from hermesops.errors import Hint, RefusedError, UsageError, require_reason
 from hermesops.model.access.certificate import CallerName, Certificate
 from hermesops.model.fleet.instance import Instance

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from hermesops.base.private_file import make_private_folder
+from hermesops.base.files.private_file import make_private_folder
 from hermesops.errors import BrokenInvariantError, Hint, RefusedError
 from hermesops.localcloud.drivers.nspawn.disks.guest_files import remove_tree
 from hermesops.localcloud.world.files import read_object, write_object

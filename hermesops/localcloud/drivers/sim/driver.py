@@ -10,7 +10,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import NamedTuple
 
-from hermesops.base.private_file import make_private_folder
+from hermesops.base.files.private_file import make_private_folder
 from hermesops.errors import Hint, RefusedError
 from hermesops.localcloud.drivers.interface import Capacity, MachinePlan, MachinePower, MachineSize
 from hermesops.localcloud.drivers.sim.daemon.server import Daemon

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hermesops.base.disk import sync_folder
-from hermesops.base.private_file import make_private_folder
+from hermesops.base.files.disk import sync_folder
+from hermesops.base.files.private_file import make_private_folder
 from hermesops.errors import RefusedError
 from hermesops.model.access.audit import AuditHead
 

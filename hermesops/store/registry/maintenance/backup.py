@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hermesops.base.disk import sqlite_not_written, sync_file, sync_folder
-from hermesops.base.private_file import make_private_folder
+from hermesops.base.files.disk import sqlite_not_written, sync_file, sync_folder
+from hermesops.base.files.private_file import make_private_folder
 from hermesops.errors import BrokenInvariantError, Hint, UnavailableError
 from hermesops.store.registry.database import RESTORE
 

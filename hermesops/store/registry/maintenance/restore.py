@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hermesops.base.disk import sync_folder
+from hermesops.base.files.disk import sync_folder
 from hermesops.errors import BrokenInvariantError, Hint, RefusedError
 from hermesops.model.access.audit import ChainReport
 from hermesops.store.registry.audit.anchor import Anchor

@@ -8,7 +8,7 @@ import pytest
 
 from hermesops.access.secrets.instance_keys import read_router_keys
 from hermesops.access.secrets.keyring.key_ring import KeyRing
-from hermesops.base.private_file import make_secret, read_secret
+from hermesops.base.files.private_file import make_secret, read_secret
 from hermesops.errors import RefusedError
 
 

@@ -12,7 +12,7 @@ from hermesops.access.secrets.backends.age import AgeBackend
 from hermesops.access.secrets.backends.aws import AwsBackend
 from hermesops.access.secrets.backends.folder import EnvironmentBackend, FolderBackend, SecretBackend
 from hermesops.access.secrets.store import home_of
-from hermesops.base.private_file import make_secret
+from hermesops.base.files.private_file import make_secret
 from hermesops.errors import RefusedError, UnavailableError
 
 CANARY = "canary-5510"

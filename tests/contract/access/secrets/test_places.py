@@ -8,7 +8,7 @@ import pytest
 from hermesops.access.secrets.catalog import API_KEY, CATALOG, PULUMI_PASSPHRASE
 from hermesops.access.secrets.keyring.ring import Ring
 from hermesops.app import Container
-from hermesops.base.private_file import make_secret
+from hermesops.base.files.private_file import make_secret
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.check import Verdict
 from hermesops.model.operation import LeaseHeldError

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
-from hermesops.base.disk import is_refusal, not_written
+from hermesops.base.files.disk import is_refusal, not_written
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 
 if TYPE_CHECKING:

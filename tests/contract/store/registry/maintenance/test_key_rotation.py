@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from hermesops.access.secrets.keyring.key_ring import KeyRing
 from hermesops.access.secrets.keyring.ring import Ring
 from hermesops.access.secrets.keyring.rotation import KeyRotation
-from hermesops.base.private_file import make_secret, read_secret, replace_secret
+from hermesops.base.files.private_file import make_secret, read_secret, replace_secret
 from hermesops.base.waiting import pause_blocking
 from hermesops.errors import RefusedError
 from hermesops.model.access.token import ProxyToken

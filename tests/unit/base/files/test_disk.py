@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from hermesops.automation.doctor.environment import check_all
-from hermesops.base import disk
 from hermesops.base.fan_out import Limits, fan_out
-from hermesops.base.private_file import make_secret
+from hermesops.base.files import disk
+from hermesops.base.files.private_file import make_secret
 from hermesops.errors import BrokenInvariantError, HermesError, NotWrittenError, UnavailableError
 from hermesops.infra.engine.embedded.state.storage import FolderStorage
 from hermesops.localcloud.store.database import Store

@@ -8,7 +8,7 @@ from threading import Timer
 
 import pytest
 
-from hermesops.base.sqlite_wal import enable_wal
+from hermesops.base.files.sqlite_wal import enable_wal
 
 
 @pytest.fixture

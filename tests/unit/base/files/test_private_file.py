@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.base.private_file import make_secret, replace_secret
+from hermesops.base.files.private_file import make_secret, replace_secret
 from hermesops.errors import NotWrittenError
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
 
-from hermesops.base.disk import sync_folder, writing
+from hermesops.base.files.disk import sync_folder, writing
 from hermesops.errors import RefusedError
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO

@@ -1,0 +1,1 @@
+"""Files: brought to the disk, kept from others, and SQLite with a write-ahead log."""
