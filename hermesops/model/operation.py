@@ -65,7 +65,7 @@ class Lease:
 
     Attributes:
         subject: What is leased, as ``instance/<id>`` or ``stack/<project>/<name>``.
-        holder: Who holds it, as ``operations.holder`` writes it.
+        holder: Who holds it, as ``operations.leases.holder`` writes it.
         epoch: Raised when the database is restored.
         counter: Rises each time the lease is acquired; ``(epoch, counter)`` is the fencing token.
     """

@@ -13,7 +13,7 @@ from hermesops.access.secrets.keyring.ring import Ring
 from hermesops.access.secrets.keyring.rotation import KeyRotation
 from hermesops.access.secrets.store import Secrets
 from hermesops.errors import Hint, RefusedError, UsageError
-from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.operations.leases.keeper import LeaseKeeper
 from hermesops.store.registry import Registry
 
 _SUBJECT = "registry/key"

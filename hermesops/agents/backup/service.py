@@ -36,7 +36,7 @@ from hermesops.model.operation import Lease, Operation
 from hermesops.model.recovery.backup import Backup, Credential
 from hermesops.settings.environment import Environment
 from hermesops.store.operations.kinds import BackupIntent, RestoreIntent, instance_of
-from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.operations.leases.keeper import LeaseKeeper
 from hermesops.store.registry import Registry
 
 _FIRST_RECORD = Limits(at_once=1, slow_after_s=10.0, within_s=10.0)

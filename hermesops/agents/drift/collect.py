@@ -10,7 +10,7 @@ from hermesops.base.fan_out import Limits, fan_out
 from hermesops.errors import HermesError
 from hermesops.model.fleet.overview import MachineObservation, Ordered
 from hermesops.model.ids import CellName, MachineId, MachineName, OperationId, is_machine_name
-from hermesops.store.operations.holder import is_gone
+from hermesops.store.operations.leases.holder import is_gone
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps.client import Client
 from hermesops.vendor.justavps.wire import Machine

@@ -27,7 +27,7 @@ from hermesops.model.fleet.instance import Instance
 from hermesops.model.fleet.selector import Selector
 from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.settings.environment import Environment
-from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.operations.leases.keeper import LeaseKeeper
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps import Client
 

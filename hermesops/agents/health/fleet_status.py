@@ -23,7 +23,7 @@ from hermesops.model.plan import GB, Plan
 from hermesops.model.recovery.backup import RPO, Loss
 from hermesops.model.rollout.records import Freeze
 from hermesops.settings.sections import MonitoringSettings
-from hermesops.store.operations.holder import is_gone
+from hermesops.store.operations.leases.holder import is_gone
 from hermesops.store.registry import Registry
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from hermesops.model.recovery.backup import Backup
 from hermesops.model.rollout.release import RecordedRelease
 from hermesops.observability.telemetry.client import MonitoringClient
 from hermesops.observability.telemetry.metrics.trends import Trends, trends_of
-from hermesops.store.operations.holder import is_gone
+from hermesops.store.operations.leases.holder import is_gone
 from hermesops.store.registry import Registry
 
 if TYPE_CHECKING:

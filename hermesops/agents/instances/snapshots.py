@@ -12,7 +12,7 @@ from hermesops.model.image import owner_of
 from hermesops.model.operation import Operation
 from hermesops.model.unknown_name import find_by_id
 from hermesops.store.operations.kinds import SnapshotIntent
-from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.operations.leases.keeper import LeaseKeeper
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps import Client
 from hermesops.vendor.justavps.wire import Image, ImageStatus

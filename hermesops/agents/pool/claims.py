@@ -7,7 +7,7 @@ from hermesops.model.fleet.instance import Instance
 from hermesops.model.fleet.unassigned_machine import MachineRole, UnassignedMachine, machine_subject
 from hermesops.model.fleet.user import User
 from hermesops.model.operation import LeaseHeldError
-from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.operations.leases.keeper import LeaseKeeper
 from hermesops.store.registry import Registry
 
 

@@ -27,7 +27,7 @@ from hermesops.model.fleet.cell import Cell, Placement
 from hermesops.model.fleet.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus, machine_subject
 from hermesops.model.ids import CellName, MachineId, MachineName
 from hermesops.model.operation import Done, LeaseHeldError, LeaseLostError, Refused
-from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.operations.leases.keeper import LeaseKeeper
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps.wire import Machine, MachineStatus
 

@@ -33,7 +33,7 @@ def cell_stacks(container: "Container") -> "CellStacks":
     """Previews, applies, refreshes and destroys Pulumi stacks of cells, one run at a time each."""
     from hermesops.agents.cells.stack.progress import report_problem, report_progress
     from hermesops.agents.cells.stack.stacks import CellStacks
-    from hermesops.store.operations.lease import LeaseKeeper
+    from hermesops.store.operations.leases.keeper import LeaseKeeper
 
     return CellStacks(
         container.registry,

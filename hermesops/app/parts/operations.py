@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from hermesops.model.operation import Lease, OperationKind
     from hermesops.store.operations.directory import OperationDirectory
     from hermesops.store.operations.intent import AbandonNote
-    from hermesops.store.operations.lease import LeaseKeeper
+    from hermesops.store.operations.leases.keeper import LeaseKeeper
     from hermesops.store.operations.runner import Handler, Operations
     from hermesops.store.operations.worker import Worker
 
 
 def hold_lease(container: "Container", subject: str) -> "LeaseKeeper":
     """Hold the lease of a subject while the context lasts; refused at once if another process holds it."""
-    from hermesops.store.operations.lease import LeaseKeeper
+    from hermesops.store.operations.leases.keeper import LeaseKeeper
 
     return LeaseKeeper(container.registry, subject)
 
@@ -88,7 +88,7 @@ def make_worker(connected: "Connected", *, concurrency: int, grace_s: float) -> 
         grace_s: Seconds for running steps to end after a stop was requested.
     """
     from hermesops.access.registry_place import queue_url
-    from hermesops.store.operations.holder import this_process
+    from hermesops.store.operations.leases.holder import this_process
     from hermesops.store.operations.queue import DbosQueue
     from hermesops.store.operations.worker import Worker
 

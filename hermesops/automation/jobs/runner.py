@@ -16,10 +16,10 @@ import structlog
 from hermesops.base import waiting
 from hermesops.errors import HermesError, Hint, UnavailableError
 from hermesops.model.operation import JobRun, LeaseHeldError, job_subject
-from hermesops.store.operations.holder import is_gone
-from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.operations.leases.holder import is_gone
+from hermesops.store.operations.leases.keeper import LeaseKeeper
+from hermesops.store.operations.leases.under_way import in_words
 from hermesops.store.operations.outcomes import Outcome
-from hermesops.store.operations.under_way import in_words
 from hermesops.store.registry import Registry
 
 RETRY = timedelta(minutes=5)

@@ -41,7 +41,7 @@ from hermesops.model.fleet.overview import ExpectedFleet, ExpectedInstance
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.operation import MONITOR_SUBJECT, LeaseHeldError
 from hermesops.store.operations.db_thread import in_db_thread
-from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.operations.leases.keeper import LeaseKeeper
 
 PASS_S = 15.0
 """Seconds from the begin of one pass to the next."""

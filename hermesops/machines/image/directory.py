@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from hermesops.machines.image.build import Builder, Built, Recipe
-    from hermesops.store.operations.lease import LeaseKeeper
+    from hermesops.store.operations.leases.keeper import LeaseKeeper
 
 
 @dataclass(frozen=True)

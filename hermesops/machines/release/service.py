@@ -22,7 +22,7 @@ from hermesops.machines.release.signing import ReleaseKey
 from hermesops.model.rollout.release import ReleaseId, release_subject
 from hermesops.model.unknown_name import unknown_name
 from hermesops.programs.node.build import zipapp
-from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.operations.leases.keeper import LeaseKeeper
 from hermesops.store.registry import Registry
 from hermesops.wire.documents.lock import Lock
 from hermesops.wire.documents.revocations import Revocations

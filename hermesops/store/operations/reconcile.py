@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 from hermesops.errors import HermesError, Hint, RefusedError, UnavailableError, UsageError
 from hermesops.model.operation import Done, Lease, LeaseLostError, Operation, OperationStatus, Refused
 from hermesops.store.operations.db_thread import in_db_thread
-from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.operations.leases.keeper import LeaseKeeper
 from hermesops.store.registry import Registry
 
 SeenT = TypeVar("SeenT")

@@ -17,7 +17,7 @@ from hermesops.model.ids import OperationId
 from hermesops.model.operation import LeaseHeldError, LeaseLostError
 from hermesops.store.operations import dispatch
 from hermesops.store.operations.dispatch import Enqueue, Revive, Task
-from hermesops.store.operations.holder import is_gone
+from hermesops.store.operations.leases.holder import is_gone
 from hermesops.store.operations.reconcile import StoppedError
 from hermesops.store.operations.runner import Operations
 from hermesops.store.registry import Registry

@@ -96,7 +96,7 @@ def shorten_leases(lease_s: float) -> None:
     """Let leases of this process run out so soon after its death, so that a test need not wait for that."""
     from datetime import timedelta  # noqa: PLC0415 - as above
 
-    from hermesops.store.operations import lease  # noqa: PLC0415 - as above
+    from hermesops.store.operations.leases import keeper as lease  # noqa: PLC0415 - as above
     from hermesops.store.registry.repositories import leases  # noqa: PLC0415 - as above
 
     leases.LEASE_LIFE = timedelta(seconds=lease_s)

@@ -20,8 +20,8 @@ import structlog
 from hermesops.base import waiting
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import Done, Lease, Operation, OperationKind
-from hermesops.store.operations import lease as lease_module
-from hermesops.store.operations.holder import this_process
+from hermesops.store.operations.leases import keeper as lease_module
+from hermesops.store.operations.leases.holder import this_process
 from hermesops.store.operations.queue import DbosQueue, RunOperation
 from hermesops.store.operations.runner import QUEUED, Operations
 from hermesops.store.operations.worker import Worker

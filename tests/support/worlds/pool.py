@@ -19,7 +19,7 @@ from hermesops.model.fleet.unassigned_machine import UnassignedMachine, Unassign
 from hermesops.model.ids import CellName, ImageId, InstanceId, MachineId, MachineName
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.plan import Plan
-from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.operations.leases.keeper import LeaseKeeper
 from hermesops.store.operations.reconcile import Reconciler, drive
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps.wire import Machine, MachineStatus

@@ -22,7 +22,7 @@ from hermesops.model.fleet.health import Answer, Answers, GatewayHealth
 from hermesops.model.fleet.overview import ExpectedFleet, ExpectedInstance, Repair, RepairKind
 from hermesops.model.ids import CellName, InstanceId, OperationId
 from hermesops.model.operation import LEASE_S, Lease, LeaseHeldError
-from hermesops.store.operations import lease as lease_module
+from hermesops.store.operations.leases import keeper as lease_module
 from tests.support.fakes.registry import FakeRegistry
 from tests.support.fakes.virtual_time import BEGAN, VirtualClock
 
@@ -295,7 +295,7 @@ def without_threads(patch: pytest.MonkeyPatch) -> None:
     def monotonic() -> float:
         return asyncio.get_running_loop().time()
 
-    patch.setattr("hermesops.store.operations.lease.time.monotonic", monotonic)
+    patch.setattr("hermesops.store.operations.leases.keeper.time.monotonic", monotonic)
 
 
 def flapping(

@@ -14,7 +14,7 @@ from hermesops.infra.engine.embedded.state import lock
 from hermesops.infra.engine.embedded.state.file_backend import FileBackend
 from hermesops.infra.engine.embedded.state.lock import held, outwait
 from hermesops.model.stack import StackRef
-from hermesops.store.operations.holder import is_gone
+from hermesops.store.operations.leases.holder import is_gone
 
 REF = StackRef("fleet", "cell1")
 HERE = Place("image-of-all", "this-boot", "pid:[1]")

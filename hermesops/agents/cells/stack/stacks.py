@@ -20,7 +20,7 @@ from hermesops.model.fleet.cell import CellSpec
 from hermesops.model.ids import CellName, MachineName
 from hermesops.model.stack import Change, ChangeKind, Preview, StackRef, UpResult
 from hermesops.model.unknown_name import unknown_name
-from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.operations.leases.keeper import LeaseKeeper
 from hermesops.store.registry import Registry
 
 if TYPE_CHECKING:  # load for long; a machine out of a warm pool needs neither

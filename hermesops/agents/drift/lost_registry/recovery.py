@@ -23,7 +23,7 @@ from hermesops.machines.image.machines import is_build_machine
 from hermesops.model.billing.route import ModelToken, read_token
 from hermesops.model.ids import CellName, InstanceId, MachineId, MachineName, UserId, instance_subject, is_machine_name
 from hermesops.model.recovery.recovered import Recovered
-from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.operations.leases.keeper import LeaseKeeper
 from hermesops.store.registry import Registry
 from hermesops.store.registry.maintenance.restore import set_aside
 from hermesops.vendor.channel import ToolboxChannel

@@ -29,7 +29,7 @@ from hermesops.observability.telemetry.addresses import ingest_url_of
 from hermesops.observability.telemetry.endpoint import CERTIFICATE_S
 from hermesops.serving.server import MutualTlsServer
 from hermesops.settings.environment import Environment
-from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.operations.leases.keeper import LeaseKeeper
 from hermesops.store.registry import Registry
 from hermesops.wire.protocol import Credential
 

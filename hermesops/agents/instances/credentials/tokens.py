@@ -18,7 +18,7 @@ from hermesops.model.fleet.unassigned_machine import UnassignedMachine
 from hermesops.model.ids import MachineId, MachineName, instance_subject
 from hermesops.model.plan import Plan
 from hermesops.model.unknown_name import unknown_name
-from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.operations.leases.keeper import LeaseKeeper
 from hermesops.store.registry import Registry
 from hermesops.store.registry.repositories.credentials.model_usage import Budget
 from hermesops.vendor.channel.agent import AgentApi

@@ -9,9 +9,9 @@ from hermesops.model.fleet.instance import Instance
 from hermesops.model.fleet.unassigned_machine import UnassignedMachine
 from hermesops.model.ids import OperationId, instance_subject
 from hermesops.model.operation import LeaseHeldError, Operation, OperationStatus
-from hermesops.store.operations.holder import is_gone
 from hermesops.store.operations.kinds import InstanceIntent
-from hermesops.store.operations.under_way import held_by
+from hermesops.store.operations.leases.holder import is_gone
+from hermesops.store.operations.leases.under_way import held_by
 from hermesops.store.registry import Registry
 
 DRY_RUN = OperationId("dry-run")

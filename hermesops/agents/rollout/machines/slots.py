@@ -23,7 +23,7 @@ from hermesops.model.rollout.records import GateResult, ReleaseStatus, Target
 from hermesops.model.rollout.release import ReleaseId
 from hermesops.model.rollout.spec import Spec
 from hermesops.store.operations.db_thread import in_db_thread
-from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.operations.leases.keeper import LeaseKeeper
 from hermesops.store.registry import Registry
 
 _AGENT_S = 8.0

@@ -16,7 +16,7 @@ from hermesops.model.fleet.slot import RollbackResult
 from hermesops.model.ids import MachineId, instance_subject
 from hermesops.model.operation import Lease, LeaseHeldError
 from hermesops.model.rollout.release import ReleaseId
-from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.operations.leases.keeper import LeaseKeeper
 from hermesops.store.registry import Registry
 from hermesops.vendor.channel import ToolboxChannel
 from hermesops.vendor.justavps import Client

@@ -26,8 +26,8 @@ class LeaseRepository(Repository):
     def take(self, subject: str, holder: str, *, over: str = "") -> Lease:
         """Take a lease that is free or has expired.
 
-        ``holder`` is as ``operations.holder`` writes it; the present one is refused too. ``over`` is a holder known to
-        be dead: its lease is taken before it expires.
+        ``holder`` is as ``operations.leases.holder`` writes it; the present one is refused too. ``over`` is a holder
+        known to be dead: its lease is taken before it expires.
 
         Raises:
             LeaseHeldError: Another process holds the lease; the message names it and the time of expiry.

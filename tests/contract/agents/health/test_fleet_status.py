@@ -11,7 +11,7 @@ from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.fleet.selector import Selector
 from hermesops.model.operation import OperationKind
 from hermesops.settings.fields import Settings
-from hermesops.store.operations.holder import this_process
+from hermesops.store.operations.leases.holder import this_process
 from hermesops.store.registry import Registry
 from tests.support.fakes.parts import part
 from tests.support.real.registries import TurnedClock, placed

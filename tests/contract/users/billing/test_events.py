@@ -18,7 +18,7 @@ from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import UserId
 from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.model.plan import Plan
-from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.operations.leases.keeper import LeaseKeeper
 from hermesops.store.registry import Registry
 from hermesops.store.registry.schema.tables import billing_events
 from hermesops.users.billing.decide import Policy

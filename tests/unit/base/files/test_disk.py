@@ -23,9 +23,9 @@ from hermesops.localcloud.store.database import Store
 from hermesops.model.check import Verdict
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import Lease
-from hermesops.store.operations import lease as lease_module
 from hermesops.store.operations import queue
-from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.operations.leases import keeper as lease_module
+from hermesops.store.operations.leases.keeper import LeaseKeeper
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.maintenance.backup import copy_database
 from hermesops.store.registry.open import open_registry

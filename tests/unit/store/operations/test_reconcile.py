@@ -19,8 +19,8 @@ from hermesops.model.operation import (
     OperationStatus,
     Refused,
 )
-from hermesops.store.operations import lease as lease_module
-from hermesops.store.operations.lease import LeaseKeeper
+from hermesops.store.operations.leases import keeper as lease_module
+from hermesops.store.operations.leases.keeper import LeaseKeeper
 from hermesops.store.operations.reconcile import MOST_REPEATS, StoppedError, drive
 from tests.support.fakes.registry import FakeRegistry
 

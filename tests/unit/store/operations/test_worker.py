@@ -17,7 +17,7 @@ from hermesops.model.operation import (
     OperationStatus,
 )
 from hermesops.store.operations.dispatch import Task
-from hermesops.store.operations.holder import this_process
+from hermesops.store.operations.leases.holder import this_process
 from hermesops.store.operations.queue import DbosQueue
 from hermesops.store.operations.runner import Operations
 from hermesops.store.operations.worker import Worker
@@ -247,7 +247,7 @@ async def test_the_task_of_a_worker_elsewhere_is_given_away_once_nobody_leases_i
 async def test_an_operation_whose_command_is_seen_to_be_gone_is_continued_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("hermesops.store.operations.lease.SETTLE_S", 0.0)
+    monkeypatch.setattr("hermesops.store.operations.leases.keeper.SETTLE_S", 0.0)
     registry = Registry("well")
     worker, _ = worker_over(registry, {})
     registry.held["instance/well"] = Lease("instance/well", gone(), 1, 1, NOW)

@@ -10,12 +10,14 @@ import pytest
 
 from hermesops.base import processes, waiting
 from hermesops.model.operation import Lease, LeaseHeldError
-from hermesops.store.operations.holder import is_gone, this_process
-from hermesops.store.operations.lease import SETTLE_S, LeaseKeeper
+from hermesops.store.operations.leases.holder import is_gone, this_process
+from hermesops.store.operations.leases.keeper import SETTLE_S, LeaseKeeper
 from tests.support.fakes.registry import FakeRegistry
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
-PROGRAM = "from hermesops.store.operations.holder import this_process; print(this_process(), flush=True); input()"
+PROGRAM = (
+    "from hermesops.store.operations.leases.holder import this_process; print(this_process(), flush=True); input()"
+)
 
 
 @pytest.fixture

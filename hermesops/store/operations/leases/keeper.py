@@ -19,8 +19,8 @@ from hermesops.base.waiting import cancel
 from hermesops.errors import HermesError, NotWrittenError, UnavailableError
 from hermesops.model.operation import LEASE_S, Lease, LeaseHeldError
 from hermesops.store.operations.db_thread import in_db_thread
-from hermesops.store.operations.holder import is_gone, this_process
-from hermesops.store.operations.under_way import held_by
+from hermesops.store.operations.leases.holder import is_gone, this_process
+from hermesops.store.operations.leases.under_way import held_by
 from hermesops.store.registry import Registry
 
 T = TypeVar("T")

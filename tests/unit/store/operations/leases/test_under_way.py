@@ -9,8 +9,8 @@ import pytest
 from hermesops.errors import RefusedError
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import LeaseHeldError, Operation, OperationKind, OperationStatus, OperationStep
+from hermesops.store.operations.leases.under_way import held_by, in_words
 from hermesops.store.operations.runner import Operations
-from hermesops.store.operations.under_way import held_by, in_words
 from tests.support.fakes.instances import ADA
 from tests.support.fakes.parts import part
 
