@@ -56,7 +56,7 @@ async def write_bundle(
     from functools import partial
     from importlib import metadata
 
-    from hermesops.infra.stacks.platform.aws.user_data import FOLDER, SIGNATURE_NAMESPACE
+    from hermesops.infra.stacks.platform.aws.hosts.user_data import FOLDER, SIGNATURE_NAMESPACE
     from hermesops.machines.image.bundles import platform as platform_bundle
     from hermesops.platform.image.bundles import control_bundle_of, router_wheels
     from hermesops.platform.local.world import loki_of

@@ -31,7 +31,7 @@ def aws_program(env: Environment, backend: str) -> Callable[[], Any]:
 def platform_spec(env: Environment, backend: str) -> "PlatformSpec":
     """Read the specification of an environment's platform on AWS; raises as ``aws_program``."""
     from hermesops.base import assets
-    from hermesops.infra.stacks.platform.aws.user_data import refuse_long
+    from hermesops.infra.stacks.platform.aws.hosts.user_data import refuse_long
     from hermesops.infra.stacks.platform.spec import PROJECT, PlatformSpec, read_sizes
     from hermesops.machines.converge.variables import literal
     from hermesops.platform.parts.control import handed_settings

@@ -10,7 +10,7 @@ import pytest
 
 from hermesops.access.identity.signatures import Signers
 from hermesops.app import Container
-from hermesops.infra.stacks.platform.aws.user_data import FOLDER, SIGNATURE_NAMESPACE, SIGNER
+from hermesops.infra.stacks.platform.aws.hosts.user_data import FOLDER, SIGNATURE_NAMESPACE, SIGNER
 from hermesops.infra.stacks.platform.spec import HostSpec
 from hermesops.machines.image.bundles import platform as platform_bundle
 from hermesops.machines.image.bundles.control import ControlBundle

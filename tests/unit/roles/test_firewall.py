@@ -3,7 +3,7 @@
 import re
 
 from hermesops.base import assets
-from hermesops.infra.stacks.platform.aws.user_data import ACT_AS_HOST
+from hermesops.infra.stacks.platform.aws.hosts.user_data import ACT_AS_HOST
 from tests.support.releases.role_files import rendered
 
 GIVEN = {

@@ -12,7 +12,8 @@ from hermesops.infra.stacks.platform.aws import iam
 from hermesops.infra.stacks.platform.aws.alarms import Alarms, AlarmsArgs, alarms_of
 from hermesops.infra.stacks.platform.aws.cognito import Cognito, CognitoArgs
 from hermesops.infra.stacks.platform.aws.dns import Certificate, CertificateArgs, Zone, ZoneArgs
-from hermesops.infra.stacks.platform.aws.hosts import Hosts, HostsArgs
+from hermesops.infra.stacks.platform.aws.hosts.autoscaling import Hosts, HostsArgs
+from hermesops.infra.stacks.platform.aws.hosts.user_data import ACT_AS_HOST, FOLDER
 from hermesops.infra.stacks.platform.aws.iam import Statement, allow
 from hermesops.infra.stacks.platform.aws.kms import Key, KeyArgs, by_logs, by_service
 from hermesops.infra.stacks.platform.aws.network import OPEN_PORTS, Network, NetworkArgs
@@ -20,7 +21,6 @@ from hermesops.infra.stacks.platform.aws.secrets import RedisSecret, RedisSecret
 from hermesops.infra.stacks.platform.aws.stores.buckets import Bucket, BucketArgs, only_adding
 from hermesops.infra.stacks.platform.aws.stores.postgresql import DATABASE, ROUTER, USER, Postgresql, PostgresqlArgs
 from hermesops.infra.stacks.platform.aws.stores.redis import Redis, RedisArgs
-from hermesops.infra.stacks.platform.aws.user_data import ACT_AS_HOST, FOLDER
 from hermesops.infra.stacks.platform.outputs import PlatformOutputs
 from hermesops.infra.stacks.platform.spec import PlatformSpec
 

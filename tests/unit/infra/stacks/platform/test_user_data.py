@@ -16,7 +16,7 @@ import yaml
 
 from hermesops.base import assets
 from hermesops.errors import UsageError
-from hermesops.infra.stacks.platform.aws.user_data import (
+from hermesops.infra.stacks.platform.aws.hosts.user_data import (
     ACT_AS_HOST,
     FOLDER,
     LARGEST,
@@ -94,7 +94,7 @@ def test_the_program_of_an_environment_is_not_made_with_too_long_a_script(monkey
     folder = Path(__file__).parents[5] / ".github" / "environments"
     env = Environment.load("production", {"HOME": "/nonexistent", "HERMESOPS_HOME": str(folder)})
     assert platform_spec(env, env.settings.pulumi.backend)
-    monkeypatch.setattr("hermesops.infra.stacks.platform.aws.user_data.LARGEST", 1024)
+    monkeypatch.setattr("hermesops.infra.stacks.platform.aws.hosts.user_data.LARGEST", 1024)
     with pytest.raises(UsageError, match="EC2 takes 1024"):
         platform_spec(env, env.settings.pulumi.backend)
 

@@ -9,8 +9,8 @@ import pulumi
 import pulumi_aws as aws
 from pulumi import Input, Output, ResourceOptions
 
+from hermesops.infra.stacks.platform.aws.hosts.user_data import UserData, user_data
 from hermesops.infra.stacks.platform.aws.iam import ServiceRole, ServiceRoleArgs, Statement, allow
-from hermesops.infra.stacks.platform.aws.user_data import UserData, user_data
 from hermesops.infra.stacks.platform.spec import HostSpec, Place
 
 _HOOK = "roles-applied"
