@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermesops.agents.health.samples import HealthSample
+from hermesops.agents.health.samples.sample import HealthSample
 from hermesops.errors import UnavailableError
 from hermesops.model.fleet.slot import SlotsState
 from hermesops.vendor.channel import Completed, last_words, object_in, understood

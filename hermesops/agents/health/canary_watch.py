@@ -10,10 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from hermesops.agents.health.kept_samples import StoredHealthSamples
 from hermesops.agents.health.prometheus import Prometheus
-from hermesops.agents.health.sampler import Sampler
-from hermesops.agents.health.samples import FRESH, FRESH_CONTROL, HealthSample, VitalsPair, question, stalest, vitals_of
+from hermesops.agents.health.samples.kept import StoredHealthSamples
+from hermesops.agents.health.samples.sample import (
+    FRESH,
+    FRESH_CONTROL,
+    HealthSample,
+    VitalsPair,
+    question,
+    stalest,
+    vitals_of,
+)
+from hermesops.agents.health.samples.sampler import Sampler
 from hermesops.model.fleet.vitals import ChangeSpan, Liveness, Source, TurnOutcome, Vitals
 from hermesops.model.ids import InstanceId
 

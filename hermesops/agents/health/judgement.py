@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import takewhile
 
-from hermesops.agents.health.samples import HealthSample, restarts_during
+from hermesops.agents.health.samples.sample import HealthSample, restarts_during
 from hermesops.errors import UnavailableError
 from hermesops.model.fleet.health import HEARTBEAT_S, SILENT_S, Condition, GatewayHealth, Judgement
 from hermesops.model.fleet.overview import GONE, READY

@@ -6,9 +6,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from hermesops.agents.drift.collect import listing
-from hermesops.agents.health.kept_samples import StoredHealthSamples
-from hermesops.agents.health.sampler import Sampler
-from hermesops.agents.health.samples import Question
+from hermesops.agents.health.samples.kept import StoredHealthSamples
+from hermesops.agents.health.samples.sample import Question
+from hermesops.agents.health.samples.sampler import Sampler
 from hermesops.agents.instances.remote.both_ways import ask_both_ways
 from hermesops.agents.instances.remote.instance_client import InstanceClient
 from hermesops.automation.monitor.controls import draw, ways_that_answer

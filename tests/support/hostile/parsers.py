@@ -37,7 +37,7 @@ from hermesops.agents.backup.store.restic import snapshots_in
 from hermesops.agents.cells.changes import preview
 from hermesops.agents.cells.stack.state import machines_in
 from hermesops.agents.health.prometheus import by_instance
-from hermesops.agents.health.samples import HealthSample
+from hermesops.agents.health.samples.sample import HealthSample
 from hermesops.agents.instances.remote.data_export import Tally
 from hermesops.agents.instances.requests.bulk import parse_requests
 from hermesops.agents.instances.requests.settings_patch import replacing

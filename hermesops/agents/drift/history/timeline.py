@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from hermesops.agents.drift.history.changes import Happening, alert_changes, counted_restarts, timeline
-from hermesops.agents.health.samples import HealthSample
+from hermesops.agents.health.samples.sample import HealthSample
 from hermesops.errors import HermesError, UnavailableError
 from hermesops.model.ids import instance_subject
 from hermesops.observability.telemetry.metrics.figures import matching

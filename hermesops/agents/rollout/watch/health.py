@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from hermesops.agents.health.canary_watch import CanaryWatch
-from hermesops.agents.health.kept_samples import StoredHealthSamples
 from hermesops.agents.health.prometheus import Prometheus
-from hermesops.agents.health.sampler import Sampler
-from hermesops.agents.health.samples import figures_of
+from hermesops.agents.health.samples.kept import StoredHealthSamples
+from hermesops.agents.health.samples.sample import figures_of
+from hermesops.agents.health.samples.sampler import Sampler
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.rollout.machines.slots import machine_of
 from hermesops.agents.rollout.ports import Comparison, HealthObservation

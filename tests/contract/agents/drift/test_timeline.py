@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from hermesops.agents.drift.history.changes import Happening
 from hermesops.agents.drift.history.timeline import Monitored, instance_timeline
-from hermesops.agents.health.samples import HealthSample
+from hermesops.agents.health.samples.sample import HealthSample
 from hermesops.model.access.certificate import Certificate
 from hermesops.model.fleet.health import GatewayHealth
 from hermesops.model.fleet.overview import MachineObservation

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from hermesops.agents.health.fleet import fleet_health, observed_health, selected
-from hermesops.agents.health.samples import HealthSample
+from hermesops.agents.health.samples.sample import HealthSample
 from hermesops.agents.instances.observation import MachineState, Observation
 from hermesops.model.fleet.health import Condition, GatewayHealth, NodeState
 from hermesops.model.fleet.instance import Instance, InstanceStatus

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from hermesops.agents.health.canary_watch import CONTROLS, CanaryObservation, CanaryWatch
-from hermesops.agents.health.kept_samples import StoredHealthSamples
 from hermesops.agents.health.prometheus import Prometheus
-from hermesops.agents.health.sampler import Sampler
-from hermesops.agents.health.samples import HealthSample, Question, figures_of
+from hermesops.agents.health.samples.kept import StoredHealthSamples
+from hermesops.agents.health.samples.sample import HealthSample, Question, figures_of
+from hermesops.agents.health.samples.sampler import Sampler
 from hermesops.model.fleet.health import GatewayHealth
 from hermesops.model.fleet.vitals import ChangeSpan, Source, Vital, Vitals
 from hermesops.model.ids import InstanceId

@@ -20,7 +20,7 @@ from hermesops.agents.health.judgement import (
     ago,
     judge,
 )
-from hermesops.agents.health.samples import HealthSample
+from hermesops.agents.health.samples.sample import HealthSample
 from hermesops.model.fleet.health import SILENT_S, Condition, GatewayHealth
 from hermesops.model.fleet.overview import GONE
 from hermesops.model.fleet.vitals import TurnOutcome

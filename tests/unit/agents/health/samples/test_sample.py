@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hermesops.agents.health.samples import HealthSample, vitals_of
+from hermesops.agents.health.samples.sample import HealthSample, vitals_of
 from hermesops.errors import UnavailableError
 from hermesops.model.fleet.health import GatewayHealth
 from hermesops.model.fleet.vitals import TurnOutcome, Vital

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from hermesops.agents.health.sampler import Sampler
-from hermesops.agents.health.samples import Question
+from hermesops.agents.health.samples.sample import Question
+from hermesops.agents.health.samples.sampler import Sampler
 from hermesops.base.waiting import pause
 from hermesops.errors import UnavailableError
 from hermesops.model.ids import InstanceId
@@ -86,7 +86,7 @@ async def test_no_answer_is_no_reading(says: Completed | Exception) -> None:
 
 
 async def test_nobody_waits_for_a_node_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hermesops.agents.health.sampler._GLANCE_S", 0.05)
+    monkeypatch.setattr("hermesops.agents.health.samples.sampler._GLANCE_S", 0.05)
     ada = Slow(well())
     observing = sampler({ADA: ada, BOB: Node(well())})
     assert (await observing.sample({ADA: Question(), BOB: Question()})).keys() == {BOB}
@@ -102,7 +102,7 @@ async def test_nobody_waits_for_a_node_that_does_not_answer(monkeypatch: pytest.
 
 
 async def test_however_many_never_answer_the_others_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hermesops.agents.health.sampler._GLANCE_S", 0.05)
+    monkeypatch.setattr("hermesops.agents.health.samples.sampler._GLANCE_S", 0.05)
     silent = {InstanceId(f"silent-{number}"): Slow(WELL) for number in range(200)}
     asking = sampler({**silent, ADA: Node(WELL)})
     answered = await asking.sample(dict.fromkeys([*silent, ADA], Question()))
@@ -115,7 +115,7 @@ async def test_however_many_never_answer_the_others_are_asked(monkeypatch: pytes
 
 
 async def test_a_node_that_never_answers_gave_no_reading_and_is_asked_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hermesops.agents.health.sampler._ANSWER_S", 0.05)
+    monkeypatch.setattr("hermesops.agents.health.samples.sampler._ANSWER_S", 0.05)
     ada = Slow(well())
     observing = sampler({ADA: ada})
     assert await observing.sample({ADA: Question()}) == {ADA: None}
@@ -124,7 +124,7 @@ async def test_a_node_that_never_answers_gave_no_reading_and_is_asked_anew(monke
 
 
 async def test_who_stops_waits_for_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hermesops.agents.health.sampler._GLANCE_S", 0.05)
+    monkeypatch.setattr("hermesops.agents.health.samples.sampler._GLANCE_S", 0.05)
     observing = sampler({ADA: Slow(well())})
     await observing.sample({ADA: Question()})
     await observing.stop()

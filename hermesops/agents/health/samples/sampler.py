@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from hermesops.agents.health.samples import HealthSample, Question
+from hermesops.agents.health.samples.sample import HealthSample, Question
 from hermesops.base.fan_out import attempt, held_for
 from hermesops.base.waiting import cancel
 from hermesops.errors import HermesError

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from hermesops.agents.health.samples import HealthSample
+from hermesops.agents.health.samples.sample import HealthSample
 from hermesops.model.ids import InstanceId
 from hermesops.store.operations.db_thread import in_db_thread
 from hermesops.store.registry import Registry

@@ -1,0 +1,1 @@
+"""Samples of the health of instances: taken from their nodes, and kept in the registry."""
