@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from hermesops.agents.cells.service import StackUps
     from hermesops.agents.instances.releases.transfer import ReleaseTransfer
     from hermesops.agents.instances.remote.power_control import PowerControl
-    from hermesops.agents.instances.snapshots import Snapshots
+    from hermesops.agents.instances.requests.snapshots import Snapshots
     from hermesops.agents.pool.service import Pools
     from hermesops.agents.rollout.service import Rollouts
 

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from hermesops.agents.instances.requests.opening import OperationOpener
     from hermesops.agents.instances.requests.placement import MachinePlacement
     from hermesops.agents.instances.requests.provision import Policy, ProvisionAdmission, ProvisionPreflight
+    from hermesops.agents.instances.requests.snapshots import Snapshots
     from hermesops.agents.instances.requests.termination import TerminationPolicy
     from hermesops.agents.instances.settings.masked import MaskedSettings
     from hermesops.agents.instances.settings.policies import InstancePolicies
-    from hermesops.agents.instances.snapshots import Snapshots
     from hermesops.app.connected import Connected
     from hermesops.app.container import Container
     from hermesops.model.fleet.instance import Instance
@@ -211,7 +211,7 @@ def upkeep(connected: "Connected") -> "Upkeep":
 
 def snapshots(connected: "Connected") -> "Snapshots":
     """The vendor's images of single instances."""
-    from hermesops.agents.instances.snapshots import Snapshots
+    from hermesops.agents.instances.requests.snapshots import Snapshots
 
     container = connected.container
     return Snapshots(

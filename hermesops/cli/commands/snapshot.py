@@ -56,7 +56,7 @@ def delete(
     reason: Why = "",
 ) -> None:
     """Delete a snapshot of an instance for good."""
-    from hermesops.agents.instances.snapshots import chosen
+    from hermesops.agents.instances.requests.snapshots import chosen
 
     container, instance = find_instance(user)
     images = context.run_connected(container, lambda connected: connected.snapshots.of(instance.id))

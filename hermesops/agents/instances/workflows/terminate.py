@@ -10,7 +10,7 @@ from typing import assert_never
 from hermesops.agents.cells.stack.stacks import CellStacks
 from hermesops.agents.instances.observation import Observation
 from hermesops.agents.instances.remote.power_control import PowerControl
-from hermesops.agents.instances.snapshots import Snapshots
+from hermesops.agents.instances.requests.snapshots import Snapshots
 from hermesops.agents.instances.steps import stop_and_backup
 from hermesops.agents.instances.steps.machine_table import AwaitMachine, StartMachine
 from hermesops.agents.instances.steps.ports import Backups

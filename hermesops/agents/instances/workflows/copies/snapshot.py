@@ -10,7 +10,7 @@ from typing import assert_never
 from hermesops.agents.instances import refusals
 from hermesops.agents.instances.observation import MachineState, Observation
 from hermesops.agents.instances.remote.power_control import PowerControl
-from hermesops.agents.instances.snapshots import Snapshots
+from hermesops.agents.instances.requests.snapshots import Snapshots
 from hermesops.agents.instances.steps import OnMachine
 from hermesops.agents.instances.steps.machine_table import own_machine
 from hermesops.agents.instances.steps.personalise import AwaitGateway

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hermesops.agents.instances.snapshots import Snapshots, chosen
+from hermesops.agents.instances.requests.snapshots import Snapshots, chosen
 from hermesops.errors import UnknownOutcomeError, UsageError
 from hermesops.model.ids import MachineId, OperationId, instance_subject
 from hermesops.model.image import snapshot_name
