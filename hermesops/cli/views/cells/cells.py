@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hermesops.cli.console import complain, failure_data, say, table
+from hermesops.cli.printing.fields import field_lines
 from hermesops.errors import CHANGES_REMAIN
 from hermesops.model.fleet.cell import Cell
 from hermesops.model.plan import Plan
