@@ -20,7 +20,7 @@ import pytest
 from hypothesis import settings
 
 from hermesops.infra.engine.choose import find_cli
-from tests.support.real.command import Command
+from tests.support.real.commands.command import Command
 from tests.support.suite.prerequisites import QEMU, has_kvm, require
 from tests.support.suite.shard import shard
 from tests.support.suite.turns import TURNS, group_of, slowest_by_file, take_turns

@@ -40,8 +40,8 @@ from tests.bench import (
     bench_workers,
 )
 from tests.bench.figures import Board, report
-from tests.support.real.command import INSTALLED, Command, local_world
-from tests.support.real.loki import loki
+from tests.support.real.commands.command import INSTALLED, Command, local_world
+from tests.support.real.monitoring.loki import loki
 from tests.support.worlds.traces import traces
 
 MACHINES = 10

@@ -21,7 +21,7 @@ from hermesops.programs.node.state import backup
 from tests.bench.figures import Board, report, seconds_of
 from tests.support.fakes.node_home import PASSWORD, NodeHome, make
 from tests.support.real.counted_link import Link, counted_link
-from tests.support.real.object_store import served_store
+from tests.support.real.stores.object_store import served_store
 
 MESSAGES = 350_000
 MESSAGE_BYTES = 2_000

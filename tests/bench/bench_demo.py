@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from hermesops.base import assets
 from tests.bench.figures import Board, report
-from tests.support.real.command import Command
+from tests.support.real.commands.command import Command
 
 USERS = ("ada", "grace")
 """Who has an agent afterwards."""

@@ -16,7 +16,7 @@ from hermesops.model.ids import CellName
 from hermesops.model.plan import Plan
 from hermesops.settings.environment import Environment
 from tests.bench.figures import Board, report
-from tests.support.real.command import INSTALLED, Command
+from tests.support.real.commands.command import INSTALLED, Command
 
 AT_ONCE = 100
 FLEETS = (100, 1_000, 10_000)

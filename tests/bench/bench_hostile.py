@@ -21,7 +21,7 @@ from hermesops.base.waiting import Pending, until
 from hermesops.model.access.token import LONGEST_TOKEN_LIFE
 from tests.bench.figures import Board, report
 from tests.support.hostile.fleet import QUICK, HostileFleet, hostile_fleet
-from tests.support.real.command import Ran
+from tests.support.real.commands.command import Ran
 from tests.support.releases.simulated import built
 
 MOODS = ("drips_body", "bomb", "escapes", "huge_counts", "root: 1e400", "root: 20 MB", "root: slow")

@@ -8,7 +8,7 @@ from hermesops.base import waiting
 from hermesops.localcloud.drivers.nspawn.world_lock import tag_of
 from tests.bench.bench_start import processor_s
 from tests.bench.figures import Board, report
-from tests.support.real.command import Command
+from tests.support.real.commands.command import Command
 
 SETTLES_S = 90
 """Seconds from a fresh agent to an idle one: its first start, its first metrics and orders."""

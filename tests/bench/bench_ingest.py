@@ -21,7 +21,7 @@ from hermesops.automation.monitor.heartbeats import QUERY
 from hermesops.base import waiting
 from hermesops.programs.ingest.remote_write import encode_labels, encode_sample, encode_series
 from tests.bench.figures import Board, report
-from tests.support.real.platform_host import Client, PlatformHost, programs, running
+from tests.support.real.monitoring.platform_host import Client, PlatformHost, programs, running
 
 HOSTILE = (1, 3, 6)
 SECONDS, QUIET_S = 45.0, 20.0

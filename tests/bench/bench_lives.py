@@ -21,7 +21,7 @@ from hermesops.model.fleet.instance import Instance
 from hermesops.settings.environment import Environment
 from tests.bench import bench_backup
 from tests.bench.figures import Board, report, spread
-from tests.support.real.command import Command
+from tests.support.real.commands.command import Command
 
 USER = "elder"
 TURNS = 3

@@ -4,7 +4,7 @@ import statistics
 
 from tests.bench.bench_provision import provision
 from tests.bench.figures import Board, report, spread
-from tests.support.real.command import Command
+from tests.support.real.commands.command import Command
 
 
 async def measure(board: Board, command: Command, users: int) -> None:

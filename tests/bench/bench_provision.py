@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 
 from tests.bench.figures import Board, report, spread
-from tests.support.real.command import Command
+from tests.support.real.commands.command import Command
 
 _REFUSED = 3
 _NAMES = re.compile(r"\s*\b(hermes-[a-z0-9-]+|[0-9a-f]{8}-[0-9a-f-]{27}|user\d+|in cell\d+|to user\d+)\b")

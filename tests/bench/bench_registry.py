@@ -14,8 +14,8 @@ import sqlalchemy as sa
 from hermesops.store.registry import Registry
 from hermesops.store.registry.audit.anchor import Anchor
 from tests.bench.figures import Board, seconds_of
-from tests.support.real import postgresql
-from tests.support.real.registries import registry_at
+from tests.support.real.stores import postgresql
+from tests.support.real.stores.registries import registry_at
 
 WRITES = 300
 ENTRIES = 20_000

@@ -12,8 +12,9 @@ import httpx
 
 from hermesops.model.billing.route import issue_token
 from tests.bench.figures import Board, seconds_of
-from tests.support.real import litellm_environment, litellm_router, postgresql
-from tests.support.real.registries import placed
+from tests.support.real.router import litellm_environment, litellm_router
+from tests.support.real.stores import postgresql
+from tests.support.real.stores.registries import placed
 
 RUNS = 200
 _WARM = 20

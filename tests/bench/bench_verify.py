@@ -13,7 +13,7 @@ from hermesops.model.check import Verdict
 from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.vendor.channel import Channel
 from tests.bench.figures import Board, report
-from tests.support.real.one_by_one import QUICK, verify_one_by_one
+from tests.support.real.machines.one_by_one import QUICK, verify_one_by_one
 
 CHECKS = 20
 RUNS = 5

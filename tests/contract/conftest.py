@@ -11,8 +11,9 @@ import pytest
 from hermesops.infra.engine.embedded.state import secrets as state_secrets
 from hermesops.store.registry import Registry
 from tests.support.fakes.driver import PretendDriver, pretended
-from tests.support.real import litellm_environment, litellm_router, postgresql
-from tests.support.real.registries import TurnedClock, registry_at
+from tests.support.real.router import litellm_environment, litellm_router
+from tests.support.real.stores import postgresql
+from tests.support.real.stores.registries import TurnedClock, registry_at
 from tests.support.suite.prerequisites import require
 from tests.support.worlds.local_server import LocalCloud, serving
 

@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from tests.support.real.command import Command
+from tests.support.real.commands.command import Command
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(40)]
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.billing.many_subscriptions import Scale, prepared, trial
 from tests.support.billing.stripe_events import USER, Endpoint, event, subscription
-from tests.support.real.command import Command, local_world
+from tests.support.real.commands.command import Command, local_world
 from tests.support.suite.shard import shard
 
 SCALE = Scale(users=30, events=500, batches=3)

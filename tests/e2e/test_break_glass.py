@@ -17,7 +17,7 @@ from hermesops.base.waiting import Pending, until
 from hermesops.errors import RefusedError
 from hermesops.vendor.channel.ssh import SshMachine, connected
 from tests.support.fakes.polled_machine import HOST_KEY
-from tests.support.real.command import Command, Ran
+from tests.support.real.commands.command import Command, Ran
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(120)]
 

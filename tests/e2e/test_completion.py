@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.support.real.command import Command
+from tests.support.real.commands.command import Command
 
 
 async def test_bash_is_offered_what_can_be_typed(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.real.command import Command, local_world
+from tests.support.real.commands.command import Command, local_world
 from tests.support.vendor.outside_changes import delete_behind_its_back
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hermesops.base.waiting import Pending, until
-from tests.support.real.command import Command
+from tests.support.real.commands.command import Command
 from tests.support.vendor.outside_changes import told, vendor_of
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.real.command import INSTALLED, Command, Ran, local_world
+from tests.support.real.commands.command import INSTALLED, Command, Ran, local_world
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(15)]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.real.command import Command, local_world
-from tests.support.real.operators import key_of, two_operators
+from tests.support.real.commands.command import Command, local_world
+from tests.support.real.commands.operators import key_of, two_operators
 from tests.support.vendor.outside_changes import resize_behind_its_back
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.fleets.large_fleet import Scale, trial
-from tests.support.real.command import local_world
+from tests.support.real.commands.command import local_world
 
 SCALE = Scale(machines=15, per_cell=5, kills=1, times=1)
 

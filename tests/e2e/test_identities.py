@@ -15,7 +15,7 @@ from hermesops.base.waiting import Pending, until
 from hermesops.settings.environment import Environment
 from hermesops.wire.errors import RefusedError
 from hermesops.wire.protocol import Credential
-from tests.support.real.command import Command, local_world
+from tests.support.real.commands.command import Command, local_world
 from tests.support.worlds.machine_identities import Machine, machine_of
 
 ASKED = ("--reason", "test")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hermesops.base.waiting import Pending, until
-from tests.support.real.command import Command, local_world
+from tests.support.real.commands.command import Command, local_world
 from tests.support.worlds.old_rows import grow_old
 
 TIMEOUT_S = 120.0

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.crash import kill_acts, kill_points
-from tests.support.real.command import Command, local_world
+from tests.support.real.commands.command import Command, local_world
 from tests.support.suite.shard import shard
 
 SHARDS = 40

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.real.command import Command, Ran, local_world
+from tests.support.real.commands.command import Command, Ran, local_world
 
 MEMORY = "/var/lib/hermes/memories/MEMORY.md"
 LIVES = {"HERMESOPS_GRACE_DAYS": "7", "HERMESOPS_LAST_BACKUP": "required"}

@@ -20,7 +20,7 @@ from hermesops.settings.environment import Environment
 from hermesops.vendor.channel import Channel, ToolboxChannel
 from hermesops.vendor.justavps import MachineOrder
 from tests.support.crash.death import KILLED
-from tests.support.real.command import Command, local_world
+from tests.support.real.commands.command import Command, local_world
 
 MONITORED = ("local", "up", "--monitoring")
 POST = (

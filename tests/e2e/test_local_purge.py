@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.crash.death import KILLED
-from tests.support.real.command import Command, local_world
+from tests.support.real.commands.command import Command, local_world
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.real.command import INSTALLED, Command, local_world
+from tests.support.real.commands.command import INSTALLED, Command, local_world
 
 _NO_ROOM = "stdout could not be written: No space left on device"
 _INTERRUPTED = "interrupted; the same command continues where it stopped"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hermesops.base.waiting import pause
-from tests.support.real.command import Command, local_world
+from tests.support.real.commands.command import Command, local_world
 from tests.support.vendor.outside_changes import delete_behind_its_back, told, vendor_of
 
 KEPT = {"HERMESOPS_LAST_BACKUP": "required", "HERMESOPS_GRACE_DAYS": "7", "HERMESOPS_PREVIOUS_DAYS": "1"}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hermesops.base.waiting import Pending, until
-from tests.support.real.command import Command, local_world
+from tests.support.real.commands.command import Command, local_world
 from tests.support.worlds.model_tokens import asked_with, copied, dies, world_pid
 
 WHY = ("--reason", "test")

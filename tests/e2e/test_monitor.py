@@ -17,8 +17,9 @@ from hermesops.base.waiting import Pending, until
 from hermesops.localcloud.faults.kinds import FaultKind
 from hermesops.localcloud.faults.rules import FaultOrder
 from hermesops.localcloud.server.control_client import ControlClient
-from tests.support.real import postgresql, prometheus
-from tests.support.real.command import Command, local_world
+from tests.support.real.commands.command import Command, local_world
+from tests.support.real.monitoring import prometheus
+from tests.support.real.stores import postgresql
 from tests.support.suite.prerequisites import require
 from tests.support.vendor.outside_changes import delete_behind_its_back, stop_behind_its_back
 from tests.support.worlds.old_rows import let_machines_be_gone_for

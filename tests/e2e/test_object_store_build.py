@@ -10,8 +10,8 @@ from hermesops.access.registry_place import RegistryPlace
 from hermesops.base.waiting import Pending, pause, until
 from hermesops.platform.local import world as local_world_server
 from hermesops.settings.environment import Environment
-from tests.support.real.command import local_world
-from tests.support.real.registries import placed
+from tests.support.real.commands.command import local_world
+from tests.support.real.stores.registries import placed
 
 _GO = """#!/bin/sh
 if [ "$1" = env ]; then echo go1.99.0; exit; fi

@@ -14,8 +14,8 @@ import pytest
 from tests.support.pipelines.issuer import URL, job_issuer
 from tests.support.pipelines.runner import run_job
 from tests.support.pipelines.workflows import ROOT, workflow
-from tests.support.real.command import Command, local_world
-from tests.support.real.operators import key_of
+from tests.support.real.commands.command import Command, local_world
+from tests.support.real.commands.operators import key_of
 from tests.support.releases.simulated import built
 from tests.support.vendor.outside_changes import resize_behind_its_back
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.support.real.command import Command, local_world
+from tests.support.real.commands.command import Command, local_world
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.crash.random_kills import SEED_VARIABLE, RandomKills, Size, chosen
-from tests.support.real.command import local_world
+from tests.support.real.commands.command import local_world
 from tests.support.suite.shard import shard
 from tests.support.worlds.agent_memory import WrittenMemory
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.access.secrets.endpoint import local_endpoint
-from tests.support.real.command import HERMESOPS, Command, Ran, local_world
+from tests.support.real.commands.command import HERMESOPS, Command, Ran, local_world
 
 
 @pytest.fixture

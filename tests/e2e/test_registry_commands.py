@@ -7,7 +7,7 @@ import pytest
 
 from hermesops.app import Container
 from hermesops.settings.environment import Environment
-from tests.support.real.command import Command
+from tests.support.real.commands.command import Command
 
 
 @pytest.fixture

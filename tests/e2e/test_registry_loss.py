@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from tests.support.real.command import Command
+from tests.support.real.commands.command import Command
 from tests.support.vendor.outside_changes import vendor_of
 
 USERS = ("ada", "bob", "cyd")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.test_registry_loss import lose
-from tests.support.real.command import Command
+from tests.support.real.commands.command import Command
 from tests.support.vendor.outside_changes import delete_behind_its_back
 
 pytestmark = pytest.mark.turns(60)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.test_registry_loss import lose
-from tests.support.real.command import Command, local_world
+from tests.support.real.commands.command import Command, local_world
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(150)]
 

@@ -14,7 +14,7 @@ import pytest
 from hermesops.model.access.token import PLATFORM
 from hermesops.programs.node.system import openssl
 from hermesops.wire.tls_key import present
-from tests.support.real.command import Command, local_world
+from tests.support.real.commands.command import Command, local_world
 
 ASKED = ("--reason", "test")
 CHAT = {"model": "hermes-agent", "messages": [{"role": "user", "content": "canary-of-a-user"}]}

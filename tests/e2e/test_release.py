@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.access.identity.signatures import Signers, fresh_key
-from tests.support.real.command import Command
+from tests.support.real.commands.command import Command
 
 AGENT = "0.19.0"
 

@@ -12,7 +12,7 @@ import pytest
 
 from hermesops.base.waiting import Pending, until
 from hermesops.errors import INTERRUPTED
-from tests.support.real.command import Command, local_world
+from tests.support.real.commands.command import Command, local_world
 from tests.support.releases.simulated import built
 from tests.support.vendor.outside_changes import vendor_of
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hermesops.base.waiting import Pending, pause, until
-from tests.support.real.command import Command, local_world
+from tests.support.real.commands.command import Command, local_world
 from tests.support.releases.simulated import built
 
 USERS = 16

@@ -10,7 +10,7 @@ import pytest
 
 from hermesops.base.waiting import Pending, until
 from tests.support.images import another_image
-from tests.support.real.command import Command, local_world
+from tests.support.real.commands.command import Command, local_world
 from tests.support.vendor.outside_changes import vendor_of
 
 USERS = 6

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.real.command import Command, Ran, local_world
+from tests.support.real.commands.command import Command, Ran, local_world
 from tests.support.releases.simulated import built
 from tests.support.vendor.outside_changes import delete_behind_its_back, told, vendor_of
 from tests.support.worlds.old_rows import grow_old

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.observability.runbook.faults import FAULTS
-from tests.support.real.command import Command, local_world
+from tests.support.real.commands.command import Command, local_world
 from tests.support.runbooks.executions import ALONE, EXECUTIONS
 
 DRILLED = [one.name for one in FAULTS if one.is_drilled and not one.needs_real]

@@ -6,7 +6,7 @@ import pyrage
 import pytest
 
 from hermesops.base.files.private_file import make_secret
-from tests.support.real.command import Command
+from tests.support.real.commands.command import Command
 
 CANARY = "canary-8842"
 

@@ -12,7 +12,7 @@ from hermesops.access.secrets.keyring.key_ring import KeyRing
 from hermesops.model.billing.route import PresentToken, issue_token
 from hermesops.model.ids import InstanceId
 from hermesops.store.registry import open_registry
-from tests.support.real.command import Command
+from tests.support.real.commands.command import Command
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(45)]
 

@@ -7,7 +7,7 @@ import uuid
 import httpx
 import pytest
 
-from tests.support.real.command import Command, Ran
+from tests.support.real.commands.command import Command, Ran
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
 

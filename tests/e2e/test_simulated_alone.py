@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.real.command import local_world
+from tests.support.real.commands.command import local_world
 
 
 @pytest.mark.turns(20)

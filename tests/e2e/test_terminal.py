@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.real.command import INSTALLED
+from tests.support.real.commands.command import INSTALLED
 
 pytestmark = pytest.mark.turns(8)
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hermesops.base.waiting import Pending, until
-from tests.support.real.command import Command, local_world
+from tests.support.real.commands.command import Command, local_world
 from tests.support.worlds.model_tokens import asked_with, copied, dies
 
 QUICK = ("--all", "--soak", "1s", "--settle", "1s", "--vitals", "none", "--max-unavailable", "50%", "--reason", "test")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.support.real.command import Command, Ran, local_world
+from tests.support.real.commands.command import Command, Ran, local_world
 from tests.support.releases.simulated import built
 from tests.support.vendor.outside_changes import told, vendor_of
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hermesops.base.waiting import Pending, until
-from tests.support.real.command import Command, local_world
+from tests.support.real.commands.command import Command, local_world
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(300)]
 

@@ -12,7 +12,7 @@ import pytest
 from hermesops import __version__
 from hermesops.base import assets
 from tests.support.billing.many_subscriptions import prepared
-from tests.support.real.command import Command, Ran, local_world
+from tests.support.real.commands.command import Command, Ran, local_world
 
 TOP = assets.folder("roles").parent
 FOLDERS = ("roles", "ansible", "pulumi", "images", "runbooks")

@@ -28,8 +28,8 @@ from tests.support.hostile.canaries import (
     watching,
 )
 from tests.support.hostile.canary_run import search
-from tests.support.real import postgresql
-from tests.support.real.command import Ran
+from tests.support.real.commands.command import Ran
+from tests.support.real.stores import postgresql
 from tests.support.suite.prerequisites import require
 
 

@@ -13,7 +13,7 @@ from tests.support.hostile.taken_over import (
     set_mood,
     taken_over,
 )
-from tests.support.real.command import Command
+from tests.support.real.commands.command import Command
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.support.images.builds import Made, Workshop, make
-from tests.support.real.agents import agents_world
+from tests.support.real.machines.agents import agents_world
 from tests.support.suite.prerequisites import require
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from hermesops.wire.protocol import PROGRAM
 from tests.support.images.builds import Made
-from tests.support.real.agents import Agent, living_agent
+from tests.support.real.machines.agents import Agent, living_agent
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
 

@@ -16,8 +16,8 @@ from hermesops.base import assets
 from hermesops.model.ids import CellName, MachineId
 from hermesops.vendor.channel import ToolboxChannel
 from hermesops.vendor.justavps import Client
-from tests.support.real.machines import opened_driver
-from tests.support.real.registries import placed, registry_at
+from tests.support.real.machines.machine import opened_driver
+from tests.support.real.stores.registries import placed, registry_at
 from tests.support.suite.prerequisites import require
 from tests.support.worlds.local_server import LocalCloud
 from tests.support.worlds.local_server import serving as serving_cloud

@@ -18,7 +18,7 @@ from hermesops.vendor.channel import (
 )
 from hermesops.vendor.channel import detached_scripts as scripts
 from hermesops.vendor.justavps import Client
-from tests.support.real.machines import opened_driver
+from tests.support.real.machines.machine import opened_driver
 from tests.support.suite.prerequisites import require
 from tests.support.worlds.local_server import LocalCloud
 from tests.support.worlds.local_server import serving as serving_cloud

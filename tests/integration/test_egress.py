@@ -10,7 +10,7 @@ from hermesops.base.waiting import Pending, until
 from hermesops.errors import HermesError
 from hermesops.localcloud.drivers.interface import DAEMON_PORT
 from tests.support.images.builds import Made
-from tests.support.real.agents import Agent, living_agent
+from tests.support.real.machines.agents import Agent, living_agent
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
 

@@ -6,8 +6,8 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
-from tests.support.real import fork_server
-from tests.support.real.command import INSTALLED, Command, forks_of
+from tests.support.real.commands import fork_server
+from tests.support.real.commands.command import INSTALLED, Command, forks_of
 
 
 async def test_a_fork_says_what_the_installed_program_says(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from hermesops.machines.image.definition import load
 from hermesops.machines.image.machines import is_build_machine
 from hermesops.model.ids import MachineId
 from tests.support.images.builds import CANARY, Made, Workshop
-from tests.support.real.agents import role_variables
-from tests.support.real.bases import tested_base
-from tests.support.real.machines import base_python
+from tests.support.real.machines.agents import role_variables
+from tests.support.real.machines.bases import tested_base
+from tests.support.real.machines.machine import base_python
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(100)]
 

@@ -18,7 +18,7 @@ _RUN = """
 import asyncio, sys
 from pathlib import Path
 from tests.support.worlds import left_worlds
-from tests.support.real.machines import new_driver, plan
+from tests.support.real.machines.machine import new_driver, plan
 
 left_worlds.lists_folder = lambda: Path(sys.argv[1])
 state = Path(sys.argv[2])

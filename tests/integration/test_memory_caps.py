@@ -16,7 +16,7 @@ from hermesops.machines.verify.backend import ChannelBackend
 from hermesops.machines.verify.checks.promise import Expected
 from hermesops.machines.verify.verification import PROMISES
 from tests.support.fakes import stand_in_gateway
-from tests.support.real.qemu_guest import Guest, booted_guest
+from tests.support.real.machines.qemu_guest import Guest, booted_guest
 from tests.support.releases.role_files import rendered, verbatim
 
 pytestmark = pytest.mark.qemu

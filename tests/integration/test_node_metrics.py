@@ -13,7 +13,7 @@ from hermesops.base.waiting import Pending, until
 from hermesops.model.billing.route import issue_token
 from hermesops.wire.protocol import PROGRAM
 from tests.support.images.builds import Made
-from tests.support.real.agents import Agent, living_agent
+from tests.support.real.machines.agents import Agent, living_agent
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(65)]
 

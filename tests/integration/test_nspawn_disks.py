@@ -18,7 +18,7 @@ from hermesops.localcloud.drivers.interface import MachinePower, MachineSize
 from hermesops.localcloud.drivers.nspawn.disks.disk import Disk
 from hermesops.localcloud.drivers.nspawn.driver import NspawnDriver
 from hermesops.model.ids import ImageId
-from tests.support.real.machines import TestMachine, opened_driver, plan, started
+from tests.support.real.machines.machine import TestMachine, opened_driver, plan, started
 from tests.support.suite.prerequisites import require
 
 pytestmark = pytest.mark.machines

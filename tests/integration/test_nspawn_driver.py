@@ -25,7 +25,7 @@ from hermesops.localcloud.drivers.nspawn.driver import NspawnDriver
 from hermesops.localcloud.drivers.nspawn.world_lock import tag_of
 from hermesops.model.ids import ImageId, MachineId
 from tests.support.crash.death import run_until_killed
-from tests.support.real.machines import TestMachine, new_driver, opened_driver, plan, started
+from tests.support.real.machines.machine import TestMachine, new_driver, opened_driver, plan, started
 from tests.support.suite.prerequisites import require
 from tests.support.worlds.left_worlds import remember_folder, remember_world
 from tests.support.worlds.traces import traces
@@ -380,7 +380,7 @@ from hermesops.localcloud.drivers.nspawn.computer import cgroup
 from hermesops.localcloud.drivers.nspawn.disks import guest_files
 from hermesops.localcloud.drivers.nspawn.disks import disk
 from tests.support.crash.death import Death, kill_this_process
-from tests.support.real.machines import new_driver, plan
+from tests.support.real.machines.machine import new_driver, plan
 
 def after(owner, name, count=1):
     setattr(owner, name, Death.after(count, kill=kill_this_process).around(getattr(owner, name)))

@@ -14,7 +14,7 @@ from hermesops.localcloud.drivers.nspawn.disks.disk import Disk
 from hermesops.model.ids import ImageId
 from hermesops.programs.node.system.data_volume import with_gb
 from hermesops.wire.protocol import GB
-from tests.support.real.machines import TestMachine, opened_driver, plan, started
+from tests.support.real.machines.machine import TestMachine, opened_driver, plan, started
 from tests.support.suite.prerequisites import require
 
 pytestmark = pytest.mark.machines

@@ -22,8 +22,8 @@ from hermesops.programs.model_router import build as router
 from hermesops.settings.environment import Environment
 from hermesops.vendor.channel import Channel
 from tests.support.images.builds import CANARY, Workshop
-from tests.support.real.bases import tested_base
 from tests.support.real.go_programs import VERSITYGW
+from tests.support.real.machines.bases import tested_base
 from tests.support.suite.kept import shared_cache
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(120)]

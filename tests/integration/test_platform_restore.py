@@ -23,9 +23,9 @@ from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.programs.node import build
 from hermesops.settings.environment import Environment
 from hermesops.wire.protocol import FencingToken
-from tests.support.real.command import Command, local_world
+from tests.support.real.commands.command import Command, local_world
 from tests.support.real.counted_link import counted_link
-from tests.support.real.platform_stores import OBJECT_STORE, PORTS, POSTGRESQL, TLS, StoresHost, stores_host
+from tests.support.real.stores.platform_stores import OBJECT_STORE, PORTS, POSTGRESQL, TLS, StoresHost, stores_host
 from tests.support.runbooks.executions import mended
 from tests.support.suite.prerequisites import require
 from tests.support.worlds.converged import converged_world

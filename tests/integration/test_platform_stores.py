@@ -16,7 +16,15 @@ from cryptography import x509
 
 from hermesops.base.network.aws_client import client_options
 from tests.support.fakes.credentials import authority_in
-from tests.support.real.platform_stores import BASE, NAME, OBJECT_STORE, POSTGRESQL, REDIS, StoresHost, stores_host
+from tests.support.real.stores.platform_stores import (
+    BASE,
+    NAME,
+    OBJECT_STORE,
+    POSTGRESQL,
+    REDIS,
+    StoresHost,
+    stores_host,
+)
 from tests.support.suite.prerequisites import require
 from tests.support.worlds.converged import converged_world
 

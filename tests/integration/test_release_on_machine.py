@@ -14,8 +14,8 @@ from hermesops.base.waiting import Pending, until
 from hermesops.programs.node.release.activation import History
 from hermesops.wire.protocol import PROGRAM
 from tests.support.images.builds import Made
-from tests.support.real.agents import Agent, living_agent, role_variables
-from tests.support.real.machines import base_python
+from tests.support.real.machines.agents import Agent, living_agent, role_variables
+from tests.support.real.machines.machine import base_python
 from tests.support.releases.real_agents import RealReleases
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]

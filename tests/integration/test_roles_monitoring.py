@@ -27,7 +27,7 @@ from hermesops.programs.node.system import openssl
 from hermesops.vendor.channel import Channel
 from tests.support.fakes.credentials import authority_in, credential_of
 from tests.support.real.ingest import LOGS, WRITE, Ingest, ingest_at
-from tests.support.real.loki import loki, source_of
+from tests.support.real.monitoring.loki import loki, source_of
 from tests.support.suite.prerequisites import require
 from tests.support.worlds.converged import ConvergedWorld, converged_world
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from tests.support.real.machines import TestMachine, booted_machine
+from tests.support.real.machines.machine import TestMachine, booted_machine
 from tests.support.suite.prerequisites import require
 
 pytestmark = pytest.mark.machines

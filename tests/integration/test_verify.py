@@ -12,8 +12,8 @@ from hermesops.machines.verify.failure_catalog import Failure, Finding
 from hermesops.machines.verify.verification import Verification, verify
 from hermesops.model.check import Verdict
 from tests.support.images.builds import Made
-from tests.support.real.agents import Agent, living_agent
-from tests.support.real.one_by_one import QUICK, verify_one_by_one
+from tests.support.real.machines.agents import Agent, living_agent
+from tests.support.real.machines.one_by_one import QUICK, verify_one_by_one
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(90)]
 

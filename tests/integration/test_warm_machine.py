@@ -14,7 +14,7 @@ from hermesops.wire.layout import Layout
 from hermesops.wire.protocol import PROGRAM, Identity, Payload, Secrets
 from hermesops.wire.settings import Settings
 from tests.support.images.builds import Made
-from tests.support.real.agents import Agent
+from tests.support.real.machines.agents import Agent
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
 

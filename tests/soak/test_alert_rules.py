@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.alerts import promtool
 from tests.support.alerts.cases import CASES
-from tests.support.real import prometheus
+from tests.support.real.monitoring import prometheus
 from tests.support.suite.prerequisites import require
 
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from hermesops.base import assets
 from hermesops.localcloud.drivers.nspawn.disks.base_image import find_definition, read_definition
 from hermesops.settings.fields import FIELDS
-from tests.support.real.command import Command, local_world
+from tests.support.real.commands.command import Command, local_world
 from tests.support.suite.prerequisites import require
 
 pytestmark = [pytest.mark.machines, pytest.mark.timeout(3600)]

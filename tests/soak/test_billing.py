@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.support.billing.many_subscriptions import Scale, trial
-from tests.support.real.command import local_world
+from tests.support.real.commands.command import local_world
 
 pytestmark = pytest.mark.timeout(7200)
 

@@ -8,7 +8,7 @@ import pytest
 from tests.support.hostile import canary_commands
 from tests.support.hostile.canaries import COMMAND, PLUGIN, SERVER
 from tests.support.hostile.canary_run import search
-from tests.support.real import postgresql
+from tests.support.real.stores import postgresql
 from tests.support.suite.prerequisites import require
 
 

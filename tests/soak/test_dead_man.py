@@ -11,8 +11,8 @@ from rich.table import Table
 from hermesops.wire.protocol import PROGRAM
 from tests.support.crash.unconfirmed_release import BLOWS, Survived, suffer, timestamps
 from tests.support.images.builds import Made, Workshop, make
-from tests.support.real.agents import Agent, agents_world, living_agent
-from tests.support.real.machines import base_python
+from tests.support.real.machines.agents import Agent, agents_world, living_agent
+from tests.support.real.machines.machine import base_python
 from tests.support.releases.real_agents import RealReleases
 from tests.support.worlds.converged import ConvergedWorld
 

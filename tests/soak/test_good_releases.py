@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from tests.support.real.command import Command, local_world
+from tests.support.real.commands.command import Command, local_world
 
 pytestmark = pytest.mark.timeout(3 * 3600)
 

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.support.fleets.large_fleet import Scale, Told, trial
-from tests.support.real.command import local_world
+from tests.support.real.commands.command import local_world
 
 pytestmark = pytest.mark.timeout(7200)
 

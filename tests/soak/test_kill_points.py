@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.support.crash import kill_acts, kill_points
-from tests.support.real.command import Command, local_world
+from tests.support.real.commands.command import Command, local_world
 
 pytestmark = pytest.mark.timeout(7200)
 

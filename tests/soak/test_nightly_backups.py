@@ -22,7 +22,7 @@ from hermesops.app.connected import Connected
 from hermesops.model.plan import Plan
 from hermesops.model.recovery.backup import Backup
 from hermesops.settings.environment import Environment
-from tests.support.real.command import Command, local_world
+from tests.support.real.commands.command import Command, local_world
 
 pytestmark = pytest.mark.timeout(7200)
 

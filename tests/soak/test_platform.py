@@ -15,8 +15,8 @@ from hermesops.model.ids import MachineId
 from hermesops.settings.environment import Environment
 from hermesops.vendor.channel import Channel, ToolboxChannel
 from tests.support.crash.death import KILLED
-from tests.support.real.command import Command, local_world
-from tests.support.real.operators import two_operators
+from tests.support.real.commands.command import Command, local_world
+from tests.support.real.commands.operators import two_operators
 from tests.support.vendor.outside_changes import stop_behind_its_back
 
 pytestmark = [pytest.mark.machines, pytest.mark.timeout(3600)]

@@ -18,7 +18,7 @@ from tests.support.crash.random_kills import (
     chosen,
     logged,
 )
-from tests.support.real.command import Command, local_world
+from tests.support.real.commands.command import Command, local_world
 from tests.support.worlds.agent_memory import AgentMemory, ToldMemory, WrittenMemory
 from tests.support.worlds.kept import kept_or_new_world
 

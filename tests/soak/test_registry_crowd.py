@@ -14,9 +14,9 @@ from rich.table import Table
 from hermesops.base.waiting import pause_blocking
 from hermesops.store.registry.audit.anchor import Anchor
 from tests.support.crash.registry_hammer import contradictions
-from tests.support.real import postgresql
 from tests.support.real.ends_with_us import KILLED
-from tests.support.real.registries import registry_at
+from tests.support.real.stores import postgresql
+from tests.support.real.stores.registries import registry_at
 from tests.support.suite.prerequisites import require
 
 pytestmark = [pytest.mark.postgres, pytest.mark.timeout(1800)]

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from hermesops.wire.documents.lock import Lock
-from tests.support.real.command import Command
+from tests.support.real.commands.command import Command
 from tests.support.releases.newer_agent import newer_agent
 
 AGENTS = ("0.18.2", "0.19.0")

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from hermesops.base import waiting
-from tests.support.real import postgresql
-from tests.support.real.command import Command, local_world
+from tests.support.real.commands.command import Command, local_world
+from tests.support.real.stores import postgresql
 from tests.support.releases.simulated import built
 from tests.support.suite.prerequisites import require
 

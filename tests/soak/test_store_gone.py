@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hermesops.base import waiting
-from tests.support.real.command import Command, local_world
+from tests.support.real.commands.command import Command, local_world
 
 pytestmark = [pytest.mark.machines, pytest.mark.timeout(3600)]
 

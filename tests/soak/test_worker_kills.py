@@ -11,8 +11,8 @@ from rich.table import Table
 from hermesops.model.operation import Operation, OperationStatus
 from tests.support.crash.death import KILLED
 from tests.support.crash.worker_process import EFFECTS, FileWorld, Plan, leave, start
-from tests.support.real import postgresql
-from tests.support.real.registries import registry_at
+from tests.support.real.stores import postgresql
+from tests.support.real.stores.registries import registry_at
 from tests.support.suite.prerequisites import require
 
 pytestmark = pytest.mark.timeout(3600)

@@ -10,7 +10,7 @@ from hermesops.model.rollout.records import ReleaseStatus
 from hermesops.model.rollout.release import ReleaseId
 from hermesops.store.registry import Registry
 from hermesops.store.registry.repositories.credentials.model_usage import RouterLedger
-from tests.support.real.registries import placed
+from tests.support.real.stores.registries import placed
 
 WEEK = timedelta(days=7)
 FIRST, SECOND = ReleaseId("tokens-20260101T120000"), ReleaseId("tokens-20260102T120000")

@@ -16,7 +16,7 @@ from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import CellName
 from hermesops.model.plan import Plan
 from hermesops.store.registry import Registry
-from tests.support.real.registries import registry_at
+from tests.support.real.stores.registries import registry_at
 
 REGIONS = ("hel1", "nbg1")
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from hermesops.store.registry import Registry
 from tests.support.crash.death import Death, KilledError
-from tests.support.real.registries import TurnedClock, registry_at
+from tests.support.real.stores.registries import TurnedClock, registry_at
 from tests.support.worlds.pool import Cloud, Computer, Site, come, fill, opened, problems, target
 
 _NUMBERS = count()

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from hermesops.model.operation import MONITOR_SUBJECT, BackgroundWork, OperationKind, OperationStatus, job_subject
 from hermesops.store.registry import Registry
-from tests.support.real.registries import TurnedClock, placed
+from tests.support.real.stores.registries import TurnedClock, placed
 
 NOBODY = BackgroundWork(0, None, is_attended=False, monitor="", backups_at=None)
 

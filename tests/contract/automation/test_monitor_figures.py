@@ -9,7 +9,7 @@ from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.recovery.backup import Backup
 from hermesops.model.recovery.state import State
 from hermesops.store.registry import Registry
-from tests.support.real.registries import placed
+from tests.support.real.stores.registries import placed
 
 AGE = "hermesops_instance_backup_age_seconds"
 

@@ -7,7 +7,7 @@ from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import OperationId, instance_subject
 from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.store.registry import Registry
-from tests.support.real.registries import TurnedClock, placed
+from tests.support.real.stores.registries import TurnedClock, placed
 
 OLDEST = series("hermesops_provision_oldest_seconds")
 TOOK = "hermesops_provision_seconds"

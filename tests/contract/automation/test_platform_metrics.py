@@ -16,7 +16,7 @@ from hermesops.automation.monitor.heartbeats import METRIC, QUERY, SAMPLED, pars
 from hermesops.automation.monitor.platform_metrics import PlatformMetrics
 from hermesops.errors import UnavailableError
 from hermesops.observability.telemetry.client import MonitoringClient
-from tests.support.real import prometheus
+from tests.support.real.monitoring import prometheus
 from tests.support.suite.prerequisites import require
 
 Answer = Callable[[bytes], bytes]

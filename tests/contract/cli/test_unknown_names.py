@@ -10,7 +10,7 @@ from hermesops.errors import UsageError
 from hermesops.model.fleet.selector import Selector
 from hermesops.settings.environment import Environment
 from hermesops.store.registry import Registry
-from tests.support.real.registries import CELL, placed
+from tests.support.real.stores.registries import CELL, placed
 
 FIELDS = frozenset({"user", "cell", "plan"})
 

@@ -21,7 +21,7 @@ from hermesops.model.ids import ImageId, MachineId
 from hermesops.vendor.channel.detached_scripts import script_command
 from hermesops.vendor.channel.toolbox import BINARY
 from tests.support.crash.death import run_until_killed
-from tests.support.real.machines import TestMachine, new_driver, plan, started
+from tests.support.real.machines.machine import TestMachine, new_driver, plan, started
 from tests.support.suite.prerequisites import require
 from tests.support.worlds.left_worlds import remember_folder, remember_world
 
@@ -282,7 +282,7 @@ import asyncio
 from pathlib import Path
 from tests.contract.localcloud.test_driver import driver_of
 from tests.support.crash.death import kill_this_process
-from tests.support.real.machines import plan, started
+from tests.support.real.machines.machine import plan, started
 
 async def main():
     driver = driver_of({kind!r}, Path({state!r}))

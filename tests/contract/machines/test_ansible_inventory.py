@@ -11,7 +11,7 @@ import pytest
 
 from hermesops.base import assets
 from hermesops.model.ids import CellName, MachineId
-from tests.support.real.registries import placed, registry_at
+from tests.support.real.stores.registries import placed, registry_at
 
 pytestmark = pytest.mark.turns(5)
 

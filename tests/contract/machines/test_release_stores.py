@@ -13,8 +13,8 @@ import pytest
 from hermesops.errors import RefusedError
 from hermesops.wire.documents.lock import Lock
 from hermesops.wire.documents.signers import Kind
-from tests.support.real.bucket import new_bucket, s3_server, use_credentials
-from tests.support.real.object_store import ServedStore, served_store
+from tests.support.real.stores.bucket import new_bucket, s3_server, use_credentials
+from tests.support.real.stores.object_store import ServedStore, served_store
 from tests.support.releases.package_index import AT, Index, builder_of, order
 from tests.support.releases.signer import Operator
 

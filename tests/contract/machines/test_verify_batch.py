@@ -12,7 +12,7 @@ from hermesops.machines.verify.observations import Observations, probe_command
 from hermesops.machines.verify.verification import PROMISES, verify
 from hermesops.model.check import Verdict
 from hermesops.vendor.channel import Channel, Completed
-from tests.support.real.one_by_one import verify_one_by_one
+from tests.support.real.machines.one_by_one import verify_one_by_one
 
 COMMANDS = ("echo out; echo err >&2", "exit 3", "kill -9 $$", "cat", r"printf '\377\0'", "echo ü")
 

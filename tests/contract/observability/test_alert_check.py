@@ -9,7 +9,7 @@ import pytest
 from hermesops.base import assets
 from hermesops.errors import UsageError
 from hermesops.observability.alerts.check import Checker, check, shipped
-from tests.support.real import alertmanager, prometheus
+from tests.support.real.monitoring import alertmanager, prometheus
 from tests.support.suite.prerequisites import require
 
 ROLE = assets.folder("roles") / "hermes_platform_monitoring"

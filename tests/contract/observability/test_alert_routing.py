@@ -16,8 +16,8 @@ from hermesops.base import assets, waiting
 from hermesops.observability.alerts import routing
 from hermesops.observability.alerts.rules import deployed
 from tests.support.alerts import promtool
-from tests.support.real import alertmanager, prometheus
-from tests.support.real.alertmanager import Receiver
+from tests.support.real.monitoring import alertmanager, prometheus
+from tests.support.real.monitoring.alertmanager import Receiver
 from tests.support.suite.prerequisites import require
 
 TEMPLATE = assets.folder("roles") / "hermes_platform_monitoring/templates/alertmanager.yml.j2"

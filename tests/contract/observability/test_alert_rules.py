@@ -15,7 +15,7 @@ from hermesops.observability.telemetry.metrics.prometheus import Metrics
 from tests.support.alerts import promtool
 from tests.support.alerts.cases import ADA, CASES, instance, monitor
 from tests.support.alerts.promtool import Case, Kind
-from tests.support.real import prometheus
+from tests.support.real.monitoring import prometheus
 from tests.support.suite.prerequisites import require
 
 SECONDS = {

@@ -10,7 +10,7 @@ from hermesops.programs.ingest.senders import _HOSTS_JOBS as HOSTS_JOBS
 from hermesops.programs.ingest.senders import IDENTITY, Identity
 from hermesops.programs.node.metrics import exposition
 from tests.support.alerts import promtool
-from tests.support.real.platform_host import ROLE
+from tests.support.real.monitoring.platform_host import ROLE
 from tests.support.releases.role_files import defaults_of, rendered
 
 _SELECTOR = re.compile(r"(?<![\w:])([a-zA-Z_][\w:]*)(?:\{([^}]*)\}|(?=\[))")

@@ -15,8 +15,8 @@ from hermesops.observability.telemetry.alerts.silencing import matchers_of, sile
 from hermesops.observability.telemetry.client import MonitoringClient, WrongQuestionError
 from hermesops.store.registry import Registry
 from tests.support.fakes.monitoring import Answer, fake_monitoring
-from tests.support.real import alertmanager
-from tests.support.real.registries import TurnedClock, placed
+from tests.support.real.monitoring import alertmanager
+from tests.support.real.stores.registries import TurnedClock, placed
 from tests.support.suite.prerequisites import require
 
 HOUR = timedelta(hours=1)

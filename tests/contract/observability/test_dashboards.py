@@ -11,7 +11,7 @@ from hermesops.observability.alerts.dashboards import Dashboard
 from tests.support.alerts import fleet_past, promtool
 from tests.support.documents import dashboard_picture
 from tests.support.documents.dashboard_picture import Span
-from tests.support.real import prometheus
+from tests.support.real.monitoring import prometheus
 from tests.support.suite.prerequisites import require
 
 FOLDER = assets.folder("roles") / "hermes_platform_monitoring/files/dashboards"

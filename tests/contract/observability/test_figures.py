@@ -14,9 +14,9 @@ from hermesops.observability.telemetry.metrics.figures import Figure
 from hermesops.observability.telemetry.metrics.prometheus import Metrics
 from hermesops.observability.telemetry.metrics.top import FleetTop, Top
 from hermesops.store.registry import Registry
-from tests.support.real import prometheus
-from tests.support.real.prometheus import Series
-from tests.support.real.registries import placed
+from tests.support.real.monitoring import prometheus
+from tests.support.real.monitoring.prometheus import Series
+from tests.support.real.stores.registries import placed
 from tests.support.suite.prerequisites import require
 
 

@@ -19,9 +19,9 @@ from hermesops.observability.telemetry.client import MonitoringClient, WrongQues
 from hermesops.observability.telemetry.logs.loki import Loki
 from hermesops.observability.telemetry.metrics.prometheus import Metrics
 from hermesops.observability.telemetry.metrics.trends import trends_of
-from tests.support.real import platform_host
-from tests.support.real.loki import loki
-from tests.support.real.platform_host import ENVIRONMENT, Client, PlatformHost
+from tests.support.real.monitoring import platform_host
+from tests.support.real.monitoring.loki import loki
+from tests.support.real.monitoring.platform_host import ENVIRONMENT, Client, PlatformHost
 from tests.support.suite.prerequisites import require
 
 pytestmark = pytest.mark.turns(20)

@@ -25,7 +25,7 @@ from hermesops.platform.bootstrap.spec import BootstrapSpec, PipelineRole
 from hermesops.settings.environment import Environment
 from tests.support.crash.death import KilledError
 from tests.support.real.aws_account import ACCOUNT, REGION, MotoAccount, asked, aws_account, spec_of
-from tests.support.real.command import Command
+from tests.support.real.commands.command import Command
 
 _READING = ("Get", "List", "Head", "Describe")
 _STEPS = 18

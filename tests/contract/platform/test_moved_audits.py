@@ -18,8 +18,8 @@ from hermesops.store.registry.open import migrate_registry
 from hermesops.vendor.channel import Completed
 from tests.support.fakes.credentials import authority_in
 from tests.support.fakes.parts import part
-from tests.support.real import postgresql
-from tests.support.real.registries import placed
+from tests.support.real.stores import postgresql
+from tests.support.real.stores.registries import placed
 
 
 def environment(home: Path, **variables: str) -> Environment:

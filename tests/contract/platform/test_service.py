@@ -48,7 +48,7 @@ from hermesops.wire.tls_key import present
 from tests.support.fakes.credentials import authority_in, credential_of
 from tests.support.fakes.polled_machine import HOST_KEY
 from tests.support.fakes.registry import FakeRegistry
-from tests.support.real.registries import CELL, TurnedClock, placed, registry_at
+from tests.support.real.stores.registries import CELL, TurnedClock, placed, registry_at
 
 MACHINE = MachineId("m-1")
 LIFE = timedelta(days=7)

@@ -29,8 +29,8 @@ from hermesops.programs.ingest.remote_write import compress, encode_labels, enco
 from hermesops.programs.ingest.revocations import update
 from hermesops.programs.ingest.server import HostFigures
 from tests.support.fakes.credentials import authority_in
-from tests.support.real.loki import loki
-from tests.support.real.platform_host import Client, PlatformHost, programs, running
+from tests.support.real.monitoring.loki import loki
+from tests.support.real.monitoring.platform_host import Client, PlatformHost, programs, running
 from tests.support.suite.prerequisites import require
 
 pytestmark = pytest.mark.turns(110)

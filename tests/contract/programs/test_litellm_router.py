@@ -20,9 +20,9 @@ from hermesops.model.plan import Plan
 from hermesops.programs.model_router.accounts.reservations import SETTLED_WITHIN_S
 from hermesops.store.registry import Registry
 from hermesops.store.registry.repositories.credentials.model_usage import Budget
-from tests.support.real.litellm_environment import python
-from tests.support.real.litellm_router import KEYS, Providers, RealRouter
-from tests.support.real.registries import placed
+from tests.support.real.router.litellm_environment import python
+from tests.support.real.router.litellm_router import KEYS, Providers, RealRouter
+from tests.support.real.stores.registries import placed
 
 pytestmark = [pytest.mark.postgres, pytest.mark.turns(70)]
 

@@ -17,9 +17,9 @@ from hermesops.model.fleet.instance import Instance
 from hermesops.model.plan import Plan
 from hermesops.store.registry import Registry
 from hermesops.store.registry.repositories.credentials.model_usage import Budget, RouterLedger
-from tests.support.real import postgresql
-from tests.support.real.litellm_router import Providers, registry_for_routers
-from tests.support.real.registries import placed
+from tests.support.real.router.litellm_router import Providers, registry_for_routers
+from tests.support.real.stores import postgresql
+from tests.support.real.stores.registries import placed
 from tests.support.worlds.local_server import serving
 
 pytestmark = [pytest.mark.postgres, pytest.mark.turns(35)]

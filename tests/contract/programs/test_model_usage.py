@@ -16,9 +16,9 @@ from hermesops.programs.model_router.accounts.ledger import PostgresLedger
 from hermesops.store.registry import Registry
 from hermesops.store.registry.open import migrate_registry
 from hermesops.store.registry.repositories.credentials.model_usage import Budget, RouterLedger
-from tests.support.real.litellm_router import as_router, make_role
-from tests.support.real.postgresql import PostgreSql
-from tests.support.real.registries import placed, registry_at
+from tests.support.real.router.litellm_router import as_router, make_role
+from tests.support.real.stores.postgresql import PostgreSql
+from tests.support.real.stores.registries import placed, registry_at
 
 TODAY = datetime.now(UTC).date()
 

@@ -15,8 +15,8 @@ from hermesops.model.operation import LeaseHeldError, Operation, OperationStatus
 from hermesops.store.registry import Registry
 from tests.support.crash.death import KILLED, Death
 from tests.support.crash.worker_process import EFFECTS, FileWorld, Plan, leave, operations_over, start
-from tests.support.real import postgresql
-from tests.support.real.registries import registry_at
+from tests.support.real.stores import postgresql
+from tests.support.real.stores.registries import registry_at
 from tests.support.suite.prerequisites import require
 
 pytestmark = pytest.mark.turns(30)

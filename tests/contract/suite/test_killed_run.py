@@ -39,7 +39,7 @@ def test_a_server_ends_with_the_run_that_was_killed(prefix: tuple[str, ...]) -> 
 
 def test_every_real_server_of_the_suite_is_started_like_that() -> None:
     starters = [
-        path for path in _REAL.glob("*.py") if "Popen(" in (text := path.read_text()) or "subprocess_exec(" in text
+        path for path in _REAL.rglob("*.py") if "Popen(" in (text := path.read_text()) or "subprocess_exec(" in text
     ]
     unbound = {path.name for path in starters if "ends_with_us import" not in path.read_text()}
     assert unbound == set(_END_BY_THEMSELVES)

@@ -19,7 +19,7 @@ from hermesops.vendor.channel import (
     ToolboxChannel,
 )
 from hermesops.vendor.justavps import Client
-from tests.support.real.machines import opened_driver
+from tests.support.real.machines.machine import opened_driver
 from tests.support.suite.prerequisites import require
 from tests.support.vendor.toolbox_server import API_KEY, MACHINE, ToolboxServer, serving
 from tests.support.worlds.local_server import serving as serving_cloud

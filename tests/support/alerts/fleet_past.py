@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 
 from hermesops.programs.ingest.heartbeats import PREFIX
-from tests.support.real.prometheus import Series
+from tests.support.real.monitoring.prometheus import Series
 
 END = datetime(2026, 1, 15, 14, tzinfo=UTC).timestamp()
 BEGIN = END - 6 * 3600

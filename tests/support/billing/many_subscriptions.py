@@ -17,7 +17,7 @@ from hermesops.settings.environment import Environment
 from hermesops.store.registry import Registry
 from tests.support.billing.lifecycles import ENDS, RESTS, RUNS, Expected, delivered, lifecycles
 from tests.support.billing.stripe_events import Endpoint
-from tests.support.real.command import Command
+from tests.support.real.commands.command import Command
 
 AGAIN = 0.1
 _AT_ONCE = 16

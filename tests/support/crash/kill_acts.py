@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.support.images import another_image
-from tests.support.real.command import Command
+from tests.support.real.commands.command import Command
 from tests.support.vendor.outside_changes import resize_behind_its_back, stop_behind_its_back
 
 AT_ONCE = 3

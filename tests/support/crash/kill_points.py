@@ -12,7 +12,7 @@ from pathlib import Path
 from hermesops.errors import UnavailableError
 from tests.support.crash.death import KILLED
 from tests.support.crash.kill_acts import PROVISIONING, TERMINATING, Act, Owner
-from tests.support.real.command import Command, Ran, forks_of
+from tests.support.real.commands.command import Command, Ran, forks_of
 
 _TRIES = 40
 _LEASE_S = 4.0

@@ -23,7 +23,7 @@ from hermesops.base import waiting
 from hermesops.errors import PartlyDoneError, RefusedError, UnavailableError
 from tests.support.crash.death import KILLED
 from tests.support.crash.expected_instance import Act, ExpectedInstance, Phase, acts_of
-from tests.support.real.command import Command, Ran
+from tests.support.real.commands.command import Command, Ran
 from tests.support.vendor.outside_changes import delete_behind_its_back
 from tests.support.worlds.agent_memory import AgentMemory
 

@@ -21,7 +21,7 @@ from hermesops.model.ids import CellName, InstanceId, MachineId
 from hermesops.model.operation import Lease, OperationKind, OperationStatus
 from hermesops.store.registry import Registry
 from hermesops.store.registry.audit.anchor import Anchor
-from tests.support.real.registries import placed, registry_at
+from tests.support.real.stores.registries import placed, registry_at
 
 ALIASES = ("ada", "bob", "eve")
 SUBJECTS = ("stack/a", "stack/b", "stack/c")

@@ -28,7 +28,7 @@ from hermesops.store.operations.worker import Worker
 from hermesops.store.registry import Registry
 from hermesops.store.registry.repositories import leases as registry_leases
 from tests.support.crash.death import Death, Mortal, kill_this_process
-from tests.support.real.registries import registry_at
+from tests.support.real.stores.registries import registry_at
 
 KIND = OperationKind.STACK_UP
 EFFECTS = ("order", "boot", "hand over")

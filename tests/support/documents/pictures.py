@@ -20,8 +20,8 @@ from hermesops.observability.alerts.dashboards import Dashboard
 from tests.support.alerts import fleet_past
 from tests.support.documents import dashboard_picture
 from tests.support.documents.diagrams import ROOT
-from tests.support.real import prometheus
-from tests.support.real.command import Command, local_world
+from tests.support.real.commands.command import Command, local_world
+from tests.support.real.monitoring import prometheus
 from tests.support.releases.simulated import built
 
 PICTURES = ROOT / "runbooks" / "pictures"

@@ -24,7 +24,7 @@ from hermesops.observability.telemetry.alerts.alertmanager import Alertmanager
 from hermesops.observability.telemetry.metrics.prometheus import Metrics
 from hermesops.settings.environment import Environment
 from hermesops.vendor.channel import Channel, ToolboxChannel
-from tests.support.real.command import Command, local_world
+from tests.support.real.commands.command import Command, local_world
 
 USERS = ("ada", "bob", "cyd")
 """Two in one cell, the third in another."""

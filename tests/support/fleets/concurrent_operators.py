@@ -17,7 +17,7 @@ from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.operation import LEASE_S
 from tests.support.crash.death import KILLED
 from tests.support.fleets.two_computers import TwoComputers
-from tests.support.real.command import Command, Ran
+from tests.support.real.commands.command import Command, Ran
 
 MODELS = ("gpt-4o", "claude-haiku", "gemini-flash")
 _ROOT = Path(__file__).resolve().parents[3]

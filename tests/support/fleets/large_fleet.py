@@ -25,7 +25,7 @@ from hermesops.settings.environment import Environment
 from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.fleets.planted_drift import Expected, Ground, plant
 from tests.support.fleets.repairs import Manner, Repairs, repair_all
-from tests.support.real.command import Command, Ran
+from tests.support.real.commands.command import Command, Ran
 
 HONEST = {0, 3, 4, 5, 6}
 """What an ``up`` may end with that is refused, unanswered or done in part."""

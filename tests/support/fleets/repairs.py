@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.support.real.command import Command, Ran
+from tests.support.real.commands.command import Command, Ran
 
 ROUNDS = 8
 ASKING = {"terminate", "remove-orphan"}

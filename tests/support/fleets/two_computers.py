@@ -19,9 +19,9 @@ import pytest
 from hermesops.app import Container
 from hermesops.base import waiting
 from hermesops.settings.environment import Environment
-from tests.support.real import postgresql
-from tests.support.real.bucket import new_bucket, new_bucket_for_backups, s3_server, use_credentials
-from tests.support.real.command import INSTALLED, Command
+from tests.support.real.commands.command import INSTALLED, Command
+from tests.support.real.stores import postgresql
+from tests.support.real.stores.bucket import new_bucket, new_bucket_for_backups, s3_server, use_credentials
 from tests.support.suite.prerequisites import require
 from tests.support.worlds.left_worlds import remember_world
 

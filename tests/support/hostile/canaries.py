@@ -16,7 +16,7 @@ from typing import NamedTuple
 from hermesops.access.identity import signatures
 from hermesops.access.pki import authority
 from hermesops.access.secrets.keyring.ring import Ring
-from tests.support.real.command import HERMESOPS, Ran
+from tests.support.real.commands.command import HERMESOPS, Ran
 
 _EVERY_S = 0.03
 _PR_SET_CHILD_SUBREAPER = 36

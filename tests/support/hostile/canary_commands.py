@@ -12,7 +12,7 @@ from typing import Any
 import typer
 
 from hermesops.cli import root
-from tests.support.real.command import Command, Ran
+from tests.support.real.commands.command import Command, Ran
 
 COMMANDS: Sequence[str] = (
     "local up",

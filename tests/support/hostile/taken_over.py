@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.hostile import hostile_hook, hostile_moods
-from tests.support.real.command import Command, Ran
+from tests.support.real.commands.command import Command, Ran
 
 FOLDER = "/var/lib/hermes/hooks/hostile"
 _FILES = {

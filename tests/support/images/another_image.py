@@ -5,7 +5,7 @@ import uuid
 from contextlib import closing
 from datetime import UTC, datetime
 
-from tests.support.real.command import Command
+from tests.support.real.commands.command import Command
 from tests.support.vendor.outside_changes import told, vendor_of
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.pipelines.workflows import ROOT, Workflow
-from tests.support.real import fork_server
-from tests.support.real.command import Command
+from tests.support.real.commands import fork_server
+from tests.support.real.commands.command import Command
 
 _BASH = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c")
 _LONGEST_S = 600.0

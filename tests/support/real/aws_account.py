@@ -14,7 +14,7 @@ import pytest
 
 from hermesops.platform.bootstrap.account import Account
 from hermesops.platform.bootstrap.spec import BootstrapSpec, PipelineRole
-from tests.support.real.bucket import s3_server, use_credentials
+from tests.support.real.stores.bucket import s3_server, use_credentials
 
 ACCOUNT = "123456789012"
 """The one that moto gives everybody."""

@@ -27,7 +27,7 @@ from hermesops.serving.listener import Bounds, MutualTlsListener
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps.proxy import ProxyClient
 from hermesops.wire.tls_key import present
-from tests.support.real.registries import TurnedClock, placed, registry_at
+from tests.support.real.stores.registries import TurnedClock, placed, registry_at
 
 HOST = "127.0.0.1"
 LIFE = timedelta(days=7)

@@ -3,7 +3,7 @@
 import json
 from zlib import crc32
 
-from tests.support.real.command import Command
+from tests.support.real.commands.command import Command
 
 
 async def built(command: Command, note: str, fault: str = "") -> str:

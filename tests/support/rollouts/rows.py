@@ -11,7 +11,7 @@ from hermesops.model.rollout.records import Rollout, RolloutId, RolloutState, Ro
 from hermesops.model.rollout.release import ReleaseId
 from hermesops.model.rollout.spec import Action, Spec
 from hermesops.store.registry import Registry
-from tests.support.real.registries import CELL
+from tests.support.real.stores.registries import CELL
 
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 OLD, NEW = ReleaseId("0.18.2-0123456789ab"), ReleaseId("0.19.0-ba9876543210")

@@ -26,8 +26,8 @@ from hermesops.settings.environment import Environment
 from hermesops.store.registry.schema import tables
 from tests.support.billing.many_subscriptions import prepared
 from tests.support.billing.stripe_events import USER, event, subscription
-from tests.support.real import alertmanager
-from tests.support.real.command import Command, Ran
+from tests.support.real.commands.command import Command, Ran
+from tests.support.real.monitoring import alertmanager
 from tests.support.releases.simulated import built
 from tests.support.runbooks.platform import (
     SCALE,

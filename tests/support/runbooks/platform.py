@@ -20,10 +20,10 @@ from hermesops.programs.model_router.accounts.books import Books, open_books
 from hermesops.programs.model_router.metrics import Metrics
 from hermesops.programs.model_router.server import metrics_of
 from hermesops.settings.environment import Environment
-from tests.support.real import platform_host
-from tests.support.real.alertmanager import Receiver
-from tests.support.real.command import Command
-from tests.support.real.platform_host import PlatformHost
+from tests.support.real.commands.command import Command
+from tests.support.real.monitoring import platform_host
+from tests.support.real.monitoring.alertmanager import Receiver
+from tests.support.real.monitoring.platform_host import PlatformHost
 from tests.support.suite.prerequisites import require
 
 SCALE = 0.05

@@ -12,8 +12,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from hermesops.localcloud.drivers.nspawn.disks.base_image import ensure_base, read_definition
-from tests.support.real import bases, debian, litellm_environment
+from tests.support.real import debian
 from tests.support.real.go_programs import ACTIONLINT, LOKI, VERSITYGW, GoProgram
+from tests.support.real.machines import bases
+from tests.support.real.router import litellm_environment
 from tests.support.suite.kept import cached_bases
 
 Reporter = Callable[[str], None]

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from pytest import Config, Item, Session, StashKey, TerminalReporter, TestReport  # noqa: PT013 - types of hooks
 
-from tests.support.real import fork_server
+from tests.support.real.commands import fork_server
 from tests.support.suite.turns import TURNS
 
 BUDGETS = Path(__file__).parents[2] / "budgets.toml"

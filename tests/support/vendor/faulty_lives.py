@@ -24,9 +24,9 @@ from hermesops.errors import (
     UnknownOutcomeError,
 )
 from hermesops.localcloud.faults.kinds import FaultKind
-from tests.support.real import loaded
-from tests.support.real.command import Command, Ran
-from tests.support.real.forked import Forked
+from tests.support.real.commands import loaded
+from tests.support.real.commands.command import Command, Ran
+from tests.support.real.commands.forked import Forked
 from tests.support.worlds.left_worlds import remember_world
 from tests.support.worlds.traces import traces
 

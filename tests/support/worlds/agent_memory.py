@@ -7,7 +7,7 @@ from typing import Protocol
 
 import httpx
 
-from tests.support.real.command import Command
+from tests.support.real.commands.command import Command
 from tests.support.vendor.outside_changes import vendor_of
 
 PLACE = "/var/lib/hermes/memories/MEMORY.md"

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.support.real.command import Command, local_world
+from tests.support.real.commands.command import Command, local_world
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from hermesops.vendor.channel import ToolboxChannel
 from hermesops.vendor.justavps import Client
 from hermesops.wire.layout import Layout
 from hermesops.wire.protocol import Credential
-from tests.support.real.command import Command
+from tests.support.real.commands.command import Command
 
 SLOW_S = 60.0
 """Seconds that the service may take to come at the first knock, on a computer that has other things to do."""

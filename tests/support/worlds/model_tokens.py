@@ -12,7 +12,7 @@ from hermesops.model.ids import MachineId
 from hermesops.programs.node.instance.render import TOKEN_VARIABLE
 from hermesops.vendor.channel import ToolboxChannel
 from hermesops.vendor.justavps import Client
-from tests.support.real.command import Command
+from tests.support.real.commands.command import Command
 
 WITHIN_S = 10.0
 """Seconds in which a router learns that a token was revoked."""

@@ -8,7 +8,7 @@ from hermesops.app import Container
 from hermesops.settings.environment import Environment
 from hermesops.store.registry.repositories.machines.observations import GONE_SEEN
 from hermesops.store.registry.schema import tables
-from tests.support.real.command import Command
+from tests.support.real.commands.command import Command
 
 DAY_OLD = timedelta(hours=25)
 _GUARD = "audit_refuses_update"

@@ -7,7 +7,7 @@ import pytest
 from tests.support.crash.death import KILLED
 from tests.support.crash.expected_instance import Act, ExpectedInstance, Phase
 from tests.support.crash.random_kills import Done, _is_repeated, _wrong_end
-from tests.support.real.command import Ran
+from tests.support.real.commands.command import Ran
 from tests.support.suite.cases import each_case
 
 MOVE = Act("move", ("instance", "move", "ada"), ExpectedInstance("ada", Phase.RUNNING))

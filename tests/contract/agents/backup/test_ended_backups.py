@@ -21,9 +21,9 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.recovery.backup import Backup, Credential
 from hermesops.model.recovery.state import State
 from hermesops.store.registry import Registry
-from tests.support.real.object_store import ServedStore, served_store
-from tests.support.real.recovery_records import records_of
-from tests.support.real.registries import TurnedClock, placed, registry_at
+from tests.support.real.stores.object_store import ServedStore, served_store
+from tests.support.real.stores.recovery_records import records_of
+from tests.support.real.stores.registries import TurnedClock, placed, registry_at
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

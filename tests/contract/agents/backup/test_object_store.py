@@ -15,7 +15,7 @@ from hermesops.agents.backup.store.object_store import ObjectStore, read_key_fil
 from hermesops.agents.backup.store.repository import Bucket
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.ids import InstanceId
-from tests.support.real.object_store import ServedStore, served_store
+from tests.support.real.stores.object_store import ServedStore, served_store
 from tests.support.worlds.served import served_world
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from hermesops.app.adapters import SimulatedAdapters
 from hermesops.base.network.aws_client import AbsentError
 from hermesops.errors import UnavailableError
 from hermesops.model.ids import InstanceId
-from tests.support.real.object_store import served_store
+from tests.support.real.stores.object_store import served_store
 
 pytestmark = pytest.mark.turns(6)
 

@@ -24,9 +24,9 @@ from hermesops.model.recovery.record import RecoveryRecord
 from hermesops.model.recovery.state import Part, State
 from hermesops.store.registry import Registry
 from hermesops.store.registry.transactions.recovery_records import TakenBack
-from tests.support.real.object_store import ServedStore, served_store
-from tests.support.real.recovery_records import records_of
-from tests.support.real.registries import KEYS, placed, registry_at
+from tests.support.real.stores.object_store import ServedStore, served_store
+from tests.support.real.stores.recovery_records import records_of
+from tests.support.real.stores.registries import KEYS, placed, registry_at
 
 pytestmark = pytest.mark.turns(10)
 

@@ -26,9 +26,9 @@ from hermesops.model.ids import MachineId
 from hermesops.model.recovery.backup import Credential
 from hermesops.store.registry import Registry
 from hermesops.wire.state.restic_reason import KEY_REFUSED, reason_in
-from tests.support.real.object_store import ServedStore, served_store
-from tests.support.real.recovery_records import records_of
-from tests.support.real.registries import placed, registry_at
+from tests.support.real.stores.object_store import ServedStore, served_store
+from tests.support.real.stores.recovery_records import records_of
+from tests.support.real.stores.registries import placed, registry_at
 from tests.support.suite.prerequisites import require
 
 pytestmark = pytest.mark.turns(6)

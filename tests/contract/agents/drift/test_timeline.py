@@ -12,7 +12,7 @@ from hermesops.model.fleet.overview import MachineObservation
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import OperationKind, OperationStatus
 from hermesops.store.registry import Registry
-from tests.support.real.registries import TurnedClock, placed
+from tests.support.real.stores.registries import TurnedClock, placed
 
 DAY = timedelta(days=1)
 

@@ -10,7 +10,7 @@ from hermesops.model.recovery.backup import Backup
 from hermesops.model.recovery.state import State
 from hermesops.store.registry import Registry
 from hermesops.wire.protocol import GB
-from tests.support.real.registries import placed
+from tests.support.real.stores.registries import placed
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SIZES = {Plan.LIGHT: 40 * GB, Plan.HEAVY: 80 * GB}

@@ -13,7 +13,7 @@ from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.operation import MONITOR_SUBJECT
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps.wire import MachineStatus
-from tests.support.real.registries import TurnedClock, placed
+from tests.support.real.stores.registries import TurnedClock, placed
 
 
 def running(registry: Registry, user: str) -> Instance:

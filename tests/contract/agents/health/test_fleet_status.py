@@ -14,7 +14,7 @@ from hermesops.settings.fields import Settings
 from hermesops.store.operations.leases.holder import this_process
 from hermesops.store.registry import Registry
 from tests.support.fakes.parts import part
-from tests.support.real.registries import TurnedClock, placed
+from tests.support.real.stores.registries import TurnedClock, placed
 
 ALL = frozenset(Condition)
 

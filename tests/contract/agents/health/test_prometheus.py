@@ -11,8 +11,8 @@ from hermesops.agents.health.promql import LABEL, Query
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.model.fleet.vitals import Source, Vital
 from hermesops.model.ids import InstanceId
-from tests.support.real import prometheus
-from tests.support.real.prometheus import Series
+from tests.support.real.monitoring import prometheus
+from tests.support.real.monitoring.prometheus import Series
 from tests.support.suite.prerequisites import require
 
 BEGIN = datetime(2026, 1, 15, 8, tzinfo=UTC)

@@ -15,7 +15,7 @@ from hermesops.model.operation import LeaseLostError
 from hermesops.vendor.channel import ToolboxChannel
 from hermesops.vendor.justavps import Client
 from hermesops.wire.protocol import PROGRAM, Identity, Payload, Secrets
-from tests.support.real.registries import TurnedClock, registry_at
+from tests.support.real.stores.registries import TurnedClock, registry_at
 from tests.support.worlds.local_server import serving
 
 INSTANCE = InstanceId("11111111-2222-3333-4444-555555555555")

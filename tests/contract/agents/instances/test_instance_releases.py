@@ -8,7 +8,7 @@ from hermesops.model.ids import instance_subject
 from hermesops.model.operation import LeaseLostError
 from hermesops.model.rollout.release import RecordedRelease
 from hermesops.store.registry import Registry
-from tests.support.real.registries import TurnedClock, placed
+from tests.support.real.stores.registries import TurnedClock, placed
 from tests.support.rollouts.rows import NEW, OLD
 
 

@@ -17,7 +17,7 @@ from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.settings.environment import Environment
 from hermesops.store.operations.kinds import ApprovedList
 from hermesops.store.registry import Registry
-from tests.support.real.registries import TurnedClock, placed
+from tests.support.real.stores.registries import TurnedClock, placed
 
 LIMIT = 2
 END, RESIZE, SCHEDULE_TERMINATION = OperationKind.TERMINATE, OperationKind.RESIZE, OperationKind.SCHEDULE_TERMINATION

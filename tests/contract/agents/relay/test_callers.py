@@ -16,7 +16,7 @@ from hermesops.model.ids import MachineId
 from hermesops.programs.node.system import openssl
 from hermesops.store.registry import Registry
 from hermesops.store.registry.repositories.credentials.certificates import MOST_AN_HOUR
-from tests.support.real.registries import TurnedClock
+from tests.support.real.stores.registries import TurnedClock
 
 pytestmark = pytest.mark.turns(4)
 

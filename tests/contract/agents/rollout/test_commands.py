@@ -12,7 +12,7 @@ from hermesops.agents.rollout.records.events import BatchBegun, Recorded, StateC
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.rollout.records import Rollout, RolloutId, RolloutState
 from hermesops.store.registry import Registry
-from tests.support.real.registries import placed
+from tests.support.real.stores.registries import placed
 from tests.support.rollouts.rows import AT, STARTED_ROW, started
 
 ENV: Any = SimpleNamespace(name="local")

@@ -9,7 +9,7 @@ from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.rollout.records import ReleaseStatus
 from hermesops.store.operations.kinds import RelocateIntent
 from hermesops.store.registry import Registry
-from tests.support.real.registries import placed
+from tests.support.real.stores.registries import placed
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.rollout.records import RolloutState, TargetState
 from hermesops.model.rollout.spec import Action, Spec
 from hermesops.store.registry import Registry
-from tests.support.real.registries import placed
+from tests.support.real.stores.registries import placed
 from tests.support.rollouts.rows import NEW, STARTED_ROW, started
 
 

@@ -20,7 +20,7 @@ from hermesops.observability.telemetry.client import MonitoringClient
 from hermesops.settings.fields import Settings
 from hermesops.store.operations.runner import QUEUED, Operations
 from hermesops.store.registry import Registry
-from tests.support.real.registries import placed
+from tests.support.real.stores.registries import placed
 from tests.support.rollouts.rows import NEW, ROLLOUT, STARTED_ROW, target_of
 
 REQUEST = RolloutRequest(NEW, "", all_running=True, spec=Spec(), action=Action.SLOT, reason="")

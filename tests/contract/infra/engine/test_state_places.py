@@ -18,7 +18,7 @@ from hermesops.infra.engine.embedded.state.lock import held, outwait
 from hermesops.infra.engine.embedded.state.storage import Storage, open_storage
 from hermesops.model.stack import StackRef
 from tests.support.engine.fake_stack import STACK, FakeStack, machines
-from tests.support.real.bucket import new_bucket, s3_server, use_credentials
+from tests.support.real.stores.bucket import new_bucket, s3_server, use_credentials
 
 pytestmark = [pytest.mark.turns(22), pytest.mark.usefixtures("one_salt")]
 

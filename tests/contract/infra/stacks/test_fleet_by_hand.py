@@ -20,7 +20,7 @@ from hermesops.infra.stacks.fleet import FleetProgram
 from hermesops.model.stack import StackRef
 from hermesops.settings.environment import Environment
 from tests.support.engine.fake_stack import FakeStack
-from tests.support.real.registries import CELL, placed
+from tests.support.real.stores.registries import CELL, placed
 
 SALT = "v1:kgKIYwLxPJU=:v1:MTRsYmm82w+sxmKi:D6o7Ee79HNQA4g56qGazfC43QCV/kQ=="
 OTHER = "v1:2iw3vNn+TcY=:v1:ZHCViKEMRemN7cdb:LHG1pVQiE2THeZhaAxCPI2x5cFDv9g=="

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from hermesops.errors import BrokenInvariantError
 from hermesops.store.registry import Registry, open_registry
 from hermesops.store.registry.audit.anchor import Anchor
-from tests.support.real.registries import KEYS, TurnedClock, registry_at
+from tests.support.real.stores.registries import KEYS, TurnedClock, registry_at
 
 
 @pytest.fixture

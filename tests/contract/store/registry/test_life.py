@@ -6,7 +6,7 @@ from hermesops.errors import RefusedError
 from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.store.registry import Registry
-from tests.support.real.registries import TurnedClock, placed
+from tests.support.real.stores.registries import TurnedClock, placed
 
 
 def test_a_plan_is_changed_with_its_server_type(registry: Registry) -> None:

@@ -15,7 +15,7 @@ from hermesops.model.recovery.state import State
 from hermesops.model.rollout.records import Rollout, RolloutState
 from hermesops.store.registry import Registry
 from hermesops.store.registry.transactions.purge import Fleet
-from tests.support.real.registries import CELL, placed
+from tests.support.real.stores.registries import CELL, placed
 from tests.support.rollouts.rows import started
 
 WHY = "the local world was purged"

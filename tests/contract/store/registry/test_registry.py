@@ -38,9 +38,9 @@ from hermesops.store.registry.repositories.credentials.model_usage import Router
 from hermesops.store.registry.schema import indexes, tables
 from hermesops.store.registry.schema.schema_version import MIGRATIONS, REVISIONS
 from tests.support.hostile.databases import of_no_text
-from tests.support.real import postgresql
-from tests.support.real.litellm_router import as_router, make_role
-from tests.support.real.registries import CELL, KEYS, TurnedClock, placed, registry_at
+from tests.support.real.router.litellm_router import as_router, make_role
+from tests.support.real.stores import postgresql
+from tests.support.real.stores.registries import CELL, KEYS, TurnedClock, placed, registry_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -882,7 +882,7 @@ def test_a_change_that_fails_leaves_no_audit_entry(registry: Registry) -> None:
 def test_three_processes_provision_one_row(url: str) -> None:
     script = textwrap.dedent(
         f"""
-        from tests.support.real.registries import placed, registry_at
+        from tests.support.real.stores.registries import placed, registry_at
         print(placed(registry_at({url!r})).id)
         """
     )

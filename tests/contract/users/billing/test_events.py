@@ -28,7 +28,7 @@ from hermesops.users.billing.settlement import PaidAgents
 from tests.support.billing.stripe_events import USER, Endpoint, event, fresh_secret, invoice, subscription
 from tests.support.crash.death import Death, KilledError
 from tests.support.fakes.parts import part
-from tests.support.real.registries import TurnedClock, placed, registry_at
+from tests.support.real.stores.registries import TurnedClock, placed, registry_at
 
 CREATED, UPDATED = "customer.subscription.created", "customer.subscription.updated"
 FAILED = "invoice.payment_failed"

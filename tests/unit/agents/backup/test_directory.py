@@ -13,7 +13,7 @@ from hermesops.model.recovery.backup import BEFORE_RESTORE, Backup
 from hermesops.model.recovery.state import State
 from hermesops.store.registry import Registry
 from tests.support.fakes.parts import part
-from tests.support.real.registries import TurnedClock, placed, registry_at
+from tests.support.real.stores.registries import TurnedClock, placed, registry_at
 
 CLOCK = TurnedClock()
 

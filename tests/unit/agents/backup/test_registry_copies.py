@@ -8,7 +8,7 @@ from hermesops.agents.backup.registry_copies import unknown_to
 from hermesops.store.registry.maintenance.backup import CopyContent, content_of
 from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.fleets.in_memory import machine_for, ordered, recovered
-from tests.support.real.registries import registry_at
+from tests.support.real.stores.registries import registry_at
 
 
 def test_only_living_machines_of_the_environment_that_it_lacks_count() -> None:

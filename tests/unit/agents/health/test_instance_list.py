@@ -12,7 +12,7 @@ from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.plan import Plan
 from hermesops.model.rollout.release import RecordedRelease, ReleaseId
 from hermesops.store.registry import Registry
-from tests.support.real.registries import TurnedClock, placed, registry_at
+from tests.support.real.stores.registries import TurnedClock, placed, registry_at
 
 RELEASE = ReleaseId("0.19.0-abc")
 

@@ -21,7 +21,7 @@ from hermesops.model.rollout.release import RecordedRelease, ReleaseId
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.fakes.parts import part
-from tests.support.real.registries import TurnedClock, placed, registry_at
+from tests.support.real.stores.registries import TurnedClock, placed, registry_at
 
 LISTED = MachineState(MachineId("m"), MachineStatus.READY, "starter", "hel1", price_monthly=Decimal(9))
 Price = Callable[[str, str], Awaitable[Decimal | None]]

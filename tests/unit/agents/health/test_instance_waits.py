@@ -15,7 +15,7 @@ from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps.wire import MachineStatus
-from tests.support.real.registries import placed, registry_at
+from tests.support.real.stores.registries import placed, registry_at
 
 LONG_S = 30.0
 SHORT_S = 0.05

@@ -15,7 +15,7 @@ from hermesops.model.fleet.unassigned_machine import UnassignedStatus
 from hermesops.model.ids import MachineId
 from hermesops.model.operation import Lease
 from hermesops.store.registry import Registry
-from tests.support.real.registries import registry_at
+from tests.support.real.stores.registries import registry_at
 from tests.support.worlds.pool import CELL, Cloud, Computer, Site, fill, opened, target
 
 SIZE = 4

@@ -14,7 +14,7 @@ from hermesops.model.operation import LeaseHeldError, job_subject
 from hermesops.store.registry import Registry
 from tests.support.fakes.instances import ADA
 from tests.support.fakes.parts import part
-from tests.support.real.registries import registry_at
+from tests.support.real.stores.registries import registry_at
 from tests.unit.automation.jobs.test_service import jobs
 
 

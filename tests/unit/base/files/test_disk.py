@@ -30,7 +30,7 @@ from hermesops.store.registry.database import Database
 from hermesops.store.registry.maintenance.backup import copy_database
 from hermesops.store.registry.open import open_registry
 from tests.support.fakes.registry import FakeRegistry
-from tests.support.real.registries import KEYS
+from tests.support.real.stores.registries import KEYS
 
 GROWN = 1 << 16
 

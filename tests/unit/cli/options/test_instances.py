@@ -11,7 +11,7 @@ from hermesops.cli.options.instances import choose_instances
 from hermesops.errors import RefusedError, UsageError
 from hermesops.model.fleet.instance import InstanceStatus
 from tests.support.fakes.parts import part
-from tests.support.real.registries import TurnedClock, placed, registry_at
+from tests.support.real.stores.registries import TurnedClock, placed, registry_at
 
 
 @pytest.fixture

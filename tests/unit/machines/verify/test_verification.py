@@ -17,7 +17,7 @@ from hermesops.machines.verify.verification import PROMISES, WITHOUT_USER, Verif
 from hermesops.model.check import Check, Verdict
 from hermesops.vendor.channel import Channel, Completed, MachineUnreachableError
 from tests.support.fakes.healthy_machine import HEALTHY, INSTANCE, KEY_DIGEST, PromisingMachine
-from tests.support.real.one_by_one import QUICK, verify_one_by_one
+from tests.support.real.machines.one_by_one import QUICK, verify_one_by_one
 from tests.support.suite.cases import each_case
 
 EXPECTED = Expected(INSTANCE, 1, KEY_DIGEST, "session-1")

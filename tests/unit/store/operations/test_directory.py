@@ -8,7 +8,7 @@ from hermesops.errors import Hint
 from hermesops.model.ids import OperationId
 from hermesops.model.operation import Lease, Operation, OperationKind, OperationStatus
 from hermesops.store.operations.directory import OperationDirectory, next_command
-from tests.support.real.registries import TurnedClock, registry_at
+from tests.support.real.stores.registries import TurnedClock, registry_at
 
 CLOCK = TurnedClock()
 ROW = Operation(

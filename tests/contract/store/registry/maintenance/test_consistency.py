@@ -13,7 +13,7 @@ from hermesops.model.plan import Plan
 from hermesops.store.registry import Registry
 from hermesops.store.registry.schema import tables
 from tests.support.fleets.in_memory import recovered
-from tests.support.real.registries import CELL, TurnedClock, placed, registry_at
+from tests.support.real.stores.registries import CELL, TurnedClock, placed, registry_at
 
 MACHINE = MachineId("m-1")
 SEEN = {"ada": "ready", "bob": "stopped", "dan": "ready"}

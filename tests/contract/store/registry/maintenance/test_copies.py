@@ -14,7 +14,7 @@ from hermesops.store.registry import Registry
 from hermesops.store.registry.audit.anchor import Anchor
 from hermesops.store.registry.maintenance.backup import Copies, Copy
 from hermesops.store.registry.maintenance.restore import Restored, restore
-from tests.support.real.registries import KEYS, registry_at
+from tests.support.real.stores.registries import KEYS, registry_at
 
 _PAGE = 4096
 

@@ -8,7 +8,7 @@ import pytest
 
 from hermesops.store.registry.audit.anchor import Anchor
 from tests.support.crash.registry_hammer import contradictions
-from tests.support.real.registries import registry_at
+from tests.support.real.stores.registries import registry_at
 
 pytestmark = pytest.mark.turns(10)
 

@@ -25,7 +25,7 @@ from hermesops.store.registry.repositories.base import insert_or_update
 from hermesops.store.registry.schema import tables
 from tests.support.crash.death import Death, KilledError
 from tests.support.fakes.registry import FakeRegistry
-from tests.support.real.registries import placed, registry_at
+from tests.support.real.stores.registries import placed, registry_at
 
 LATER = datetime(2027, 1, 1, tzinfo=UTC)
 MACHINE = MachineId("m-1")

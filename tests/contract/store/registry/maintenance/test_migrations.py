@@ -26,9 +26,9 @@ from hermesops.store.registry.maintenance.restore import restore
 from hermesops.store.registry.open import migrate_registry
 from hermesops.store.registry.schema import indexes
 from hermesops.store.registry.schema.schema_version import REVISIONS
-from tests.support.real import postgresql
-from tests.support.real.later_revisions import BROKEN, CONTRACT, EXPAND, newer_hermesops
-from tests.support.real.registries import KEYS, TurnedClock, placed, registry_at
+from tests.support.real.stores import postgresql
+from tests.support.real.stores.later_revisions import BROKEN, CONTRACT, EXPAND, newer_hermesops
+from tests.support.real.stores.registries import KEYS, TurnedClock, placed, registry_at
 
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NOW = REVISIONS[-1]

@@ -8,7 +8,7 @@ import pytest
 
 from hermesops.errors import BrokenInvariantError
 from hermesops.store.registry.audit.anchor import Anchor
-from tests.support.real.registries import registry_at
+from tests.support.real.stores.registries import registry_at
 
 _HEADER, _FRAME = 32, 24 + 4096
 """Bytes of a WAL's header and of each frame: a page behind its own header. Source: sqlite.org/fileformat2.html §4."""

@@ -12,8 +12,8 @@ from hermesops.store.registry.database import Database
 from hermesops.store.registry.maintenance import transfer
 from hermesops.store.registry.open import migrate_registry
 from hermesops.store.registry.schema.tables import audit, meta, metadata
-from tests.support.real import postgresql
-from tests.support.real.registries import placed, registry_at
+from tests.support.real.stores import postgresql
+from tests.support.real.stores.registries import placed, registry_at
 
 pytestmark = pytest.mark.postgres
 

@@ -13,7 +13,7 @@ from hermesops.model.recovery.backup import Backup, Credential, Loss, Repository
 from hermesops.model.recovery.state import Part, State
 from hermesops.store.registry import Registry
 from hermesops.store.registry.schema import tables
-from tests.support.real.registries import placed
+from tests.support.real.stores.registries import placed
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 STATE = State({"messages": Part(4, "b" * 64)})

@@ -11,7 +11,7 @@ from hermesops.model.ids import InstanceId, MachineId
 from hermesops.store.registry import Registry
 from hermesops.wire.documents.orders import Report, SshHost, SshReport
 from tests.support.fakes.polled_machine import HOST_KEY
-from tests.support.real.registries import TurnedClock, placed
+from tests.support.real.stores.registries import TurnedClock, placed
 
 ADDRESS = "10.0.0.7"
 HERE, THERE = MachineId("m-1"), MachineId("m-2")

@@ -17,7 +17,7 @@ from hermesops.model.plan import Plan
 from hermesops.store.registry import Registry
 from hermesops.store.registry.repositories.credentials.certificates import MOST_AN_HOUR, OF_MACHINES
 from hermesops.store.registry.schema.tables import certificates
-from tests.support.real.registries import CELL, TurnedClock, placed
+from tests.support.real.stores.registries import CELL, TurnedClock, placed
 
 MACHINE = MachineId("m-1")
 CLOCK = TurnedClock()

@@ -12,7 +12,7 @@ from hermesops.model.ids import InstanceId, MachineId
 from hermesops.model.plan import Plan
 from hermesops.store.registry import Registry
 from hermesops.store.registry.schema import tables
-from tests.support.real.registries import placed
+from tests.support.real.stores.registries import placed
 
 VOLUME, OTHER = (f"5c0e0000-0000-4000-8000-00000000000{n}" for n in (1, 2))
 HERE, THERE = MachineId("machine-1"), MachineId("machine-2")

@@ -8,7 +8,7 @@ from hermesops.model.ids import InstanceId, MachineId, instance_subject
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.store.operations.kinds import RebootIntent, RelocateIntent
 from hermesops.store.registry import Registry
-from tests.support.real.registries import TurnedClock, placed
+from tests.support.real.stores.registries import TurnedClock, placed
 
 REASON = "monitor: "
 

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from hermesops.store.registry import Registry
-from tests.support.real.registries import TurnedClock, placed
+from tests.support.real.stores.registries import TurnedClock, placed
 
 
 def test_readings_come_back_in_their_order(registry: Registry) -> None:

@@ -12,7 +12,7 @@ from hermesops.model.operation import JobRun, LeaseLostError, OperationKind, Ope
 from hermesops.model.recovery.backup import Backup
 from hermesops.model.recovery.state import Part, State
 from hermesops.store.registry import Registry
-from tests.support.real.registries import TurnedClock, placed
+from tests.support.real.stores.registries import TurnedClock, placed
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 MACHINE = MachineId("m-1")

@@ -11,7 +11,7 @@ from hermesops.store.registry import Registry
 from hermesops.store.registry.repositories import operations
 from hermesops.store.registry.repositories.base import insert_if_absent
 from hermesops.store.registry.schema import tables
-from tests.support.real.registries import TurnedClock
+from tests.support.real.stores.registries import TurnedClock
 
 
 def test_every_step_is_kept_with_its_time_and_who_began_it(registry: Registry, clock: TurnedClock) -> None:

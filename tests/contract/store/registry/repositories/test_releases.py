@@ -8,7 +8,7 @@ from hermesops.errors import RefusedError, UsageError
 from hermesops.model.fleet.instance import InstancePolicy, QuietHours
 from hermesops.model.rollout.release import ReleaseId
 from hermesops.store.registry import Registry
-from tests.support.real.registries import TurnedClock, placed
+from tests.support.real.stores.registries import TurnedClock, placed
 
 OLD, NEW = ReleaseId("0.18.2-0123456789ab"), ReleaseId("0.19.0-ba9876543210")
 

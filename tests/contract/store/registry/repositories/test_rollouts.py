@@ -19,7 +19,7 @@ from hermesops.model.rollout.records import (
 )
 from hermesops.model.rollout.spec import Action, FailureGate, Gates, HookGate, Spec
 from hermesops.store.registry import Registry
-from tests.support.real.registries import TurnedClock, placed
+from tests.support.real.stores.registries import TurnedClock, placed
 from tests.support.rollouts.rows import AT, NEW, OLD, ROLLOUT, STARTED_ROW, started, target_of
 
 HALTED = RolloutEvent(AT, "halt", {"why": "two failed"}, {"failures": 2, "touched": 3})

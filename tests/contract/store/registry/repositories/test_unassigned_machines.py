@@ -14,7 +14,7 @@ from hermesops.model.operation import LeaseLostError
 from hermesops.model.plan import Plan
 from hermesops.store.registry import Registry
 from hermesops.store.registry.schema.tables import unassigned_machines
-from tests.support.real.registries import CELL, TurnedClock, placed, registry_at
+from tests.support.real.stores.registries import CELL, TurnedClock, placed, registry_at
 
 pytestmark = pytest.mark.turns(7)
 

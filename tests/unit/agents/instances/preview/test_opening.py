@@ -18,7 +18,7 @@ from hermesops.model.operation import LeaseHeldError, Operation
 from hermesops.model.plan import Plan
 from hermesops.store.operations.kinds import Keep
 from hermesops.store.operations.leases.keeper import LeaseKeeper
-from tests.support.real.registries import placed, registry_at
+from tests.support.real.stores.registries import placed, registry_at
 from tests.unit.agents.instances.requests.test_instance_requests import Surroundings, backup
 
 WHY = "asked"

@@ -26,7 +26,7 @@ from hermesops.store.operations.kinds import Keep
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps.wire import MachineStatus
 from hermesops.wire.protocol import GB
-from tests.support.real.registries import placed, registry_at
+from tests.support.real.stores.registries import placed, registry_at
 from tests.support.worlds.one_user import AT, MEMORY, SIZES
 
 WHY = "asked"

@@ -8,7 +8,7 @@ import pytest
 from hermesops.agents.instances.settings.policies import InstancePolicies, PolicyChange
 from hermesops.errors import UsageError
 from hermesops.model.fleet.instance import InstancePolicy, QuietHours
-from tests.support.real.registries import placed, registry_at
+from tests.support.real.stores.registries import placed, registry_at
 
 QUIET = QuietHours(time(22), time(7), "Europe/Berlin")
 

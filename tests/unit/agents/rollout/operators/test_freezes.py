@@ -8,7 +8,7 @@ import pytest
 
 from hermesops.agents.rollout.operators.freezes import Freezes
 from hermesops.errors import UsageError
-from tests.support.real.registries import TurnedClock, registry_at
+from tests.support.real.stores.registries import TurnedClock, registry_at
 
 CLOCK = TurnedClock()
 

@@ -14,7 +14,7 @@ from hermesops.store.registry.audit.log import no_warning
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.maintenance.backup import Copies, Copy, copy_database, hour_of
 from hermesops.store.registry.maintenance.write_guard import WriteGuard, refuse_loss, refuse_older
-from tests.support.real.registries import registry_at
+from tests.support.real.stores.registries import registry_at
 
 OTHER = "f" * 64
 

@@ -24,8 +24,8 @@ from hermesops.localcloud.server.listener import listen
 from hermesops.programs.model_router import build
 from hermesops.store.registry import Registry
 from tests.support.real.ends_with_us import KILLED
-from tests.support.real.postgresql import PostgreSql
-from tests.support.real.registries import registry_at
+from tests.support.real.stores.postgresql import PostgreSql
+from tests.support.real.stores.registries import registry_at
 
 KEYS = {
     "anthropic": "sk-ant-canary-of-anthropic-0123456789",

@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from tests.support.real.command import Command
+from tests.support.real.commands.command import Command
 
 
 def key_of(folder: Path, name: str) -> Path:

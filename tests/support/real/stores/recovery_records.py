@@ -6,7 +6,7 @@ from hermesops.access.secrets.keyring.key_ring import KeyRing
 from hermesops.agents.backup.recovery_records import RecoveryRecords, StoredRecords
 from hermesops.agents.backup.store.object_store import ObjectStore
 from hermesops.store.registry import Registry
-from tests.support.real.registries import KEYS
+from tests.support.real.stores.registries import KEYS
 
 
 def records_of(

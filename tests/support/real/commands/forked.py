@@ -13,11 +13,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
-from tests.support.real.command import Command, Ran
-from tests.support.real.loaded import COMMAND
+from tests.support.real.commands.command import Command, Ran
+from tests.support.real.commands.loaded import COMMAND
 
 _PLUGIN = "pulumi-resource-justavps"
-_ROOT = Path(__file__).resolve().parents[3]
+_ROOT = Path(__file__).resolve().parents[4]
 
 
 def be(

@@ -17,7 +17,7 @@ from hermesops.vendor import justavps
 from hermesops.vendor.channel import Channel
 from hermesops.wire.protocol import PROGRAM, Identity, Payload, Secrets
 from hermesops.wire.settings import Settings
-from tests.support.real.machines import opened_driver
+from tests.support.real.machines.machine import opened_driver
 from tests.support.worlds.converged import ConvergedWorld
 from tests.support.worlds.left_worlds import remember_folder
 from tests.support.worlds.local_server import serving

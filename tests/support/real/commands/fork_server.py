@@ -1,8 +1,8 @@
 """Programs of hermesops as forks of a process that has loaded it: each a process, without the second of loading.
 
-``python -m tests.support.real.fork_server FOLDER`` serves. A folder holds stand-ins for ``hermesops``, its plugin and
-their Python (``fork_client``), beside links to everything else that is installed. The server has one thread, keeps
-nothing of what its forks do, and ends with the process that started it.
+``python -m tests.support.real.commands.fork_server FOLDER`` serves. A folder holds stand-ins for ``hermesops``, its
+plugin and their Python (``fork_client``), beside links to everything else that is installed. The server has one thread,
+keeps nothing of what its forks do, and ends with the process that started it.
 """
 
 import atexit
@@ -27,10 +27,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
-from tests.support.real import loaded
+from tests.support.real.commands import loaded
 from tests.support.worlds.left_worlds import remember_folder
 
-_ROOT = Path(__file__).resolve().parents[3]
+_ROOT = Path(__file__).resolve().parents[4]
 _CLIENT = Path(__file__).with_name("fork_client.py")
 _MODULES = {"hermesops": loaded.COMMAND, "pulumi-resource-justavps": "hermesops.cli.provider"}
 """The modules of programs; any other is its own module."""
@@ -49,7 +49,7 @@ def folder() -> Path:
         listening.bind(str(place / "socket"))
         listening.listen(100)
         server = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.real.fork_server", str(place), str(listening.fileno())],
+            [sys.executable, "-m", "tests.support.real.commands.fork_server", str(place), str(listening.fileno())],
             cwd=_ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,

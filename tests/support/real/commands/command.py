@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from tests.support.real import fork_server
+from tests.support.real.commands import fork_server
 from tests.support.suite.kept import shared_cache
 from tests.support.worlds.left_worlds import remember_world
 from tests.support.worlds.traces import traces

@@ -16,7 +16,7 @@ from hermesops.base.waiting import Pending, until
 from hermesops.localcloud.drivers.interface import Driver, MachinePlan, MachinePower
 from hermesops.localcloud.drivers.nspawn.driver import NspawnDriver
 from hermesops.model.ids import ImageId, MachineId
-from tests.support.real.bases import manifest, tested_base
+from tests.support.real.machines.bases import manifest, tested_base
 from tests.support.suite.kept import cached_bases
 from tests.support.worlds.left_worlds import remember_world
 

@@ -31,10 +31,10 @@ from hermesops.platform.parts.tls import CERTIFICATE_LIFE
 from hermesops.programs.ingest import build
 from hermesops.programs.node.system import openssl
 from tests.support.fakes.credentials import LIFE, authority_in
-from tests.support.real import host_figures
 from tests.support.real.debian import PLATFORM, unpacked
 from tests.support.real.ends_with_us import INTERRUPTED
-from tests.support.real.host_figures import HostFigures
+from tests.support.real.monitoring import host_figures
+from tests.support.real.monitoring.host_figures import HostFigures
 from tests.support.releases.role_files import defaults_of, rendered
 
 ROLE = "hermes_platform_monitoring"

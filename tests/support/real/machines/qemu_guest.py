@@ -21,7 +21,7 @@ from typing import Any
 from hermesops.base.waiting import Pending, until
 from hermesops.vendor.channel import Completed
 from tests.support.real.ends_with_us import KILLED
-from tests.support.real.qemu_image import BootFiles, boot_files
+from tests.support.real.machines.qemu_image import BootFiles, boot_files
 from tests.support.suite.prerequisites import QEMU, has_kvm
 from tests.support.worlds.left_worlds import remember_folder
 
