@@ -19,7 +19,7 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.recovery.backup import Credential
 from hermesops.programs.node.state import backup
 from tests.bench.figures import Board, report, seconds_of
-from tests.support.fakes.node_home import PASSWORD, NodeHome, make
+from tests.support.fakes.machines.node_home import PASSWORD, NodeHome, make
 from tests.support.real.counted_link import Link, counted_link
 from tests.support.real.stores.object_store import served_store
 

@@ -10,7 +10,7 @@ import pytest
 
 from hermesops.infra.engine.embedded.state import secrets as state_secrets
 from hermesops.store.registry import Registry
-from tests.support.fakes.driver import PretendDriver, pretended
+from tests.support.fakes.machines.driver import PretendDriver, pretended
 from tests.support.real.router import litellm_environment, litellm_router
 from tests.support.real.stores import postgresql
 from tests.support.real.stores.registries import TurnedClock, registry_at

@@ -16,7 +16,7 @@ from hermesops.access.identity.signatures import fresh_key
 from hermesops.base.waiting import Pending, until
 from hermesops.errors import RefusedError
 from hermesops.vendor.channel.ssh import SshMachine, connected
-from tests.support.fakes.polled_machine import HOST_KEY
+from tests.support.fakes.machines.polled_machine import HOST_KEY
 from tests.support.real.commands.command import Command, Ran
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(120)]

@@ -31,7 +31,7 @@ from hermesops.model.recovery.backup import Backup, Credential
 from hermesops.model.recovery.state import State
 from hermesops.wire.state import tar_stream
 from hermesops.wire.state.unpack import Bounds
-from tests.support.fakes.node_home import furnish
+from tests.support.fakes.machines.node_home import furnish
 from tests.support.hostile.backup_proofs import NOW, QUICK, KnownKeys, Proofs, Rows, entry, tar
 from tests.support.hostile.databases import DATABASES, flipped
 from tests.support.suite.prerequisites import require

@@ -14,7 +14,7 @@ import pytest
 
 from hermesops.programs.node.__main__ import run
 from hermesops.wire.state import contents
-from tests.support.fakes.node_home import NodeHome, make
+from tests.support.fakes.machines.node_home import NodeHome, make
 from tests.support.hostile.home import plant
 
 pytestmark = pytest.mark.turns(30)

@@ -21,8 +21,8 @@ from hermesops.programs.node.metrics.collector import collect
 from hermesops.programs.node.system.files import locked
 from hermesops.wire.errors import NodeError, OutrankedError
 from hermesops.wire.protocol import FencingToken
-from tests.support.fakes.node_home import NodeHome, make
-from tests.support.fakes.node_system import KEY
+from tests.support.fakes.machines.node_home import NodeHome, make
+from tests.support.fakes.machines.node_system import KEY
 from tests.support.hostile.hostile_moods import END, ESCAPES, MOODS, SHAPES
 from tests.support.hostile.http_service import run_mood
 

@@ -12,7 +12,7 @@ from hermesops.programs.node.state import adapter, backup
 from hermesops.programs.node.system.as_user import AgentHome, UserProcess, pump, run
 from hermesops.programs.node.system.files import Access
 from hermesops.wire.errors import NodeError, NotReadyError
-from tests.support.fakes.node_home import NodeHome, make
+from tests.support.fakes.machines.node_home import NodeHome, make
 
 pytestmark = pytest.mark.turns(30)
 

@@ -12,7 +12,7 @@ import pytest
 from hermesops.base.waiting import Pending, pause, until
 from hermesops.localcloud.proxy import upgrade, vendor_proxy
 from hermesops.localcloud.server import listener
-from tests.support.fakes.driver import LOOPBACK, PretendDriver, pretended
+from tests.support.fakes.machines.driver import LOOPBACK, PretendDriver, pretended
 from tests.support.hostile.http_service import hostile_service
 from tests.support.worlds.local_server import Json, LocalCloud, serving
 

@@ -13,7 +13,7 @@ import pytest
 from hermesops.programs.node.state import backup
 from hermesops.wire.errors import NotReadyError, RefusedError
 from hermesops.wire.state.contents import OURS
-from tests.support.fakes.node_home import PASSWORD, NodeHome, make
+from tests.support.fakes.machines.node_home import PASSWORD, NodeHome, make
 from tests.support.suite.prerequisites import require
 
 _MIB = 1 << 20

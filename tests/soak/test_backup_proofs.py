@@ -10,7 +10,7 @@ import pytest
 
 from hermesops.model.recovery.state import State
 from hermesops.wire.state import tar_stream
-from tests.support.fakes.node_home import furnish
+from tests.support.fakes.machines.node_home import furnish
 from tests.support.hostile.backup_proofs import QUICK, Proofs
 from tests.support.hostile.databases import flipped
 

@@ -46,7 +46,7 @@ from hermesops.wire.layout import Layout
 from hermesops.wire.protocol import Credential
 from hermesops.wire.tls_key import present
 from tests.support.fakes.credentials import authority_in, credential_of
-from tests.support.fakes.polled_machine import HOST_KEY
+from tests.support.fakes.machines.polled_machine import HOST_KEY
 from tests.support.fakes.registry import FakeRegistry
 from tests.support.real.stores.registries import CELL, TurnedClock, placed, registry_at
 

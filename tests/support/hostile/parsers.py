@@ -469,7 +469,7 @@ def _cron_jobs(data: bytes) -> object:
 @cache
 def _archive() -> bytes:
     from hermesops.wire.state import tar_stream  # noqa: PLC0415 - packs only here
-    from tests.support.fakes.node_home import furnish  # noqa: PLC0415 - as above
+    from tests.support.fakes.machines.node_home import furnish  # noqa: PLC0415 - as above
 
     with tempfile.TemporaryDirectory() as folder:
         home, out = Path(folder), io.BytesIO()

@@ -23,9 +23,9 @@ from hermesops.wire.errors import RefusedError
 from hermesops.wire.layout import UNIT, Layout
 from hermesops.wire.protocol import Check
 from tests.support.crash.death import Death, Mortal
-from tests.support.fakes import node_home
-from tests.support.fakes.node_home import NodeHome
-from tests.support.fakes.node_system import KEY, ApiRequest, FakeSystem, next_of
+from tests.support.fakes.machines import node_home
+from tests.support.fakes.machines.node_home import NodeHome
+from tests.support.fakes.machines.node_system import KEY, ApiRequest, FakeSystem, next_of
 from tests.support.releases.signer_lines import lines_of, names_in
 
 WATCH = "hermes-release.service"

@@ -10,7 +10,7 @@ from hermesops.programs.node.release.slots.disk import DiskSlots
 from hermesops.wire.documents.handout import Handout
 from hermesops.wire.documents.lock import Lock
 from hermesops.wire.layout import Layout
-from tests.support.fakes.node_system import FakeSystem
+from tests.support.fakes.machines.node_system import FakeSystem
 from tests.support.releases.package_index import AT, Index, builder_of, order
 from tests.support.releases.signer import Operator
 

@@ -19,7 +19,7 @@ from hermesops.settings.environment import Environment
 from hermesops.store.registry import Registry
 from hermesops.wire.documents.handout import Signed
 from hermesops.wire.documents.orders import LONGEST_S, Report, SshHost
-from tests.support.fakes.polled_machine import BORN, HOST_KEY, PolledMachine, polled_machine
+from tests.support.fakes.machines.polled_machine import BORN, HOST_KEY, PolledMachine, polled_machine
 from tests.support.real.stores.registries import TurnedClock, placed
 from tests.support.releases.signer import Operator
 

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from hermesops.base.waiting import Pending, pause, until
-from tests.support.fakes.driver import PretendDriver
 from tests.support.fakes.loopback import Recorder, event_source, recorder
+from tests.support.fakes.machines.driver import PretendDriver
 from tests.support.worlds.local_server import LocalCloud
 
 MACHINE_FIELDS = {

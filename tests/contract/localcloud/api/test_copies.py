@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.fakes.driver import PretendDriver
+from tests.support.fakes.machines.driver import PretendDriver
 from tests.support.worlds.local_server import LocalCloud
 
 Taken = Callable[[LocalCloud, Any], Awaitable[str]]

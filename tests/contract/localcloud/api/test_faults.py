@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from hermesops.base.waiting import Pending, until
-from tests.support.fakes.driver import PretendDriver
+from tests.support.fakes.machines.driver import PretendDriver
 from tests.support.worlds.local_server import LocalCloud
 
 Json = dict[str, Any]

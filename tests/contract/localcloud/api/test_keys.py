@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from hermesops.localcloud.api.keys import new_key_pair
-from tests.support.fakes.driver import PretendDriver
+from tests.support.fakes.machines.driver import PretendDriver
 from tests.support.worlds.local_server import LocalCloud
 
 

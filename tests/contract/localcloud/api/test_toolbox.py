@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.fakes.driver import pretended
+from tests.support.fakes.machines.driver import pretended
 from tests.support.worlds.local_server import LocalCloud, serving
 
 Toolbox = Callable[..., Coroutine[Any, Any, httpx.Response]]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from hermesops.base.waiting import Pending, until
-from tests.support.fakes.driver import PretendDriver
+from tests.support.fakes.machines.driver import PretendDriver
 from tests.support.worlds.local_server import LocalCloud, serving
 
 Json = dict[str, Any]

@@ -13,7 +13,7 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
-from tests.support.fakes.driver import PretendDriver
+from tests.support.fakes.machines.driver import PretendDriver
 from tests.support.worlds.local_server import LocalCloud, serving
 
 Json = dict[str, Any]

@@ -5,7 +5,7 @@ from typing import Any
 from hermesops.machines.verify.checks.promise import Expected
 from hermesops.machines.verify.verification import verify
 from hermesops.model.check import Verdict
-from tests.support.fakes.healthy_machine import INSTANCE, KEY_DIGEST, PromisingMachine
+from tests.support.fakes.machines.healthy_machine import INSTANCE, KEY_DIGEST, PromisingMachine
 
 EXPECTED = Expected(INSTANCE, 1, KEY_DIGEST, "session-1")
 MODES = "stat --format='%n %U:%G %a' /etc"

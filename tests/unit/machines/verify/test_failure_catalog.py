@@ -5,7 +5,7 @@ import pytest
 from hermesops.machines.verify.checks.promise import Expected
 from hermesops.machines.verify.failure_catalog import Failure, diagnose
 from hermesops.machines.verify.observations import Observations
-from tests.support.fakes.healthy_machine import HEALTHY_OBSERVATION, INSTANCE, KEY_DIGEST
+from tests.support.fakes.machines.healthy_machine import HEALTHY_OBSERVATION, INSTANCE, KEY_DIGEST
 from tests.support.suite.cases import each_case
 
 EXPECTED = Expected(INSTANCE, 1, KEY_DIGEST)

@@ -16,7 +16,7 @@ from hermesops.machines.verify.failure_catalog import Failure, Finding
 from hermesops.machines.verify.verification import PROMISES, WITHOUT_USER, Verification, verify, verify_without_user
 from hermesops.model.check import Check, Verdict
 from hermesops.vendor.channel import Channel, Completed, MachineUnreachableError
-from tests.support.fakes.healthy_machine import HEALTHY, INSTANCE, KEY_DIGEST, PromisingMachine
+from tests.support.fakes.machines.healthy_machine import HEALTHY, INSTANCE, KEY_DIGEST, PromisingMachine
 from tests.support.real.machines.one_by_one import QUICK, verify_one_by_one
 from tests.support.suite.cases import each_case
 

@@ -10,7 +10,7 @@ from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import InstanceId, MachineId
 from hermesops.store.registry import Registry
 from hermesops.wire.documents.orders import Report, SshHost, SshReport
-from tests.support.fakes.polled_machine import HOST_KEY
+from tests.support.fakes.machines.polled_machine import HOST_KEY
 from tests.support.real.stores.registries import TurnedClock, placed
 
 ADDRESS = "10.0.0.7"

@@ -14,7 +14,7 @@ from hermesops.errors import UnavailableError
 from hermesops.model.ids import InstanceId
 from hermesops.vendor.channel import AnswerLostError, Completed, MachineUnreachableError
 from hermesops.wire.protocol import PROGRAM
-from tests.support.fakes.probes import WELL
+from tests.support.fakes.machines.probes import WELL
 from tests.support.suite.cases import each_case
 
 NOW = datetime(2027, 1, 15, 8, tzinfo=UTC)

@@ -10,7 +10,7 @@ from hermesops.model.fleet.vitals import ChangeSpan, Vital
 from hermesops.model.ids import InstanceId
 from hermesops.vendor.channel import Completed
 from tests.support.fakes.instances import ADA
-from tests.support.fakes.probes import WELL
+from tests.support.fakes.machines.probes import WELL
 from tests.support.fakes.registry import FakeRegistry
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

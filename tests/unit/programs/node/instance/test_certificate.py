@@ -20,7 +20,7 @@ from hermesops.wire.errors import BadRequestError, NotReadyError, OutrankedError
 from hermesops.wire.layout import Layout
 from hermesops.wire.protocol import Credential, FencingToken
 from tests.support.fakes.credentials import LIFE, NAMES, authority_in, credential_of
-from tests.support.fakes.node_system import FakeSystem
+from tests.support.fakes.machines.node_system import FakeSystem
 
 BORN = datetime.fromtimestamp(1_800_000_000, UTC)
 """Where the machine's clock begins."""

@@ -14,7 +14,7 @@ from hermesops.programs.node.instance.personalise import configure, personalise
 from hermesops.wire.errors import NotReadyError, OutrankedError, RefusedError
 from hermesops.wire.protocol import FencingToken
 from tests.support.crash.death import KilledError
-from tests.support.fakes.node_home import NodeHome, make
+from tests.support.fakes.machines.node_home import NodeHome, make
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from hermesops.wire.protocol import FencingToken, Identity, Payload, Secrets
 from hermesops.wire.settings import Settings
 from tests.support.crash.death import Death, KilledError, Mortal
 from tests.support.fakes.credentials import authority_in, credential_of
-from tests.support.fakes.node_home import bare
-from tests.support.fakes.node_system import FakeSystem
+from tests.support.fakes.machines.node_home import bare
+from tests.support.fakes.machines.node_system import FakeSystem
 
 if TYPE_CHECKING:
     from hermesops.programs.node.ports import Files

@@ -13,7 +13,7 @@ from hermesops.programs.node import __main__ as node
 from hermesops.programs.node.instance.agent import readiness
 from hermesops.programs.node.instance.agent.api import Answer
 from hermesops.programs.node.instance.personalise import personalise
-from tests.support.fakes.node_home import NodeHome, make
+from tests.support.fakes.machines.node_home import NodeHome, make
 
 
 @pytest.fixture

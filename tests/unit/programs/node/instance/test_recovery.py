@@ -8,8 +8,8 @@ import pytest
 from hermesops.programs.node.instance import volume
 from hermesops.programs.node.instance.recovery import MOST, WINDOW_S, attempts, pause_s, recover
 from hermesops.wire.errors import NotReadyError
-from tests.support.fakes.node_home import NodeHome, make
-from tests.support.fakes.node_system import FakeSystem
+from tests.support.fakes.machines.node_home import NodeHome, make
+from tests.support.fakes.machines.node_system import FakeSystem
 
 _GIVEN_UP = {"ActiveState": "failed", "Result": "exit-code", "ExecMainStatus": "1", "UnitFileState": "enabled"}
 

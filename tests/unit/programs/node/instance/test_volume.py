@@ -15,8 +15,8 @@ from hermesops.programs.node.system.data_volume import VolumeState, wanted_gb, w
 from hermesops.wire.errors import NodeError, NotReadyError, OutrankedError, RefusedError
 from hermesops.wire.protocol import GB, Credential, FencingToken
 from tests.support.crash.death import KilledError
-from tests.support.fakes.node_home import NodeHome, make
-from tests.support.fakes.node_system import FakeSystem
+from tests.support.fakes.machines.node_home import NodeHome, make
+from tests.support.fakes.machines.node_system import FakeSystem
 
 VOLUME = "5c0e0000-0000-4000-8000-000000000001"
 PEM = "-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----\n"

@@ -17,8 +17,8 @@ from hermesops.wire.errors import BadRequestError, NotReadyError, RefusedError
 from hermesops.wire.protocol import FencingToken, Identity, Payload, Secrets
 from hermesops.wire.settings import Settings
 from tests.support.crash.death import KilledError
-from tests.support.fakes.node_home import bare
-from tests.support.fakes.node_system import ApiRequest, FakeSystem
+from tests.support.fakes.machines.node_home import bare
+from tests.support.fakes.machines.node_system import ApiRequest, FakeSystem
 
 URL = "http://10.0.0.1:18080/v1"
 TOKEN = "hm2.i-1.1.1790000000." + "a" * 40

@@ -8,7 +8,7 @@ import pytest
 
 from hermesops.programs.node.instance import volume
 from hermesops.programs.node.metrics import agent_log
-from tests.support.fakes.node_home import NodeHome, make
+from tests.support.fakes.machines.node_home import NodeHome, make
 
 _AT = "2027-01-15 09:00:00,123"
 _FAILED = (

@@ -13,7 +13,7 @@ from hermesops.programs.node.machine import Machine
 from hermesops.programs.node.metrics.collector import collect
 from hermesops.programs.node.metrics.exposition import Sample
 from hermesops.wire.errors import NotReadyError
-from tests.support.fakes.node_home import NodeHome, make
+from tests.support.fakes.machines.node_home import NodeHome, make
 
 Kept = dict[str, Any]
 

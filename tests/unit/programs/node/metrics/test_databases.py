@@ -13,7 +13,7 @@ from hermesops.programs.node.metrics import databases
 from hermesops.programs.node.system import as_user
 from hermesops.wire.errors import NotReadyError
 from hermesops.wire.state.databases import is_intact
-from tests.support.fakes.node_home import NodeHome, make
+from tests.support.fakes.machines.node_home import NodeHome, make
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from hermesops.programs.node.instance import clock
 from hermesops.programs.node.instance.agent import readiness
 from hermesops.programs.node.instance.agent.api import Answer
 from hermesops.programs.node.instance.personalise import personalise
-from tests.support.fakes.node_home import NodeHome, make
+from tests.support.fakes.machines.node_home import NodeHome, make
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from hermesops.wire.documents.signers import AllowedSigners, Kind
 from hermesops.wire.errors import NotReadyError
 from hermesops.wire.layout import BREAK_GLASS_UNIT as UNIT
 from tests.support.crash.death import KilledError, raise_killed
-from tests.support.fakes.polled_machine import HOST_KEY, PolledMachine, polled_machine
+from tests.support.fakes.machines.polled_machine import HOST_KEY, PolledMachine, polled_machine
 from tests.support.releases.signer import Operator
 
 

@@ -12,7 +12,7 @@ from hermesops.programs.node.orders import poll
 from hermesops.programs.node.orders.poll import MAX_OFFSET_S, clock_offset
 from hermesops.programs.node.system.https import PlatformAnswer
 from hermesops.wire.errors import BadRequestError, NotReadyError
-from tests.support.fakes.polled_machine import BORN, PolledMachine, polled_machine
+from tests.support.fakes.machines.polled_machine import BORN, PolledMachine, polled_machine
 
 URL = "https://10.0.0.1:8443"
 

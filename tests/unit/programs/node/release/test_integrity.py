@@ -18,7 +18,7 @@ from hermesops.programs.node.release.slots.disk import DiskSlots
 from hermesops.programs.node.system import files
 from hermesops.wire.errors import ExitCode
 from hermesops.wire.layout import Layout
-from tests.support.fakes.node_system import FakeSystem
+from tests.support.fakes.machines.node_system import FakeSystem
 
 RELEASE = "9.1.0-0123456789ab"
 UNIT = "hermes-gateway.service"

@@ -20,7 +20,7 @@ from hermesops.wire.protocol import FencingToken
 from hermesops.wire.state import tar_stream
 from hermesops.wire.state.unpack import unpack
 from tests.support.crash.death import Death, KilledError
-from tests.support.fakes.node_home import PASSWORD, NodeHome, make
+from tests.support.fakes.machines.node_home import PASSWORD, NodeHome, make
 from tests.support.suite.prerequisites import require
 
 pytestmark = pytest.mark.turns(30)

@@ -15,7 +15,7 @@ from hermesops.wire.errors import NotReadyError, RefusedError
 from hermesops.wire.state import contents, databases, digest, tar_stream
 from hermesops.wire.state.digest import Digest
 from hermesops.wire.state.unpack import unpack
-from tests.support.fakes.node_home import furnish
+from tests.support.fakes.machines.node_home import furnish
 
 _SECRET = b"of-somebody-else"
 _NAMES = (b"new\nline", b"--checkpoint-action=exec=x", b"\xff\xfe\xf0", b" ", b"*", b"$(id)", b"a" * 255)

@@ -14,7 +14,7 @@ from hermesops.programs.node.state import snapshots
 from hermesops.programs.node.state.swap import forget
 from hermesops.wire.errors import BadRequestError, NotReadyError, RefusedError
 from tests.support.crash.death import Death, KilledError
-from tests.support.fakes.node_home import furnish
+from tests.support.fakes.machines.node_home import furnish
 
 NAME = "1795000000-0.20.0-000000000000"
 

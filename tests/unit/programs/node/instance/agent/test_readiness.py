@@ -8,7 +8,7 @@ import pytest
 from hermesops.programs.node.instance.agent import readiness
 from hermesops.programs.node.instance.agent.api import Answer
 from hermesops.wire.errors import NotReadyError
-from tests.support.fakes.node_system import ApiRequest, FakeSystem
+from tests.support.fakes.machines.node_system import ApiRequest, FakeSystem
 
 
 class Api(FakeSystem):

@@ -12,7 +12,7 @@ from hermesops.programs.node.release.slots.slot import base_of, record_of_lock, 
 from hermesops.wire.documents.lock import Managed
 from hermesops.wire.errors import NotReadyError
 from hermesops.wire.layout import Layout
-from tests.support.fakes.node_system import FakeSystem
+from tests.support.fakes.machines.node_system import FakeSystem
 from tests.unit.wire.documents.test_lock import LOCK
 
 BASE = {

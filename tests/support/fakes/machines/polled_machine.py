@@ -20,7 +20,7 @@ from hermesops.wire.documents.signers import Kind
 from hermesops.wire.layout import Layout
 from hermesops.wire.protocol import Credential
 from tests.support.fakes.credentials import authority_in, credential_of
-from tests.support.fakes.node_system import FakeSystem
+from tests.support.fakes.machines.node_system import FakeSystem
 from tests.support.releases.signer import Operator
 
 BORN = 1_800_000_000

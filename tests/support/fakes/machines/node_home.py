@@ -13,7 +13,7 @@ from hermesops.programs.node.machine import Machine
 from hermesops.programs.node.release.slots.disk import DiskSlots
 from hermesops.wire.layout import Layout
 from hermesops.wire.protocol import Identity, Payload, Secrets
-from tests.support.fakes.node_system import KEY, FakeSystem
+from tests.support.fakes.machines.node_system import KEY, FakeSystem
 
 PASSWORD = secrets.token_hex(16)
 

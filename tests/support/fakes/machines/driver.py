@@ -190,7 +190,7 @@ class PretendDriver:
         machine.daemon = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-c", _DAEMON, json.dumps(settings), str(os.getpid()), str(self.boot_s)),
-            cwd=Path(__file__).parents[3],
+            cwd=Path(__file__).parents[4],
             stdout=asyncio.subprocess.DEVNULL,
         )
 
