@@ -12,7 +12,7 @@ from typing import Any
 from hermesops.base.waiting import pause, pause_blocking
 from hermesops.store.registry import Registry
 from tests.bench.figures import Board, report
-from tests.support.crash.worker_process import EFFECTS, FileWorld, Plan, leave, start, worker_over
+from tests.support.crash.programs.worker_process import EFFECTS, FileWorld, Plan, leave, start, worker_over
 from tests.support.real.stores import postgresql
 from tests.support.real.stores.registries import registry_at
 

@@ -23,7 +23,8 @@ from hermesops.programs.node import build
 from hermesops.programs.node.system import openssl
 from hermesops.programs.node.system.data_volume import with_gb
 from hermesops.wire.protocol import GB, PROGRAM, VARIABLES, Credential
-from tests.support.crash import death, volume_deaths
+from tests.support.crash import death
+from tests.support.crash.programs import volume_deaths
 from tests.support.fakes.credentials import authority_in, credential_of
 from tests.support.real.commands.command import local_world
 from tests.support.real.machines.qemu_guest import Guest, booted_guest

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hermesops.wire.protocol import PROGRAM
-from tests.support.crash.unconfirmed_release import BLOWS, Survived, suffer, timestamps
+from tests.support.crash.programs.unconfirmed_release import BLOWS, Survived, suffer, timestamps
 from tests.support.images.builds import Made, Workshop, make
 from tests.support.real.machines.agents import Agent, agents_world, living_agent
 from tests.support.real.machines.machine import base_python

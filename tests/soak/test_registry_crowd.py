@@ -13,7 +13,7 @@ from rich.table import Table
 
 from hermesops.base.waiting import pause_blocking
 from hermesops.store.registry.audit.anchor import Anchor
-from tests.support.crash.registry_hammer import contradictions
+from tests.support.crash.programs.registry_hammer import contradictions
 from tests.support.real.ends_with_us import KILLED
 from tests.support.real.stores import postgresql
 from tests.support.real.stores.registries import registry_at
@@ -27,7 +27,7 @@ RESTARTS = 3
 CHANGES = 15
 """Audited changes between two deaths of a computer, at least."""
 SEED = 20260101
-_HAMMER = (*KILLED, sys.executable, "-m", "tests.support.crash.registry_hammer")
+_HAMMER = (*KILLED, sys.executable, "-m", "tests.support.crash.programs.registry_hammer")
 
 
 @dataclass

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from tests.support.crash.dying_stack_change import CHANGES
+from tests.support.crash.programs.dying_stack_change import CHANGES
 from tests.support.crash.state_kills import before, killed_and_repeated, points
 
 

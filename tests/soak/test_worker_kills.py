@@ -10,7 +10,7 @@ from rich.table import Table
 
 from hermesops.model.operation import Operation, OperationStatus
 from tests.support.crash.death import KILLED
-from tests.support.crash.worker_process import EFFECTS, FileWorld, Plan, leave, start
+from tests.support.crash.programs.worker_process import EFFECTS, FileWorld, Plan, leave, start
 from tests.support.real.stores import postgresql
 from tests.support.real.stores.registries import registry_at
 from tests.support.suite.prerequisites import require

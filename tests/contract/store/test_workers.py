@@ -14,7 +14,7 @@ from hermesops.base.waiting import pause, pause_blocking
 from hermesops.model.operation import LeaseHeldError, Operation, OperationStatus
 from hermesops.store.registry import Registry
 from tests.support.crash.death import KILLED, Death
-from tests.support.crash.worker_process import EFFECTS, FileWorld, Plan, leave, operations_over, start
+from tests.support.crash.programs.worker_process import EFFECTS, FileWorld, Plan, leave, operations_over, start
 from tests.support.real.stores import postgresql
 from tests.support.real.stores.registries import registry_at
 from tests.support.suite.prerequisites import require

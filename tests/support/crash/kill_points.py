@@ -100,7 +100,7 @@ async def _life(world: Command, act: Act, at: int, folder: Path) -> Cut:
 
 
 async def _dying(world: Command, counter: Path, at: int, words: Sequence[str]) -> int:
-    mortal = replace(world, program=forks_of("tests.support.crash.dying_command"))
+    mortal = replace(world, program=forks_of("tests.support.crash.programs.dying_command"))
     return (await mortal.run(str(counter), str(at), str(_LEASE_S), *words, timeout_s=300)).exit_code
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from hermesops.infra.engine.embedded.state.file_backend import FileBackend
 from tests.support.crash.death import KILLED
-from tests.support.crash.dying_stack_change import CHANGES
+from tests.support.crash.programs.dying_stack_change import CHANGES
 from tests.support.engine.fake_stack import ROOT, STACK, FakeStack
 
 
 def changed(folder: Path, change: str, point: int) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "tests.support.crash.dying_stack_change", str(folder), change, str(point)]
+    command = [sys.executable, "-m", "tests.support.crash.programs.dying_stack_change", str(folder), change, str(point)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 

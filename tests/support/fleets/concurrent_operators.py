@@ -113,7 +113,14 @@ class Crowd:
     async def _dying(self, computer: Command, at: int, words: Sequence[str]) -> Ran:
         """Run a command on a computer that goes off at that write, the plugin with it."""
         counter = self._folder / f"writes-{random.getrandbits(64):x}"
-        python = (sys.executable, "-m", "tests.support.crash.dying_command", str(counter), str(at), str(LEASE_S))
+        python = (
+            sys.executable,
+            "-m",
+            "tests.support.crash.programs.dying_command",
+            str(counter),
+            str(at),
+            str(LEASE_S),
+        )
         *host, _installed = computer.program
         mortal = replace(computer.with_variables(PYTHONPATH=str(_ROOT)), program=(*host, *python))
         return await mortal.run(*words)

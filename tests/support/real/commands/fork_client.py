@@ -12,7 +12,7 @@ import marshal
 import os
 import sys
 
-FORKED = ("hermesops", "pulumi-resource-justavps", "tests.support.crash.dying_command")
+FORKED = ("hermesops", "pulumi-resource-justavps", "tests.support.crash.programs.dying_command")
 """Programs that the server is."""
 
 INHERITS = {"identity", "serve"}

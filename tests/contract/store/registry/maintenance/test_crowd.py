@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.store.registry.audit.anchor import Anchor
-from tests.support.crash.registry_hammer import contradictions
+from tests.support.crash.programs.registry_hammer import contradictions
 from tests.support.real.stores.registries import registry_at
 
 pytestmark = pytest.mark.turns(10)
@@ -19,7 +19,7 @@ SEEDS = (1, 2)
 def test_computers_that_work_at_random_contradict_nothing(registry_url: str, tmp_path: Path) -> None:
     registry = registry_at(registry_url)
     anchors = {seed: tmp_path / f"{seed}.anchor" for seed in SEEDS}
-    command = [sys.executable, "-m", "tests.support.crash.registry_hammer", registry_url]
+    command = [sys.executable, "-m", "tests.support.crash.programs.registry_hammer", registry_url]
     running = [
         subprocess.Popen(
             [*command, str(anchor), str(seed), str(ROUNDS)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

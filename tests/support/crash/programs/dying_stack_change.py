@@ -1,8 +1,8 @@
 """Runs one change of a stack in a process that is killed before one of its calls to the disk.
 
-Run ``python -m tests.support.crash.dying_stack_change FOLDER CHANGE CALL``. The process dies by SIGKILL before its
-CALLth call that opens, syncs, renames, links or makes something in the state's folder. With 0 it lives, and prints how
-many such calls there are.
+Run ``python -m tests.support.crash.programs.dying_stack_change FOLDER CHANGE CALL``. The process dies by SIGKILL before
+its CALLth call that opens, syncs, renames, links or makes something in the state's folder. With 0 it lives, and prints
+how many such calls there are.
 """
 
 import asyncio

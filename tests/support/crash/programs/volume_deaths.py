@@ -1,8 +1,8 @@
 """In a guest, makes or grows a data volume, and is killed at each step of that.
 
-Run ``python3 -m tests.support.crash.volume_deaths FOLDER make|grow``. The process dies by SIGKILL before each step, in
-the middle of it where that is a command, which dies too, and after it. Then the same is done to its end. Prints one
-JSON line: how many deaths there were. Needs the standard library and ``crash.death`` alone.
+Run ``python3 -m tests.support.crash.programs.volume_deaths FOLDER make|grow``. The process dies by SIGKILL before each
+step, in the middle of it where that is a command, which dies too, and after it. Then the same is done to its end.
+Prints one JSON line: how many deaths there were. Needs the standard library and ``crash.death`` alone.
 """
 
 import json
@@ -17,7 +17,7 @@ from typing import Any
 
 from tests.support.crash.death import KILLED, Death, Mortal, kill_this_process
 
-AGAIN = (sys.executable, "-m", "tests.support.crash.volume_deaths")
+AGAIN = (sys.executable, "-m", "tests.support.crash.programs.volume_deaths")
 PROGRAM = "/opt/hermes/node/hermes-node"
 KEY = b"5c" * 32
 SMALL, LARGE = 256 << 20, 512 << 20

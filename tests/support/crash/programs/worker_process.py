@@ -190,7 +190,7 @@ async def _work(plan: Plan) -> None:
 
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["tests.support.crash.worker_process"])
+_context.set_forkserver_preload(["tests.support.crash.programs.worker_process"])
 
 
 def start(plan: Plan) -> Any:  # noqa: ANN401 - multiprocessing's process of this context

@@ -1,7 +1,7 @@
 """One computer that works on a registry at random.
 
-Run ``python -m tests.support.crash.registry_hammer URL ANCHOR SEED ROUNDS``. It prints a line for each fencing token
-that it was given and for each error that is neither a refusal nor an absence of the database. What must hold
+Run ``python -m tests.support.crash.programs.registry_hammer URL ANCHOR SEED ROUNDS``. It prints a line for each fencing
+token that it was given and for each error that is neither a refusal nor an absence of the database. What must hold
 afterwards, whatever was killed on the way, is ``contradictions``.
 """
 

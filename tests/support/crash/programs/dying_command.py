@@ -1,6 +1,6 @@
 """A command of hermesops that is killed at one of its writes.
 
-Run ``python -m tests.support.crash.dying_command COUNTER AT LEASE_S ARGUMENTS…``: it dies at its AT-th write.
+Run ``python -m tests.support.crash.programs.dying_command COUNTER AT LEASE_S ARGUMENTS…``: it dies at its AT-th write.
 
 A write is everything that changes something outside the process: a transaction of the registry, a file of Pulumi's
 state, a change asked of the vendor, by this process or by its plugin. Each counts twice, just before and just after.
@@ -86,7 +86,8 @@ def plugin_folder(folder: Path, counter: Path, at: int) -> Path:
     folder.mkdir(exist_ok=True)
     script = folder / PLUGIN
     script.write_text(
-        f'#!/bin/sh\nexec "{sys.executable}" -m tests.support.crash.dying_command "{counter}" {at} 0 {PLUGIN} "$@"\n'
+        f'#!/bin/sh\nexec "{sys.executable}" -m tests.support.crash.programs.dying_command'
+        f' "{counter}" {at} 0 {PLUGIN} "$@"\n'
     )
     script.chmod(0o755)
     return folder
