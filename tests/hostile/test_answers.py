@@ -9,7 +9,7 @@ import pytest
 from hermesops.errors import HermesError
 from hermesops.vendor.channel.agent import AgentApi
 from hermesops.vendor.justavps import Client, Execution, Machine, Port, ProxyClient
-from tests.support.hostile.hostile_moods import MOODS
+from tests.support.hostile.agents.hostile_moods import MOODS
 from tests.support.hostile.http_service import HostileService, hostile_service
 from tests.support.hostile.tokens import NoTokens
 

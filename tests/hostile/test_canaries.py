@@ -15,8 +15,9 @@ from hermesops.base import child_environment
 from hermesops.infra.engine.cli_command import CleanCommand
 from hermesops.machines.converge.playbook import Access, Converger, _to_end
 from hermesops.machines.converge.results import EventFold
-from tests.support.hostile import canary_commands
-from tests.support.hostile.canaries import (
+from tests.support.hostile.canaries import canary_commands
+from tests.support.hostile.canaries.canary_run import search
+from tests.support.hostile.canaries.planted import (
     ALLOWED,
     COMMAND,
     PLUGIN,
@@ -27,7 +28,6 @@ from tests.support.hostile.canaries import (
     in_output,
     watching,
 )
-from tests.support.hostile.canary_run import search
 from tests.support.real.commands.command import Ran
 from tests.support.real.stores import postgresql
 from tests.support.suite.prerequisites import require

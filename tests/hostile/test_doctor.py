@@ -11,7 +11,7 @@ from hermesops.app import Container
 from hermesops.automation.doctor import environment
 from hermesops.model.check import Check, Verdict
 from hermesops.settings.environment import Environment
-from tests.support.hostile.hostile_moods import MOODS
+from tests.support.hostile.agents.hostile_moods import MOODS
 from tests.support.hostile.http_service import HostileProcess, hostile_process
 from tests.support.suite.cases import each_case
 

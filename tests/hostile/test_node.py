@@ -23,7 +23,7 @@ from hermesops.wire.errors import NodeError, OutrankedError
 from hermesops.wire.protocol import FencingToken
 from tests.support.fakes.machines.node_home import NodeHome, make
 from tests.support.fakes.machines.node_system import KEY
-from tests.support.hostile.hostile_moods import END, ESCAPES, MOODS, SHAPES
+from tests.support.hostile.agents.hostile_moods import END, ESCAPES, MOODS, SHAPES
 from tests.support.hostile.http_service import run_mood
 
 LIMIT_S = 0.5

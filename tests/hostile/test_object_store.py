@@ -17,7 +17,7 @@ from hermesops.base.network.aws_client import call
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.model.ids import InstanceId
 from hermesops.model.recovery.backup import Credential
-from tests.support.hostile.hostile_moods import MOODS
+from tests.support.hostile.agents.hostile_moods import MOODS
 from tests.support.hostile.http_service import hostile_service
 
 LIMIT_S = 1.0

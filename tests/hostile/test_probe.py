@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from hermesops.machines.verify.on_machine import probe
-from tests.support.hostile.hostile_moods import MOODS, SHAPES
+from tests.support.hostile.agents.hostile_moods import MOODS, SHAPES
 from tests.support.hostile.http_service import run_mood
 from tests.support.suite.cases import each_case
 

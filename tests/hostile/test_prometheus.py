@@ -10,7 +10,7 @@ from hermesops.agents.health.prometheus import Prometheus
 from hermesops.base import blocking
 from hermesops.errors import HermesError
 from hermesops.model.ids import InstanceId
-from tests.support.hostile.hostile_moods import MOODS
+from tests.support.hostile.agents.hostile_moods import MOODS
 from tests.support.hostile.http_service import hostile_service
 from tests.support.suite.cases import each_case
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.support.hostile.taken_over import (
+from tests.support.hostile.agents.taken_over import (
     LONGEST_S,
     TakenOver,
     check_text,

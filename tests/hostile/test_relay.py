@@ -13,7 +13,7 @@ import pytest
 
 from hermesops.agents.relay import routes
 from hermesops.base.waiting import pause
-from tests.support.hostile.hostile_moods import MOODS, Write
+from tests.support.hostile.agents.hostile_moods import MOODS, Write
 from tests.support.hostile.http_service import hostile_service
 from tests.support.real.relay import TOKEN, Caller, RelayWorld, kind_agent, relaying
 

@@ -26,7 +26,7 @@ from hermesops.wire.documents.lock import canonical
 from hermesops.wire.documents.revocations import Revocations
 from hermesops.wire.documents.signers import AllowedSigners, Kind
 from hermesops.wire.errors import NodeError
-from tests.support.hostile.hostile_moods import MOODS
+from tests.support.hostile.agents.hostile_moods import MOODS
 from tests.support.hostile.mood_server import served_content, served_mood
 from tests.support.real.stores.bucket import use_credentials
 from tests.support.releases.signer import Operator

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.hostile import canary_commands
-from tests.support.hostile.canaries import COMMAND, PLUGIN, SERVER
-from tests.support.hostile.canary_run import search
+from tests.support.hostile.canaries import canary_commands
+from tests.support.hostile.canaries.canary_run import search
+from tests.support.hostile.canaries.planted import COMMAND, PLUGIN, SERVER
 from tests.support.real.stores import postgresql
 from tests.support.suite.prerequisites import require
 

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.support.hostile.agents.hostile_moods import MOODS
+from tests.support.hostile.agents.taken_over import TakenOver, see_it_backed_up, taken_over
 from tests.support.hostile.fleet import ALL_MOODS, HostileFleet, hostile_fleet, see_everything_done
-from tests.support.hostile.hostile_moods import MOODS
-from tests.support.hostile.taken_over import TakenOver, see_it_backed_up, taken_over
 from tests.support.real.commands.command import Command
 from tests.support.worlds.kept import kept_or_new_world
 

@@ -16,9 +16,9 @@ from hermesops.app import Container
 from hermesops.localcloud.drivers.sim.agent import hostility
 from hermesops.settings.environment import Environment
 from hermesops.store.registry.schema import tables
-from tests.support.hostile.hostile_moods import ESCAPES, MOODS
+from tests.support.hostile.agents.hostile_moods import ESCAPES, MOODS
+from tests.support.hostile.agents.taken_over import check_text
 from tests.support.hostile.http_service import hostile_service
-from tests.support.hostile.taken_over import check_text
 from tests.support.real.commands.command import Command, Ran, local_world
 from tests.support.releases.simulated import built
 from tests.support.vendor.outside_changes import vendor_of

@@ -11,7 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 
-from tests.support.hostile.hostile_moods import END, MOODS
+from tests.support.hostile.agents.hostile_moods import END, MOODS
 
 _LONGEST_S = 20.0
 """Seconds after which whoever answers in a thread gives up, so that no thread is left behind for long."""

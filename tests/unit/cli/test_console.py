@@ -7,7 +7,7 @@ import pytest
 from hermesops.cli import console, context
 from hermesops.errors import Hint, RefusedError
 from tests.support.fakes.terminal import Terminal
-from tests.support.hostile.hostile_moods import ESCAPES
+from tests.support.hostile.agents.hostile_moods import ESCAPES
 
 
 def test_nothing_that_a_terminal_obeys_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from hermesops.cli.commands import SUMMARIES
 from hermesops.cli.groups import lazy as lazy_groups
 from hermesops.errors import Hint, RefusedError
 from hermesops.model.unknown_name import LISTED_BY
-from tests.support.hostile.hostile_moods import ESCAPES
+from tests.support.hostile.agents.hostile_moods import ESCAPES
 from tests.support.suite.cases import each_case
 
 PACKAGE = Path(__file__).resolve().parents[3] / "hermesops"

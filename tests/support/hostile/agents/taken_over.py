@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.hostile import hostile_hook, hostile_moods
+from tests.support.hostile.agents import hostile_hook, hostile_moods
 from tests.support.real.commands.command import Command, Ran
 
 FOLDER = "/var/lib/hermes/hooks/hostile"

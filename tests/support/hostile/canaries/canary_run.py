@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.hostile import canary_commands
-from tests.support.hostile.canaries import Canaries, Leak, in_files, in_output, watching
+from tests.support.hostile.canaries import canary_commands
+from tests.support.hostile.canaries.planted import Canaries, Leak, in_files, in_output, watching
 from tests.support.real.commands.command import INSTALLED, Command, Ran
 from tests.support.real.stores import postgresql
 from tests.support.worlds.left_worlds import remember_world
