@@ -24,8 +24,8 @@ from tests.support.real.commands.command import Command
 from tests.support.suite.prerequisites import QEMU, has_kvm, require
 from tests.support.suite.shard import shard
 from tests.support.suite.turns import TURNS, group_of, slowest_by_file, take_turns
-from tests.support.worlds.kept import kept_or_new_world
-from tests.support.worlds.left_worlds import lists_folder, sweep
+from tests.support.worlds.local.kept import kept_or_new_world
+from tests.support.worlds.local.left_worlds import lists_folder, sweep
 
 pytest_plugins = ["pytester", "tests.support.suite.costs"]
 

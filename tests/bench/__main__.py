@@ -42,7 +42,7 @@ from tests.bench import (
 from tests.bench.figures import Board, report
 from tests.support.real.commands.command import INSTALLED, Command, local_world
 from tests.support.real.monitoring.loki import loki
-from tests.support.worlds.traces import traces
+from tests.support.worlds.local.traces import traces
 
 MACHINES = 10
 POOLED = 3

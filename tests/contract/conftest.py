@@ -15,7 +15,7 @@ from tests.support.real.router import litellm_environment, litellm_router
 from tests.support.real.stores import postgresql
 from tests.support.real.stores.registries import TurnedClock, registry_at
 from tests.support.suite.prerequisites import require
-from tests.support.worlds.local_server import LocalCloud, serving
+from tests.support.worlds.local.local_server import LocalCloud, serving
 
 
 @pytest.fixture(scope="session")

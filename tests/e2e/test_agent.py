@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.support.real.commands.command import Command, local_world
-from tests.support.worlds.traces import traces
+from tests.support.worlds.local.traces import traces
 
 pytestmark = pytest.mark.machines
 

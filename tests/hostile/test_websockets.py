@@ -14,7 +14,7 @@ from hermesops.localcloud.proxy import upgrade, vendor_proxy
 from hermesops.localcloud.server import listener
 from tests.support.fakes.machines.driver import LOOPBACK, PretendDriver, pretended
 from tests.support.hostile.http_service import hostile_service
-from tests.support.worlds.local_server import Json, LocalCloud, serving
+from tests.support.worlds.local.local_server import Json, LocalCloud, serving
 
 SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
 ENDS_S = 15.0

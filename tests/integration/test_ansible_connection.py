@@ -19,8 +19,8 @@ from hermesops.vendor.justavps import Client
 from tests.support.real.machines.machine import opened_driver
 from tests.support.real.stores.registries import placed, registry_at
 from tests.support.suite.prerequisites import require
-from tests.support.worlds.local_server import LocalCloud
-from tests.support.worlds.local_server import serving as serving_cloud
+from tests.support.worlds.local.local_server import LocalCloud
+from tests.support.worlds.local.local_server import serving as serving_cloud
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
 

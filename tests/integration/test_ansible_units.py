@@ -8,7 +8,7 @@ import pytest
 
 from hermesops.machines.converge import Host, HostResult
 from hermesops.model.ids import MachineId
-from tests.support.worlds.converged import ConvergedWorld, converged_world
+from tests.support.worlds.local.converged import ConvergedWorld, converged_world
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(70)]
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.worlds.left_worlds import sweep
-from tests.support.worlds.traces import traces
+from tests.support.worlds.local.left_worlds import sweep
+from tests.support.worlds.local.traces import traces
 
 _RUN = """
 import asyncio, sys
 from pathlib import Path
-from tests.support.worlds import left_worlds
+from tests.support.worlds.local import left_worlds
 from tests.support.real.machines.machine import new_driver, plan
 
 left_worlds.lists_folder = lambda: Path(sys.argv[1])

@@ -21,7 +21,7 @@ from websockets.asyncio.client import connect
 from hermesops.base.waiting import Pending, until
 from hermesops.localcloud.drivers.nspawn.world_lock import tag_of
 from tests.support.suite.kept import cached_bases, shared_cache
-from tests.support.worlds.left_worlds import remember_folder, remember_world
+from tests.support.worlds.local.left_worlds import remember_folder, remember_world
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
 

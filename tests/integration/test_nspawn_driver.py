@@ -27,8 +27,8 @@ from hermesops.model.ids import ImageId, MachineId
 from tests.support.crash.death import run_until_killed
 from tests.support.real.machines.machine import TestMachine, new_driver, opened_driver, plan, started
 from tests.support.suite.prerequisites import require
-from tests.support.worlds.left_worlds import remember_folder, remember_world
-from tests.support.worlds.traces import traces
+from tests.support.worlds.local.left_worlds import remember_folder, remember_world
+from tests.support.worlds.local.traces import traces
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
 

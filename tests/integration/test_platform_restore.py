@@ -28,7 +28,7 @@ from tests.support.real.counted_link import counted_link
 from tests.support.real.stores.platform_stores import OBJECT_STORE, PORTS, POSTGRESQL, TLS, StoresHost, stores_host
 from tests.support.runbooks.executions import mended
 from tests.support.suite.prerequisites import require
-from tests.support.worlds.converged import converged_world
+from tests.support.worlds.local.converged import converged_world
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
 

@@ -26,7 +26,7 @@ from tests.support.real.stores.platform_stores import (
     stores_host,
 )
 from tests.support.suite.prerequisites import require
-from tests.support.worlds.converged import converged_world
+from tests.support.worlds.local.converged import converged_world
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
 

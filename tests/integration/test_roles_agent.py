@@ -16,7 +16,7 @@ from hermesops.wire.protocol import PROGRAM, Identity, Payload, Secrets
 from hermesops.wire.settings import Settings
 from tests.support.images.builds import Made, Workshop
 from tests.support.real.machines.agents import ROLES, role_variables
-from tests.support.worlds.converged import ConvergedWorld
+from tests.support.worlds.local.converged import ConvergedWorld
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
 

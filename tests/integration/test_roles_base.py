@@ -12,7 +12,7 @@ from hermesops.errors import HermesError
 from hermesops.machines.converge import HostResult
 from hermesops.model.ids import MachineId
 from tests.support.suite.prerequisites import require
-from tests.support.worlds.converged import ConvergedWorld, converged_world
+from tests.support.worlds.local.converged import ConvergedWorld, converged_world
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(60)]
 

@@ -19,7 +19,7 @@ from hermesops.model.ids import MachineId
 from hermesops.programs.model_router import build
 from tests.support.fakes.credentials import LIFE, authority_in
 from tests.support.suite.kept import shared_cache
-from tests.support.worlds.converged import ConvergedWorld, converged_world
+from tests.support.worlds.local.converged import ConvergedWorld, converged_world
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(100)]
 

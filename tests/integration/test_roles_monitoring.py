@@ -29,7 +29,7 @@ from tests.support.fakes.credentials import authority_in, credential_of
 from tests.support.real.ingest import LOGS, WRITE, Ingest, ingest_at
 from tests.support.real.monitoring.loki import loki, source_of
 from tests.support.suite.prerequisites import require
-from tests.support.worlds.converged import ConvergedWorld, converged_world
+from tests.support.worlds.local.converged import ConvergedWorld, converged_world
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(30)]
 

@@ -14,7 +14,7 @@ from tests.support.images.builds import Made, Workshop, make
 from tests.support.real.machines.agents import Agent, agents_world, living_agent
 from tests.support.real.machines.machine import base_python
 from tests.support.releases.real_agents import RealReleases
-from tests.support.worlds.converged import ConvergedWorld
+from tests.support.worlds.local.converged import ConvergedWorld
 
 pytestmark = [pytest.mark.machines, pytest.mark.timeout(4 * 3600)]
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.test_registry_loss import lose
 from tests.support.real.commands.command import Command
-from tests.support.worlds.kept import kept_or_new_world
+from tests.support.worlds.local.kept import kept_or_new_world
 
 pytestmark = pytest.mark.machines
 

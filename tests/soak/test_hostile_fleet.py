@@ -8,7 +8,7 @@ from tests.support.hostile.agents.hostile_moods import MOODS
 from tests.support.hostile.agents.taken_over import TakenOver, see_it_backed_up, taken_over
 from tests.support.hostile.fleet import ALL_MOODS, HostileFleet, hostile_fleet, see_everything_done
 from tests.support.real.commands.command import Command
-from tests.support.worlds.kept import kept_or_new_world
+from tests.support.worlds.local.kept import kept_or_new_world
 
 pytestmark = pytest.mark.timeout(7200)
 

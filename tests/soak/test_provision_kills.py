@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.support.real.commands.command import Command, Ran
-from tests.support.worlds.kept import kept_or_new_world
+from tests.support.worlds.local.kept import kept_or_new_world
 
 pytestmark = [pytest.mark.machines, pytest.mark.timeout(3600)]
 

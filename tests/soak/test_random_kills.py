@@ -20,7 +20,7 @@ from tests.support.crash.random_kills import (
 )
 from tests.support.real.commands.command import Command, local_world
 from tests.support.worlds.agent_memory import AgentMemory, ToldMemory, WrittenMemory
-from tests.support.worlds.kept import kept_or_new_world
+from tests.support.worlds.local.kept import kept_or_new_world
 
 pytestmark = pytest.mark.timeout(4 * 3600)
 

@@ -23,7 +23,7 @@ from hermesops.vendor.channel.toolbox import BINARY
 from tests.support.crash.death import run_until_killed
 from tests.support.real.machines.machine import TestMachine, new_driver, plan, started
 from tests.support.suite.prerequisites import require
-from tests.support.worlds.left_worlds import remember_folder, remember_world
+from tests.support.worlds.local.left_worlds import remember_folder, remember_world
 
 KINDS = ["sim", pytest.param("nspawn", marks=(pytest.mark.machines, pytest.mark.turns(2)))]
 

@@ -9,7 +9,7 @@ import pytest
 from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError
 from hermesops.localcloud.server.listener import listen
 from tests.support.fakes.machines.driver import PretendDriver
-from tests.support.worlds.local_server import LocalCloud, serving
+from tests.support.worlds.local.local_server import LocalCloud, serving
 
 
 @pytest.fixture

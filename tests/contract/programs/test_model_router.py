@@ -23,7 +23,7 @@ from hermesops.model.billing.model_usage import Account, Usage
 from hermesops.model.billing.route import ROUTES, issue_token
 from hermesops.model.ids import InstanceId
 from hermesops.programs.model_router.accounts.account_cache import EVERY_S, AccountCache
-from tests.support.worlds.local_server import LocalCloud, serving
+from tests.support.worlds.local.local_server import LocalCloud, serving
 
 pytestmark = pytest.mark.turns(10)
 

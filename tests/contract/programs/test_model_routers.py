@@ -20,7 +20,7 @@ from hermesops.store.registry.repositories.credentials.model_usage import Budget
 from tests.support.real.router.litellm_router import Providers, registry_for_routers
 from tests.support.real.stores import postgresql
 from tests.support.real.stores.registries import placed
-from tests.support.worlds.local_server import serving
+from tests.support.worlds.local.local_server import serving
 
 pytestmark = [pytest.mark.postgres, pytest.mark.turns(35)]
 

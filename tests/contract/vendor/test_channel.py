@@ -22,7 +22,7 @@ from hermesops.vendor.justavps import Client
 from tests.support.real.machines.machine import opened_driver
 from tests.support.suite.prerequisites import require
 from tests.support.vendor.toolbox_server import API_KEY, MACHINE, ToolboxServer, serving
-from tests.support.worlds.local_server import serving as serving_cloud
+from tests.support.worlds.local.local_server import serving as serving_cloud
 
 MACHINES = (pytest.mark.machines, pytest.mark.turns(1))
 NEVER_DIRECT = Pace(direct_s=0, answer_s=1, every_s=0.05)

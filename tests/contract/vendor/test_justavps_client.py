@@ -21,7 +21,7 @@ from hermesops.vendor.justavps import (
     ordering,
     wait_ready,
 )
-from tests.support.worlds.local_server import LocalCloud, serving
+from tests.support.worlds.local.local_server import LocalCloud, serving
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from tests.support.real.commands.command import INSTALLED, Command
 from tests.support.real.stores import postgresql
 from tests.support.real.stores.bucket import new_bucket, new_bucket_for_backups, s3_server, use_credentials
 from tests.support.suite.prerequisites import require
-from tests.support.worlds.left_worlds import remember_world
+from tests.support.worlds.local.left_worlds import remember_world
 
 ENVIRONMENT = "staging"
 _NAMES = ("one", "two")

@@ -23,7 +23,7 @@ from hermesops.programs.node import build as node
 from hermesops.wire.documents.lock import Lock
 from tests.support.releases.signer import Operator
 from tests.support.suite.kept import shared_cache
-from tests.support.worlds.converged import ConvergedWorld
+from tests.support.worlds.local.converged import ConvergedWorld
 
 CANARY = "canary-7f3a19c2"
 PLANT = f"""

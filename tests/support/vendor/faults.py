@@ -15,7 +15,7 @@ from hermesops.infra.provider.vendor import JustAvps
 from hermesops.localcloud.drivers.sim.driver import SimDriver
 from hermesops.localcloud.faults.kinds import FaultKind
 from hermesops.vendor.justavps import Client
-from tests.support.worlds.local_server import LocalCloud, serving
+from tests.support.worlds.local.local_server import LocalCloud, serving
 
 TRIES = 6
 """Runs of an engine until it must have ended well; a fault strikes up to three times."""

@@ -27,8 +27,8 @@ from hermesops.localcloud.faults.kinds import FaultKind
 from tests.support.real.commands import loaded
 from tests.support.real.commands.command import Command, Ran
 from tests.support.real.commands.forked import Forked
-from tests.support.worlds.left_worlds import remember_world
-from tests.support.worlds.traces import traces
+from tests.support.worlds.local.left_worlds import remember_world
+from tests.support.worlds.local.traces import traces
 
 _UNMET = ("webhook", "backup", "image", "date")
 KINDS = [kind for kind in FaultKind if not kind.startswith(_UNMET)]

@@ -16,7 +16,7 @@ from hermesops.agents.backup.store.repository import Bucket
 from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.ids import InstanceId
 from tests.support.real.stores.object_store import ServedStore, served_store
-from tests.support.worlds.served import served_world
+from tests.support.worlds.local.served import served_world
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

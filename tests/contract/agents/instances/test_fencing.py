@@ -16,7 +16,7 @@ from hermesops.vendor.channel import ToolboxChannel
 from hermesops.vendor.justavps import Client
 from hermesops.wire.protocol import PROGRAM, Identity, Payload, Secrets
 from tests.support.real.stores.registries import TurnedClock, registry_at
-from tests.support.worlds.local_server import serving
+from tests.support.worlds.local.local_server import serving
 
 INSTANCE = InstanceId("11111111-2222-3333-4444-555555555555")
 SUBJECT = instance_subject(INSTANCE)

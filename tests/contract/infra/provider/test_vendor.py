@@ -15,7 +15,7 @@ from hermesops.localcloud.drivers.sim.driver import SimDriver
 from hermesops.programs.node.system.data_volume import wanted_gb
 from hermesops.vendor.justavps import Client
 from hermesops.wire.protocol import VARIABLES
-from tests.support.worlds.local_server import LocalCloud, serving
+from tests.support.worlds.local.local_server import LocalCloud, serving
 
 NAME = "hermes-local-cell1-0123456789ab"
 ORDER = MachineSpec(NAME, "starter", "hel1", "")

@@ -11,7 +11,7 @@ import pytest
 from hermesops.base.waiting import Pending, pause, until
 from tests.support.fakes.loopback import Recorder, event_source, recorder
 from tests.support.fakes.machines.driver import PretendDriver
-from tests.support.worlds.local_server import LocalCloud
+from tests.support.worlds.local.local_server import LocalCloud
 
 MACHINE_FIELDS = {
     "id", "slug", "name", "status", "provisioning_stage", "provider", "image_id", "server_type", "region", "ip",

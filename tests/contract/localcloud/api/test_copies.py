@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.fakes.machines.driver import PretendDriver
-from tests.support.worlds.local_server import LocalCloud
+from tests.support.worlds.local.local_server import LocalCloud
 
 Taken = Callable[[LocalCloud, Any], Awaitable[str]]
 """Begins a copy of a machine and says where it is."""

@@ -8,7 +8,7 @@ import pytest
 
 from hermesops.base.waiting import Pending, until
 from tests.support.fakes.machines.driver import PretendDriver
-from tests.support.worlds.local_server import LocalCloud
+from tests.support.worlds.local.local_server import LocalCloud
 
 Json = dict[str, Any]
 ORDER = {"server_type": "starter", "region": "hel1", "name": "edge"}

@@ -7,7 +7,7 @@ import pytest
 
 from hermesops.localcloud.api.keys import new_key_pair
 from tests.support.fakes.machines.driver import PretendDriver
-from tests.support.worlds.local_server import LocalCloud
+from tests.support.worlds.local.local_server import LocalCloud
 
 
 async def status_with(cloud: LocalCloud, key: str) -> int:

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.support.fakes.machines.driver import pretended
-from tests.support.worlds.local_server import LocalCloud, serving
+from tests.support.worlds.local.local_server import LocalCloud, serving
 
 Toolbox = Callable[..., Coroutine[Any, Any, httpx.Response]]
 

@@ -15,7 +15,7 @@ import pytest
 
 from hermesops.base.waiting import Pending, until
 from tests.support.fakes.machines.driver import PretendDriver
-from tests.support.worlds.local_server import LocalCloud, serving
+from tests.support.worlds.local.local_server import LocalCloud, serving
 
 Json = dict[str, Any]
 SECRET = f"whsec_{secrets.token_hex(8)}"

@@ -11,7 +11,7 @@ from tests.support.hostile.canaries import canary_commands
 from tests.support.hostile.canaries.planted import Canaries, Leak, in_files, in_output, watching
 from tests.support.real.commands.command import INSTALLED, Command, Ran
 from tests.support.real.stores import postgresql
-from tests.support.worlds.left_worlds import remember_world
+from tests.support.worlds.local.left_worlds import remember_world
 
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - looked at, never written
 

@@ -14,8 +14,8 @@ from typing import Any, Self
 
 from tests.support.real.commands import fork_server
 from tests.support.suite.kept import shared_cache
-from tests.support.worlds.left_worlds import remember_world
-from tests.support.worlds.traces import traces
+from tests.support.worlds.local.left_worlds import remember_world
+from tests.support.worlds.local.traces import traces
 
 HERMESOPS = Path(sys.executable).with_name("hermesops")
 INSTALLED = (str(HERMESOPS),)

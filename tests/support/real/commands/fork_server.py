@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from tests.support.real.commands import loaded
-from tests.support.worlds.left_worlds import remember_folder
+from tests.support.worlds.local.left_worlds import remember_folder
 
 _ROOT = Path(__file__).resolve().parents[4]
 _CLIENT = Path(__file__).with_name("fork_client.py")

@@ -18,9 +18,9 @@ from hermesops.vendor.channel import Channel
 from hermesops.wire.protocol import PROGRAM, Identity, Payload, Secrets
 from hermesops.wire.settings import Settings
 from tests.support.real.machines.machine import opened_driver
-from tests.support.worlds.converged import ConvergedWorld
-from tests.support.worlds.left_worlds import remember_folder
-from tests.support.worlds.local_server import serving
+from tests.support.worlds.local.converged import ConvergedWorld
+from tests.support.worlds.local.left_worlds import remember_folder
+from tests.support.worlds.local.local_server import serving
 
 ROLES = ("hermes_base", "hermes_gateway", "hermes_node", "hermes_data", "hermes_monitoring")
 

@@ -18,7 +18,7 @@ from hermesops.localcloud.drivers.nspawn.driver import NspawnDriver
 from hermesops.model.ids import ImageId, MachineId
 from tests.support.real.machines.bases import manifest, tested_base
 from tests.support.suite.kept import cached_bases
-from tests.support.worlds.left_worlds import remember_world
+from tests.support.worlds.local.left_worlds import remember_world
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from hermesops.vendor.channel import Completed
 from tests.support.real.ends_with_us import KILLED
 from tests.support.real.machines.qemu_image import BootFiles, boot_files
 from tests.support.suite.prerequisites import QEMU, has_kvm
-from tests.support.worlds.left_worlds import remember_folder
+from tests.support.worlds.local.left_worlds import remember_folder
 
 _BOOT_S = 400.0  # without KVM and beside other work; with it some ten
 _ANSWER_S = 60.0

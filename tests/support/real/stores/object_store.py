@@ -14,7 +14,7 @@ from hermesops.agents.backup.store.repository import Bucket
 from hermesops.base.network.aws_client import client_options
 from hermesops.model.recovery.backup import Credential
 from tests.support.real.go_programs import VERSITYGW
-from tests.support.worlds.served import served_world
+from tests.support.worlds.local.served import served_world
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -16,7 +16,7 @@ from hermesops.model.access.certificate import CallerName
 from hermesops.model.ids import MachineId
 from tests.support.fakes.credentials import authority_in
 from tests.support.real.go_programs import VERSITYGW
-from tests.support.worlds.converged import ConvergedWorld
+from tests.support.worlds.local.converged import ConvergedWorld
 
 ENVIRONMENT = "local"
 NAME = "platform.hermes.internal"

@@ -13,7 +13,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from hermesops.localcloud.api.keys import new_key_pair
 from tests.support.vendor.openapi.document import document
-from tests.support.worlds.served import ServedWorld, served_world
+from tests.support.worlds.local.served import ServedWorld, served_world
 
 if TYPE_CHECKING:
     from schemathesis.checks import CheckFunction

@@ -16,8 +16,8 @@ from hermesops.model.ids import MachineId
 from hermesops.vendor import justavps
 from hermesops.vendor.channel import Channel, ToolboxChannel
 from tests.support.real.machines.machine import opened_driver
-from tests.support.worlds.left_worlds import remember_folder
-from tests.support.worlds.local_server import LocalCloud, serving
+from tests.support.worlds.local.left_worlds import remember_folder
+from tests.support.worlds.local.local_server import LocalCloud, serving
 
 
 @dataclass

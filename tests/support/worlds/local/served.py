@@ -21,8 +21,8 @@ from tests.support.real.ends_with_us import KILLED
 
 _TIMEOUT_S = 20.0
 _ATTEMPT_EVERY_S = 0.05
-_SERVER = (*KILLED, sys.executable, "-m", "tests.support.worlds.served")
-_ROOT = Path(__file__).parents[3]
+_SERVER = (*KILLED, sys.executable, "-m", "tests.support.worlds.local.served")
+_ROOT = Path(__file__).parents[4]
 
 
 @dataclass(frozen=True)
