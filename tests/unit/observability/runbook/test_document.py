@@ -10,8 +10,8 @@ from hermesops.errors import Hint, UsageError
 from hermesops.observability.runbook import document
 from hermesops.observability.runbook.document import Guard, Kind, load, names, parse
 from hermesops.observability.runbook.matching import shows
+from tests.contract.cli.test_hints import problem_of
 from tests.support.suite.cases import each_case
-from tests.unit.cli.test_hints import problem_of
 
 FOLDER = assets.folder("runbooks")
 WITH_STEPS = ("backups-are-late", "instance-suspended", "machine-gone", "rollout-halted")

@@ -7,7 +7,7 @@ import pytest
 from tests.support.suite.cases import each_case
 from tests.support.suite.expected_errors import unread_errors
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 
 HEAD = """
 import pytest

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 WIRING = "hermesops.app."

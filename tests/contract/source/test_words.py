@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-TOP = Path(__file__).parents[2]
+TOP = Path(__file__).parents[3]
 
 IDENTIFIERS = {
     "ailment": "fault",
