@@ -22,8 +22,8 @@ from tests.support.real.command import Command, local_world
 pytestmark = pytest.mark.timeout(3 * 3600)
 
 RELEASES = 30
-SIMULATED = 60
-"""Six agents in the first stage: more than the health gate needs, so it compares from there on."""
+SIMULATED = 20
+"""Five agents in the first stage: the health gate compares from there on."""
 
 REAL = 2
 CHOSEN = ("--all", "--reason", "test", "--drill", "no", "--two-person-above", "1000")
@@ -32,8 +32,8 @@ CHOSEN = ("--all", "--reason", "test", "--drill", "no", "--two-person-above", "1
 async def test_none_is_halted_on_simulated_agents(tmp_path: Path) -> None:
     async with local_world(tmp_path / "home", driver="sim") as world:
         await _provisioned(world, SIMULATED)
-        chosen = ("--stages", "10%,50%,100%", "--max-unavailable", "50%", "--at-once", "100", "--settle", "1s")
-        await _all_rolled_out(world, f"{SIMULATED} simulated agents", *chosen, "--soak", "10s")
+        chosen = ("--stages", "25%,50%,100%", "--max-unavailable", "50%", "--at-once", "100", "--settle", "1s")
+        await _all_rolled_out(world, f"{SIMULATED} simulated agents", *chosen, "--soak", "5s")
 
 
 @pytest.mark.machines
