@@ -164,7 +164,7 @@ async def test_a_followed_log_of_monitoring_is_asked_for_few_lines_once_and_then
         followed = logs(Machine(), monitoring.client).follow(
             ADA, question(most=1), source=LogSource.MONITORING, report=print
         )
-        async with aclosing(followed) as lines:
+        async with asyncio.timeout(5), aclosing(followed) as lines:
             await anext(lines)
             monitoring.answers[QUERY] = streams((UNIT, [(1767323045 + second, "b") for second in range(5)]))
             assert [(await anext(lines))[17:19] for _ in range(5)] == ["05", "06", "07", "08", "09"]
