@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from hermesops.base.files.disk import is_refusal, not_written
 from hermesops.base.files.private_file import close_to_others, make_private_folder
 from hermesops.base.narration import Warn
 from hermesops.base.network.web_address import with_verified_tls
-from hermesops.errors import Hint, RefusedError, UsageError
+from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
 from hermesops.model.access.audit import ChainReport
 from hermesops.settings.environment import Environment
 from hermesops.store.registry import Registry, open_registry
@@ -28,6 +29,7 @@ from hermesops.store.registry.maintenance.backup import Copies
 from hermesops.store.registry.maintenance.log_archive import archive_words
 from hermesops.store.registry.maintenance.restore import restore
 from hermesops.store.registry.open import migrate_registry
+from hermesops.store.registry.schema import schema_version
 
 if TYPE_CHECKING:
     from hermesops.store.registry.maintenance.restore import Restored
@@ -111,6 +113,39 @@ class RegistryPlace:
         file = _sqlite_file(url)
         copies = Copies(file, self._env.settings.registry.copies) if file else None
         return self._open_at(url, anchor=self.anchor_at(url), copies=copies)
+
+    def set_aside_foreign(self) -> Path | None:
+        """Move this environment's own registry away if another hermesops made its tables; a new one begins then.
+
+        Its audit's heads and its copies go with it: beside them, a new registry looks like a loss. The file itself goes
+        last, so the same once more finishes it.
+
+        Returns:
+            Its new folder; ``None`` where the registry stays: it is no file of this environment's folder, or readable.
+
+        Raises:
+            HermesError: It does not open at all.
+            UnavailableError: Its files cannot be moved.
+        """
+        own = self._env.folder
+        if self.file != own / "registry.db" or self._copies is None or not self._copies.folder.is_relative_to(own):
+            return None
+        database = Database(self._url)
+        try:
+            if not schema_version.is_foreign(database):
+                return None
+        finally:
+            database.close()
+        aside = own / f"registry-of-another-hermesops-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+        parts = (*(self.file.with_name(f"registry.db{end}") for end in ("-wal", "-shm")), self._copies.folder)
+        try:
+            make_private_folder(aside)
+            for path in (*parts, self.anchor.path, self.file):
+                if path.exists():
+                    path.rename(aside / path.name)
+        except OSError as error:
+            raise UnavailableError(f"{path} cannot be moved to {aside}: {error.strerror}") from error
+        return aside
 
     def open_anew(self, why: str, *, above: int = 0) -> Registry:
         """Open an empty registry after a loss of all copies, with an epoch above all known ones.

@@ -2,7 +2,9 @@
 
 import json
 import shutil
+import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -111,6 +113,25 @@ async def test_another_environment_is_never_purged(demo: Command) -> None:
     refused = await other.run("local", "down", "--purge", "--yes")
     assert (refused.exit_code, "environment staging is not this computer's" in refused.stderr) == (3, True)
     assert len(await demo.machines()) == 1
+
+
+@pytest.mark.turns(10)
+@pytest.mark.parametrize(
+    "change", ["UPDATE alembic_version SET version_num = '0042'", "ALTER TABLE users RENAME COLUMN created_at TO made"]
+)
+async def test_a_registry_of_another_hermesops_does_not_keep_a_world_alive(demo: Command, change: str) -> None:
+    with closing(sqlite3.connect(folder(demo) / "registry.db")) as registry:
+        registry.execute(change)
+        registry.commit()
+    purged = await demo.ok("local", "down", "--purge", "--yes")
+    [aside] = folder(demo).glob("registry-of-another-hermesops-*")
+    assert str(aside) in purged.stderr
+    assert {"registry.db", "audit.anchor"} <= {path.name for path in aside.iterdir()}
+    assert not (folder(demo) / "world").exists()
+    shutil.rmtree(aside)
+    await run_demo(demo)
+    assert await users(demo) == ["ada"]
+    await demo.ok("audit", "verify")
 
 
 @pytest.mark.turns(8)

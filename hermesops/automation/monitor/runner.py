@@ -26,6 +26,7 @@ from hermesops.automation.monitor.decide import (
     Verdict,
     answered,
     decide,
+    span,
 )
 from hermesops.automation.monitor.exposition import Exposition, Series, series
 from hermesops.automation.monitor.figures import Figures
@@ -39,7 +40,7 @@ from hermesops.errors import HermesError, RefusedError, UsageError
 from hermesops.model.fleet.health import HEARTBEAT_S, SILENT_S, Answers, GatewayHealth
 from hermesops.model.fleet.overview import ExpectedFleet, ExpectedInstance
 from hermesops.model.ids import InstanceId, OperationId
-from hermesops.model.operation import MONITOR_SUBJECT, LeaseHeldError
+from hermesops.model.operation import MONITOR_SUBJECT, Lease, LeaseHeldError
 from hermesops.store.operations.db_thread import in_db_thread
 from hermesops.store.operations.leases.keeper import LeaseKeeper
 
@@ -66,6 +67,9 @@ _WAYS_S = 60.0
 
 _WAYS_AGAIN_S = 15.0
 """The same after one in which a way failed."""
+
+_OUTDATED_S = SILENT_S
+"""Age of the answers of machines from which on no repair begins: the process stood still since it asked."""
 
 _CONTINUE_S = 60.0
 _FLAGS = (
@@ -119,6 +123,19 @@ class Pass:
     sources: Mapping[Source, bool]
 
 
+@dataclass(frozen=True)
+class _Facts:
+    """Conditions under which a decision may be carried out.
+
+    Attributes:
+        lease: The lease under which it was decided.
+        observed_at: Time at which the machines were asked, by the registry's clock.
+    """
+
+    lease: Lease
+    observed_at: datetime
+
+
 class Monitor:
     """Watches until a stop is requested.
 
@@ -160,6 +177,7 @@ class Monitor:
         self._cost: Mapping[str, float] = {}
         self._of_fleet: Mapping[Series, float] = {}
         self._passed_at: datetime | None = None
+        self._took_s = 0.0
         self._push_fails = False
 
     def stop(self) -> None:
@@ -194,7 +212,7 @@ class Monitor:
                 _log.info("monitor_leads")
                 self.tally.follows = ""
                 self.tally.was_leader = True
-                await keeper.guard(self._lead(once=once))
+                await keeper.guard(self._lead(keeper.lease, once=once))
         except LeaseHeldError as held:
             if self.tally.follows != held.holder:
                 self.tally.follows = held.holder
@@ -205,18 +223,18 @@ class Monitor:
             if once:
                 raise
 
-    async def _lead(self, *, once: bool) -> None:
+    async def _lead(self, lease: Lease, *, once: bool) -> None:
         try:
-            await self._watch(once=once)
+            await self._watch(lease, once=once)
         finally:
             await self._ways.stop()
 
-    async def _watch(self, *, once: bool) -> None:
+    async def _watch(self, lease: Lease, *, once: bool) -> None:
         loop = asyncio.get_running_loop()
         while not self._stopping.is_set():
             began = loop.time()
             try:
-                await self._pass(once=once)
+                await self._pass(lease, once=once)
             except HermesError as error:
                 self._sources.down(Source.REGISTRY, error.message)
                 await self._push(self._while_cut_off(loop.time() - began))
@@ -238,7 +256,7 @@ class Monitor:
 
     # One pass
 
-    async def _pass(self, *, once: bool) -> None:
+    async def _pass(self, lease: Lease, *, once: bool) -> None:
         began = asyncio.get_running_loop().time()
         await self._list_machines()
         fleet = await in_db_thread(self._registry.fleet.expected, reason=REASON)
@@ -251,28 +269,32 @@ class Monitor:
         facts = self._facts(fleet, beats or {}, knows_heartbeats=beats is not None and is_settled)
         if not once and self._is_due("ways", _WAYS_AGAIN_S if self._ways.are_doubtful else _WAYS_S):
             self._ways.begin(controls(facts, beats or {}))
-        verdict = decide(facts, self._policy)
+        verdict, observed_at = decide(facts, self._policy), fleet.now
         if verdict.asks:
+            observed_at = await in_db_thread(self._registry.now)
             answers = await self._ask([ask.instance_id for ask in verdict.asks])
             self._note_listing(facts, answers)
             is_any_silent = any(answer.is_silent for answer in answers.values())
             works = await self._ways.work(controls(facts, beats or {})) if is_any_silent else None
             verdict = decide(answered(facts, answers, asking_works=works), self._policy)
         self._log_changes(verdict)
-        self._carry_out(verdict)
+        self._carry_out(verdict, _Facts(lease, observed_at))
         self.tally.passes += 1
         self.last = Pass(len(fleet.instances), facts.knows_heartbeats, verdict, self._sources.all())
         took_s = asyncio.get_running_loop().time() - began
         self._of_fleet = {**self._of_instances(fleet), **self._figures.series, **await self._costs()}
         await self._push({**self._own(took_s), series("hermesops_monitor_leader"): 1.0, **self._of_fleet})
+        self._took_s = asyncio.get_running_loop().time() - began
 
     def _forget_before_pause(self, now: datetime) -> None:
         """Forget observations of before a pause: another monitor led, or this process or its computer stood still.
 
         Heartbeats of that time may not have arrived, and a machine that answered before may be dead now. The registry's
-        clock tells: the event loop's stands still while a computer sleeps.
+        clock tells: the event loop's stands still while a computer sleeps. A pass over a large fleet may take minutes:
+        that is no pause.
         """
-        if self._passed_at is not None and (now - self._passed_at).total_seconds() > SILENT_S:
+        planned_s = max(self._every_s, self._took_s)
+        if self._passed_at is not None and (now - self._passed_at).total_seconds() > planned_s + SILENT_S:
             self._sources.forget(Source.PROMETHEUS)
             self._asked.clear()
         self._passed_at = now
@@ -382,26 +404,42 @@ class Monitor:
             _log.info("monitor_acts_again", reason=ended)
         self._stops = stops
 
-    def _carry_out(self, verdict: Verdict) -> None:
+    def _carry_out(self, verdict: Verdict, facts: _Facts) -> None:
         clock = asyncio.get_running_loop().time()
         self._continued = {operation_id: at for operation_id, at in self._continued.items() if clock - at < _CONTINUE_S}
         for decision in verdict.decisions:
             if isinstance(decision, Continue) and decision.operation_id not in self._continued:
                 self._continued[decision.operation_id] = clock
-                self._begin(decision.operation_id, decision)
+                self._begin(decision.operation_id, decision, facts)
         for repair in verdict.repairs:
-            self._begin(repair.instance_id, repair)
+            self._begin(repair.instance_id, repair, facts)
 
-    def _begin(self, key: str, repair: Repairing | Continue) -> None:
+    def _begin(self, key: str, repair: Repairing | Continue, facts: _Facts) -> None:
         if key in self._repairing:
             return
-        task = asyncio.create_task(self._repair(repair))
+        task = asyncio.create_task(self._repair(repair, facts))
         self._repairing[key] = task
         task.add_done_callback(lambda _: self._repairing.pop(key, None))
 
-    async def _repair(self, repair: Repairing | Continue) -> None:
+    async def _outdated(self, facts: _Facts) -> str:
+        """Why nothing may be done about these facts any more; empty if it may.
+
+        This process may have stood still since it decided, and another monitor may have led meanwhile.
+        """
+        try:
+            if await in_db_thread(self._registry.leases.renew, [facts.lease]):
+                return "another monitor leads"
+            age_s = (await in_db_thread(self._registry.now) - facts.observed_at).total_seconds()
+        except HermesError as error:
+            return error.message
+        return f"the machines were asked {span(age_s)} ago" if age_s > _OUTDATED_S else ""
+
+    async def _repair(self, repair: Repairing | Continue, facts: _Facts) -> None:
         action = type(repair).__name__.lower()
         log = _log.bind(action=action, **vars(repair))
+        if outdated := await self._outdated(facts):
+            log.warning("repair_not_begun", problem=outdated)
+            return
         log.warning("repair_begins")
         try:
             if isinstance(repair, Continue):

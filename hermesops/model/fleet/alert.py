@@ -44,6 +44,7 @@ class Alert:
         runbook: Name of the runbook, without ``.md``; empty where the rule names none.
         silenced_by: Ids of silences that hold for it.
         inhibited_by: Fingerprints of alerts that hide it.
+        fingerprint: Alertmanager's name of it; empty where it gave none.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Alert:
     runbook: str = ""
     silenced_by: tuple[str, ...] = ()
     inhibited_by: tuple[str, ...] = ()
+    fingerprint: str = ""
 
     @property
     def instance(self) -> str:

@@ -79,6 +79,8 @@ class WorldPurge:
     async def run(self) -> None:
         """Remove it all. Users, cells, releases, keys and the audit stay.
 
+        A registry that another hermesops made cannot be told of it: it is moved away as it is.
+
         Raises:
             RefusedError: Not root.
             PartlyDoneError: The world is gone, and the registry could not be told.
@@ -92,7 +94,10 @@ class WorldPurge:
             return
         try:
             self._remove_files()
-            self._end_rows()
+            if aside := self._set_aside():
+                self.report(f"the registry was made by another hermesops: moved to {aside}, and a new one begins")
+            else:
+                self._end_rows()
         except HermesError as problem:
             raise PartlyDoneError(
                 f"the local world is deleted, but the registry still lists it: {problem.message}",
@@ -152,6 +157,9 @@ class WorldPurge:
             ended = registry.world.purge(with_backups=self._are_backups_local, why=_WHY)
         if ended:
             self.report(f"the registry has ended {_counted(ended.instances, 'user')} of it; the audit says so")
+
+    def _set_aside(self) -> Path | None:
+        return self.place.set_aside_foreign() if self._has_registry and not is_connected(self.env) else None
 
     def _remove_files(self) -> None:
         """Remove states of stacks and manifests of images: they name machines and images that are gone."""

@@ -148,7 +148,7 @@ class Counts:
     """Counters of series and samples by outcome.
 
     Attributes:
-        read: Samples that arrived.
+        read: Samples that arrived, as far as the sender's allowance goes.
         written: Samples that were forwarded.
         dropped: Series and samples that were dropped, by reason.
     """
@@ -247,6 +247,8 @@ class Sender:
     def rewrite(self, identity: Identity, series: Iterable[RawSeries], now_s: float, counts: Counts) -> bytes:
         """Rewrite series under an identity of the sender and encode them; forbidden series are dropped and counted.
 
+        Series beyond the sender's allowance of samples are dropped as well: its debt would silence it for long.
+
         Raises:
             MalformedError: Labels are malformed.
         """
@@ -255,7 +257,13 @@ class Sender:
                 self._known, self._before, self._since_s, self._bytes = {}, self._known, now_s, 0
             out: list[bytes] = []
             heard: list[tuple[Figure, FigureValue]] = []
+            # Requests of one sender at the same time share the debt that they may make.
+            room = int(self._samples.left + self._samples.most_debt / self._most_requests)
             for raw in series:
+                if counts.read + len(raw.samples) > room:
+                    counts.drop("samples", len(raw.samples))
+                    counts.read = max(counts.read, room)
+                    continue
                 counts.read += len(raw.samples)
                 known = self._known_of(identity, raw.labels)
                 if known.why:

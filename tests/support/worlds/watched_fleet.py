@@ -113,7 +113,10 @@ class Rows(FakeRegistry):
         )
         day = BEGAN + timedelta(seconds=now - 86_400)
         repairs = tuple(one for one in self.watched.repairs if one.began_at >= day)
-        return ExpectedFleet(BEGAN + timedelta(seconds=now), at(self.watched.listed_at), instances, repairs)
+        return ExpectedFleet(self.now(), at(self.watched.listed_at), instances, repairs)
+
+    def now(self) -> datetime:
+        return BEGAN + timedelta(seconds=self.watched.now() + self.watched.moved_s)
 
     def fleet_record_reported(self, reported: Mapping[InstanceId, GatewayHealth | None]) -> None:
         self.watched.reach("registry")
@@ -139,6 +142,8 @@ class WatchedFleet:
         away: Sources that do not answer, by spans of seconds.
         gateway: What machines say of their gateways.
         asking_takes_s: Seconds until a machine that is asked answers.
+        reading_takes_s: Seconds until heartbeats are read, as those of a large fleet.
+        moved_s: Seconds that went by on the registry's clock while the monitor stood still.
     """
 
     hosts: dict[InstanceId, Host]
@@ -155,6 +160,8 @@ class WatchedFleet:
     away: Mapping[str, Callable[[float], bool]] = field(default_factory=dict)
     gateway: GatewayHealth = GatewayHealth.OK
     asking_takes_s: float = 1.0
+    reading_takes_s: float = 0.0
+    moved_s: float = 0.0
 
     def __post_init__(self) -> None:
         self.registry.watched = self
@@ -206,13 +213,14 @@ class Metrics(PlatformMetrics):
     async def query(self, promql: str) -> list[Any]:
         assert METRIC in promql
         self.fleet.reach("prometheus")
+        await self.fleet.clock.pause(self.fleet.reading_takes_s)
         now, found = self.fleet.now(), []
         for host in self.fleet.hosts.values():
             sent = now - now % HEARTBEATS_EVERY_S
             if host.answers(sent) and not host.mute(sent):
                 host.beat_at = sent
             if host.beat_at is not None and now - host.beat_at < 300:
-                at = (BEGAN + timedelta(seconds=host.beat_at)).timestamp()
+                at = (BEGAN + timedelta(seconds=host.beat_at + self.fleet.moved_s)).timestamp()
                 for what in ("written", "sampled"):
                     labels = {"instance_id": host.instance_id, "what": what}
                     found.append({"metric": labels, "value": [at, str(at)]})

@@ -1,5 +1,7 @@
 """Which epochs an environment knows of, and which URLs are of one registry."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -28,3 +30,43 @@ def test_who_asks_makes_no_other_registry(tmp_path: Path, more: str) -> None:
     one, other = place(tmp_path, HOST), place(tmp_path, f"{HOST}?{more}")
     assert one.anchor.path == other.anchor.path
     assert place(tmp_path, HOST.replace("10.0.0.1", "10.0.0.2")).anchor.path != one.anchor.path
+
+
+def registry_at(home: Path, *, changed: str = "") -> RegistryPlace:
+    own = place(home, "")
+    own.open().audit.append("command_run", "instance/1", why="before")
+    if changed:
+        assert own.file
+        with closing(sqlite3.connect(own.file)) as registry, registry:
+            registry.execute(changed)
+    return own
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "UPDATE alembic_version SET version_num = '0042'",
+        "ALTER TABLE users RENAME COLUMN created_at TO made",
+        "DROP TABLE alembic_version",
+    ],
+    ids=["another revision", "another column", "none at all"],
+)
+def test_a_registry_of_another_hermesops_goes_aside_with_its_anchor_and_a_new_one_begins(
+    tmp_path: Path, changed: str
+) -> None:
+    own = registry_at(tmp_path, changed=changed)
+    aside = own.set_aside_foreign()
+    assert aside
+    assert {"registry.db", "audit.anchor"} <= {path.name for path in aside.iterdir()}
+    assert own.open().audit.list(limit=9) == ()
+    assert own.set_aside_foreign() is None
+
+
+def test_a_registry_of_this_hermesops_stays_and_so_does_one_elsewhere(tmp_path: Path) -> None:
+    own = registry_at(tmp_path)
+    assert own.set_aside_foreign() is None
+    assert len(own.open().audit.list(limit=9)) == 1
+    foreign = registry_at(tmp_path / "other", changed="UPDATE alembic_version SET version_num = '0042'")
+    assert foreign.file
+    assert place(tmp_path / "third", f"sqlite:///{foreign.file}").set_aside_foreign() is None
+    assert foreign.file.exists()

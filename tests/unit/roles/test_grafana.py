@@ -2,6 +2,9 @@
 
 import re
 
+import pytest
+
+from hermesops.model.access.certificate import is_ours
 from tests.support.releases.role_files import rendered
 
 ROLE = "hermes_platform_monitoring"
@@ -42,6 +45,37 @@ def test_only_a_reader_gets_there_with_the_name_of_the_certificate() -> None:
         "X-WEBAUTH-USER": "$hermes_reader",
     }
     assert "proxy_pass http://127.0.0.1:3000;" in block
+
+
+def reader_of(subject: str) -> str:
+    """The name that Grafana is given for the subject of a valid certificate, by nginx's two maps."""
+    text = rendered(ROLE, "nginx.conf.j2", {**GIVEN, "hermes_platform_monitoring_grafana": True})
+    name = subject
+    for variable in ("hermes_service", "hermes_reader"):
+        block = re.search(rf"map [^{{]*\${variable} \{{\n(.*?)\n    \}}\n", text, re.DOTALL)
+        assert block
+        match = next((m for rule in re.findall(r'"~(.+)" \$1;', block[1]) if (m := re.search(rule, name))), None)
+        name = match[1] if match else ""
+    return name
+
+
+@pytest.mark.parametrize(
+    ("name", "reader"),
+    [
+        ("hermesops", "hermesops"),
+        ("hermesops-monitor", "hermesops-monitor"),
+        ("admin", ""),
+        ("hermesopsadmin", ""),
+        ("admin-hermesops", ""),
+        ("hermesops,OU=x", ""),
+        ("Admin", ""),
+    ],
+)
+def test_no_certificate_names_grafanas_administrator(name: str, reader: str) -> None:
+    """Grafana's own first user is called admin. Readers are hermesops' processes, whose names begin with hermesops."""
+    assert reader_of(f"SUCCESS 0 OU=service,O=staging,CN={name}") == reader
+    assert is_ours(name) is bool(reader), "no service that an operator admits has such a name"
+    assert reader_of(f"SUCCESS 0 OU=machine,O=staging,CN={name}") == ""
 
 
 def test_grafana_takes_the_name_from_this_host_alone() -> None:

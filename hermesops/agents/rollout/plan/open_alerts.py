@@ -4,7 +4,7 @@ That it is not known which alerts are open holds it as well: what cannot be seen
 who starts it may decide otherwise, for both.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from hermesops.agents.rollout.ports import AlertState
 from hermesops.base.narration import counted
@@ -34,22 +34,30 @@ def held_by_alerts(state: AlertState, targets: Sequence[RolloutTarget], spec: Sp
     return f"{HELD}{counted(len(names), 'open alert')}: {', '.join(names[:_NAMED])}{more}"
 
 
-def holding(alerts: Iterable[Alert], acknowledgements: Iterable[str]) -> tuple[Alert, ...]:
+def holding(
+    alerts: Collection[Alert],
+    acknowledgements: Iterable[str],
+    is_ending: Callable[[Alert], bool | None] = lambda _: None,
+) -> tuple[Alert, ...]:
     """The alerts that hold rollouts: pages about more than one instance, whose own health gates judge already.
 
     An acknowledged one does: somebody works on it, and it is not over. One that is silenced otherwise does not:
-    somebody has said that it does not matter. Neither does one that another alert hides, which is open itself.
+    somebody has said that it does not matter. Neither does one that another alert hides, which is open itself, nor one
+    that is ending: its rule only keeps it open for a while, and then it hides nothing either.
 
     Args:
         acknowledgements: Ids of silences that only say that somebody works on an alert.
+        is_ending: Whether the condition of an alert is over; ``None`` for unknown, which holds.
     """
     only_seen = frozenset(acknowledgements)
+    ending = {alert.fingerprint for alert in alerts if alert.fingerprint and is_ending(alert)}
     return tuple(
         alert
         for alert in alerts
         if alert.labels.get(SCOPE) in _WIDE
         and alert.severity in {Severity.PAGE, None}
-        and not alert.inhibited_by
+        and not is_ending(alert)
+        and ending.issuperset(alert.inhibited_by)
         and only_seen.issuperset(alert.silenced_by)
     )
 

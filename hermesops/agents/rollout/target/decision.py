@@ -16,7 +16,11 @@ LEFT_UNCHANGED = "left unchanged: "
 """Beginning of each reason that leaves a target as it was."""
 
 BUSY_AGAIN_S = 300.0
-"""Seconds after which a busy target is asked again."""
+"""Seconds after which a deferred busy target is asked again."""
+
+PATIENCE_S = 60.0
+"""Seconds for which a target is observed before it is deferred as busy. A turn by which health was probed takes up to
+half of that: the rollout's own question must not defer its target."""
 
 
 class TargetStep(Enum):
@@ -114,6 +118,8 @@ def _untouched(observation: TargetObservation, status: ReleaseStatus, release: R
     if status.activation:
         return TargetStep.AWAIT
     if status.busy and not spec.emergency and not is_overdue(observation.target, observation.now, spec):
+        if observation.tried_s < min(PATIENCE_S, spec.defer_s, spec.attempt_s / 2):
+            return TargetStep.AWAIT
         return Settle(TargetState.DEFERRED, f"busy: {status.busy}")
     # An agent that does not answer now would not answer after the change: that would say nothing of the release.
     if observation.unwell is None and not spec.emergency:

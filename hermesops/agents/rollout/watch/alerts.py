@@ -12,6 +12,7 @@ from hermesops.model.rollout.records import RolloutTarget
 from hermesops.model.rollout.spec import Spec
 from hermesops.observability.telemetry.alerts.alertmanager import Alertmanager
 from hermesops.observability.telemetry.client import MonitoringClient
+from hermesops.observability.telemetry.metrics.prometheus import Metrics
 
 COUNTS = timedelta(seconds=90)
 """How long an answer counts while none comes: three heartbeats, as for everything else that falls silent."""
@@ -43,20 +44,24 @@ class RolloutAlerts:
             return AlertState()
         if self._asked_at is None or self.now() - self._asked_at >= _EVERY:
             self._asked_at = self.now()
-            await self._ask(Alertmanager(self.client))
+            await self._ask(self.client)
         if self._answer and self.now() - self._answer[0] <= COUNTS:
             return AlertState(self._answer[1])
         return AlertState(unknown=self._problem)
 
-    async def _ask(self, manager: Alertmanager) -> None:
+    async def _ask(self, client: MonitoringClient) -> None:
+        manager = Alertmanager(client)
         try:
             alerts = await manager.alerts(muted=True, within_s=_WITHIN_S)
             silences = await manager.silences(within_s=_WITHIN_S) if any(alert.silenced_by for alert in alerts) else ()
+            acknowledgements = [silence.id for silence in silences if silence.is_acknowledgement]
+            holders = holding(alerts, acknowledgements)
+            if holders:
+                holders = holding(alerts, acknowledgements, await Metrics(client).ending(alerts))
         except HermesError as error:
             self._problem = error.message
             return
-        acknowledgements = (silence.id for silence in silences if silence.is_acknowledgement)
-        self._answer = (self.now(), holding(alerts, acknowledgements))
+        self._answer = (self.now(), holders)
 
 
 async def held_now(

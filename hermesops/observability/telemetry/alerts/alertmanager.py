@@ -136,6 +136,7 @@ def _alert(raw: Any) -> Alert:  # noqa: ANN401 - JSON has no narrower type
             runbook=runbook[1] if runbook else "",
             silenced_by=tuple(map(_text, status["silencedBy"] or ())),
             inhibited_by=tuple(map(_text, status["inhibitedBy"] or ())),
+            fingerprint=_text(raw.get("fingerprint", "")),
         )
     except _WRONG as error:
         raise _unreadable("alerts", error) from error

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from hermesops.errors import HermesError, Hint, UsageError
-from hermesops.model.fleet.alert import WATCHDOG, Alert, Matcher, Severity, Silence
+from hermesops.model.fleet.alert import Alert, Matcher, Severity, Silence
 from hermesops.model.fleet.cell import parse_cell
 from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.model.unknown_name import find_by_id, unknown_name
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from hermesops.model.fleet.instance import Instance
     from hermesops.observability.telemetry.client import MonitoringClient
     from hermesops.store.registry import Registry
-
-
-_HOLDS_WITHIN_S = 3.0
-"""Seconds for Prometheus's word, without which alerts are listed as well."""
 
 
 _KNOWN_WITHIN_S = 5.0
@@ -102,8 +98,7 @@ class Alerts:
         """
         chosen = set(severities) or ({*Severity} if everything else {Severity.PAGE, Severity.TICKET})
         firing = await Alertmanager(self.client).alerts(muted=True)
-        # After it, not beside it: what begins in between would look as if it were over.
-        ending = await self._ending(firing)
+        ending = await Metrics(self.client).ending(firing)
         acknowledged = await self._acknowledged(firing)
         chosen_alerts = [
             alert
@@ -138,21 +133,6 @@ class Alerts:
             return max(acknowledgements, key=lambda silence: silence.ends_at, default=None) if is_only_that else None
 
         return acknowledged
-
-    async def _ending(self, firing: Collection[Alert]) -> Callable[[Alert], bool | None]:
-        """Whether an alert's condition is over, as Prometheus has it; nobody misses a list of alerts for its sake."""
-        try:
-            holds = await Metrics(self.client).alerts(within_s=_HOLDS_WITHIN_S) if firing else {}
-        except HermesError:
-            return lambda _: None
-        # One that is not there is over as well, unless Prometheus has only just started and evaluated no rules.
-        is_whole = any(alert.name == WATCHDOG and _labels(alert) in holds for alert in firing)
-
-        def ending(alert: Alert) -> bool | None:
-            is_held = holds.get(_labels(alert))
-            return not is_held if is_held is not None else True if is_whole else None
-
-        return ending
 
     async def acknowledge(self, name: str, instance: "Instance | None", *, length: timedelta, reason: str) -> Silence:
         """Say that somebody works on an alert: nobody is told of it again for a while, and rollouts stay held.
@@ -281,7 +261,3 @@ class Alerts:
 def _as_it_ends(alert: OpenAlert, *, ending: bool | None) -> OpenAlert:
     """Add to an alert whether its condition is over; then no next step is shown."""
     return replace(alert, ending=ending, next=_ENDS) if ending else replace(alert, ending=ending)
-
-
-def _labels(alert: Alert) -> frozenset[tuple[str, str]]:
-    return frozenset(alert.labels.items())

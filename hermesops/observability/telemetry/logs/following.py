@@ -109,19 +109,25 @@ async def follow(
 
 
 async def poll(
-    ask: Callable[[datetime], AsyncIterator[tuple[datetime, T]]],
+    ask: Callable[[datetime, int], AsyncIterator[tuple[datetime, T]]],
     *,
     name: str,
     begin: datetime,
+    first: int,
+    most: int,
     every_s: float,
     overlap: timedelta,
     report: Reporter,
 ) -> AsyncGenerator[T, None]:
     """Yield entries of a log that can only be asked for, again and again, each once, until the caller stops.
 
+    If more entries came than one answer holds, the operator is told that some were left out.
+
     Args:
-        ask: Yields the entries since a moment, oldest first.
+        ask: Yields the newest entries since a moment, so many at most, oldest first.
         begin: The moment for the first time.
+        first: Entries of before.
+        most: Entries of each later answer.
         every_s: Seconds between two questions.
         overlap: Late entries are found that are older than the newest one by at most this.
 
@@ -132,7 +138,7 @@ async def poll(
     newest, wait_s, is_first = begin, every_s, True
     while True:
         try:
-            entries = [entry async for entry in ask(begin if is_first else newest - overlap)]
+            entries = [entry async for entry in (ask(begin, first) if is_first else ask(newest - overlap, most))]
         except (UnavailableError, UnknownOutcomeError) as error:
             if is_first:
                 raise
@@ -140,6 +146,9 @@ async def poll(
             await pause(wait_s)
             wait_s = min(2 * wait_s, _LONGEST_S)
             continue
+        if not is_first and len(entries) >= most and entries[0][0] > newest:
+            left_out = f"between {newest:%H:%M:%S} and {entries[0][0]:%H:%M:%S} UTC"
+            report(f"{name}: more than {most} lines came at once; those {left_out} were left out")
         for entry in entries:
             if entry not in shown:
                 shown[entry] = None

@@ -5,7 +5,7 @@ import re
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Protocol
@@ -183,9 +183,9 @@ class InstanceLogs:
     ) -> AsyncGenerator[str, None]:
         reported = ""
 
-        async def ask(begin: datetime) -> AsyncIterator[tuple[datetime, str]]:
+        async def ask(begin: datetime, most: int) -> AsyncIterator[tuple[datetime, str]]:
             nonlocal reported
-            lines, missing = await self._loki_lines(instance, question, begin)
+            lines, missing = await self._loki_lines(instance, replace(question, most=most), begin)
             if missing and missing != reported:
                 reported = missing
                 report(f"lines may be missing, as monitoring answers in part only: {missing}")
@@ -194,7 +194,16 @@ class InstanceLogs:
 
         begin = question.since or self.now() - _DEFAULT_SINCE
         name, late = f"log of {instance.title} in monitoring", timedelta(seconds=_LATE_S)
-        followed = poll(ask, name=name, begin=begin, every_s=_POLL_S, overlap=late, report=report)
+        followed = poll(
+            ask,
+            name=name,
+            begin=begin,
+            first=question.most,
+            most=MOST_LINES,
+            every_s=_POLL_S,
+            overlap=late,
+            report=report,
+        )
         try:
             async with aclosing(followed) as lines:
                 async for line in lines:

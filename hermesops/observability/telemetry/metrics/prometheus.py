@@ -5,11 +5,13 @@ Source: Prometheus HTTP API v1, ``/query``, ``/query_range``, ``/rules`` and ``/
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from hermesops.errors import HermesError
+from hermesops.model.fleet.alert import WATCHDOG, Alert
 from hermesops.observability.telemetry.client import WITHIN_S, MonitoringClient, Question
 from hermesops.observability.telemetry.metrics import prometheus_answer
 from hermesops.observability.telemetry.metrics.prometheus_answer import (
@@ -26,6 +28,9 @@ _API, _WHOM = "/prometheus/api/v1", "Prometheus"
 _MOST_SERIES = 20_000
 _MOST_POINTS = 400_000
 """Series, and points of all series together, of an answer that are read."""
+
+_HOLDS_WITHIN_S = 3.0
+"""Seconds for the conditions of alerts: whoever asks for alerts can do without them."""
 
 
 @dataclass(frozen=True)
@@ -108,9 +113,32 @@ class Metrics:
         except WRONG as error:
             raise unreadable("alerts", error) from error
 
+    async def ending(self, firing: Collection[Alert]) -> Callable[[Alert], bool | None]:
+        """Whether the condition of an alert is over; ``None`` where that is not known. Raises nothing.
+
+        Args:
+            firing: All alerts of Alertmanager, read before: what begins in between would look as if it were over.
+        """
+        try:
+            holds = await self.alerts(within_s=_HOLDS_WITHIN_S) if firing else {}
+        except HermesError:
+            return lambda _: None
+        # One that is not there is over as well, unless Prometheus has only just started and evaluated no rules.
+        is_whole = any(alert.name == WATCHDOG and _labels(alert) in holds for alert in firing)
+
+        def is_ending(alert: Alert) -> bool | None:
+            is_held = holds.get(_labels(alert))
+            return not is_held if is_held is not None else True if is_whole else None
+
+        return is_ending
+
     async def _data(self, path: str, params: tuple[tuple[str, str], ...], within_s: float) -> Any:  # noqa: ANN401 - JSON has no narrower type
         question = Question(f"{_API}/{path}", params, method="POST", form=True, within_s=within_s)
         return whole(await self._client.ask(question), whom=_WHOM)
+
+
+def _labels(alert: Alert) -> frozenset[tuple[str, str]]:
+    return frozenset(alert.labels.items())
 
 
 def _matrix(data: Any) -> tuple[Series, ...]:  # noqa: ANN401 - as above

@@ -59,6 +59,28 @@ def require(database: Database) -> None:
     )
 
 
+def is_foreign(database: Database) -> bool:
+    """Whether another hermesops made the tables, so that this one neither reads nor migrates them."""
+    if database.is_missing():
+        return False
+    with database.reading() as connection:
+        inspector = sa.inspect(connection)
+        if not inspector.has_table(_VERSION.name):
+            return bool(inspector.get_table_names())
+        revision = connection.execute(sa.select(_VERSION)).scalar()
+        if revision != REVISIONS[-1]:
+            return revision not in REVISIONS
+        return any(not _has_columns(inspector, table) for table in meta.metadata.sorted_tables)
+
+
+def _has_columns(inspector: sa.Inspector, table: sa.Table) -> bool:
+    if not inspector.has_table(table.name):
+        return False
+    return {column.name for column in table.columns} <= {
+        str(column["name"]) for column in inspector.get_columns(table.name)
+    }
+
+
 def migrate(database: Database, copy: Callable[[str], object] | None = None) -> str | None:
     """Make or migrate the tables in one transaction; safe to call twice and from two processes.
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import structlog
 
-from hermesops.automation.monitor.decide import Actions, Policy, Reboot, Replace, Start
+from hermesops.automation.monitor import runner
+from hermesops.automation.monitor.decide import Actions, FleetFacts, Policy, Reboot, Replace, Start, Verdict, decide
 from hermesops.model.fleet.health import GatewayHealth
 from hermesops.model.fleet.overview import GONE
 from hermesops.model.operation import Lease, LeaseHeldError
@@ -261,6 +262,39 @@ def test_after_a_pause_a_monitor_waits_for_heartbeats_as_one_that_begins(
     fleet.watch(6_000, fleet.monitor())
     assert len(events(log, "monitor_leads")) == 2, "there was a pause"
     assert fleet.repaired == []
+
+
+@pytest.mark.parametrize("takes_s", [100.0, 240.0])
+def test_passes_that_take_long_each_time_are_no_pause(takes_s: float) -> None:
+    fleet = WatchedFleet.of(10)
+    fleet.reading_takes_s = takes_s
+    fleet.host(3).dead_from = 3_000.0
+    fleet.watch(6_000, fleet.monitor())
+    [(at, wanted)] = fleet.repaired
+    assert wanted.instance_id == fleet.host(3).instance_id
+    assert at - 3_000 <= 90 + 3 * takes_s
+
+
+@pytest.mark.parametrize("happened", ["minutes went by", "another monitor led"])
+def test_a_monitor_that_stood_still_after_it_decided_observes_again_before_it_acts(
+    happened: str, monkeypatch: pytest.MonkeyPatch, log: list[Any]
+) -> None:
+    fleet = WatchedFleet.of(10)
+    fleet.host(3).dead_from = 1_000.0
+
+    def stood_still(facts: FleetFacts, policy: Policy) -> Verdict:
+        verdict = decide(facts, policy)
+        if verdict.repairs and not fleet.moved_s:
+            fleet.moved_s = 300.0 if happened == "minutes went by" else 1.0
+            fleet.host(3).dead_from = float("inf")  # whoever looks again sees that it lives
+            if happened == "another monitor led":
+                fleet.registry.holder = "another"
+        return verdict
+
+    monkeypatch.setattr(runner, "decide", stood_still)
+    fleet.watch(3_000, fleet.monitor())
+    assert fleet.repaired == []
+    assert len(events(log, "repair_not_begun")) == 1
 
 
 def test_what_has_ended_is_told_as_nought() -> None:

@@ -1,6 +1,6 @@
 """What a sender has left: it comes back by the second, and a clock that jumps gives nobody anything."""
 
-from hermesops.programs.ingest.allowance import Allowance
+from hermesops.programs.ingest.allowance import DEBT_S, Allowance
 
 
 def test_what_was_used_comes_back_by_the_second_and_no_more_than_there_was() -> None:
@@ -21,3 +21,10 @@ def test_a_clock_that_is_put_back_gives_nothing_back_and_holds_nobody_up() -> No
     assert one.is_overdrawn(1_000)
     assert one.is_overdrawn(500)
     assert not one.is_overdrawn(511), "from then on it comes back as before"
+
+
+def test_the_largest_debt_is_replenished_within_two_minutes() -> None:
+    one = Allowance(per_s=2, most=10, at_s=100)
+    one.use(1_000_000)
+    assert one.is_overdrawn(100 + DEBT_S - 1)
+    assert not one.is_overdrawn(100 + DEBT_S + 1)

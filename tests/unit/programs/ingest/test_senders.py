@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hermesops.programs.ingest.allowance import DEBT_S
 from hermesops.programs.ingest.remote_write import (
     Label,
     MalformedError,
@@ -186,6 +187,37 @@ def test_samples_of_a_sender_are_bounded_in_the_long_run_dropped_ones_too() -> N
     assert entered(sender, NOW + 19) == "samples"
     assert entered(sender, NOW + 21) == ""
     assert (sender.refused, entered(senders.sender(Identity("m-2"), NOW))) == (3, "")
+
+
+def flooded(sender: Sender, now: float, *, at_once: int = 2) -> Counts:
+    """What comes of as many requests at the same time as are admitted, each as large as one may be."""
+    at = int(now * 1000)
+    series = [RawSeries(raw((b"n", b"%d" % n)).labels, [(at, encode_sample(1, at))] * 500) for n in range(70)]
+    counts = [Counts() for _ in range(at_once) if not sender.enter(now)]
+    for one in counts:
+        sender.rewrite(MACHINE, series, now, one)
+    total = Counts()
+    for one in counts:
+        sender.leave(one.read, 0.0)
+        total.add(one)
+    return total
+
+
+def test_a_sender_that_flooded_large_bodies_is_heard_again_after_two_minutes() -> None:
+    sender = Senders(Limits()).sender(MACHINE, NOW)
+    for _ in range(10):
+        flooded(sender, NOW)
+    assert entered(sender, NOW + DEBT_S - 1) == "samples"
+    assert entered(sender, NOW + DEBT_S + 1) == ""
+
+
+def test_no_flood_brings_more_samples_than_the_rate_of_a_sender_in_the_long_run() -> None:
+    limits = Limits()
+    sender = Senders(limits).sender(MACHINE, NOW)
+    written, seconds = 0, 3600
+    for second in range(0, seconds, 10):
+        written += flooded(sender, NOW + second).written
+    assert written <= limits.samples_per_s * (limits.behind_s + seconds) * 1.2
 
 
 def test_work_for_a_sender_is_bounded_in_seconds() -> None:

@@ -3,7 +3,9 @@
 from dataclasses import replace
 from datetime import timedelta
 
+from hermesops.agents.health.samples.sample import question
 from hermesops.agents.rollout.target.decision import (
+    PATIENCE_S,
     Settle,
     TargetDecision,
     TargetObservation,
@@ -28,6 +30,7 @@ SWITCHING, READY = (
 FAILED = ReleaseStatus(OLD, last="2 new failed", last_to=NEW, last_failed=True, why="no turn")
 TIMED_OUT = replace(FAILED, confirm_timed_out=True)
 TWICE = Settle(TargetState.TIMED_OUT, "rolled back twice because no process confirmed it in time")
+BUSY = replace(STILL, busy="2 runs")
 THERE = ReleaseStatus(NEW, last="2 new confirmed", last_to=NEW)
 SPEC = Spec()
 
@@ -53,7 +56,7 @@ def observation(target: RolloutTarget, status: ReleaseStatus | None, **changes: 
         (observation(NEVER, STILL, ending=True), Settle(TargetState.WAITING)),
         (observation(NEVER, STILL, fetched=True, ending=True), Settle(TargetState.WAITING)),
         (observation(NEVER, THERE), Settle(TargetState.HEALTHY, "already on this release")),
-        (observation(NEVER, replace(STILL, busy="2 runs")), Settle(TargetState.DEFERRED, "busy: 2 runs")),
+        (observation(NEVER, BUSY, tried_s=PATIENCE_S), Settle(TargetState.DEFERRED, "busy: 2 runs")),
         (observation(NEVER, replace(STILL, absent="suspended")), Settle(TargetState.OUTDATED, "suspended")),
         (observation(NEVER, replace(STILL, activation="third", phase="x")), TargetStep.AWAIT),
         (observation(NEVER, READY), TargetStep.AWAIT),
@@ -104,11 +107,24 @@ def test_an_old_failure_is_not_taken_for_a_new_one() -> None:
     assert decide_target(observation(again, FAILED), NEW, SPEC) == TargetStep.ACTIVATE
 
 
+def test_a_turn_by_which_health_is_probed_defers_nobody() -> None:
+    longest_s = question([], None, BEGAN).turn_s
+    assert 0 < longest_s < PATIENCE_S
+    assert decide_target(observation(NEVER, BUSY, tried_s=longest_s), NEW, SPEC) == TargetStep.AWAIT
+    assert decide_target(observation(NEVER, STILL, tried_s=longest_s), NEW, SPEC) == TargetStep.FETCH
+
+
+def test_who_is_busy_is_observed_no_longer_than_it_may_be_deferred_or_tried() -> None:
+    for spec in (replace(SPEC, defer_s=15), replace(SPEC, attempt_s=30)):
+        assert decide_target(observation(NEVER, BUSY, tried_s=14), NEW, spec) == TargetStep.AWAIT
+        decision = decide_target(observation(NEVER, BUSY, tried_s=15), NEW, spec)
+        assert decision == Settle(TargetState.DEFERRED, "busy: 2 runs")
+
+
 def test_who_was_deferred_long_enough_is_not_asked_whether_it_is_busy() -> None:
     waited = replace(NEVER, progress=Progress(deferred_until=BEGAN))
-    busy = replace(STILL, busy="2 runs")
-    assert decide_target(observation(waited, busy), NEW, SPEC) == TargetStep.FETCH
+    assert decide_target(observation(waited, BUSY), NEW, SPEC) == TargetStep.FETCH
     assert (
-        decide_target(observation(NEVER, busy, now=BEGAN + timedelta(days=9)), NEW, replace(SPEC, emergency="a hole"))
+        decide_target(observation(NEVER, BUSY, now=BEGAN + timedelta(days=9)), NEW, replace(SPEC, emergency="a hole"))
         == TargetStep.FETCH
     )

@@ -1,6 +1,7 @@
 """What a rollout knows of open alerts while monitoring answers, and after it has fallen silent."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from hermesops.observability.telemetry.client import MonitoringClient
 from tests.support.fakes.monitoring import Answer, alert, fake_monitoring, silence
 
 ALERTS, SILENCES = "GET /alertmanager/api/v2/alerts", "GET /alertmanager/api/v2/silences"
+CONDITIONS = "GET /prometheus/api/v1/alerts"
 
 
 class Clock:
@@ -25,7 +27,7 @@ class Clock:
         self.at += timedelta(seconds=seconds)
 
 
-def holder(*, silenced: tuple[str, ...] = ()) -> dict[str, object]:
+def holder(*, silenced: tuple[str, ...] = ()) -> dict[str, Any]:
     return alert("FleetGap", silenced=silenced, scope="fleet")
 
 
@@ -42,7 +44,7 @@ async def test_it_is_asked_now_and_then_and_its_answer_counts_meanwhile() -> Non
             seen = await alerts.check()
             assert [one.name for one in seen.open] == ["FleetGap"]
             clock.turn(1)
-        assert len(monitoring.asked) == 2
+        assert [one.path for one in monitoring.asked].count("/alertmanager/api/v2/alerts") == 2
         monitoring.answers[ALERTS] = Answer([])
         clock.turn(1)
         assert await alerts.check() == AlertState()
@@ -75,6 +77,43 @@ async def test_a_silence_says_whether_somebody_works_on_it(comment: str, *, hold
         monitoring.answers[ALERTS] = Answer([holder(silenced=("ab12",))])
         monitoring.answers[SILENCES] = Answer([silence("ab12", comment=comment)])
         assert bool((await RolloutAlerts(monitoring.client, Clock()).check()).open) is holds
+
+
+def of_prometheus(*listed: dict[str, Any]) -> Answer:
+    return Answer({"status": "success", "data": {"alerts": [{"state": "firing", **one} for one in listed]}})
+
+
+WATCHDOG = alert("Watchdog", severity="none")
+HOLDS, OVER = {"labels": holder()["labels"]}, {"labels": holder()["labels"], "keepFiringSince": "2026-01-02T00:00:00Z"}
+RUNS = {"labels": WATCHDOG["labels"]}
+
+
+@pytest.mark.parametrize(
+    ("answer", "holds"),
+    [
+        (of_prometheus(HOLDS, RUNS), True),
+        (of_prometheus(OVER, RUNS), False),
+        (of_prometheus(RUNS), False),
+        (of_prometheus(), True),
+        (Answer(b"", 502), True),
+    ],
+    ids=["it holds", "it is over, and kept open by its rule", "resolved", "Prometheus was started again", "away"],
+)
+async def test_an_alert_that_is_ending_holds_no_rollout(answer: Answer, *, holds: bool) -> None:
+    async with fake_monitoring() as monitoring:
+        monitoring.answers |= {ALERTS: Answer([holder(), WATCHDOG]), CONDITIONS: answer}
+        assert bool((await RolloutAlerts(monitoring.client, Clock()).check()).open) is holds
+
+
+async def test_an_alert_that_an_ending_one_hid_holds_a_rollout() -> None:
+    cause, hidden = holder() | {"fingerprint": "ca05e"}, alert("CellLost", scope="cell", cell="cell1")
+    hidden["status"]["inhibitedBy"] = ["ca05e"]
+    async with fake_monitoring() as monitoring:
+        monitoring.answers |= {ALERTS: Answer([cause, hidden, WATCHDOG])}
+        for condition, name in ((HOLDS, "FleetGap"), (OVER, "CellLost")):
+            monitoring.answers[CONDITIONS] = of_prometheus(condition, {"labels": hidden["labels"]}, RUNS)
+            state = await RolloutAlerts(monitoring.client, Clock()).check()
+            assert [one.name for one in state.open] == [name]
 
 
 async def test_silences_that_are_not_known_leave_it_unknown() -> None:

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from hermesops.observability.telemetry.alerts import shown_alerts as service
 from hermesops.observability.telemetry.alerts.shown_alerts import Alerts, Steps
+from hermesops.observability.telemetry.metrics import prometheus as metrics
 from tests.support.fakes.monitoring import Answer, alert, fake_monitoring, silence
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ HELD = (of_prometheus("Over", keepFiringSince="2026-01-02T03:04:05Z"), of_promet
 async def test_an_alert_is_ending_once_its_condition_is_over(
     answer: Answer, ending: dict[str, bool | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "_HOLDS_WITHIN_S", 0.3)
+    monkeypatch.setattr(metrics, "_HOLDS_WITHIN_S", 0.3)
     async with fake_monitoring() as monitoring:
         monitoring.answers |= {LISTED: Answer(OPEN), HOLD: answer}
         # Of no instance: nothing of the registry is asked for.

@@ -108,16 +108,16 @@ def test_a_flood_within_one_second_is_not_remembered_whole() -> None:
 
 def asked(
     *answers: list[tuple[int, str]] | HermesError,
-) -> tuple[list[datetime], Callable[[datetime], AsyncIterator[tuple[datetime, str]]]]:
+) -> tuple[list[datetime], Callable[[datetime, int], AsyncIterator[tuple[datetime, str]]]]:
     begins: list[datetime] = []
     rest = iter(answers)
 
-    async def ask(begin: datetime) -> AsyncIterator[tuple[datetime, str]]:
+    async def ask(begin: datetime, most: int) -> AsyncIterator[tuple[datetime, str]]:
         begins.append(begin)
         answer = next(rest, RefusedError("the end"))
         if isinstance(answer, HermesError):
             raise answer
-        for second, line in answer:
+        for second, line in answer[-most:]:
             yield AT + timedelta(seconds=second), line
 
     return begins, ask
@@ -127,8 +127,18 @@ async def test_a_log_that_is_asked_for_shows_each_entry_once_also_a_late_one() -
     begins, ask = asked([(0, "a"), (50, "b")], UnavailableError("no answer"), [(25, "late"), (50, "b"), (51, "c")], [])
     said: list[str] = []
     late = timedelta(seconds=30)
-    shown = await drained(poll(ask, name="log", begin=AT, every_s=3.0, overlap=late, report=said.append))
-    assert shown == ["a", "b", "late", "c"]
+    polled = poll(ask, name="log", begin=AT, first=9, most=9, every_s=3.0, overlap=late, report=said.append)
+    assert await drained(polled) == ["a", "b", "late", "c"]
     assert said == ["log: no answer; asked again in 3 s"]
     offsets = [(begin - AT).total_seconds() for begin in begins]
     assert offsets == [0.0, 20.0, 20.0, 21.0, 21.0]
+
+
+async def test_lines_that_came_faster_than_answers_hold_are_said_to_be_left_out() -> None:
+    many = [(second, f"line {second}") for second in range(10, 20)]
+    _, ask = asked([(0, "before"), (1, "a"), (2, "b")], [(2, "b"), (3, "c"), (4, "d")], [(4, "d"), *many])
+    said: list[str] = []
+    late = timedelta(seconds=30)
+    polled = poll(ask, name="log", begin=AT, first=2, most=3, every_s=3.0, overlap=late, report=said.append)
+    assert await drained(polled) == ["a", "b", "c", "d", "line 17", "line 18", "line 19"]
+    assert said == ["log: more than 3 lines came at once; those between 03:04:09 and 03:04:22 UTC were left out"]

@@ -12,6 +12,7 @@ from hermesops.model.fleet.instance import Instance
 from hermesops.observability.telemetry.client import MonitoringClient
 from hermesops.observability.telemetry.logs import instance_logs
 from hermesops.observability.telemetry.logs.instance_logs import InstanceLogs, LogQuestion, LogSource
+from hermesops.observability.telemetry.logs.loki import MOST_LINES
 from tests.support.fakes.instances import ADA
 from tests.support.fakes.monitoring import Answer, fake_monitoring, streams
 from tests.support.suite.cases import each_case
@@ -152,6 +153,22 @@ async def test_a_followed_log_is_of_the_source_that_was_chosen_and_filtered() ->
             assert await anext(lines) == f"2026-01-02T03:04:05+0000 {UNIT}: ERROR gateway ***"
     with pytest.raises(UsageError, match="no monitoring"):
         await anext(logs(machine).follow(ADA, question(), source=LogSource.MONITORING, report=print))
+
+
+async def test_a_followed_log_of_monitoring_is_asked_for_few_lines_once_and_then_for_all_that_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(instance_logs, "_POLL_S", 0.01)
+    async with fake_monitoring() as monitoring:
+        monitoring.answers[QUERY] = streams((UNIT, [(1767323045, "a")]))
+        followed = logs(Machine(), monitoring.client).follow(
+            ADA, question(most=1), source=LogSource.MONITORING, report=print
+        )
+        async with asyncio.timeout(5), aclosing(followed) as lines:
+            await anext(lines)
+            monitoring.answers[QUERY] = streams((UNIT, [(1767323045 + second, "b") for second in range(5)]))
+            assert [(await anext(lines))[17:19] for _ in range(5)] == ["05", "06", "07", "08", "09"]
+        assert [one.param("limit") for one in monitoring.asked][:2] == ["1", str(MOST_LINES)]
 
 
 async def test_a_machine_that_never_ends_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
