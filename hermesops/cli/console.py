@@ -209,7 +209,8 @@ def error(failure: HermesError) -> None:
 
 def complain(failure: HermesError) -> None:
     """Print the error and its hint on stderr only: the result on stdout has it already."""
-    _to_stderr(f"error: {failure.message}")
+    at_fault = f"{errors.Parameter(failure.field).option()}: " if failure.field else ""
+    _to_stderr(f"error: {at_fault}{failure.message}")
     if failure.hint:
         _to_stderr(f"hint: {advice(failure.hint)}")
 
@@ -221,6 +222,7 @@ def failure_data(failure: HermesError) -> dict[str, object]:
         "message": failure.message,
         "hint": failure.hint,
         "exit_code": failure.exit_code,
+        **({"field": failure.field} if failure.field else {}),
     }
 
 

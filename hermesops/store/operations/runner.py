@@ -113,8 +113,9 @@ async def abandon(operation: Operation, registry: Registry, *, reason: str) -> A
     """
     if not reason.strip():
         raise UsageError(
-            "Missing --reason: state why the operation is abandoned.",
+            "missing: state why the operation is abandoned",
             hint=Hint(("operation", "abandon", "ID", "--reason", "WHY")),
+            field="reason",
         )
     if operation.status.has_ended:
         raise RefusedError(f"operation {operation.id} has ended ({operation.status}): {operation.outcome}")
