@@ -191,7 +191,7 @@ def _agree_to_destroy(environment: str, machine: "Machine", *, yes: bool) -> Non
     agree(what, expect=machine.name, spared=f"{machine.name} is untouched", yes=yes)
 
 
-@app.command()
+@app.command(waits=True)
 def converge(users: Annotated[list[str], typer.Argument(help="User ids, aliases or instance ids.")]) -> int:
     """Apply the roles to instances' machines: managed files and units become as they should be. Safe to repeat."""
     container = context.compose()

@@ -40,7 +40,7 @@ Monitoring = Annotated[
 ]
 
 
-@app.command()
+@app.command(waits=True)
 def up(driver: Driver = None, monitoring: Monitoring = False) -> None:
     """Start the local world, or find it running; its machines run again."""
     environment = context.environment()

@@ -32,7 +32,7 @@ def check() -> int:
     return BrokenInvariantError.exit_code if contradictions else 0
 
 
-@app.command()
+@app.command(waits=True)
 def rebuild(
     alias: Annotated[list[str] | None, typer.Option("--alias", help="A user's alias; may be repeated.")] = None,
     over: Annotated[

@@ -28,7 +28,7 @@ Python = Annotated[
 ]
 
 
-@app.command()
+@app.command(waits=True)
 def build(
     agent: Annotated[str, typer.Option(help="Version on the package index; default: the image's.")] = "",
     wheel: Annotated[
