@@ -82,6 +82,10 @@ class RegistryPlace:
         finally:
             database.close()
 
+    def is_there(self) -> bool:
+        """Whether opening the registry finds one; an SQLite registry that is not there would be made."""
+        return self.file is None or (self.file.exists() and self.file.stat().st_size > 0)
+
     def sealer(self) -> KeyRing:
         """The key that seals secrets, which outlives the registry.
 

@@ -338,9 +338,20 @@ def _plain(value: object) -> str:
     return advice(value) if isinstance(value, Hint) else str(value)
 
 
-def _text(value: object) -> str:
+def _words(value: object) -> str:
+    """A value as people read it in a table or a field."""
     from hermesops.cli.printing import rows as listed
 
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case _:
+            return listed.for_people(_plain(value))
+
+
+def _text(value: object) -> str:
     if isinstance(value, list):
         value = ", ".join(map(str, value))
-    return unbroken("" if value is None else listed.for_people(_plain(value))) or "-"
+    return unbroken(_words(value)) or "-"

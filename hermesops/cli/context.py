@@ -104,7 +104,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     """Run one coroutine to its end; Ctrl-C cancels it and lets it clean up first."""
     import asyncio
 
-    from hermesops.cli.time_limit import limit
+    from hermesops.cli.options.time_limit import limit
 
     if _chosen.level is not None:
         _open_log(_chosen.level, as_json=_chosen.is_service)

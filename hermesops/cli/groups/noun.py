@@ -49,7 +49,12 @@ class Noun(typer.Typer):
         super().__init__(cls=cls, **options)
 
     def command(
-        self, name: str | None = None, *, lists: bool = False, waits: bool = False, **options: Any  # noqa: ANN401 - as above
+        self,
+        name: str | None = None,
+        *,
+        lists: bool = False,
+        waits: bool = False,
+        **options: Any,  # noqa: ANN401 - as above
     ) -> Callable[[F], F]:
         """Register a command, as ``typer.Typer.command`` does.
 

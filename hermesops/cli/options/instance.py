@@ -10,7 +10,7 @@ from hermesops.cli import context
 from hermesops.cli.console import advice, is_json, result, say
 from hermesops.cli.options import values
 from hermesops.cli.options.files import read_saved
-from hermesops.cli.time_limit import limit
+from hermesops.cli.options.time_limit import limit
 from hermesops.errors import AlreadySoError, HermesError, Hint, UsageError
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hermesops.cli.console import advice
+from hermesops.cli.printing.rows import for_people
 from hermesops.errors import Hint
 from hermesops.views import shapes
 
@@ -38,6 +39,10 @@ def fields(data: Mapping[str, object]) -> list[str]:
     """One line a field, for ``show`` commands."""
     width = max((len(key) for key in data), default=0)
     shown = {key: "; ".join(map(str, value)) if isinstance(value, list) else value for key, value in data.items()}
-    return [
-        f"{key.replace('_', ' '):<{width}}  {'-' if value in (None, '') else value}" for key, value in shown.items()
-    ]
+    return [f"{key.replace('_', ' '):<{width}}  {_for_people(value)}" for key, value in shown.items()]
+
+
+def _for_people(value: object) -> object:
+    if value in (None, ""):
+        return "-"
+    return ("no", "yes")[value] if isinstance(value, bool) else for_people(str(value))

@@ -11,8 +11,8 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.options.instance import resume_or_leave
+from hermesops.cli.options.time_limit import TimeLimit, limit
 from hermesops.cli.root import app
-from hermesops.cli.time_limit import TimeLimit, limit
 from hermesops.errors import Hint, RefusedError, UnavailableError
 from hermesops.model.operation import Operation, OperationStatus
 from hermesops.store.operations.runner import QUEUED, Operations

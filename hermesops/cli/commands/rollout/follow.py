@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from hermesops.cli import context
 from hermesops.cli.console import advice, complain, result, say
-from hermesops.cli.time_limit import limit
+from hermesops.cli.options.time_limit import limit
 from hermesops.cli.views.rollout import status
 from hermesops.errors import HaltedError, Hint, PartlyDoneError
 
