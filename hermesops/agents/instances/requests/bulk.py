@@ -88,7 +88,7 @@ def _request(number: int, cells: Sequence[str], columns: Sequence[str], plan: st
     values = dict(zip(columns, cells, strict=False))
     chosen = values.get("plan") or plan
     if not chosen:
-        raise UsageError("missing, and some lines name no plan either", field="plan")
+        raise UsageError("missing plan: the line names none, and none is given for all lines")
     return ProvisionRequest(number, values.get("user", ""), parse_plan(chosen), values.get("region") or region)
 
 
