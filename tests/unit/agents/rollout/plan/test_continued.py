@@ -20,7 +20,7 @@ def told(spec: Spec, request: RolloutRequest = REQUEST) -> str:
     return continued(replace(begun, updated_at=AT + timedelta(hours=1)), "root@vm", request)
 
 
-def test_a_repeated_request_names_the_values_with_which_the_rollout_goes_on() -> None:
+def test_a_repeated_request_names_the_options_with_which_the_rollout_goes_on() -> None:
     same = "continues rollout c6ad29, started by root@vm at 2026-01-02 04:30 UTC"
     cases = {
         "": USUAL,
