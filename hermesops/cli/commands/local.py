@@ -119,8 +119,6 @@ def down(
     name, world_purge = context.environment().name, context.compose().world_purge
     if losses := context.run(world_purge.losses()):
         question = f"This removes the local world of environment {name} for good: {losses}."
-        if yes:
-            say(question)
         agree(question, expect=name, spared="nothing was touched", yes=yes)
     context.run(world_purge.run())
     result("local-down", {"purged": True})
