@@ -84,7 +84,7 @@ def set_(
     name = context.chosen()
     if name == "production" and not dry_run:
         require_typed_environment(spared="settings.toml is unchanged")
-    text = Removed.REMOVED if default else value
+    text: str | Removed = Removed.REMOVED if default else value
     if dry_run:
         planned = change_setting(name, key, text, dry_run=True)
         lines = [*changed_setting_lines(planned), "dry run: nothing was changed"]
