@@ -122,14 +122,17 @@ class HermesError(Exception):
     Args:
         message: What went wrong and where, in one line, without secrets.
         hint: What to do next, or a sentence without a command; empty when the message says it all.
+        field: The field of the request that is at fault, as ``quiet_hours``; empty for none. The message does not
+            repeat it: each face puts its own name of the field in front, a command ``--quiet-hours``.
     """
 
     exit_code: ClassVar[int] = 1
 
-    def __init__(self, message: str, *, hint: Hint | str = "") -> None:
+    def __init__(self, message: str, *, hint: Hint | str = "", field: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.hint = Hint(hint)
+        self.field = field
 
 
 class UsageError(HermesError):
@@ -202,4 +205,4 @@ def require_reason(reason: str, *command: str) -> None:
         UsageError: There is no reason.
     """
     if not reason.strip():
-        raise UsageError("missing --reason: say why", hint=Hint((*command, "--reason", "WHY")))
+        raise UsageError("missing: say why", hint=Hint((*command, "--reason", "WHY")), field="reason")

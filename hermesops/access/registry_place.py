@@ -84,6 +84,10 @@ class RegistryPlace:
         finally:
             database.close()
 
+    def is_there(self) -> bool:
+        """Whether opening the registry finds one; an SQLite registry that is not there would be made."""
+        return self.file is None or (self.file.exists() and self.file.stat().st_size > 0)
+
     def sealer(self) -> KeyRing:
         """The key that seals secrets, which outlives the registry.
 
@@ -205,7 +209,7 @@ class RegistryPlace:
             over: The environment's name, if a healthy registry may be overwritten.
         """
         if over and over != self._env.name:
-            raise UsageError(f"--over {over} names another environment than this one, {self._env.name}")
+            raise UsageError(f"{over} is another environment than this one, {self._env.name}", field="over")
         copy = self.copy_or_newest(copy)
         open_at = partial(self._open_at, anchor=None, copies=None)
         return restore(self.copies, copy, open_at=open_at, anchor=self.anchor, over_healthy=bool(over), why=why)

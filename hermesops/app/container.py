@@ -94,6 +94,7 @@ class Container:
     endpoint = cached_property(parts.access.endpoint)
     secrets = cached_property(parts.access.secrets)
     secret_changes = cached_property(parts.access.secret_changes)
+    setting_audit = cached_property(parts.access.setting_audit)
     api_key_file = cached_property(parts.access.api_key_file)
     model_token_life = cached_property(parts.access.model_token_life)
     authority = cached_property(parts.access.authority)
@@ -159,6 +160,7 @@ class Container:
     instance_list = cached_property(parts.instances.instance_list)
     instance_policies = cached_property(parts.instances.policies)
     masked_settings = cached_property(parts.instances.masked_settings)
+    instance_report = parts.instances.instance_report
     termination_policy = cached_property(parts.instances.termination_policy)
     model_token_revocation = cached_property(parts.instances.model_token_revocation)
 

@@ -86,6 +86,7 @@ class Progress:
         unit: Name of its parts, in the plural.
         durations: Where the last time is kept; ``None`` for nowhere.
         clock: Seconds, monotonic.
+        total: Number of its parts where that is known beforehand; 0: as many as last time.
     """
 
     what: str
@@ -93,6 +94,7 @@ class Progress:
     report: Callable[[str], None]
     durations: Durations | None = None
     clock: Callable[[], float] = time.monotonic
+    total: int = 0
     count: int = field(default=0, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
@@ -114,12 +116,14 @@ class Progress:
     def line(self, now: str) -> ProgressLine:
         """Return the line that shows the progress: count, elapsed or remaining time, and the present item."""
         past, count = self._past, self.count
-        if past is None or count > past.count:
+        total = self.total or (past.count if past else 0)
+        of = f"{count} of {total} {self.unit}" if count <= total else f"{count} {self.unit}"
+        share = count / total if count <= total else None
+        if past is None or share is None:
             elapsed = duration(self.clock() - self._began)
-            return ProgressLine(f"{self.what}: {count} {self.unit}, {elapsed} so far: {now}")
-        share = count / past.count
-        left, before = duration(past.seconds * (1 - share)), duration(past.seconds)
-        of = f"{count} of {past.count} {self.unit}"
+            return ProgressLine(f"{self.what}: {of}, {elapsed} so far: {now}", share=share)
+        expected = past.seconds * total / past.count
+        left, before = duration(expected * (1 - share)), duration(past.seconds)
         return ProgressLine(f"{self.what}: {of}, about {left} left, took {before} last time: {now}", share=share)
 
     def end(self) -> None:

@@ -209,7 +209,8 @@ def error(failure: HermesError) -> None:
 
 def complain(failure: HermesError) -> None:
     """Print the error and its hint on stderr only: the result on stdout has it already."""
-    _to_stderr(f"error: {failure.message}")
+    at_fault = f"{errors.Parameter(failure.field).option()}: " if failure.field else ""
+    _to_stderr(f"error: {at_fault}{failure.message}")
     if failure.hint:
         _to_stderr(f"hint: {advice(failure.hint)}")
 
@@ -221,6 +222,7 @@ def failure_data(failure: HermesError) -> dict[str, object]:
         "message": failure.message,
         "hint": failure.hint,
         "exit_code": failure.exit_code,
+        **({"field": failure.field} if failure.field else {}),
     }
 
 
@@ -336,9 +338,20 @@ def _plain(value: object) -> str:
     return advice(value) if isinstance(value, Hint) else str(value)
 
 
-def _text(value: object) -> str:
+def _words(value: object) -> str:
+    """A value as people read it in a table or a field."""
     from hermesops.cli.printing import rows as listed
 
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case _:
+            return listed.for_people(_plain(value))
+
+
+def _text(value: object) -> str:
     if isinstance(value, list):
         value = ", ".join(map(str, value))
-    return unbroken("" if value is None else listed.for_people(_plain(value))) or "-"
+    return unbroken(_words(value)) or "-"

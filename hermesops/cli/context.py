@@ -104,11 +104,13 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     """Run one coroutine to its end; Ctrl-C cancels it and lets it clean up first."""
     import asyncio
 
+    from hermesops.cli.options.time_limit import limit
+
     if _chosen.level is not None:
         _open_log(_chosen.level, as_json=_chosen.is_service)
     gc.freeze()
     gc.enable()
-    return asyncio.run(work)
+    return asyncio.run(limit.keep(work))
 
 
 def run_connected(container: "Container", work: "Callable[[Connected], Awaitable[T]]") -> T:

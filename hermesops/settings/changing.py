@@ -74,12 +74,15 @@ def takes_effect(key: str) -> Hint:
     return _EFFECTS.get(key) or _EFFECTS.get(key.partition(".")[0]) or _RESTART
 
 
-def change_setting(name: str, key: str, text: str | Removed, environ: Mapping[str, str] | None = None) -> SettingChange:
+def change_setting(
+    name: str, key: str, text: str | Removed, environ: Mapping[str, str] | None = None, *, dry_run: bool = False
+) -> SettingChange:
     """Set one key of an environment's settings.toml, or remove it.
 
     Args:
         name: Of the environment; empty as in ``Environment.load``.
         text: The value as an operator types it: as in a variable, or TOML for a table or a list.
+        dry_run: Only judge the change; ``is_written`` is then whether it would be written.
 
     Raises:
         UsageError: There is no such setting, it is a secret, or the settings as a whole would be invalid; nothing was
@@ -97,7 +100,7 @@ def change_setting(name: str, key: str, text: str | Removed, environ: Mapping[st
     after = Environment.judged(name, values, environ, without=key)
     plain = value if value is Removed.REMOVED else _plain(value_of(after.settings, key), value)
     is_written = from_file.get(key, Removed.REMOVED) != plain
-    if is_written:
+    if is_written and not dry_run:
         _write(file, key, plain)
     variable = variable_of(key)
     return SettingChange(

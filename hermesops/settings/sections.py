@@ -113,10 +113,10 @@ class RolloutSettings(Section):
     )
     hooks: Mapping[str, str] = Field(
         {},
-        description="Commands that rollouts may name as gates (--hook NAME), by name; settings.toml alone defines them",
+        description="Commands that rollouts may name as gates (hook NAME), by name; settings.toml alone defines them",
     )
     hook_hosts: str = Field(
-        "", description="Hosts that --hook NAME=https://… may ask, comma-separated; HOST:PORT where it is not 443"
+        "", description="Hosts that a hook NAME=https://… may ask, comma-separated; HOST:PORT where it is not 443"
     )
 
 

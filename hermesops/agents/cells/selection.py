@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from hermesops.errors import Hint, UsageError
+from hermesops.errors import Hint, Parameter, UsageError
 from hermesops.model.fleet.cell import Cell, parse_cell
-from hermesops.model.fleet.selector import Selector
+from hermesops.model.fleet.selector import WHERE, Selector
 from hermesops.model.plan import Plan
 from hermesops.model.unknown_name import unknown_name
 
@@ -23,13 +23,22 @@ def select_cells(cells: Sequence[Cell], *, names: Sequence[str], where: str, eve
     """
     if (bool(names), bool(where), everything).count(True) != 1:
         raise UsageError(
-            "missing CELL: name cells, or use either --where or --all", hint=Hint(("cell", "list"), "shows them")
+            "missing CELL: name cells, or choose them in one other way",
+            hint=Hint(
+                "use either",
+                Parameter("where", "region=REGION"),
+                "or",
+                Parameter("all"),
+                ";",
+                ("cell", "list"),
+                "shows cells",
+            ),
         )
     if names:
         return _named(cells, names)
     if everything:
         return _some(cells, "there are no cells yet; the first provision opens one")
-    return _some(filter_cells(cells, where), f"--where {where} selects no cell")
+    return _some(filter_cells(cells, where), f"{where} selects no cell", field=WHERE)
 
 
 def filter_cells(cells: Sequence[Cell], where: str) -> tuple[Cell, ...]:
@@ -53,9 +62,9 @@ def _named(cells: Sequence[Cell], names: Sequence[str]) -> tuple[Cell, ...]:
     return selected
 
 
-def _some(cells: Sequence[Cell], none: str) -> tuple[Cell, ...]:
+def _some(cells: Sequence[Cell], none: str, *, field: str = "") -> tuple[Cell, ...]:
     if not cells:
-        raise UsageError(none, hint=Hint(("cell", "list")))
+        raise UsageError(none, hint=Hint(("cell", "list")), field=field)
     return tuple(cells)
 
 

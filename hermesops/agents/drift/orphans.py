@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hermesops.agents.drift.machine_identity import Forgotten
-from hermesops.errors import HermesError, Hint, RefusedError, UnavailableError, UsageError
+from hermesops.errors import HermesError, Hint, Parameter, RefusedError, UnavailableError, UsageError
 from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import InstanceId
 from hermesops.model.recovery.recovered import Recovered
@@ -53,7 +53,9 @@ def chosen(orphans: list[Machine], name: str, machine_id: str) -> Machine:
     named = [machine for machine in orphans if machine.name == name and machine_id in {"", machine.id}]
     if len(named) > 1:
         ids = ", ".join(machine.id for machine in named)
-        raise UsageError(f"{len(named)} orphans have the name {name}: choose one with --id ({ids})")
+        raise UsageError(
+            f"{len(named)} orphans have the name {name}: {ids}", hint=Hint("choose one by", Parameter("id", "ID"))
+        )
     if not named:
         raise unknown_name(
             "orphan", machine_id or name, [machine.id if machine_id else machine.name for machine in orphans]

@@ -63,7 +63,7 @@ class Drift:
             UsageError: It names a user or a cell that is not there, or ``deep`` lacks the extra that applies roles.
         """
         if deep:
-            require(Extra.ROLES, "fleet drift --deep")
+            require(Extra.ROLES, "a deep comparison")
         refuse_unknown(self.registry, selector)
         survey = Survey(
             self.env.name,

@@ -84,8 +84,14 @@ def fleet_health(registry: "Registry") -> FleetHealth:
     return FleetHealth(cells, judgements, listed_at)
 
 
-def observed_health(registry: "Registry", observation: "Observation") -> Judgement | None:
-    """Judge an instance that was asked just now, recorded facts included; ``None`` for one that should not run."""
+def observed_health(
+    registry: "Registry", observation: "Observation", *, is_vendor_known: bool = True
+) -> Judgement | None:
+    """Judge an instance that was asked just now, recorded facts included; ``None`` for one that should not run.
+
+    Args:
+        is_vendor_known: ``False`` where JustAVPS did not answer: then only recorded facts count.
+    """
     instance = observation.instance
     if instance.status is not InstanceStatus.RUNNING:
         return None
@@ -95,7 +101,9 @@ def observed_health(registry: "Registry", observation: "Observation") -> Judgeme
     is_up = observation.machine is not None and observation.machine.is_up
     return judge(
         HealthFacts(
-            MachineFact(observation.machine.status.value if observation.machine else GONE, 0.0),
+            MachineFact(observation.machine.status.value if observation.machine else GONE, 0.0)
+            if is_vendor_known
+            else None,
             (*answer, *_reported(instance, now), *agent_facts(recorded, now)),
             _heartbeat_s(instance.last_heartbeat, now),
             node_problem=_node_problem(observation),

@@ -4,16 +4,16 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hermesops.agents.health.fleet import observed_health
 from hermesops.agents.instances.observation import Observation
-from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.suspension import Suspension, suspension_of
 from hermesops.base.fan_out import attempt
 from hermesops.errors import HermesError
 from hermesops.model.fleet.health import Judgement
 from hermesops.model.fleet.instance import Instance
+from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Operation
 from hermesops.model.recovery.backup import Backup
 from hermesops.model.rollout.release import RecordedRelease
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 _WITHIN_S = 3.0
 """Seconds that the report waits for alerts, and for the price."""
+
+_VENDOR_S = 20.0
+"""Seconds that it waits for JustAVPS and the machine."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ class InstanceReport:
         release: Recorded last; the machine's own is in ``observation``.
         backup: The newest; ``None`` for none.
         price: Of its machine, US dollars a month; ``None`` where it has none, or the vendor does not say.
+        problem: Why JustAVPS and the machine are not known; empty when they are. The rest is the registry's.
     """
 
     observation: Observation
@@ -76,6 +80,7 @@ class InstanceReport:
     alerts: InstanceAlerts
     price: Decimal | None
     trends: Trends
+    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -83,13 +88,14 @@ class InstanceReports:
     """Reports on instances of one environment.
 
     Attributes:
+        observe: Asks JustAVPS and the machine about an instance.
         monitoring: Its client; ``None`` where the environment has none.
         alerts: Its alerts; asked only where there is monitoring.
         price: The list price of a server type in a region, US dollars a month; ``None`` where it is not known.
     """
 
     registry: Registry
-    instance_client: PowerControl
+    observe: Callable[[InstanceId], Awaitable[Observation]]
     monitoring: Callable[[], MonitoringClient | None]
     alerts: "Callable[[], Alerts]"
     price: Callable[[str, str], Awaitable[Decimal | None]]
@@ -97,13 +103,16 @@ class InstanceReports:
     async def of(self, instance: Instance) -> InstanceReport:
         """Ask vendor, machine and monitoring about an instance, all at once.
 
-        Alerts and price are waited for 3 seconds at most, the last hour for 2; what comes later is not known.
+        Alerts and price are waited for 3 seconds at most, the last hour for 2; what comes later is not known. Where
+        JustAVPS does not answer within 20 seconds, the report has all that the registry knows, and the reason.
         """
         client, asked_at = self.monitoring(), self.registry.now()
         trends = asyncio.ensure_future(trends_of(client, instance.id, asked_at))
         alerts = asyncio.ensure_future(self._alerts(instance, has_monitoring=client is not None))
         try:
-            observation = await self.instance_client.observe(instance.id)
+            answer = await attempt(self.observe, instance.id, _VENDOR_S)
+            problem = answer.message if isinstance(answer, HermesError) else ""
+            observation = Observation(instance, None) if isinstance(answer, HermesError) else answer
             price = await self._price(observation)
             last_hour, open_alerts = await trends, await alerts
         finally:
@@ -113,7 +122,7 @@ class InstanceReports:
         return InstanceReport(
             observation,
             region=self.registry.cells.get(instance.cell).region,
-            health=observed_health(self.registry, observation),
+            health=observed_health(self.registry, observation, is_vendor_known=not problem),
             suspension=suspension_of(operations),
             release=self.registry.rollout_targets.recorded_releases().get(instance.id),
             backup=next(iter(self.registry.backups.list(instance.id)), None),
@@ -121,6 +130,7 @@ class InstanceReports:
             alerts=open_alerts,
             price=price,
             trends=last_hour,
+            problem=problem,
         )
 
     async def _alerts(self, instance: Instance, *, has_monitoring: bool) -> InstanceAlerts:
@@ -141,3 +151,12 @@ class InstanceReports:
         leases = self.registry.leases.list() if unfinished else ()
         holders = {lease.subject: lease.holder for lease in leases if not is_gone(lease.holder)}
         return tuple(OpenWork(operation, holders.get(operation.subject, "")) for operation in unfinished)
+
+
+def unanswered(problem: HermesError) -> Callable[..., Awaitable[Any]]:
+    """A question that is never answered, for this reason: in place of those to a vendor that cannot be addressed."""
+
+    async def refuse(*_: object) -> Any:  # noqa: ANN401 - it returns nothing
+        raise problem
+
+    return refuse

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from hermesops.agents.instances.observation import Observation
 from hermesops.agents.instances.suspension import Suspension
-from hermesops.errors import BrokenInvariantError, Hint, RefusedError, UnavailableError
+from hermesops.errors import BrokenInvariantError, Hint, Parameter, RefusedError, UnavailableError
 from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import environment_in_name
 from hermesops.model.operation import Operation
@@ -170,5 +170,10 @@ def not_sold(server_type: str, region: str) -> RefusedError:
     """The vendor has no such machine for rent in that region now."""
     return RefusedError(
         f"JustAVPS sells no {server_type} in {region} now",
-        hint=Hint(("settings", "show"), "lists region, plan_regions and server_types; --region names another"),
+        hint=Hint(
+            ("settings", "show"),
+            "lists region, plan_regions and server_types;",
+            Parameter("region", "REGION"),
+            "names another",
+        ),
     )

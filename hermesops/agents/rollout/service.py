@@ -124,6 +124,12 @@ class Rollouts:
         if rollout.state.has_runner:
             self.operations().leave(self.registry.rollouts.reopen_operation(rollout))
 
+    def leave_unless_held(self, rollout: Rollout) -> str:
+        """Leave a rollout to the workers where no process runs it; returns the process that does, or empty."""
+        if not rollout.state.has_runner:
+            return ""
+        return self.operations().leave_unless_held(self.registry.rollouts.reopen_operation(rollout))
+
     async def _learn_releases(self, targets: Sequence[Target]) -> None:
         """Ask machines of targets with an unknown release, and record it; no answer is no error."""
         releases = ReleaseClient(self.instance_client.channel)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hermesops.access.secrets.instance_keys import InstanceKeys
     from hermesops.access.secrets.service import SecretChanges
     from hermesops.access.secrets.store import Secrets
+    from hermesops.access.setting_changes import SettingAudit
     from hermesops.agents.instances.credentials.certificates import (
         CertificateAuthority,
         CertificateRenewal,
@@ -40,6 +41,13 @@ def secrets(container: "Container") -> "Secrets":
     from hermesops.access.secrets.environment import secrets_of
 
     return secrets_of(container.env)
+
+
+def setting_audit(container: "Container") -> "SettingAudit":
+    """Records changes of settings in the audit log."""
+    from hermesops.access.setting_changes import SettingAudit
+
+    return SettingAudit(container.registry_place)
 
 
 def secret_changes(container: "Container") -> "SecretChanges":

@@ -31,10 +31,12 @@ def cells(container: "Container") -> "Cells":
 
 def cell_stacks(container: "Container") -> "CellStacks":
     """Previews, applies, refreshes and destroys Pulumi stacks of cells, one run at a time each."""
-    from hermesops.agents.cells.stack.progress import report_problem, report_progress
+    from hermesops.agents.cells.stack.progress import UpNarration, report_problem, report_progress
     from hermesops.agents.cells.stack.stacks import CellStacks
+    from hermesops.base.progress import DURATIONS, Durations
     from hermesops.store.operations.leases.keeper import LeaseKeeper
 
+    durations = Durations(container.env.folder / DURATIONS)
     return CellStacks(
         container.registry,
         lambda: container.engine,
@@ -44,6 +46,7 @@ def cell_stacks(container: "Container") -> "CellStacks":
         parallel=container.env.settings.parallel_cells,
         report=partial(report_progress, container.report),
         warn=partial(report_problem, container.report),
+        narrate=lambda cell, changes: UpNarration(container.report, cell, changes, durations),
     )
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hermesops.agents.health.instance_list import InstanceList
-    from hermesops.agents.health.instance_reports import InstanceReports
+    from hermesops.agents.health.instance_reports import InstanceReport, InstanceReports
     from hermesops.agents.health.instance_waits import InstanceWaits
     from hermesops.agents.instances.credentials.tokens import ModelTokenRevocation, ModelTokens, ProxyTokens
     from hermesops.agents.instances.directory import Instances
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hermesops.agents.instances.settings.policies import InstancePolicies
     from hermesops.app.connected import Connected
     from hermesops.app.container import Container
+    from hermesops.errors import HermesError
     from hermesops.model.fleet.instance import Instance
 
 
@@ -231,8 +232,26 @@ def instance_reports(connected: "Connected") -> "InstanceReports":
 
     container, price = connected.container, partial(list_price, connected.client)
     return InstanceReports(
-        container.registry, connected.instance_client, container.monitoring_client, container.alerts, price
+        container.registry, connected.instance_client.observe, container.monitoring_client, container.alerts, price
     )
+
+
+async def instance_report(container: "Container", instance: "Instance") -> "InstanceReport":
+    """Everything known about one instance; where JustAVPS cannot even be addressed, all that the registry knows."""
+    from hermesops.errors import UnavailableError
+
+    try:
+        async with container.connect() as connected:
+            return await connected.instance_reports.of(instance)
+    except UnavailableError as error:
+        return await _reports_without_vendor(container, error).of(instance)
+
+
+def _reports_without_vendor(container: "Container", problem: "HermesError") -> "InstanceReports":
+    from hermesops.agents.health.instance_reports import InstanceReports, unanswered
+
+    unknown = unanswered(problem)
+    return InstanceReports(container.registry, unknown, container.monitoring_client, container.alerts, unknown)
 
 
 def instance_waits(connected: "Connected") -> "InstanceWaits":

@@ -48,7 +48,7 @@ def create(user: User, no_wait: NoWait = False, wait: Wait = "") -> None:
     result("backup", {"user": user, "outcome": outcome, "made": shown}, [outcome])
 
 
-@app.command()
+@app.command(waits=True)
 def check(user: User, snapshot: Snapshot = "") -> None:
     """Restore a backup into a temporary folder here, and compare it with the recorded state."""
     container, instance = find_instance(user)
@@ -115,7 +115,7 @@ def restore(
     result("restore", {"user": user, "backup": restored, "outcome": outcome}, [outcome])
 
 
-@app.command()
+@app.command(waits=True)
 def prune(
     user: Annotated[str, typer.Argument(help="Only this one's.")] = "", yes: Yes = False, reason: Why = ""
 ) -> None:

@@ -22,7 +22,7 @@ app = Noun(no_args_is_help=True)
 Event = Annotated[str, typer.Argument(help="Number of the event, or Stripe's id of it.")]
 
 
-@app.command()
+@app.command(waits=True)
 def apply(
     source: Annotated[str, typer.Argument(metavar="FILE", help="The body as received; - is standard input.")] = "",
     signature: Annotated[str, typer.Option(help="The header Stripe-Signature as received.")] = "",
@@ -94,7 +94,7 @@ def show(event: Event) -> None:
     result("billing-show", data, view.lines(billing_event, others))
 
 
-@app.command()
+@app.command(waits=True)
 def retry(
     event: Annotated[str, typer.Argument(help="Number of the event, or Stripe's id of it.", show_default=False)] = "",
     everything: Annotated[bool, typer.Option("--all", help="Every event that was set aside.")] = False,

@@ -3,12 +3,11 @@
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from hermesops.cli import context
 from hermesops.cli.console import Yes, advice, agree, complain, result, say, table
-from hermesops.cli.groups.noun import Noun
-from hermesops.cli.options.instance import NoWait, run_operation
+from hermesops.cli.groups.noun import Group, Noun
+from hermesops.cli.options.instance import NoWait, Wait, run_operation
 from hermesops.cli.options.runbook import show
 from hermesops.cli.views import backup
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 _RUN = "run"
 
 
-class _Drills(TyperGroup):
+class _Drills(Group):
     """``drill NAME`` is ``drill run NAME``."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - Click's own types, which Typer hides
@@ -92,6 +91,7 @@ def restore(
         str, typer.Argument(help="Whose newest backup; without it, the agent whose last proof is oldest.")
     ] = "",
     no_wait: NoWait = False,
+    wait: Wait = "",
 ) -> None:
     """Restore a backup onto a machine out of the warm pool, compare, and destroy the machine; its agent goes on.
 
@@ -100,7 +100,7 @@ def restore(
     container = context.compose()
     instance = container.instances.find(user) if user else None
     operation, outcome = run_operation(
-        container, lambda session: session.drills.open(instance, why="by hand"), no_wait=no_wait
+        container, lambda session: session.drills.open(instance, why="by hand"), no_wait=no_wait, wait=wait
     )
     restored, owner = container.backup_rows.of_drill(operation)
     shown = None if no_wait else backup.backup(restored, owner.title)

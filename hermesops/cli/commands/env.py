@@ -25,7 +25,9 @@ def show() -> None:
     """Show the chosen environment, the reason for the choice, and the settings that it changes."""
     env = context.environment()
     shown = environment.chosen(env, because=context.why_chosen())
-    lines = field_lines({key: value for key, value in shown.items() if key != "settings"})
+    lines = field_lines(
+        {"chosen by" if key == "because" else key: value for key, value in shown.items() if key != "settings"}
+    )
     for row in shown["settings"] if isinstance(shown["settings"], list) else ():
         lines.append(f"  {row['key']} = {row['value']}  ({row['source']})")
     result("env-show", shown, lines)

@@ -11,6 +11,7 @@ from hermesops.cli.console import Why, Yes, agree, is_json, result, say, table, 
 from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options import values
 from hermesops.cli.options.rollout import Detach
+from hermesops.cli.options.watch import run_if_answered
 from hermesops.cli.views.fleet import cost as cost_view
 from hermesops.cli.views.fleet import drift as drift_view
 from hermesops.cli.views.fleet import grid, notices, trouble
@@ -191,14 +192,26 @@ def _agree_to_destroy(environment: str, machine: "Machine", *, yes: bool) -> Non
     agree(what, expect=machine.name, spared=f"{machine.name} is untouched", yes=yes)
 
 
-@app.command()
-def converge(users: Annotated[list[str], typer.Argument(help="User ids, aliases or instance ids.")]) -> int:
-    """Apply the roles to instances' machines: managed files and units become as they should be. Safe to repeat."""
+@app.command(waits=True)
+def converge(
+    users: Annotated[list[str], typer.Argument(help="User ids, aliases or instance ids.")],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the tasks that would change something; change nothing.")
+    ] = False,
+) -> int:
+    """Apply the roles to instances' machines: managed files and units become as they should be. Safe to repeat.
+
+    No role restarts a gateway that is as specified, and none costs anything: --dry-run lists tasks alone.
+    """
     container = context.compose()
     instances = [container.instances.find(user) for user in users]
-    ran = context.run_connected(container, lambda connected: connected.drift.converge(instances))
+    ran = context.run_connected(container, lambda connected: connected.drift.converge(instances, check=dry_run))
     columns = ("instance", "status", "changed", "failure")
-    table("fleet-converge", "instances", columns, drift_view.converged(ran), "nothing to do")
+    table(
+        "fleet-converge", "instances", columns, drift_view.converged(ran), "nothing to do", beside={"dry_run": dry_run}
+    )
+    if dry_run:
+        say("dry run: nothing was changed")
     return 0 if ran.ok else PartlyDoneError.exit_code
 
 
@@ -232,9 +245,9 @@ def status(
 
     def observed() -> "FleetStatus":
         if live:
-            context.run(container.fleet_observation.list_machines())
+            run_if_answered(container.fleet_observation.list_machines())
         if ask:
-            context.run(container.fleet_observation.ask_agents())
+            run_if_answered(container.fleet_observation.ask_agents())
         known = context.run(container.alerts().known()) if container.monitoring.is_known else None
         alerts, unread = (known.open, known.unread) if known else ((), "")
         return container.fleet.status(selector, chosen, alerts, unread=unread)

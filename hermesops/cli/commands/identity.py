@@ -75,7 +75,7 @@ def revoke(who: Who, yes: Yes = False, reason: Why = "") -> None:
     result("identity-revoked", shape, [words])
 
 
-@app.command()
+@app.command(waits=True)
 def renew(
     who: Annotated[str, typer.Argument(metavar="USER|MACHINE", help="User, or a machine's id or name.")] = "",
     everything: Annotated[bool, typer.Option("--all", help="Every machine, one after the other.")] = False,

@@ -12,7 +12,7 @@ from hermesops.views import shapes
 app = Noun(no_args_is_help=True)
 
 
-@app.command()
+@app.command(waits=True)
 def build(
     name: Annotated[str, typer.Argument(help="Folder below images/.")] = "hermes-base",
 ) -> None:

@@ -12,8 +12,10 @@ from hermesops.cli.console import Yes, advice, agree, is_json, result, say, tabl
 from hermesops.cli.groups.noun import Noun
 
 if TYPE_CHECKING:
+    from hermesops.base.progress import Progress
     from hermesops.localcloud.server.control_client import WorldStatus
     from hermesops.localcloud.world.local_world import World
+    from hermesops.settings.environment import Environment
 
 app = Noun(no_args_is_help=True)
 fault = Noun(help="The vendor's known faults, made to happen.", no_args_is_help=True)
@@ -40,7 +42,7 @@ Monitoring = Annotated[
 ]
 
 
-@app.command()
+@app.command(waits=True)
 def up(driver: Driver = None, monitoring: Monitoring = False) -> None:
     """Start the local world, or find it running; its machines run again."""
     environment = context.environment()
@@ -56,7 +58,11 @@ def up(driver: Driver = None, monitoring: Monitoring = False) -> None:
         driver_name = driver or environment.settings.local.driver
         refuse_simulated(is_simulated=is_simulated(environment.world, driver_name))
     variables = server_environment(environment)
-    status = context.run(_world(driver or "").up(command, environment=variables, report=say))
+    progress = _progress(environment, driver)
+    report = progress.step if progress else say
+    status = context.run(_world(driver or "").up(command, environment=variables, report=report))
+    if progress and progress.count > 1:  # a world that was up already took no time
+        progress.end()
     if left_over := context.compose().world_purge.left_over([machine["id"] for machine in status.machines]):
         say(advice(left_over))
     if not monitoring:
@@ -69,6 +75,16 @@ def up(driver: Driver = None, monitoring: Monitoring = False) -> None:
     logs = "" if monitoring_up.logs else "without logs: Loki could not be built"
     lines = [line for line in (done, logs) if line]
     result("local-monitoring", asdict(monitoring_up), [*lines, *monitoring_lines(monitoring_up.url)])
+
+
+def _progress(environment: "Environment", driver: str | None) -> "Progress | None":
+    """How far the start of a world of real machines is; a simulated one starts within a second."""
+    from hermesops.base.progress import DURATIONS, Durations, Progress
+    from hermesops.localcloud.world.files import is_simulated
+
+    if is_simulated(environment.world, driver or environment.settings.local.driver):
+        return None
+    return Progress("local world", "steps", say, Durations(environment.folder / DURATIONS))
 
 
 def monitoring_lines(url: str) -> list[str]:
@@ -103,8 +119,6 @@ def down(
     name, world_purge = context.environment().name, context.compose().world_purge
     if losses := context.run(world_purge.losses()):
         question = f"This removes the local world of environment {name} for good: {losses}."
-        if yes:
-            say(question)
         agree(question, expect=name, spared="nothing was touched", yes=yes)
     context.run(world_purge.run())
     result("local-down", {"purged": True})

@@ -9,6 +9,7 @@ from hermesops.cli import context
 from hermesops.cli.console import Yes, advice, agree, result, table
 from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options import values
+from hermesops.cli.options.instance import resume_or_leave
 from hermesops.cli.options.watch import Every, Watch
 from hermesops.cli.printing.fields import field_lines
 from hermesops.cli.views.fleet.work import whose
@@ -56,14 +57,15 @@ def show(operation_id: Id) -> None:
 @app.command("continue")
 def continue_(
     operation_id: Id,
-    wait: Annotated[
-        float, typer.Option("--timeout", min=0, help="Seconds to wait for a process that has it already.")
-    ] = 1800,
+    wait: Annotated[str, typer.Option(help="How long to wait while another process has it, as 60s.")] = "30m",
 ) -> None:
     """Continue an operation from where it stopped; follow it if another process has it."""
+    wait_s = values.seconds(wait, "--wait")
     container = context.compose()
     operation = container.operation_directory.get(operation_id)
-    outcome = context.run_connected(container, lambda connected: connected.operations.resume(operation, wait_s=wait))
+    outcome = context.run_connected(
+        container, lambda connected: resume_or_leave(connected.operations, operation, wait_s=wait_s)
+    )
     result("operation", {"id": operation.id, "outcome": outcome}, [outcome])
 
 

@@ -33,7 +33,7 @@ _COLUMNS = ("thing", "step")
 Service = Annotated[str, typer.Argument(metavar="[SERVICE]", help="As in platform show.", show_default=False)]
 
 
-@app.command()
+@app.command(waits=True)
 def bootstrap(
     account: Annotated[
         str, typer.Option("--account", help="AWS account, 12 digits; by default platform.account.", show_default=False)
@@ -181,7 +181,7 @@ def open_(
     context.run(work())
 
 
-@app.command()
+@app.command(waits=True)
 def restart(reason: Why, service: Service = "", yes: Yes = False) -> None:
     """Restart a service of the platform, and verify that it stays up; without SERVICE, each that is down.
 
@@ -205,7 +205,7 @@ def restart(reason: Why, service: Service = "", yes: Yes = False) -> None:
     result("platform-restart", {"services": view.services(done)}, lines)
 
 
-@app.command()
+@app.command(waits=True)
 def connect(
     undo: Annotated[
         bool, typer.Option("--undo", help="Take the settings from before, and the registry as it was then.")
@@ -274,7 +274,7 @@ def connect(
     result("platform-connect", shape, lines)
 
 
-@app.command()
+@app.command(waits=True)
 def restore(
     to: Annotated[
         str, typer.Option("--to", help="latest, or a moment: 2026-11-26T06:00:00Z, or 10m for ten minutes ago.")

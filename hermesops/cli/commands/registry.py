@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.console import Why, Yes, advice, agree, require_reason, result, say, table
+from hermesops.cli.console import Why, Yes, advice, agree, is_json, require_reason, result, say, table
 from hermesops.cli.groups.noun import Noun
+from hermesops.cli.printing.rows import Age
 from hermesops.cli.views import audit
 from hermesops.cli.views.fleet import rebuild as rebuild_view
 from hermesops.errors import BrokenInvariantError, Hint, UsageError
@@ -32,7 +33,7 @@ def check() -> int:
     return BrokenInvariantError.exit_code if contradictions else 0
 
 
-@app.command()
+@app.command(waits=True)
 def rebuild(
     alias: Annotated[list[str] | None, typer.Option("--alias", help="A user's alias; may be repeated.")] = None,
     over: Annotated[
@@ -88,7 +89,9 @@ def copy() -> None:
 def copies() -> None:
     """List the good copies of an SQLite registry, the newest first, with the instances in each."""
     rows = [audit_shapes.copy(registry_copy) for registry_copy in context.compose().registry_copies.list()]
-    columns = ("taken_at", "age_s", "reason", "instances", "size_bytes", "file")
+    if not is_json():
+        rows = [{**row, "age": Age(round(float(str(row["age_s"]))))} for row in rows]
+    columns = ("taken_at", "age", "reason", "instances", "size_bytes", "file")
     table("registry-copies", "copies", columns, rows, "there is no copy yet")
 
 

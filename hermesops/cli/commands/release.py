@@ -28,7 +28,7 @@ Python = Annotated[
 ]
 
 
-@app.command()
+@app.command(waits=True)
 def build(
     agent: Annotated[str, typer.Option(help="Version on the package index; default: the image's.")] = "",
     wheel: Annotated[
@@ -83,7 +83,7 @@ def list_() -> None:
     container = context.compose()
     users = container.instance_list.agents_by_release()
     rows = [release_view.kept(release, users.get(release.id, ())) for release in container.releases.list()]
-    columns = ("id", "agents", "state", "agent", "created_at", "origin", "pythons", "who", "note")
+    columns = ("id", "agents", "state", "agent", "created_at", "note", "origin", "who", "pythons")
     elsewhere = release_view.elsewhere(users, {str(row["id"]) for row in rows})
     table("release-list", "releases", columns, rows, advice("no releases;", ("release", "build")), beside=elsewhere)
     for line in release_view.elsewhere_lines(elsewhere):

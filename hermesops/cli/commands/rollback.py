@@ -1,5 +1,6 @@
 """``hermesops rollback``: return one instance, or all of a rollout, to the release before."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -7,12 +8,16 @@ import typer
 from hermesops.base.narration import counted
 from hermesops.cli import context
 from hermesops.cli.commands.rollout import follow
-from hermesops.cli.console import Why, Yes, agree, result
+from hermesops.cli.console import Why, Yes, agree, result, say
+from hermesops.cli.options import values
+from hermesops.cli.options.instance import Wait
 from hermesops.cli.options.rollout import Detach
 from hermesops.cli.views.rollout import status
 from hermesops.errors import Hint, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from hermesops.app import Container
     from hermesops.model.fleet.slot import RollbackResult
 
@@ -40,12 +45,15 @@ def rollback(
     yes: Yes = False,
     reason: Why = "",
     detach: Detach = False,
+    wait: Wait = "",
 ) -> int:
     """Roll one instance, or all of a rollout, back to the release before. Data written since then is kept.
 
     A user's machine rolls back by itself within seconds. With --to and no user, all that do not run that release are
     rolled back to it: at once, without stages, never more at a time than may be unavailable.
     """
+    if wait and (direct or not user):
+        raise UsageError("--wait goes with one USER, and without --direct", hint=Hint(("rollback", "USER")))
     if direct or machine:
         if rollout_id or not (user or machine):
             raise UsageError("--direct rolls back one machine only", hint=Hint(("rollback", "USER", "--direct")))
@@ -60,11 +68,15 @@ def rollback(
     container = context.compose()
     if user:
         instance = container.instances.find(user)
-        why = reason or "rolled back"
-        done = context.run(
-            container.rollbacks.roll_back(instance, to=to, loses=lose, even_revoked=even_revoked, why=why)
+        roll_back = partial(
+            container.rollbacks.roll_back,
+            instance,
+            to=to,
+            loses=lose,
+            even_revoked=even_revoked,
+            why=reason or "rolled back",
         )
-        return _print(instance.title, done)
+        return _print(instance.title, context.run(_when_free(roll_back, wait)))
     if rollout_id:
         row = container.rollouts.find(rollout_id)
         changed = sum(target.progress.on_release for target in container.rollouts.targets(row.id))
@@ -77,6 +89,12 @@ def rollback(
         container.rollout_commands.roll_back(row.id, lose=lose, even_revoked=even_revoked, why=reason)
         return follow.run(container, row.id, expected="rolled_back", detach=detach)
     return _everybody(container, to, why=reason or f"back to {to}", yes=yes, detach=detach)
+
+
+async def _when_free(roll_back: "Callable[[], Awaitable[RollbackResult]]", wait: str) -> "RollbackResult":
+    from hermesops.agents.instances.requests.opening import open_when_free
+
+    return await open_when_free(roll_back, wait_s=values.seconds(wait, "--wait") if wait else 0.0, report=say)
 
 
 def _everybody(container: "Container", to: str, *, why: str, yes: bool, detach: bool) -> int:

@@ -1,14 +1,17 @@
 """``hermesops settings``: every setting, its value and its source; changes of settings.toml."""
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.console import require_typed_environment, result, say, table
+from hermesops.cli.console import Why, require_typed_environment, result, say, table
 from hermesops.cli.groups.noun import Noun
-from hermesops.errors import Hint, UsageError
+from hermesops.errors import HermesError, Hint, UsageError
+
+if TYPE_CHECKING:
+    from hermesops.access.setting_changes import SettingAudit
 
 app = Noun(no_args_is_help=True)
 
@@ -63,8 +66,12 @@ def set_(
     default: Annotated[
         bool, typer.Option("--default", help="Remove the setting from the file: its default counts.")
     ] = False,
+    reason: Why = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print both values and the command that carries it on; change nothing.")
+    ] = False,
 ) -> None:
-    """Change one setting in settings.toml; its comments stay.
+    """Change one setting in settings.toml; its comments stay. The audit log has who changed it, and both values.
 
     The settings as a whole are validated first; an invalid value changes nothing. Secrets are refused: they stand in
     files that a *_file setting names. Prints which command carries the change on.
@@ -75,10 +82,27 @@ def set_(
     if default == bool(value):
         raise UsageError("give a VALUE, or --default", hint=Hint(("settings", "set", key, "VALUE")))
     name = context.chosen()
-    if name == "production":
+    if name == "production" and not dry_run:
         require_typed_environment(spared="settings.toml is unchanged")
-    change = change_setting(name, key, Removed.REMOVED if default else value)
+    text: str | Removed = Removed.REMOVED if default else value
+    if dry_run:
+        planned = change_setting(name, key, text, dry_run=True)
+        lines = [*changed_setting_lines(planned), "dry run: nothing was changed"]
+        result("setting-change", {**changed_setting(planned), "written": False, "dry_run": True}, lines)
+        return
+    audit = _audit()
+    change = change_setting(name, key, text)
+    if unrecorded := audit.record(change, why=reason) if audit else "the environment cannot be opened":
+        say(f"the audit log has no entry of this change: {unrecorded}")
     result("setting-change", changed_setting(change), changed_setting_lines(change))
+
+
+def _audit() -> "SettingAudit | None":
+    """The audit log of the environment as it is before the change; ``None`` while its settings are invalid."""
+    try:
+        return context.compose().setting_audit
+    except HermesError:
+        return None  # the change may repair it
 
 
 def _show_schema() -> None:

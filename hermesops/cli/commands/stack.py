@@ -187,7 +187,7 @@ def up(
     return report("stack-up", context.run(work(targets or (), named=named)))
 
 
-@app.command()
+@app.command(waits=True)
 def refresh(
     cells: Stacks = None,
     where: Where = "",
@@ -205,7 +205,7 @@ def refresh(
     return report("stack-refresh", context.run(chosen.refresh(targets or ())), remaining=exit_code)
 
 
-@app.command()
+@app.command(waits=True)
 def destroy(
     cells: Cells = None,
     where: Where = "",

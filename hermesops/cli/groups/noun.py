@@ -25,7 +25,11 @@ _LIST_OUTPUT = (
     _option("output", output.ListOutput, None),
     *_BOTH,
 )
+_TIMEOUT = _option("timeout", output.Timeout, "")
 """All act in their callbacks, before the command runs."""
+
+_LEAVES_WORK = frozenset({"no_wait", "detach", "wait"})
+"""Parameters of commands that run operations or rollouts: those take ``--timeout`` in any case."""
 
 
 class Group(TyperGroup):
@@ -44,18 +48,27 @@ class Noun(typer.Typer):
     def __init__(self, *, cls: type[TyperGroup] = Group, **options: Any) -> None:  # noqa: ANN401 - Typer's own options
         super().__init__(cls=cls, **options)
 
-    def command(self, name: str | None = None, *, lists: bool = False, **options: Any) -> Callable[[F], F]:  # noqa: ANN401 - as above
+    def command(
+        self,
+        name: str | None = None,
+        *,
+        lists: bool = False,
+        waits: bool = False,
+        **options: Any,  # noqa: ANN401 - as above
+    ) -> Callable[[F], F]:
         """Register a command, as ``typer.Typer.command`` does.
 
         Args:
             name: Its name; a command that is called ``list`` lists.
             lists: Its result is a table, which people sort and filter.
+            waits: It takes ``--timeout``, as all commands do that run operations.
         """
         register = super().command(name, **options)
         added = _LIST_OUTPUT if lists or name == "list" else _OUTPUT
 
         def add(function: F) -> F:
-            register(_with_options(function, added))
+            runs = waits or not _LEAVES_WORK.isdisjoint(inspect.signature(function).parameters)
+            register(_with_options(function, (_TIMEOUT, *added) if runs else added))
             return function
 
         return add

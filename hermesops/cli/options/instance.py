@@ -10,7 +10,8 @@ from hermesops.cli import context
 from hermesops.cli.console import advice, is_json, result, say
 from hermesops.cli.options import values
 from hermesops.cli.options.files import read_saved
-from hermesops.errors import AlreadySoError, Hint, UsageError
+from hermesops.cli.options.time_limit import limit
+from hermesops.errors import AlreadySoError, HermesError, Hint, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -160,7 +161,28 @@ async def run_or_leave(operations: "Operations", operation: "Operation", *, no_w
         Its outcome in a line.
     """
     if not no_wait:
-        return await operations.resume(operation, wait_s=math.inf)
+        return await resume_or_leave(operations, operation)
     operations.leave(operation)
     say(advice(("operation", "continue", operation.id), "waits for its end;", ("worker",), "runs it"))
     return f"left to the workers: operation {operation.id}"
+
+
+async def resume_or_leave(operations: "Operations", operation: "Operation", *, wait_s: float = math.inf) -> str:
+    """Run an operation to its end, or follow the process that has it; after ``--timeout``, leave it.
+
+    Args:
+        wait_s: Seconds to wait for another process.
+
+    Returns:
+        Its outcome in a line.
+    """
+    with limit.leaving(lambda: _left(operations, operation)):
+        return await operations.resume(operation, wait_s=wait_s)
+
+
+def _left(operations: "Operations", operation: "Operation") -> HermesError:
+    """Leave an operation to the workers, unless a process has it; returns the error of a command that stops waiting."""
+    holder = operations.leave_unless_held(operation)
+    goes_on = f"{holder} goes on with it" if holder else "it is left to the workers"
+    follow = ("operation", "continue", operation.id)
+    return limit.error(f"operation {operation.id} ({goes_on})", Hint(follow, "follows it"))

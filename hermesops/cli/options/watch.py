@@ -1,8 +1,13 @@
-"""Options of lists that are shown again and again."""
+"""Options of lists that are shown again and again; lists show the registry's part where another does not answer."""
 
-from typing import Annotated
+from collections.abc import Coroutine
+from typing import Annotated, Any
 
 import typer
+
+from hermesops.cli import context
+from hermesops.cli.console import say
+from hermesops.errors import UnavailableError
 
 Watch = Annotated[
     bool,
@@ -11,3 +16,11 @@ Watch = Annotated[
     ),
 ]
 Every = Annotated[str, typer.Option(help="With --watch: how often, as 5s.")]
+
+
+def run_if_answered(question: Coroutine[Any, Any, object]) -> None:
+    """Ask JustAVPS or agents before a list is shown; where they do not answer, narrate it: the list has the rest."""
+    try:
+        context.run(question)
+    except UnavailableError as error:
+        say(f"JustAVPS is not asked ({error.message}): the list has what was recorded before")

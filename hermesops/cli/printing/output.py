@@ -75,6 +75,25 @@ def _set_filters(value: list[str] | None) -> list[str] | None:
     return value
 
 
+def _set_timeout(value: str) -> str:
+    if value:
+        from hermesops.cli.options.time_limit import limit
+        from hermesops.cli.options.values import seconds
+
+        limit.begin(seconds(value, "--timeout"))
+    return value
+
+
+Timeout = Annotated[
+    str,
+    typer.Option(
+        "--timeout",
+        callback=_set_timeout,
+        help="Stop waiting after this time, as 90s or 10m, and end with 4; nothing is undone, and the output names the "
+        "command that follows it.",
+        show_default=False,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", callback=_set_json, help="As -o json.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", callback=_set_quiet, help="No narration on stderr.")]
 Output = Annotated[

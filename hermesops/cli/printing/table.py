@@ -22,6 +22,9 @@ _INDENT = "    "
 _BELOW = ("hint", "next")
 """Columns that say what to do next: they go below their row where there is no room beside it."""
 
+_SENTENCES = ("detail", "description", "purpose", "title", "step", "why")
+"""Columns of sentences: they go below their row where they would fold into narrow lines beside it."""
+
 _SHORT = 17
 """Columns of a cell that is never cut; a time without seconds has so many."""
 
@@ -88,7 +91,7 @@ def fitted(
     lines = plain(columns, rows)
     if not below and max(map(_length, lines)) <= width:
         return Fitted(lines)
-    below = below or next((column for column in _BELOW if column in columns), "")
+    below = below or next((column for column in _BELOW if column in columns), "") or _narrow(columns, rows, width)
     cells = [[_ID.sub(r"\1…", cell) if at else cell for at, cell in enumerate(row)] for row in rows]
     beside = [_Column.of(name, [row[at] for row in cells]) for at, name in enumerate(columns) if name != below]
     shown, widths = _place(beside, width)
@@ -98,6 +101,16 @@ def fitted(
         lines += _row([column.cells[number] for column in shown], shown, widths)
         lines += _below(step, width, commands) if step != _NOTHING else []
     return Fitted(lines, tuple(column.name for column in beside[len(shown) :]))
+
+
+def _narrow(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> str:
+    """The column of sentences that has too little room beside the others; empty for none."""
+    naturals = {name: max(_length(row[at]) for row in rows) for at, name in enumerate(columns)}
+    for name in _SENTENCES:
+        others = sum(max(len(other), natural) + len(GAP) for other, natural in naturals.items() if other != name)
+        if name in naturals and name != columns[0] and naturals[name] > width - others < _COMFORTABLE:
+            return name
+    return ""
 
 
 @dataclass(frozen=True)

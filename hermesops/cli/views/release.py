@@ -1,5 +1,6 @@
 """Shapes of releases, for programs and for people."""
 
+import json
 from typing import TYPE_CHECKING
 
 from hermesops.agents.health.instance_list import UNKNOWN
@@ -99,12 +100,16 @@ def lock(release: "Lock") -> dict[str, object]:
 def lock_lines(release: "Lock") -> list[str]:
     """Render a release's lock as lines: versions, packages, size and digest."""
     shape = lock(release)
-    agent = f"hermes-agent {release.agent_version} from the {release.origin}"
+    agent = f"hermes-agent {release.agent_version}, origin {release.origin}"
     lines = [f"{release.id}: {agent}, configuration {release.config_schema}"]
     for python in sorted(release.pythons):
         size = sum(blob.size for blob in release.blobs(python))
         lines.append(f"  Python {python}: {len(release.pythons[python].wheels)} packages, {size / 1e6:.0f} MB in all")
-    return [*lines, f"  laid over the base configuration: {shape['managed']}", f"  lock: sha256 {release.digest}"]
+    return [
+        *lines,
+        f"  laid over the base configuration: {json.dumps(shape['managed'])}",
+        f"  lock: sha256 {release.digest}",
+    ]
 
 
 def difference(change: "Difference") -> dict[str, object]:

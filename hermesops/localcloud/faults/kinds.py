@@ -44,21 +44,21 @@ class FaultKind(StrEnum):
     STALE_LIST = "stale-list", "the list of machines is the one of before the last order or deletion"
     OLDER_SHAPE = "older-shape", "a machine's answer has the shape of March 2026: ssh as text, fewer urls, no health"
     IMAGE_FAILS = "image-fails", "an image fails"
-    IMAGE_EARLY = "image-ready-too-early", "an image is called ready --seconds before it can be booted", _NONE, 5
+    IMAGE_EARLY = "image-ready-too-early", "an image is called ready some seconds before it can be booted", _NONE, 5
     BACKUP_FAILS = "backup-fails", "a backup fails"
     # Any call
     LOST_ANSWER = "lost-answer", "the call is carried out, and the connection drops instead of an answer"
     SERVER_ERROR = "server-error", "the call is refused with a 5xx, without an effect", _SERVER_ERRORS
     EDGE_ERROR = "edge-error", "the edge answers a page of HTML, and the call has no effect", range(502, 600)
     EDGE_ERROR_BUT_DONE = "edge-error-but-done", "the call is carried out, and the edge answers HTML", range(502, 600)
-    RATE_LIMITED = "rate-limited", "the call is refused with 429, to be repeated after --seconds", _NONE, 1
-    SLOW_ANSWER = "slow-answer", "the call is carried out at once and answered --seconds later", _NONE, 6
+    RATE_LIMITED = "rate-limited", "the call is refused with 429, to be repeated after some seconds", _NONE, 1
+    SLOW_ANSWER = "slow-answer", "the call is carried out at once and answered some seconds later", _NONE, 6
     KEY_REFUSED = "key-refused", "a good API key is refused with 401"
     BUSY = "busy", "a change of a machine is refused with 409, something else is being done to it"
     IGNORED = "accepted-and-ignored", "start, stop, reboot, resize or restore is accepted and never done"
     SILENCE_CUT = (
         "silence-cut",
-        "a toolbox or proxy request that is silent for --seconds is cut; the machine continues it",
+        "a toolbox or proxy request that is silent for some seconds is cut; the machine continues it",
         _NONE,
         EDGE_S,
     )
@@ -68,11 +68,11 @@ class FaultKind(StrEnum):
     MODEL_FAILS = "model-fails", "the model answers a turn with a 5xx", _SERVER_ERRORS
     MODEL_LIMITED = "model-limited", "the model answers a turn with 429"
     # The platform's service for machines
-    DATE_SHIFTED = "date-shifted", "machines get a time that is --seconds ahead, until cleared or --for", _NONE, 42
+    DATE_SHIFTED = "date-shifted", "machines get a time that is some seconds ahead, until it is cleared", _NONE, 42
     # Webhooks
     WEBHOOK_LOST = "webhook-lost", "an event is never sent"
     WEBHOOK_TWICE = "webhook-twice", "an event is sent twice"
-    WEBHOOK_LATE = "webhook-late", "an event is sent --seconds late, after those that follow it", _NONE, 5
+    WEBHOOK_LATE = "webhook-late", "an event is sent some seconds late, after those that follow it", _NONE, 5
     WEBHOOK_UNSIGNED = "webhook-unsigned", "an event is sent without signature"
 
     def __new__(cls, value: str, meaning: str = "", statuses: range = _NONE, seconds: int = 0) -> Self:

@@ -21,6 +21,7 @@ from hermesops.machines.image.definition import AgentPins, Definition, digest_of
 from hermesops.machines.image.machine_facts import Survey, survey
 from hermesops.machines.image.machines import BuildNames, ChannelTo, Reporter, borrowed, names_of, sweep
 from hermesops.machines.image.manifest import Manifest
+from hermesops.machines.image.progress import STEPS, BuildProgress
 from hermesops.model.ids import ImageId, MachineId
 from hermesops.model.rollout.release import ReleaseId
 from hermesops.vendor import justavps
@@ -154,34 +155,40 @@ class Builder:
         return Built(manifest, made=True)
 
     async def _make(self, recipe: Recipe, image_name: str, clock: "Stopwatch") -> tuple[justavps.Image, Survey | None]:
+        progress = self._progress(recipe)
         order = justavps.MachineOrder(name=recipe.names.builder, server_type=recipe.server_type, region=recipe.region)
         if recipe.definition.agent:
             self.refuse_unsigned()
         if recipe.note:
             self.report(recipe.note)
-        self.report(f"renting {order.name}")
+        progress.begin("machine", f"renting {order.name}")
         async with borrowed(self.vendor, self.channel_to, order, report=self.report) as machine_id:
             source = await survey(self.channel_to(machine_id))
             clock.lap("machine")
-            self.report(f"applying {recipe.definition.playbook} on {source.distribution} {source.version}")
+            progress.begin("roles", f"applying {recipe.definition.playbook} on {source.distribution} {source.version}")
             release = await self._converged(machine_id, recipe)
             clock.lap("roles")
             if release:
-                self.report(f"installing release {release}")
+                progress.begin("slot", f"installing release {release}")
                 await self.install(machine_id, release, source.python)
                 clock.lap("slot")
             for name, script in (("prepare", recipe.definition.prepare), ("clean", recipe.definition.clean)):
-                self.report(f"running the script {name}")
+                progress.begin(name, f"running the script {name}")
                 done = await self._run(machine_id, name, script)
                 if done.exit_code != 0:
                     raise RefusedError(
                         f"the script {name} failed on the builder with exit {done.exit_code}: {last_words(done)}"
                     )
                 clock.lap(name)
-            self.report(f"saving image {image_name}")
+            progress.begin("save", f"saving image {image_name}")
             image = await self._images.save(machine_id, image_name)
             clock.lap("save")
         return image, source
+
+    def _progress(self, recipe: Recipe) -> BuildProgress:
+        name = recipe.definition.name
+        steps = tuple(step for step in STEPS if step != "slot" or recipe.definition.agent)
+        return BuildProgress(name, steps, manifests.last_seconds(self.manifests, name), self.report)
 
     async def _converged(self, machine_id: MachineId, recipe: Recipe) -> ReleaseId | None:
         """Apply the roles and fetch the release's packages meanwhile; the release, where the image has an agent."""
@@ -198,16 +205,18 @@ class Builder:
         return await until(run, what=f"the script {name} to end", timeout_s=_SCRIPT_S + _ANSWERED_S)
 
     async def _prove(self, recipe: Recipe, image: justavps.Image, source: Survey | None, clock: "Stopwatch") -> Survey:
+        progress = self._progress(recipe)
         order = justavps.MachineOrder(
             name=recipe.names.proof,
             server_type=recipe.server_type,
             region=recipe.region,
             image_id=image.id,
         )
-        self.report(f"booting {order.name} from the image")
+        progress.begin("boot", f"booting {order.name} from the image")
         async with borrowed(self.vendor, self.channel_to, order, report=self.report) as machine_id:
             proof = await survey(self.channel_to(machine_id))
             clock.lap("boot")
+            progress.begin("prove", "running its checks")
             broken = await self._broken(recipe, machine_id)
             clock.lap("prove")
         if source and source.machine_id == proof.machine_id:

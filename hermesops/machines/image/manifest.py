@@ -55,6 +55,16 @@ def write(manifest: Manifest, folder: Path) -> Path:
     return path
 
 
+def last_seconds(folder: Path, name: str) -> dict[str, float]:
+    """Seconds of each step of the newest image of that name; empty where none is known."""
+    newest = sorted(folder.glob(f"{name}-*.json"), key=lambda file: file.stat().st_mtime)[-1:]
+    try:
+        document = json.loads(newest[0].read_text(encoding="utf-8"))
+        return {str(step): float(seconds) for step, seconds in document["seconds"].items()}
+    except (IndexError, OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}  # only an estimate is lost
+
+
 def find(folder: Path, name: str, digest: str) -> Manifest | None:
     """The manifest of an image that was built from exactly these inputs, if one was.
 

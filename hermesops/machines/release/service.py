@@ -11,7 +11,7 @@ import yaml
 from packaging.requirements import Requirement
 
 from hermesops.base import assets, blocking
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import Hint, Parameter, RefusedError, UsageError
 from hermesops.machines.image.definition import AgentPins
 from hermesops.machines.image.packages import agent_files
 from hermesops.machines.image.packages.download import Pip
@@ -91,7 +91,7 @@ class ReleaseChanges:
             UsageError: No reason is given.
         """
         if not reason:
-            raise UsageError("a floor is set for a reason", hint="--reason WHY")
+            raise UsageError("a floor is set for a reason", hint=Hint(Parameter("reason", "WHY")))
         async with self.hold_lease(_SUBJECT):
             before = self.releases.revocations()
             revocations = self.releases.set_floor(version)

@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 
 from hermesops.errors import UsageError
 
+WHERE = "where"
+"""Name of the field of a request that is a selector."""
+
 
 @dataclass(frozen=True)
 class Selector:
@@ -28,9 +31,9 @@ class Selector:
             name, equals, value = (piece.strip() for piece in part.partition("="))
             known = ", ".join(sorted(fields))
             if not equals or not value:
-                raise UsageError(f"--where {part!r} does not read field=value; fields are {known}")
+                raise UsageError(f"{part!r} does not read field=value; fields are {known}", field=WHERE)
             if name not in fields:
-                raise UsageError(f"--where knows no field {name!r}; there are {known}")
+                raise UsageError(f"there is no field {name!r}; there are {known}", field=WHERE)
             conditions[name] = conditions.get(name, frozenset()) | {value}
         return cls(conditions)
 

@@ -29,7 +29,7 @@ from hermesops.observability.runbook.reading import is_reading
 from hermesops.wire.foreign_text import quoted
 
 VALUES = {
-    "USER": "the user of --instance",
+    "USER": "the user of the instance",
     "INSTANCE": "the id of that instance",
     "PLAN": "its plan",
     "CELL": "its cell",
@@ -344,7 +344,7 @@ def _words(text: str, number: int, file: str) -> tuple[str, ...]:
     except ValueError as error:
         raise _wrong(file, number, f"no shell would read this command: {error}") from error
     if program != "hermesops" or not words or words[0].startswith("-") or words[0] == "runbook":
-        raise _wrong(file, number, "a step is a command of hermesops, without --env, and runs no other runbook")
+        raise _wrong(file, number, "a step is a command of hermesops, names no environment, and runs no other runbook")
     for word in words:
         if word in _SHELL:
             raise _wrong(file, number, f"no shell runs this command, {word} would be a plain word")

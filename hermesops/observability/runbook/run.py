@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from hermesops.base import waiting
-from hermesops.errors import HaltedError, HermesError, Hint, PartlyDoneError, RefusedError
+from hermesops.errors import HaltedError, HermesError, Hint, Parameter, PartlyDoneError, RefusedError
 from hermesops.observability.runbook.command import Ended
 from hermesops.observability.runbook.document import Guard, Kind, Runbook, Step
 from hermesops.observability.runbook.matching import shows
@@ -253,8 +253,9 @@ class RunbookRun:
         ]
         kind = PartlyDoneError if changed else RefusedError
         spared = f"done before: {', '.join(changed)}" if changed else "nothing was changed"
-        confirms = "--yes confirms it" if step.kind is Kind.CHANGE else "with --yes that picks this step"
-        raise kind(f"step {step.name} was not confirmed: {spared}", hint=Hint(self.next_hint(step), ",", confirms))
+        confirms = "confirms it" if step.kind is Kind.CHANGE else "confirms it, with this step picked"
+        hint = Hint(self.next_hint(step), ",", Parameter("yes"), confirms)
+        raise kind(f"step {step.name} was not confirmed: {spared}", hint=hint)
 
     def _command(self, step: Step) -> Ended:
         if step.kind is not Kind.READ:

@@ -53,7 +53,7 @@ def values_of(registry: "Registry", runbook: "Runbook", instance: "Instance | No
     needed = runbook.values
     if is_about_instance(runbook) and instance is None:
         hint = Hint(("runbook", "run", runbook.name, "--instance", "USER"))
-        raise UsageError(f"missing --instance: {runbook.name} is about one instance", hint=hint)
+        raise UsageError(f"missing, and {runbook.name} is about one instance", hint=hint, field="instance")
     values = _values_of_instance(registry, instance) if instance else {}
     if "ROLLOUT" in needed:
         values["ROLLOUT"] = registry.rollouts.find("").id

@@ -28,7 +28,7 @@ def bootstrap_of(
     if env.is_local:
         raise UsageError(
             "the local world needs no AWS account",
-            hint=Hint(("env", "list"), "shows the others; choose one by --env"),
+            hint=Hint(("env", "list"), "shows the others"),
         )
     spec = spec_of(env, account=account, region=region)
     return Bootstrap(spec, Account(spec.region), report, undo)

@@ -129,8 +129,7 @@ class WorldPurge:
 
     @property
     def _has_registry(self) -> bool:
-        file = self.place.file
-        return is_connected(self.env) or (file is not None and file.exists() and file.stat().st_size > 0)
+        return is_connected(self.env) or (self.place.file is not None and self.place.is_there())
 
     def _known(self) -> Fleet | None:
         if not self._has_registry:

@@ -8,7 +8,7 @@ from hermesops.base import child_environment
 from hermesops.base.extras import Extra, require
 from hermesops.base.narration import Reporter
 from hermesops.base.waiting import cancel, pause
-from hermesops.errors import HermesError, RefusedError
+from hermesops.errors import HermesError, Hint, RefusedError
 from hermesops.settings.environment import Environment
 
 if TYPE_CHECKING:
@@ -46,7 +46,9 @@ def world_of(env: Environment, driver: str = "") -> "World":
     from hermesops.localcloud.world.local_world import World
 
     if not env.is_local:
-        raise RefusedError(f"environment {env.name} is not this computer's", hint="--env local")
+        raise RefusedError(
+            f"environment {env.name} is not this computer's", hint=Hint(("env", "list"), "shows the others")
+        )
     definition = find_definition(folder("images"), env.settings.local.base)
     driver = driver or env.settings.local.driver
     return World(env.world, base_definition=definition, bases=env.cache / "bases", driver=driver)

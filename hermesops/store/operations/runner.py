@@ -48,6 +48,14 @@ class Operations:
         """Leave an operation to the workers: from here on any of them may take it."""
         self.registry.operations.record_step(operation.id, QUEUED)
 
+    def leave_unless_held(self, operation: Operation) -> str:
+        """Leave an operation to the workers where no process works on it; returns the process that does, or empty."""
+        leases = self.registry.leases.list()
+        holder = next((lease.holder for lease in leases if lease.subject == operation.subject), "")
+        if not holder and not self.registry.operations.get(operation.id).status.has_ended:
+            self.leave(operation)
+        return holder
+
     async def resume(self, operation: Operation, *, wait_s: float = 0) -> str:
         """Continue an operation that was left, or wait for the end of one that another process works on.
 
@@ -113,8 +121,9 @@ async def abandon(operation: Operation, registry: Registry, *, reason: str) -> A
     """
     if not reason.strip():
         raise UsageError(
-            "Missing --reason: state why the operation is abandoned.",
+            "missing: state why the operation is abandoned",
             hint=Hint(("operation", "abandon", "ID", "--reason", "WHY")),
+            field="reason",
         )
     if operation.status.has_ended:
         raise RefusedError(f"operation {operation.id} has ended ({operation.status}): {operation.outcome}")

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from hermesops.errors import Hint, RefusedError, UnavailableError
+from hermesops.errors import Hint, Parameter, RefusedError, UnavailableError
 
 if TYPE_CHECKING:
     import paramiko
@@ -123,7 +123,10 @@ def connected(machine: SshMachine, key: Path, public: str) -> Iterator[SshSessio
     except OSError as error:
         raise UnavailableError(
             f"sshd at {machine.address} does not answer: {error.strerror or error}",
-            hint="the order opens sshd for one source address: set --source if addresses are translated in between",
+            hint=Hint(
+                "the order opens sshd for one source address; if addresses are translated in between, set",
+                Parameter("source", "ADDRESS"),
+            ),
         ) from error
     try:
         transport = paramiko.Transport(opened)

@@ -127,7 +127,7 @@ async def test_a_silence_by_labels_of_names_that_exist(registry: Registry, url: 
             ("alert=GatewayDwn", "no alert 'GatewayDwn'; nearest: GatewayDown"),
             ("cell=nowhere,alert=GatewayDown", "no cell 'nowhere'"),
             ("user=eve", "no user 'eve'"),
-            ("user=ada,colour=red", "knows no field 'colour'"),
+            ("user=ada,colour=red", "no field 'colour'"),
         ):
             with pytest.raises(UsageError, match=words):
                 await before.silence(where, None, length=HOUR, reason="why")

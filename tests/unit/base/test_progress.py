@@ -77,3 +77,17 @@ def test_a_disk_that_takes_nothing_stops_no_work_and_names_are_bounded(tmp_path:
         durations.note(f"n{number}", Past(3, 2))
     assert durations.last("n19") is None
     assert durations.last("n20") == Past(3, 2)
+
+
+def test_a_total_that_is_known_beforehand_counts_and_the_last_time_gives_the_pace(tmp_path: Path) -> None:
+    durations = Durations(tmp_path / "durations.json")
+    lines: list[str] = []
+    clock = Clock()
+    first = Progress("stack of cell1", "changes", lines.append, durations, clock, total=4)
+    assert str(first.line("create a")) == "stack of cell1: 0 of 4 changes, 0 s so far: create a"
+    first.step("a is done")
+    assert lines[-1] == "stack of cell1: 1 of 4 changes, 0 s so far: a is done"
+    durations.note("stack of cell1", Past(20, 2))
+    then = Progress("stack of cell1", "changes", lines.append, durations, clock, total=4)
+    then.step("a is done")
+    assert lines[-1] == "stack of cell1: 1 of 4 changes, about 30 s left, took 20 s last time: a is done"

@@ -3,8 +3,11 @@
 import ast
 from pathlib import Path
 
+import pytest
+
 import hermesops
-from hermesops.errors import Hint, Parameter
+from hermesops.cli import console
+from hermesops.errors import Hint, Parameter, UsageError
 
 SOURCE = Path(hermesops.__file__).parent
 REFERENCE = SOURCE.parent / "runbooks" / "reference"
@@ -32,3 +35,11 @@ def test_each_parameter_of_a_hint_is_an_option_of_a_command() -> None:
     }
     assert {"quiet_hours", "reason", "region"} <= named
     assert [name for name in sorted(map(str, named)) if f"{Parameter(name).option()}" not in reference] == []
+
+
+def test_a_command_puts_the_option_before_the_message(capsys: pytest.CaptureFixture[str]) -> None:
+    failure = UsageError("'x' does not read field=value", field="quiet_hours")
+    console.complain(failure)
+    assert capsys.readouterr().err == "error: --quiet-hours: 'x' does not read field=value\n"
+    assert console.failure_data(failure)["field"] == "quiet_hours"
+    assert "field" not in console.failure_data(UsageError("no"))

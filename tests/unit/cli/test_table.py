@@ -58,3 +58,14 @@ def test_a_pipe_gets_every_cell_whole() -> None:
         "ada   running  hermes-local-cell1-f04703153cb9  edd79c03-1443-42f6-9a4c-16d911d4fbaa  2026-"
     )
     assert "…" not in "".join(lines)
+
+
+def test_a_sentence_goes_below_its_row_where_it_would_be_narrow() -> None:
+    columns, rows = ("key", "value", "description"), [["monitoring.replacements_per_day", "1", "Replacements " * 4]]
+    narrow = table.fitted(columns, rows, 60).lines
+    assert narrow == [
+        "KEY                              VALUE",
+        "monitoring.replacements_per_day  1",
+        "    Replacements Replacements Replacements Replacements",
+    ]
+    assert table.fitted(columns, rows, 85).lines[0].endswith("DESCRIPTION"), "forty columns are enough beside it"

@@ -15,7 +15,7 @@ from hermesops.access.identity.approval import (
 )
 from hermesops.access.identity.current_operator import signers_of
 from hermesops.agents.cells.changes.preview import SavedPreview
-from hermesops.errors import Hint, RefusedError
+from hermesops.errors import Hint, Parameter, RefusedError
 from hermesops.settings.environment import Environment
 
 
@@ -61,7 +61,11 @@ class Approvals:
             if self.are_required:
                 raise RefusedError(
                     f"the {subject.what} needs another operator's approval in {self.env.name}",
-                    hint=Hint(("approval", "sign", "FILE", "--save", "APPROVAL"), ", then --approved-by APPROVAL"),
+                    hint=Hint(
+                        ("approval", "sign", "FILE", "--save", "APPROVAL"),
+                        ", then",
+                        Parameter("approved_by", "APPROVAL"),
+                    ),
                 )
             return ""
         approval, signer = self.read(text)

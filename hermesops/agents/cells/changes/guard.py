@@ -71,8 +71,9 @@ def judge(
     }
     if not began and (unknown := sorted(named.machines - ending)):
         raise UsageError(
-            f"{change_preview.cell}: no change would destroy {', '.join(unknown)}, named by --destroy",
-            hint=Hint(("stack", "preview", change_preview.cell), "shows what would change"),
+            f"{change_preview.cell}: no change would destroy {', '.join(unknown)}",
+            hint=Hint(("stack", "preview", change_preview.cell), "shows the changes"),
+            field="destroy",
         )
     refusals = [
         *_destruction(change_preview, sorted(ending - change_preview.machines_to_delete - named.machines)),

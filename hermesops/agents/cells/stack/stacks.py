@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hermesops.agents.cells.changes.preview import ChangePreview, change_preview_of
 from hermesops.agents.cells.stack.coalescing import Close, CoalescedRun, RunCoalescer, StillWanted
+from hermesops.agents.cells.stack.progress import UpNarration
 from hermesops.agents.cells.stack.state import kept, lease_of, machines_in, made_anew, protected_machines, stack_of
 from hermesops.base.narration import counted
 from hermesops.errors import Hint, RefusedError
@@ -67,6 +68,7 @@ class CellStacks:
     parallel: int = 1
     report: Reporter | None = None
     warn: Reporter | None = None
+    narrate: Callable[[CellName, int], UpNarration] | None = None
     _coalescer: RunCoalescer[UpResult] = field(default_factory=RunCoalescer, init=False)
 
     @cached_property
@@ -245,7 +247,13 @@ class CellStacks:
         async with self._slots, self.hold_lease(lease_of(cell)) as turn:
             return await turn.guard(
                 self._run(
-                    cell, _reporter_of(self.report, cell), named=named, only=only, guard=guard, with_drift=with_drift
+                    cell,
+                    _reporter_of(self.report, cell),
+                    narrate=self.narrate,
+                    named=named,
+                    only=only,
+                    guard=guard,
+                    with_drift=with_drift,
                 )
             )
 
@@ -286,6 +294,7 @@ class CellStacks:
         cell: CellName,
         report: Callable[[Any], None] | None,
         *,
+        narrate: Callable[[CellName, int], UpNarration] | None = None,
         named: frozenset[MachineName] = NONE,
         only: frozenset[MachineName] = NONE,
         guard: Guard | None = None,
@@ -293,7 +302,10 @@ class CellStacks:
     ) -> UpResult:
         # Observed once: what is run is what was judged, whatever rows are written meanwhile.
         observation = await self._observe(cell)
-        await (guard or self.guard)(await self._change_preview(observation, only, with_drift=with_drift))
+        judged = await self._change_preview(observation, only, with_drift=with_drift)
+        await (guard or self.guard)(judged)
+        changes = sum(change.kind is not ChangeKind.SAME for change in judged.preview.changes)
+        narration = narrate(cell, changes) if narrate else None
         stack, spec, state = stack_of(cell), observation.spec, observation.state
         machines_to_delete = observation.machines_to_delete | named
         targets = self._targets(stack, only, spec, machines_in(state))
@@ -304,7 +316,7 @@ class CellStacks:
                 program,
                 targets=targets,
                 may_destroy=lambda urn: urn.rpartition("::")[2] in machines_to_delete,
-                report=report,
+                report=narration or report,
             )
 
         changed: tuple[Change, ...] = ()
@@ -312,6 +324,8 @@ class CellStacks:
             # Protection goes in a run of its own, as Pulumi wants it: what is protected is never deleted.
             changed = (await up(self.programs().program(kept(spec, protected), machines_to_delete))).changes
         done = await up(self.programs().program(spec, frozenset()))
+        if narration:
+            narration.end()
         if not only:
             self.registry.cells.record_applied(cell)
         return UpResult(stack, (*changed, *done.changes), done.outputs)

@@ -287,7 +287,7 @@ class RegistryRebuild:
             RefusedError: There is one, and it is not named.
         """
         if over and over != self.environment:
-            raise UsageError(f"--over {over} names another environment than this one, {self.environment}")
+            raise UsageError(f"{over} is another environment than this one, {self.environment}", field="over")
         state = self._state()
         if state is RegistryState.WHOLE and not over:
             name = self.environment

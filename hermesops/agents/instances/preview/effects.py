@@ -18,13 +18,15 @@ from hermesops.agents.instances.steps.stop_and_backup import BackUp, Fence, Prov
 from hermesops.agents.instances.workflows import provision, relocate, resize, suspend, terminate
 from hermesops.agents.instances.workflows.copies import restore
 from hermesops.agents.instances.workflows.copies.restore import RestoreState
+from hermesops.agents.instances.workflows.reboot import Attempt, RebootMachine, RebootState
 from hermesops.agents.instances.workflows.relocate import RelocationState
 from hermesops.agents.instances.workflows.resize import ResizeState
+from hermesops.agents.instances.workflows.restart import RestartGateway, RestartState
 from hermesops.agents.instances.workflows.resume import ResumeState
 from hermesops.agents.instances.workflows.schedule_termination import ScheduleTerminationState, StartGracePeriod
 from hermesops.agents.instances.workflows.suspend import StopMachine, SuspendState
 from hermesops.agents.instances.workflows.terminate import TerminationState
-from hermesops.model.fleet.health import GatewayHealth, NodeState
+from hermesops.model.fleet.health import Answer, GatewayHealth, NodeState
 from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.fleet.unassigned_machine import MachineRole, UnassignedMachine, UnassignedStatus
 from hermesops.model.ids import MachineId, MachineName
@@ -50,6 +52,8 @@ SeenState = (
     | ScheduleTerminationState
     | TerminationState
     | RestoreState
+    | RestartState
+    | RebootState
 )
 
 
@@ -81,6 +85,10 @@ class Effects:
                 return self._ended(step, self._observed(step, state))
             case ResizeState():
                 return self._resized(step, self._observed(step, state))
+            case RestartState():
+                return self._restarted(step, self._observed(step, state))
+            case RebootState():
+                return self._rebooted(step, self._observed(step, state))
             case _:
                 return self._observed(step, state)
 
@@ -152,6 +160,31 @@ class Effects:
             case provision.RecordMachine(machine_id=machine_id):
                 return replace(observation, instance=replace(observation.instance, machine_id=machine_id))
         return self._on_machine(step, observation)
+
+    def _restarted(self, step: object, state: RestartState) -> RestartState:
+        if not isinstance(step, RestartGateway):
+            return state
+        stopped = replace(state.observation, gateway=GatewayHealth.SILENT)
+        return replace(state, observation=stopped, invocation="planned")
+
+    def _rebooted(self, step: object, state: RebootState) -> RebootState:
+        alive, machine = replace(state.answers, toolbox=Answer.YES), state.observation.machine
+        match step:
+            case RebootMachine() if machine:
+                return replace(
+                    state, observation=self._booting(state, machine), answers=alive, attempt=Attempt.REBOOTING
+                )
+            case StartMachine() if machine:
+                return replace(
+                    state, observation=self._booting(state, machine), answers=alive, attempt=Attempt.STARTING
+                )
+            case AwaitMachine():
+                return replace(state, answers=alive)
+        return state
+
+    def _booting(self, state: RebootState, machine: MachineState) -> Observation:
+        """A machine that answers again, whose gateway starts."""
+        return replace(self._up(state.observation, machine), gateway=GatewayHealth.SILENT)
 
     def _ended(self, step: object, state: Any) -> Any:  # noqa: ANN401 - as after
         observation = state.observation

@@ -88,7 +88,7 @@ def _request(number: int, cells: Sequence[str], columns: Sequence[str], plan: st
     values = dict(zip(columns, cells, strict=False))
     chosen = values.get("plan") or plan
     if not chosen:
-        raise UsageError("missing plan: some lines name none, and --plan is not set")
+        raise UsageError("missing plan: the line names none, and none is given for all lines")
     return ProvisionRequest(number, values.get("user", ""), parse_plan(chosen), values.get("region") or region)
 
 

@@ -18,6 +18,7 @@ from hermesops.model.operation import LeaseHeldError, Operation, OperationKind, 
 from hermesops.store.operations.kinds import InstanceIntent
 from hermesops.store.registry import Registry
 
+DoneT = TypeVar("DoneT")
 WantedT = TypeVar("WantedT", bound=InstanceIntent)
 
 _EVERY_S = 0.5
@@ -130,9 +131,9 @@ class OperationOpener:
 
 
 async def open_when_free(
-    request: Callable[[], Awaitable[Operation]], *, wait_s: float, report: Callable[[str], None]
-) -> Operation:
-    """Open an operation by a request, once no other process works on the instance.
+    request: Callable[[], Awaitable[DoneT]], *, wait_s: float, report: Callable[[str], None]
+) -> DoneT:
+    """Open an operation by a request, or do it, once no other process works on the instance.
 
     Args:
         wait_s: Seconds to wait for the other process.

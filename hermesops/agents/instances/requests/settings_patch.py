@@ -58,7 +58,7 @@ def setting(assignments: Sequence[str]) -> SettingsPatch:
                 hint=Hint(("instance", "settings", "USER", "--from", "FILE"), "replaces all of them"),
             )
         raw[name] = [tool.strip() for tool in value.split(",") if tool.strip()] if name == "disabled_tools" else value
-    parsed = asdict(_parse(raw, "--set"))
+    parsed = asdict(_parse(raw, "assignment"))
     return lambda settings: replace(settings, **{name: parsed[name] for name in raw})
 
 

@@ -134,8 +134,9 @@ def parse_hook(text: str, *, timeout_s: float = 60.0) -> HookGate:
     name, equals, url = (part.strip() for part in text.partition("="))
     if not name or (equals and not url.startswith(("https://", "http://"))):
         raise UsageError(
-            f"--hook {text!r} is neither NAME nor NAME=https://…",
+            f"{text!r} is neither NAME nor NAME=https://…",
             hint="define a command in settings.toml of the computer that runs it: [rollout.hooks] NAME = 'COMMAND'",
+            field="hook",
         )
     return HookGate(name, url=url, timeout_s=timeout_s)
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from hermesops.errors import UsageError
+from hermesops.errors import Hint, Parameter, UsageError
 from hermesops.model.rollout.records import Freeze
 from hermesops.store.registry import Registry
 
@@ -25,7 +25,9 @@ class Freezes:
             UsageError: There is no reason, it ends before it begins, or it has ended already.
         """
         if not reason.strip():
-            raise UsageError("a freeze needs a reason: others have to wait for it", hint="--reason 'quarter end'")
+            raise UsageError(
+                "a freeze needs a reason: others have to wait for it", hint=Hint(Parameter("reason", "'quarter end'"))
+            )
         return self.registry.freezes.set(begins_at=begins_at, ends_at=ends_at, reason=reason)
 
     def lift(self, freeze_id: str, *, reason: str = "") -> Freeze:

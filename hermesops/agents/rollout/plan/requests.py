@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from hermesops.errors import Hint, UsageError
+from hermesops.errors import Hint, Parameter, UsageError
 from hermesops.model.fleet.instance import InstancePolicy, InstanceStatus
 from hermesops.model.fleet.overview import Ordered
 from hermesops.model.fleet.selector import Selector
@@ -44,8 +44,17 @@ class RolloutRequest:
         """
         if not self.where and not self.all_running:
             raise UsageError(
-                "missing targets: use --where plan=light,cell=…, or --all for every running instance",
-                hint=Hint(("rollout", "preview", "RELEASE", "--all"), "previews the rollout"),
+                "missing: no instances are chosen",
+                hint=Hint(
+                    "use",
+                    Parameter("where", "plan=light,cell=…"),
+                    ", or",
+                    Parameter("all"),
+                    "for every running instance;",
+                    ("rollout", "preview", "RELEASE", "--all"),
+                    "previews the rollout",
+                ),
+                field="where",
             )
         return Selector.parse(self.where, fields=SELECTABLE)
 
@@ -81,27 +90,27 @@ def find_same(unfinished: Iterable[tuple[Rollout, str]], release: ReleaseId, req
     return next((rollout for rollout, where in unfinished if (rollout.release, rollout.action, where) == key), None)
 
 
-_OPTIONS = {
-    "stages": "--stages",
-    "max_unavailable": "--max-unavailable",
-    "most_unavailable": "--at-once",
-    "settle_s": "--settle",
-    "soak_s": "--soak",
-    "confirm_s": "--confirm-within",
-    "drain_s": "--drain",
-    "defer_s": "--defer",
-    "windows": "--window",
-    "on_halt": "--on-halt",
-    "drill": "--drill",
-    "two_person_above": "--two-person-above",
-    "emergency": "--emergency",
-    "despite_alerts": "--despite-alerts",
+_NAMES = {
+    "stages": "stages",
+    "max_unavailable": "max unavailable",
+    "most_unavailable": "at once",
+    "settle_s": "settle",
+    "soak_s": "soak",
+    "confirm_s": "confirm within",
+    "drain_s": "drain",
+    "defer_s": "defer",
+    "windows": "windows",
+    "on_halt": "on halt",
+    "drill": "drill",
+    "two_person_above": "two person above",
+    "emergency": "emergency",
+    "despite_alerts": "despite alerts",
 }
-"""Options of ``rollout start`` by the field that they set."""
+"""Names of a spec's fields in narration."""
 
 
 def continued(begun: Rollout, who: str, request: RolloutRequest) -> str:
-    """That a request continues a rollout, and with which options that goes on where the request has others.
+    """That a request continues a rollout, and with which values that goes on where the request has others.
 
     Args:
         who: Who began it.
@@ -111,19 +120,19 @@ def continued(begun: Rollout, who: str, request: RolloutRequest) -> str:
     if spec.drill is DrillPolicy.IF_POSSIBLE:
         requested = request.spec_with(pool=False)
     others = [
-        f"{option} {_typed(name, getattr(spec, name))}"
-        for name, option in _OPTIONS.items()
+        f"{label} {_typed(name, getattr(spec, name))}"
+        for name, label in _NAMES.items()
         if getattr(spec, name) != getattr(requested, name)
     ]
     others += ["its own gates"] if spec.gates != requested.gates else []
-    return f"{words} with {', '.join(others)}; the options of this command are ignored" if others else words
+    return f"{words} with {', '.join(others)}; the values of this request are ignored" if others else words
 
 
 _SHARES = frozenset({"stages", "max_unavailable"})
 
 
 def _typed(name: str, value: object) -> str:
-    """A value of a spec as its option takes it."""
+    """A value of a spec as a request has it."""
     if isinstance(value, tuple):
         return ",".join(_typed(name, item) for item in value) or "none"
     if isinstance(value, float):

@@ -151,5 +151,5 @@ def _vitals(text: str) -> tuple[str, ...]:
     names = () if text == NO_VITALS else tuple(map(str.strip, text.split(",")))
     for name in names:
         if name not in set(Vital):
-            raise UsageError(f"--vitals {name!r}: one of {', '.join(Vital)}, or {NO_VITALS}")
+            raise UsageError(f"{name!r} is none of {', '.join(Vital)}, or {NO_VITALS}", field="vitals")
     return names

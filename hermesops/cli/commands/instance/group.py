@@ -16,7 +16,7 @@ from hermesops.cli.commands.instance.break_glass import break_glass
 from hermesops.cli.console import Reason, Why, is_json, result, say, table, write, write_bytes
 from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options import values
-from hermesops.cli.options.instance import NoWait, User, Wait, change_instance, find_instance
+from hermesops.cli.options.instance import DryRun, NoWait, User, Wait, change_instance, find_instance
 from hermesops.cli.views.fleet import drift
 from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.wire.foreign_text import one_line
@@ -105,7 +105,7 @@ def timeline(
     container, instance = find_instance(user)
     past = context.run(container.timelines.of(instance, begin))
     rows = drift.changes(past.happenings)
-    columns = ("at", "who", "what", "subject", "detail")
+    columns = ("at", "who", "what", "detail")  # its subject is this instance, or an operation or rollout of it
     beside = {"user": instance.title, "problem": past.problem or None}
     table("instance-timeline", "timeline", columns, rows, "nothing happened", beside=beside)
     if past.problem:
@@ -227,10 +227,15 @@ def shell(user: User, reason: Reason = "") -> int:
 
 
 @app.command()
-def restart(user: User, reason: Why = "", no_wait: NoWait = False, wait: Wait = "") -> None:
+def restart(user: User, reason: Why = "", dry_run: DryRun = False, no_wait: NoWait = False, wait: Wait = "") -> None:
     """Restart a user's gateway and wait until it is healthy again."""
     change_instance(
-        "restart", user, lambda s: s.instance_requests.restart(user, reason=reason), no_wait=no_wait, wait=wait
+        "restart",
+        user,
+        lambda s: s.instance_requests.restart(user, reason=reason),
+        no_wait=no_wait,
+        wait=wait,
+        dry_run=dry_run,
     )
 
 

@@ -59,13 +59,19 @@ def resume(user: User, reason: Why = "", dry_run: DryRun = False, no_wait: NoWai
     )
 
 
-def reboot(user: User, reason: Why = "", no_wait: NoWait = False, wait: Wait = "") -> None:
+def reboot(user: User, reason: Why = "", dry_run: DryRun = False, no_wait: NoWait = False, wait: Wait = "") -> None:
     """Bring up a machine that does not answer: start it, reboot it, or switch it off and on; one that answers stays.
 
     It is asked by toolbox and by proxy first, and any answer ends the operation with nothing done.
     """
+    reason = why(reason, dry_run=dry_run)
     change_instance(
-        "reboot", user, lambda s: s.instance_requests.reboot(user, reason=reason), no_wait=no_wait, wait=wait
+        "reboot",
+        user,
+        lambda s: s.instance_requests.reboot(user, reason=reason),
+        no_wait=no_wait,
+        wait=wait,
+        dry_run=dry_run,
     )
 
 

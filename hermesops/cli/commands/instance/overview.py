@@ -9,7 +9,7 @@ from hermesops.cli import context
 from hermesops.cli.console import advice, is_json, result, say, table
 from hermesops.cli.options import values
 from hermesops.cli.options.instance import User, find_instance
-from hermesops.cli.options.watch import Every, Watch
+from hermesops.cli.options.watch import Every, Watch, run_if_answered
 from hermesops.cli.printing import terminal
 from hermesops.cli.views.instance import overview as view
 from hermesops.model.fleet.health import Condition
@@ -57,7 +57,7 @@ def list_(
 
     def rows() -> list[dict[str, object]]:
         if ask:
-            context.run(container.fleet_observation.ask_agents())
+            run_if_answered(container.fleet_observation.ask_agents())
         now, row_of = container.now(), view.listed if is_json() else view.listed_row
         return [row_of(instance, now) for instance in chosen()]
 
@@ -79,10 +79,11 @@ def show(user: User) -> None:
     """Show one instance: health, release, backup, machine, open operations and alerts, and the last hour.
 
     JustAVPS, the machine and the platform's monitoring are asked; alerts and price are waited for 3 seconds at most,
-    the last hour (agent up, memory, seconds of a turn, errors) for 2.
+    the last hour (agent up, memory, seconds of a turn, errors) for 2. Where one of them does not answer, its part is
+    unknown, with the reason, and the rest is shown.
     """
     container, instance = find_instance(user)
-    report = context.run_connected(container, lambda connected: connected.instance_reports.of(instance))
+    report = context.run(container.instance_report(instance))
     now = container.now()
     result("instance", view.report(report, now), view.report_lines(report, now, in_sections=bool(terminal.width())))
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from hermesops.cli import context
 from hermesops.cli.console import advice, complain, result, say
+from hermesops.cli.options.time_limit import limit
 from hermesops.cli.views.rollout import status
 from hermesops.errors import HaltedError, Hint, PartlyDoneError
 
@@ -104,12 +105,23 @@ async def _run_or_leave(connected: "Connected", rollout: "Rollout", screen: "Vie
     try:
         return await connected.container.rollout_commands.follow(connected.operations, rollout.id, screen.show)
     except asyncio.CancelledError:
+        if limit.is_over():
+            limit.left = _left(connected, rollout)
+            raise
         now = connected.container.rollouts.get(rollout.id)
         left = "rolls back by itself" if now.action == "slot" else "stays between two machines; both are kept"
         words = f"rollout {now.id} is {now.state.replace('_', ' ')} and no process runs it now; an instance that is "
         on, end = ("rollout", "resume", now.id), ("rollout", "abort", now.id)
         say(advice(f"{words}not confirmed {left}.", on, "continues it,", end, "ends it"))
         raise
+
+
+def _left(connected: "Connected", rollout: "Rollout") -> "HermesError":
+    """Leave a rollout to the workers, unless a process runs it; returns the error of a command that stops waiting."""
+    holder = connected.rollouts.leave_unless_held(connected.container.rollouts.get(rollout.id))
+    goes_on = f"{holder} goes on with it" if holder else "it is left to the workers"
+    follow = ("rollout", "status", rollout.id, "--follow")
+    return limit.error(f"rollout {rollout.id} ({goes_on})", Hint(follow, "follows it"))
 
 
 def _print_end(container: "Container", rollout: "Rollout", *, expected: str, detach: bool) -> int:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hermesops.cli.console import complain, failure_data, say, table
+from hermesops.cli.console import complain, failure_data, say, table, table_lines
 from hermesops.cli.printing.fields import field_lines
 from hermesops.errors import CHANGES_REMAIN
 from hermesops.model.fleet.cell import Cell
@@ -65,15 +65,12 @@ def lines(shown: Mapping[str, Any]) -> list[str]:
         for operation in shown["operations"]
     ]
     machines = [
-        f"  {row['machine_name']}  {row['user']}  {row['plan']}  {row['server_type']}  {row['status']}"
-        + ("" if row["wanted"] else "  to be destroyed")
-        for row in shown["instances"]
+        {**row, "user": row.get("user") or f"({row['role']})", "then": None if row["wanted"] else "to be destroyed"}
+        for row in (*shown["instances"], *shown["unassigned"])
     ]
-    unassigned = [
-        f"  {row['machine_name']}  ({row['role']})  {row['plan']}  {row['server_type']}  {row['status']}"
-        for row in shown["unassigned"]
-    ]
-    return [*field_lines(fields), *operations, *machines, *unassigned]
+    columns = ["user", "machine_name", "plan", "server_type", "status"]
+    columns += ["then"] if any(row["then"] for row in machines) else []
+    return [*field_lines(fields), *operations, "", *table_lines(columns, machines, "no machines")]
 
 
 def drained(outcome: "Outcome") -> dict[str, object]:

@@ -119,6 +119,7 @@ def _facts(known: "InstanceReport") -> dict[str, object]:
         "price_monthly": None if known.price is None else f"{known.price:.2f}",
         "backup": _backup(known.backup) if known.backup else None,
         "operations": [_operation(work) for work in known.work],
+        "machine_problem": known.problem or None,
         **shapes.suspension(observation.instance, known.suspension),
     }
 
@@ -151,6 +152,7 @@ def _people(known: "InstanceReport", now: "datetime") -> dict[str, object]:
     data = {**_facts(known), **instance_line(known.observation.instance)}
     data.pop("operations")
     data.pop("price_monthly")
+    problem = data.pop("machine_problem")
     suspended = suspension_line(data)
     return {
         **data,
@@ -160,6 +162,7 @@ def _people(known: "InstanceReport", now: "datetime") -> dict[str, object]:
         "backup": _backup_line(known.backup, now) if known.backup else "none",
         "operation": [_operation_line(work, now) for work in known.work] or "none",
         "alert": _alert_lines(known.alerts, now),
+        **({"machine_status": f"{UNKNOWN}: {problem}"} if problem else {}),
     }
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from hermesops.errors import HermesError, Hint, UsageError
 from hermesops.model.fleet.alert import Alert, Matcher, Severity, Silence
 from hermesops.model.fleet.cell import parse_cell
+from hermesops.model.fleet.selector import WHERE
 from hermesops.model.ids import InstanceId, instance_subject
 from hermesops.model.unknown_name import find_by_id, unknown_name
 from hermesops.observability.telemetry.alerts import silencing
@@ -173,7 +174,7 @@ class Alerts:
             self.registry.cells.get(parse_cell(cell))
         users = frozenset(self.registry.instances.find(user).id for user in conditions.get("user", ()))
         if instance and users - {instance.id}:
-            raise UsageError("--instance and --where user=… name different users")
+            raise UsageError("the instance and the selector name different users", field=WHERE)
         users |= {instance.id} if instance else frozenset()
         matchers = silencing.matchers_of({**conditions, **({"user": users} if users else {})})
         silence = self._silence_of(matchers, length, reason)

@@ -18,7 +18,7 @@ from hermesops.model.fleet.alert import (
     Silence,
     matcher,
 )
-from hermesops.model.fleet.selector import Selector
+from hermesops.model.fleet.selector import WHERE, Selector
 from hermesops.model.unknown_name import shown
 
 LABEL_OF: Mapping[str, str] = {
@@ -61,7 +61,7 @@ def selector_of(where: str) -> Selector:
     """
     selector = Selector.parse(where, fields=frozenset(LABEL_OF))
     for word in sorted(selector.values(SEVERITY) - set(Severity)):
-        raise UsageError(f"--where knows no severity {shown(word)}; there are {', '.join(Severity)}")
+        raise UsageError(f"there is no severity {shown(word)}; there are {', '.join(Severity)}", field=WHERE)
     return selector
 
 
@@ -130,6 +130,6 @@ def silence_of(
             hint=Hint(Parameter("reason", "WHY")),
         )
     if not timedelta(0) < length <= longest:
-        raise UsageError(f"--for: more than nothing, and {longest / timedelta(hours=1):g} h at most")
+        raise UsageError(f"it must be more than nothing, and {longest / timedelta(hours=1):g} h at most", field="for")
     comment = f"{ACKNOWLEDGED if is_acknowledgement else ''}{reason.strip()}"
     return Silence("", "active", matchers, now, now + length, who, comment)

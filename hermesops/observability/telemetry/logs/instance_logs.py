@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from hermesops.base.narration import Reporter
-from hermesops.errors import HermesError, UnavailableError, UsageError
+from hermesops.errors import HermesError, Hint, Parameter, UnavailableError, UsageError
 from hermesops.model.fleet.instance import Instance
 from hermesops.observability.telemetry.client import MonitoringClient, WrongQuestionError
 from hermesops.observability.telemetry.logs.following import follow, poll
@@ -70,13 +70,13 @@ class LogQuestion:
             UsageError: It is no unit, or no regular expression.
         """
         if not _UNIT.fullmatch(self.unit):
-            raise UsageError("--unit: a name of a unit of systemd, or all")
+            raise UsageError("no name of a unit of systemd, nor all", field="unit")
         if len(self.grep) > _LONGEST_GREP:
-            raise UsageError(f"--grep: {_LONGEST_GREP} characters at most")
+            raise UsageError(f"more than {_LONGEST_GREP} characters", field="grep")
         try:
             re.compile(self.grep)
         except re.error as error:
-            raise UsageError(f"--grep is no regular expression: {error}") from None
+            raise UsageError(f"no regular expression: {error}", field="grep") from None
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class InstanceLogs:
             try:
                 lines, missing = await self._of(source, instance, question)
             except WrongQuestionError as error:
-                raise UsageError(f"--grep: {error.message}") from error
+                raise UsageError(error.message, field="grep") from error
             except HermesError as error:
                 problems.append(error)
                 continue
@@ -157,7 +157,10 @@ class InstanceLogs:
             HermesError: The source does not answer at first, or the machine is gone.
         """
         if source is LogSource.MONITORING and self.client is None:
-            raise UsageError("the environment has no monitoring; --from machine follows the machine's journal")
+            raise UsageError(
+                "the environment has no monitoring",
+                hint=Hint(Parameter("from", "machine"), "follows the machine's journal"),
+            )
         of = self._followed_machine if source is LogSource.MACHINE else self._followed_monitoring
         async with aclosing(of(instance, question, report)) as lines:
             async for line in lines:
@@ -209,7 +212,7 @@ class InstanceLogs:
                 async for line in lines:
                     yield line
         except WrongQuestionError as error:
-            raise UsageError(f"--grep: {error.message}") from error
+            raise UsageError(error.message, field="grep") from error
 
     async def _of(self, source: LogSource, instance: Instance, question: LogQuestion) -> tuple[tuple[str, ...], str]:
         """The lines, and why some may be missing."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from hermesops.errors import BrokenInvariantError, Hint, RefusedError
+from hermesops.errors import BrokenInvariantError, Hint, Parameter, RefusedError
 from hermesops.model.access.audit import AuditEntry, ChainFinding, ChainReport
 from hermesops.store.registry.audit.anchor import Anchor
 from hermesops.store.registry.audit.entries import AuditRepository
@@ -52,7 +52,10 @@ class AuditLogReader:
             raise RefusedError(
                 f"the {report.entries} entries are chained, but {heads.path} anchors none of them: "
                 "a recomputed chain would look the same",
-                hint="--anchor FILE checks against another computer's anchor; the next change anchors new entries",
+                hint=Hint(
+                    Parameter("anchor", "FILE"),
+                    "checks against another computer's anchor; the next change anchors new entries",
+                ),
             )
         return report, heads.path
 

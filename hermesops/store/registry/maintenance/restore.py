@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hermesops.base.files.disk import sync_folder
-from hermesops.errors import BrokenInvariantError, Hint, RefusedError
+from hermesops.errors import BrokenInvariantError, Hint, Parameter, RefusedError
 from hermesops.model.access.audit import ChainReport
 from hermesops.store.registry.audit.anchor import Anchor
 from hermesops.store.registry.database import Database
@@ -83,7 +83,7 @@ def restore(
     if healthy and not over_healthy:
         raise RefusedError(
             f"the registry {copies.file} is intact; restoring {copy.name} would lose all later changes",
-            hint="to restore it anyway, name the environment: --over NAME",
+            hint=Hint("to restore it anyway, name the environment:", Parameter("over", "NAME")),
         )
     draft = copies.file.with_name(_DRAFT)
     _discard(draft)

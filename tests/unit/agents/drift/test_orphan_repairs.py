@@ -38,7 +38,7 @@ async def test_no_machine_is_destroyed_without_consent_to_that_machine() -> None
         await repairs(world, ORPHAN).remove(ORPHAN.name, forget=True, reason="old", consent=refuse)
     assert world.done == []
     removing = repairs(world, ORPHAN, TWIN)
-    with pytest.raises(UsageError, match="choose one with --id"):
+    with pytest.raises(UsageError, match="orphans have the name"):
         await removing.remove(ORPHAN.name, forget=True, reason="old", consent=lambda one: asked.append(one.id))
     await removing.remove(ORPHAN.name, TWIN.id, forget=True, reason="old", consent=lambda one: asked.append(one.id))
     assert asked == [TWIN.id]

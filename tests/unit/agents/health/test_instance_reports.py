@@ -53,9 +53,12 @@ async def report_of(
     machine: MachineState | None = None,
     alerts: Callable[..., Awaitable[Any]] | None = None,
     price: Price = nothing,
+    vendor_problem: str = "",
 ) -> InstanceReport:
     async def observe(instance_id: InstanceId) -> Observation:
         assert instance_id == instance.id
+        if vendor_problem:
+            raise UnavailableError(vendor_problem)
         return Observation(instance, machine)
 
     has_monitoring = alerts is not None
@@ -64,7 +67,7 @@ async def report_of(
         raise UnavailableError("Prometheus does not answer")
 
     client: Any = part(ask=unanswered) if has_monitoring else None
-    reports = InstanceReports(registry, part(observe=observe), lambda: client, lambda: part(list=alerts), price)
+    reports = InstanceReports(registry, observe, lambda: client, lambda: part(list=alerts), price)
     return await reports.of(instance)
 
 
@@ -131,3 +134,15 @@ async def test_alerts_about_it_are_asked_for(registry: Registry, ada: Instance) 
         return ("an alert",)
 
     assert list(map(str, (await report_of(registry, ada, alerts=alerts)).alerts.open)) == ["an alert"]
+
+
+async def test_the_registry_s_part_is_shown_while_the_vendor_is_down(
+    registry: Registry, ada: Instance, clock: TurnedClock
+) -> None:
+    registry.rollout_targets.record_release(ada.id, ReleaseId("0.19.0-abc"))
+    report = await report_of(registry, ada, vendor_problem="JustAVPS does not answer")
+    assert report.problem == "JustAVPS does not answer"
+    assert report.release == RecordedRelease(ReleaseId("0.19.0-abc"), clock.timestamp)
+    assert report.health is not None
+    assert report.health.condition is Condition.UNKNOWN, "a vendor that is silent shows no machine that is gone"
+    assert (report.observation, report.price) == (Observation(ada, None), None)

@@ -40,7 +40,7 @@ def test_gates_are_chosen_by_name() -> None:
     assert (spec.gates.hooks, spec.gates.manual_before) == ((HookGate("smoke"),), (2,))
     assert chosen_spec(Spec(), vitals="none").gates.health.vitals == ()
     assert chosen_spec(Spec()).gates.health.vitals == tuple(Vital)
-    with pytest.raises(UsageError, match=r"--vitals 'mood': one of gateway_errors, .*, or none"):
+    with pytest.raises(UsageError, match=r"'mood' is none of gateway_errors, .*, or none"):
         chosen_spec(Spec(), vitals="mood")
     with pytest.raises(UsageError, match="stages must rise"):
         chosen_spec(replace(Spec(), stages=(1.0, 0.5)))

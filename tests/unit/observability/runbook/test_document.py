@@ -148,7 +148,7 @@ def test_a_value_is_one_word(user: str) -> None:
         ("$ hermesops fleet drift", "$ hermesops fleet drift\n$ hermesops job list", 8, "this block has 2"),
         ("$ hermesops fleet drift", "hermesops fleet drift", 8, "this block has 0"),
         ("$ hermesops fleet drift", "$ rm -r /", 9, "a step is a command of hermesops"),
-        ("$ hermesops fleet drift", "$ hermesops --env x fleet drift", 9, "without --env"),
+        ("$ hermesops fleet drift", "$ hermesops --env x fleet drift", 9, "names no environment"),
         ("$ hermesops fleet drift", "$ hermesops runbook list", 9, "runs no other runbook"),
         ("$ hermesops fleet drift", "$ hermesops fleet drift | tee x", 9, "| would be a plain word"),
         ("$ hermesops fleet drift", '$ hermesops fleet "drift', 9, "no shell would read this command"),

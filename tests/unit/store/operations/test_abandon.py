@@ -62,7 +62,7 @@ async def test_it_is_closed_with_its_reason_under_its_lease() -> None:
 
 async def test_it_wants_a_reason() -> None:
     rows = Rows()
-    with pytest.raises(UsageError, match="Missing --reason"):
+    with pytest.raises(UsageError, match="missing: state why"):
         await abandon(ROW, rows, reason="  ")
     assert rows.ends == []
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from hermesops.errors import Hint, RefusedError, UsageError
+from hermesops.errors import Hint, Parameter, RefusedError, UsageError
 from hermesops.model.ids import InstanceId, OperationId
 from hermesops.model.operation import Lease, Operation, OperationKind
 from hermesops.model.rollout.records import (
@@ -190,7 +190,13 @@ def _refuse_held(connection: sa.Connection, instances: Sequence[InstanceId]) -> 
     some = ", ".join(sorted(row.alias or row.user_id for row in taken)[:3]) + (" …" if len(taken) > 3 else "")  # noqa: PLR2004 - enough to recognise
     raise RefusedError(
         f"rollout {', '.join(ids)} has not ended and has {len(taken)} of these instances: {some}",
-        hint=Hint(("rollout", "abort", ids[0]), "ends it, --queue waits for its end;", ("rollout", "status", ids[0])),
+        hint=Hint(
+            ("rollout", "abort", ids[0]),
+            "ends it,",
+            Parameter("queue"),
+            "waits for its end;",
+            ("rollout", "status", ids[0]),
+        ),
     )
 
 

@@ -1,4 +1,4 @@
-from hermesops.agents.cells.stack.progress import report_problem, report_progress
+from hermesops.agents.cells.stack.progress import UpNarration, report_problem, report_progress
 from hermesops.infra.engine.options import Progress
 from hermesops.model.ids import CellName
 from tests.support.suite.cases import each_case
@@ -28,3 +28,24 @@ def test_progress_names_the_machines_that_change() -> None:
     for change, kind in (("create", MACHINE), ("same", MACHINE), ("create", "hermesops:fleet:Cell")):
         report_progress(told.append, CELL, Progress("begun", change, kind, "m"))
     assert told == ["cell1: create m"]
+
+
+def test_a_run_says_how_many_of_its_changes_are_done() -> None:
+    lines: list[str] = []
+    narration = UpNarration(lines.append, CELL, 2)
+    for event in (
+        Progress("begun", "create", MACHINE, "m"),
+        Progress("done", "same", MACHINE, "other"),
+        Progress("done", "create", MACHINE, "m"),
+        Progress("failed", "create", MACHINE, "n"),
+    ):
+        narration(event)
+    narration.end()
+    assert lines == [
+        "stack of cell1: 0 of 2 changes, 0 s so far: create m",
+        "stack of cell1: 1 of 2 changes, 0 s so far: create m is done",
+        "cell1: n: create",
+        "stack of cell1: 1 changes in 0 s",
+    ]
+    UpNarration(lines.append, CELL, 0).end()
+    assert len(lines) == 4, "a run without changes says nothing"

@@ -1,36 +1,48 @@
 """A preview expects the steps that the workflow then does, in every situation that lifecycle tests have."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from hermesops.agents.instances.observation import MachineState, Observation
 from hermesops.agents.instances.preview.change_preview import foresee
 from hermesops.agents.instances.preview.effects import Effects
+from hermesops.agents.instances.workflows.reboot import Attempt, Reboot, RebootState
 from hermesops.agents.instances.workflows.relocate import Relocate
 from hermesops.agents.instances.workflows.resize import Resize
+from hermesops.agents.instances.workflows.restart import Restart, RestartState
 from hermesops.agents.instances.workflows.resume import Resume
 from hermesops.agents.instances.workflows.schedule_termination import ScheduleTermination
 from hermesops.agents.instances.workflows.suspend import Suspend
 from hermesops.agents.instances.workflows.terminate import Terminate
 from hermesops.errors import BrokenInvariantError, RefusedError
-from hermesops.model.ids import CellName
+from hermesops.model.fleet.health import Answer, Answers, GatewayHealth, NodeState
+from hermesops.model.ids import CellName, MachineId, OperationId
 from hermesops.model.plan import Plan
 from hermesops.store.operations.intent import Intent
 from hermesops.store.operations.kinds import (
     Keep,
     PlanSize,
+    RebootIntent,
     RelocateIntent,
     ResizeIntent,
+    RestartIntent,
     ResumeIntent,
     ScheduleTerminationIntent,
     SuspendIntent,
     TerminateIntent,
 )
+from hermesops.vendor.justavps.wire import MachineStatus
 from tests.support.crash.workflow_walk import walk
+from tests.support.fakes.instances import ADA
+from tests.support.fakes.parts import part
 from tests.support.worlds.one_user import AT, SIZES, SmallCells, SmallReleases, SmallWorld
 
+READY = MachineState(MachineId("m"), MachineStatus.READY, "starter")
+NODE = NodeState(ADA.id, ADA.epoch, "", "r")
 WHY = "before test 1"
 ASKED: dict[str, Any] = {"user": "ada", "reason": "asked"}
 LIGHT, HEAVY = PlanSize(Plan.LIGHT, SIZES[Plan.LIGHT]), PlanSize(Plan.HEAVY, SIZES[Plan.HEAVY])
@@ -204,3 +216,26 @@ async def test_steps_without_an_end_are_a_bug_and_not_an_endless_command() -> No
     work = resize(world)
     with pytest.raises(BrokenInvariantError, match="do not end"):
         foresee(work, await work.observe(), lambda _step, seen: seen)
+
+
+def test_a_restart_is_two_steps_in_which_the_agent_is_down() -> None:
+    state = RestartState(Observation(ADA, READY, NODE, GatewayHealth.OK), "before")
+    foreseen = foresee(
+        Restart(ADA.id, "before", part()),
+        state,
+        Effects(RestartIntent(user="ada", before="before"), lambda _: "", AT).after,
+    )
+    assert [(step.name, step.is_down) for step in foreseen.steps] == [("RestartGateway", True), ("AwaitGateway", True)]
+
+
+def test_a_reboot_of_a_silent_machine_and_of_one_that_answers() -> None:
+    silent = Observation(ADA, READY)
+    for machine, answer, steps in (
+        (READY, Answer.SILENT, ["RebootMachine", "AwaitGateway"]),
+        (replace(READY, status=MachineStatus.STOPPED), Answer.SILENT, ["StartMachine", "AwaitGateway"]),
+        (READY, Answer.YES, []),
+    ):
+        state = RebootState(replace(silent, machine=machine), Answers("ready", answer, answer), Attempt.NOTHING)
+        work = Reboot(ADA.id, OperationId("dry-run"), part(), part())
+        foreseen = foresee(work, state, Effects(RebootIntent(user="ada", reason="t"), lambda _: "", AT).after)
+        assert [step.name for step in foreseen.steps] == steps

@@ -24,16 +24,16 @@ def test_a_repeated_request_names_the_options_with_which_the_rollout_goes_on() -
     same = "continues rollout c6ad29, started by root@vm at 2026-01-02 04:30 UTC"
     cases = {
         "": USUAL,
-        "--soak 10s": replace(USUAL, soak_s=10.0),
-        "--stages 12.5%,100%, --max-unavailable 50%": replace(USUAL, stages=(0.125, 1.0), max_unavailable=0.5),
-        "--window 'Mon-Fri 09:00-17:00 UTC'": replace(USUAL, windows=("Mon-Fri 09:00-17:00 UTC",)),
+        "soak 10s": replace(USUAL, soak_s=10.0),
+        "stages 12.5%,100%, max unavailable 50%": replace(USUAL, stages=(0.125, 1.0), max_unavailable=0.5),
+        "windows 'Mon-Fri 09:00-17:00 UTC'": replace(USUAL, windows=("Mon-Fri 09:00-17:00 UTC",)),
         "its own gates": replace(USUAL, gates=Gates(manual_before=(2,))),
-        "--drill no": replace(USUAL, drill=DrillPolicy.NO),
+        "drill no": replace(USUAL, drill=DrillPolicy.NO),
     }
     for options, spec in cases.items():
-        expected = f"{same} with {options}; the options of this command are ignored" if options else same
+        expected = f"{same} with {options}; the values of this request are ignored" if options else same
         assert told(spec) == expected, options
     # Without a warm pool the same request was written with a rehearsal where possible.
     assert told(replace(USUAL, drill=DrillPolicy.IF_POSSIBLE)) == same
     emergency = replace(REQUEST, spec=replace(USUAL, emergency="now"))
-    assert "--emergency none" in told(USUAL, emergency)
+    assert "emergency none" in told(USUAL, emergency)

@@ -24,8 +24,8 @@ def test_a_request_for_all_takes_all_and_one_with_a_selector_some() -> None:
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
-        (replace(ALL, all_running=False), "missing targets"),
-        (replace(ALL, where="mood=good"), "knows no field 'mood'"),
+        (replace(ALL, all_running=False), "no instances are chosen"),
+        (replace(ALL, where="mood=good"), "no field 'mood'"),
         (replace(ALL, where="user=eve"), "no running instance matches 'user=eve'"),
     ],
 )

@@ -155,3 +155,12 @@ def test_a_terminal_gets_sections_with_each_field_of_value() -> None:
     assert [line for line in sections.splitlines() if line and line[0].isupper()] == [
         *("Agent", "Open", "Release and backup", "Machine", "Ids")
     ]
+
+
+def test_an_unknown_machine_has_its_reason() -> None:
+    silent = replace(REPORT, observation=replace(REPORT.observation, machine=None), problem="JustAVPS does not answer")
+    for in_sections in (False, True):
+        assert "unknown: JustAVPS does not answer" in lines(silent, in_sections=in_sections)
+    facts = view.report(silent, NOW)["instance"]
+    assert isinstance(facts, dict)
+    assert (facts["machine_status"], facts["machine_problem"]) == (None, "JustAVPS does not answer")

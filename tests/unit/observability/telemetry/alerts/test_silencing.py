@@ -56,8 +56,9 @@ def test_conditions_become_matchers_of_labels() -> None:
 
 @each_case("where", ["alertname=X", "instance_id=i", "colour=red", "cell", "cell=", "severity=loud"])
 def test_a_wrong_label_is_refused(where: str) -> None:
-    with pytest.raises(UsageError, match="--where"):
+    with pytest.raises(UsageError) as refused:
         selector_of(where)
+    assert refused.value.field == "where"
 
 
 @each_case(
@@ -128,7 +129,7 @@ def test_a_silence_ends(length: timedelta, *, is_ack: bool, is_fine: bool) -> No
     if is_fine:
         assert make() == ("acknowledged: why" if is_ack else "why")
     else:
-        with pytest.raises(UsageError, match="--for"):
+        with pytest.raises(UsageError, match="more than nothing"):
             make()
 
 

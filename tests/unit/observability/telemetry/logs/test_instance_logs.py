@@ -180,20 +180,22 @@ async def test_a_machine_that_never_ends_is_left(monkeypatch: pytest.MonkeyPatch
 async def test_a_regular_expression_that_loki_alone_does_not_take() -> None:
     async with fake_monitoring() as monitoring:
         monitoring.answers[QUERY] = Answer(b"invalid perl operator: (?<", 400)
-        with pytest.raises(UsageError, match=r"--grep: .*perl"):
+        with pytest.raises(UsageError, match="perl") as refused:
             await logs(Machine(), monitoring.client).read(ADA, question(grep="(?<=a)b"), first=LogSource.MONITORING)
+        assert refused.value.field == "grep"
 
 
 @each_case(
-    ("unit", "grep", "words"),
+    ("unit", "grep", "field"),
     [
-        ("a b", "", "--unit"),
-        ("", "", "--unit"),
-        ("$(id)", "", "--unit"),
-        ("a", "(", "--grep"),
-        ("a", "x" * 1001, "--grep"),
+        ("a b", "", "unit"),
+        ("", "", "unit"),
+        ("$(id)", "", "unit"),
+        ("a", "(", "grep"),
+        ("a", "x" * 1001, "grep"),
     ],
 )
-def test_what_cannot_be_asked(unit: str, grep: str, words: str) -> None:
-    with pytest.raises(UsageError, match=words):
+def test_what_cannot_be_asked(unit: str, grep: str, field: str) -> None:
+    with pytest.raises(UsageError) as refused:
         question(unit=unit, grep=grep)
+    assert refused.value.field == field
