@@ -16,6 +16,7 @@ from hermesops.errors import RefusedError
 from hermesops.wire.protocol import VERSION
 
 _WATCHDOG = "hermes_gateway_watchdog_seconds"
+_RESOURCES = "hermes_gateway_resources"
 
 
 @dataclass(frozen=True)
@@ -25,12 +26,15 @@ class Unit:
     template: str
     defaults: Mapping[str, Any]
 
-    def render(self, *, notifies: bool) -> bytes:
+    def render(self, *, notifies: bool, resources: Mapping[str, str] | None = None) -> bytes:
         """The whole unit, for an agent that notifies systemd or for one that does not.
+
+        ``resources`` are folders that the release brings, by the variable that names them.
 
         Source: Ansible's ``template`` module removes the line end after a block and keeps the last one.
         """
-        values = {**self.defaults, _WATCHDOG: self.watchdog_s(notifies=notifies)}
+        own = {_WATCHDOG: self.watchdog_s(notifies=notifies), _RESOURCES: dict(resources or {})}
+        values = {**self.defaults, **own}
         # Units, not web pages: nothing is escaped.
         templates = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, keep_trailing_newline=True)  # noqa: S701
         return templates.from_string(self.template).render(values).encode()
@@ -78,11 +82,13 @@ class Agent:
     Attributes:
         config_schema: ``_config_version`` of the user's file as it writes it.
         notifies: Whether it tells systemd that it is ready and alive.
+        pythons: The versions of Python that it is for, as its wheel says.
     """
 
     version: str
     config_schema: int
     notifies: bool
+    pythons: str = ""
 
 
 def read_agent(wheel: str, content: bytes) -> Agent:
@@ -111,7 +117,7 @@ def read_agent(wheel: str, content: bytes) -> Agent:
             f"{wheel} does not name its configuration version: no _config_version in {_CONFIG}",
             hint="hermesops reads it as in agent 0.19.0; another layout needs a newer hermesops",
         )
-    return Agent(about["Version"], int(schema[1]), _NOTIFIES in gateway)
+    return Agent(about["Version"], int(schema[1]), _NOTIFIES in gateway, about.get("Requires-Python", ""))
 
 
 def _about(wheel: str, archive: zipfile.ZipFile) -> dict[str, str]:
