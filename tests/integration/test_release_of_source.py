@@ -61,7 +61,7 @@ def build(made: Made, folder: Path) -> Lock:
 
 
 async def node(agent: Agent, words: str) -> dict[str, Any]:
-    done = await agent.channel.run(f"{PROGRAM} {words}", timeout_s=240)
+    done = await agent.channel.run(f"{PROGRAM} {words}", timeout_s=900)
     assert done.exit_code == 0, done.text + done.stderr.decode()
     answer: dict[str, Any] = json.loads(done.text.splitlines()[-1])
     return answer

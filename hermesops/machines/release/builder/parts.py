@@ -69,7 +69,7 @@ class Parts:
 
 PACKAGE = "hermes-agent"
 
-_CONFIG = "hermes_cli/config.py"
+_CONFIG, _DEFAULTS = "hermes_cli/config.py", "hermes_cli/config_defaults.py"
 _GATEWAY = "gateway/config.py"
 _SCHEMA = re.compile(rb'^ {4}"_config_version": (\d+),', re.MULTILINE)
 _NOTIFIES = b"systemd_watchdog_seconds"
@@ -98,7 +98,8 @@ def read_agent(wheel: str, content: bytes) -> Agent:
         RefusedError: It is damaged, not the agent's, or does not say which configuration it writes.
 
     Source:
-        hermes-agent 0.18.2 and 0.19.0: ``DEFAULT_CONFIG["_config_version"]`` in ``hermes_cli/config.py``;
+        hermes-agent 0.18.2 and 0.19.0: ``DEFAULT_CONFIG["_config_version"]`` in ``hermes_cli/config.py``, in a third
+        party's build of September 2026 in ``hermes_cli/config_defaults.py``;
         ``gateway.systemd_watchdog_seconds`` came with 0.19.0, and before that nothing spoke to systemd.
     """
     try:
@@ -107,6 +108,8 @@ def read_agent(wheel: str, content: bytes) -> Agent:
                 raise RefusedError(f"{wheel}: {broken} in it is damaged", hint="fetch the wheel again")
             about = _about(wheel, archive)
             config, gateway = archive.read(_CONFIG), archive.read(_GATEWAY)
+            if _DEFAULTS in archive.namelist():
+                config = archive.read(_DEFAULTS)
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
         raise RefusedError(f"{wheel} is no whole wheel: {error}", hint="fetch the wheel again") from error
     except KeyError as error:
