@@ -35,8 +35,19 @@ def build(
         Path | None, typer.Option("--from", help="Wheel of an agent that no index has.", show_default=False)
     ] = None,
     source: Annotated[
-        Path | None, typer.Option(help="With --from: its source archive, for the bundled skills.", show_default=False)
-    ] = None,
+        str,
+        typer.Option(
+            help="Archive of a tag, path or https address, of which the agent is built; with --from: only its skills.",
+            show_default=False,
+        ),
+    ] = "",
+    sha256: Annotated[str, typer.Option(help="SHA-256 of that archive.", show_default=False)] = "",
+    interpreter: Annotated[
+        str,
+        typer.Option(
+            help="A Python that the release brings: SOURCE#sha256=…, several sources by commas.", show_default=False
+        ),
+    ] = "",
     lock: Annotated[
         Path | None, typer.Option(help="Build exactly this release again: a file of locks/.", show_default=False)
     ] = None,
@@ -50,23 +61,28 @@ def build(
 
     What was built before is not built again: the same content is the same release.
     """
-    if sum(map(bool, (agent, wheel, lock))) > 1:
+    is_of_source = bool(source) and not wheel and not lock
+    if sum(map(bool, (agent, wheel, lock, is_of_source))) > 1:
         raise UsageError(
-            "a release is built of --agent, of --from or of --lock", hint=Hint(("release", "build", "--help"))
+            "a release is built of --agent, of --from, of --source or of --lock",
+            hint=Hint(("release", "build", "--help")),
         )
     container = context.compose()
     if lock is not None:
-        sources = [file for file in (wheel, source) if file]
-        work = container.release_changes.rebuild(_lock_in(lock), sources, note=note)
+        named = [wheel, Path(source) if source else None, Path(interpreter) if interpreter else None]
+        work = container.release_changes.rebuild(_lock_in(lock), [file for file in named if file], note=note)
     else:
+        from hermesops.machines.release.pinned import PinnedFile
         from hermesops.machines.release.service import usual_request
 
         usual = usual_request(container.agent_pins)
         order = replace(
             usual,
-            agent="" if wheel else agent or usual.agent,
+            agent="" if wheel or is_of_source else agent or usual.agent,
             wheel=wheel,
-            source=source,
+            source=Path(source) if source and wheel else None,
+            archive=PinnedFile.parse(source, sha256) if is_of_source else None,
+            interpreter=PinnedFile.parse(interpreter) if interpreter else None,
             pythons=tuple(python or usual.pythons),
             managed=_managed(managed),
         )

@@ -93,6 +93,8 @@ def lock(release: "Lock") -> dict[str, object]:
         "site": [blob.name for blob in release.site],
         "unit": release.unit.sha256,
         "skills": release.skills.sha256,
+        "interpreter": release.interpreter.version if release.interpreter else None,
+        "resources": release.resources.sha256 if release.resources else None,
         "node": {"protocol": release.node.protocol, "sha256": release.node.program.sha256},
     }
 
@@ -102,6 +104,8 @@ def lock_lines(release: "Lock") -> list[str]:
     shape = lock(release)
     agent = f"hermes-agent {release.agent_version}, origin {release.origin}"
     lines = [f"{release.id}: {agent}, configuration {release.config_schema}"]
+    if release.interpreter:
+        lines.append(f"  brings Python {release.interpreter.version}, {release.interpreter.archive.size / 1e6:.0f} MB")
     for python in sorted(release.pythons):
         size = sum(blob.size for blob in release.blobs(python))
         lines.append(f"  Python {python}: {len(release.pythons[python].wheels)} packages, {size / 1e6:.0f} MB in all")

@@ -33,12 +33,14 @@ def _differences(before: Lock, after: Lock) -> Iterator[Difference]:
     yield Difference("agent", before.agent_version, after.agent_version)
     yield Difference("origin of the agent", before.origin, after.origin)
     yield Difference("configuration schema", str(before.config_schema), str(after.config_schema))
+    yield Difference("own Python", _own_python(before), _own_python(after))
     for python in sorted(before.pythons.keys() | after.pythons.keys()):
         yield from _packages(python, before.pythons.get(python), after.pythons.get(python))
     yield from _leaves("managed configuration", before.managed.config, after.managed.config)
     yield from _leaves("managed environment", before.managed.environment, after.managed.environment)
     yield _files("gateway's unit", before.unit, after.unit)
     yield _files("bundled skills", before.skills, after.skills)
+    yield Difference("folders beside the wheel", _digest(before.resources), _digest(after.resources))
     yield from _leaves("file beside the packages", _hashes(before), _hashes(after))
     yield _files("uv", before.uv, after.uv)
     yield Difference("hermes-node's protocol", str(before.node.protocol), str(after.node.protocol))
@@ -57,6 +59,14 @@ def _packages(python: str, before: Wheels | None, after: Wheels | None) -> Itera
 def _versions(wheels: Wheels) -> dict[str, str]:
     pins = [(pin_of(wheel), wheel) for wheel in wheels.wheels]
     return {pin.name: f"{pin.version} {wheel.sha256[:12]}" for pin, wheel in pins}
+
+
+def _own_python(lock: Lock) -> str:
+    return f"{lock.interpreter.version} {_digest(lock.interpreter.archive)}" if lock.interpreter else ""
+
+
+def _digest(blob: Blob | None) -> str:
+    return blob.sha256[:12] if blob else ""
 
 
 def _files(what: str, before: Blob, after: Blob) -> Difference:

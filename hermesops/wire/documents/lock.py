@@ -15,19 +15,21 @@ from hermesops.wire.errors import BadRequestError
 from hermesops.wire.settings import quotable
 from hermesops.wire.strict_json import exactly, listed, mapping, matching, object_in, whole_number
 
-FORMAT = 1
-"""Raised when a field is added or changes its meaning; a node refuses a lock of a format that it does not know."""
+FORMAT, FORMAT_OF_SOURCE = 1, 2
+"""A node refuses a lock of a format that it does not know. The second one may have an interpreter and resources."""
 
 MAX_LOCK_BYTES = 1024 * 1024
 
 SIMULATED = "simulated"
 """Origin of an agent that only simulated machines can run: its release brings no wheels."""
 
-Origin = Literal["index", "wheel", "simulated"]
+Origin = Literal["index", "wheel", "source", "simulated"]
+"""The agent's wheel is from a package index, from an operator, or built from a tag's archive."""
 
-_ORIGINS = re.compile("index|wheel|simulated")
+_ORIGINS = re.compile("index|wheel|source|simulated")
 _VERSION = re.compile(r"[0-9][0-9A-Za-z.+!_-]{0,63}")
 _PYTHON = re.compile(r"3\.[0-9]{1,2}")
+_INTERPRETER = re.compile(rf"{_PYTHON.pattern}\.[0-9]{{1,3}}[0-9a-z]{{0,8}}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]{0,254}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
@@ -60,6 +62,24 @@ class Wheels:
 
     requirements: Blob
     wheels: tuple[Blob, ...]
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """The Python that a release brings, for all its machines: x86_64 Linux with glibc.
+
+    Attributes:
+        version: Complete, as ``3.14.0``.
+        archive: A tar.gz whose members are ``python/…``, as python-build-standalone makes them (``install_only``).
+    """
+
+    version: str
+    archive: Blob
+
+    @property
+    def python(self) -> str:
+        """The version that wheels are made for, as ``3.14``."""
+        return ".".join(self.version.split(".")[:2])
 
 
 @dataclass(frozen=True)
@@ -98,6 +118,9 @@ class Lock:
         skills: The agent's bundled skills: a tar.gz whose members are ``skills/…``.
         site: Files that are put beside the installed packages, by name.
         unit: ``hermes-gateway.service``, complete.
+        interpreter: Its own Python; ``None`` where machines use their distribution's.
+        resources: Folders that the agent's wheel lacks: a tar.gz whose members are ``locales/…`` and others, which the
+            unit names; ``None`` where the wheel has them.
     """
 
     agent_version: str
@@ -110,6 +133,8 @@ class Lock:
     unit: Blob
     managed: Managed
     node: Node
+    interpreter: Interpreter | None = None
+    resources: Blob | None = None
 
     @cached_property
     def id(self) -> str:
@@ -141,21 +166,33 @@ class Lock:
         """
         if self.origin == SIMULATED:
             return None
-        wheels = self.pythons.get(python)
+        wheels = self.pythons.get(self.python_on(python))
         if wheels is None:
             pythons = ", ".join(sorted(self.pythons))
             raise BadRequestError(f"pythons: release {self.id} is for Python {pythons}, not for {python}")
         return wheels
 
+    def python_on(self, python: str) -> str:
+        """The Python that the agent runs under on a machine that has this one."""
+        return self.interpreter.python if self.interpreter else python
+
     @property
     def _common(self) -> tuple[Blob, ...]:
-        return (self.uv, self.skills, *self.site, self.unit, self.node.program)
+        optional = (self.interpreter.archive if self.interpreter else None, self.resources)
+        common = (self.uv, self.skills, *self.site, self.unit, self.node.program)
+        return (*common, *(blob for blob in optional if blob is not None))
+
+    def _refuse_other_pythons(self) -> None:
+        if self.interpreter and set(self.pythons) != {self.interpreter.python}:
+            raise BadRequestError(f"pythons: not those of the interpreter, {self.interpreter.python} alone")
 
     def to_json(self) -> bytes:
         """The canonical bytes of the lock."""
-        fields = asdict(self)
+        fields = {name: value for name, value in asdict(self).items() if value is not None}
         agent = {"version": fields.pop("agent_version"), "origin": fields.pop("origin")}
-        return canonical({"format": FORMAT, "agent": agent, **fields})
+        return canonical(
+            {"format": FORMAT_OF_SOURCE if fields.keys() & _OPTIONAL else FORMAT, "agent": agent, **fields}
+        )
 
     @classmethod
     def from_json(cls, data: bytes) -> "Lock":
@@ -166,10 +203,10 @@ class Lock:
         """
         fields = object_in(data, "lock", largest=MAX_LOCK_BYTES)
         version = fields.pop("format", None)
-        if version != FORMAT:
-            raise BadRequestError(f"lock: format {version!r} is not understood, only {FORMAT}")
+        if version not in {FORMAT, FORMAT_OF_SOURCE}:
+            raise BadRequestError(f"lock: format {version!r} is not understood, only {FORMAT} and {FORMAT_OF_SOURCE}")
         names = {"agent", "config_schema", "pythons", "uv", "skills", "site", "unit", "managed", "node"}
-        exactly(fields, "lock", required=names)
+        exactly(fields, "lock", required=names, optional=_OPTIONAL if version == FORMAT_OF_SOURCE else set())
         agent = mapping(fields["agent"], "agent")
         exactly(agent, "agent", required={"version", "origin"})
         origin: Any = matching(agent["origin"], _ORIGINS, "agent.origin")
@@ -184,10 +221,16 @@ class Lock:
             unit=_blob(fields["unit"], "unit"),
             managed=managed_from(fields["managed"]),
             node=_node(fields["node"]),
+            interpreter=_interpreter(fields["interpreter"]) if "interpreter" in fields else None,
+            resources=_blob(fields["resources"], "resources") if "resources" in fields else None,
         )
+        lock._refuse_other_pythons()
         if lock.to_json() != data:
             raise BadRequestError("lock: not canonical (sorted keys, no blanks, a newline at the end)")
         return lock
+
+
+_OPTIONAL = {"interpreter", "resources"}
 
 
 def canonical(value: object) -> bytes:
@@ -250,6 +293,13 @@ def _node(raw: object) -> Node:
     fields = mapping(raw, "node")
     exactly(fields, "node", required={"protocol", "program"})
     return Node(whole_number(fields["protocol"], "node.protocol"), _blob(fields["program"], "node.program"))
+
+
+def _interpreter(raw: object) -> Interpreter:
+    fields = mapping(raw, "interpreter")
+    exactly(fields, "interpreter", required={"version", "archive"})
+    version = matching(fields["version"], _INTERPRETER, "interpreter.version")
+    return Interpreter(version, _blob(fields["archive"], "interpreter.archive"))
 
 
 def _blobs(raw: object, where: str) -> tuple[Blob, ...]:

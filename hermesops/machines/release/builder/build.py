@@ -4,21 +4,29 @@ A killed build is started again: files are kept by their hash, and a release exi
 """
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
+from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.machines.image.packages.download import Pip
 from hermesops.machines.release import requirements
 from hermesops.machines.release.blobs import BlobStore, blob_of
 from hermesops.machines.release.builder.parts import PACKAGE, Agent, Parts, read_agent
 from hermesops.machines.release.builder.resolver import Resolver
+from hermesops.machines.release.builder.wheels import WheelFetcher
+from hermesops.machines.release.interpreter import BroughtPython, brought_python
+from hermesops.machines.release.pinned import PinnedFile
 from hermesops.machines.release.releases import Releases
-from hermesops.machines.release.requirements import Pin, known_wheels, pin_of, runs_everywhere
-from hermesops.wire.documents.lock import Blob, Lock, Managed, Node, Origin, Wheels
+from hermesops.machines.release.requirements import Pin, pin_of, runs_everywhere
+from hermesops.machines.release.source import resources
+from hermesops.machines.release.source.archive import MAX_ARCHIVE, SourceTree, read_tree
+from hermesops.machines.release.source.build import BuiltSource, SourceBuilder, chosen_pythons
+from hermesops.machines.release.source.isolation import Isolation
+from hermesops.machines.release.source.project import read_project
+from hermesops.wire.documents.lock import Blob, Interpreter, Lock, Managed, Node, Origin, Wheels
 from hermesops.wire.errors import NodeError
 from hermesops.wire.settings import merged
 
@@ -35,6 +43,8 @@ class BuildRequest:
         agent: The agent's version on the package index; empty where a wheel is given.
         wheel: A wheel of an agent that the index lacks.
         source: Its source archive, which has the bundled skills; without it an older agent's skills are used.
+        archive: A tag's archive, of which the agent is built.
+        interpreter: A Python that the release brings, in the place of the machines' own.
         pythons: Versions of Python on machines, as ``3.11``.
         managed: Overrides the settings that the agent's version asks for.
         pinned: The set of packages by Python, as the resolver prints it; a Python without one is resolved.
@@ -43,6 +53,8 @@ class BuildRequest:
     agent: str = ""
     wheel: Path | None = None
     source: Path | None = None
+    archive: PinnedFile | None = None
+    interpreter: PinnedFile | None = None
     pythons: tuple[str, ...] = ()
     managed: Managed = field(default_factory=Managed)
     pinned: Mapping[str, str] = field(default_factory=dict)
@@ -61,39 +73,6 @@ class Built:
 
 
 @dataclass(frozen=True)
-class WheelFetcher:
-    """Collects the wheels of a release: those in the store first, the others from the package index."""
-
-    blob_store: BlobStore
-    downloads: Pip
-    scratch: Path
-
-    def wheels(self, pins: Sequence[Pin], python: str, *, known: Iterable[Blob] = ()) -> tuple[Blob, ...]:
-        """A wheel for each pin, by name.
-
-        ``known`` are wheels of that Python in releases of this store.
-
-        Raises:
-            RefusedError: The index offers a file with another hash.
-            UnavailableError: It does not answer, or lacks a wheel.
-        """
-        wheels = {name: blob for name, blob in known_wheels(pins, known).items() if self.blob_store.has(blob)}
-        missing = [pin for pin in pins if pin.name not in wheels]
-        if missing:
-            wheels |= self._fetched(missing, python)
-        if absent := [pin.name for pin in pins if pin.name not in wheels]:
-            raise UnavailableError(f"no wheel for Python {python} of {', '.join(absent)}")
-        return tuple(sorted((wheels[pin.name] for pin in pins), key=lambda blob: blob.name))
-
-    def _fetched(self, pins: Sequence[Pin], python: str) -> Mapping[str, Blob]:
-        requirements_file, folder = self.scratch / f"wheels-{python}.txt", self.scratch / f"wheels-{python}"
-        requirements_file.write_text("".join(pin.to_line() for pin in pins), encoding="utf-8")
-        self.downloads.wheels(requirements_file, folder, python=python)
-        blobs = [self.blob_store.keep(path.name, path.read_bytes()) for path in sorted(folder.iterdir())]
-        return {pin_of(blob).name: blob for blob in blobs}
-
-
-@dataclass(frozen=True)
 class Builder:
     """Builds releases: resolves packages, gathers wheels and signs locks."""
 
@@ -103,6 +82,7 @@ class Builder:
     parts: Parts
     scratch: Path
     report: Reporter
+    isolation: Isolation = field(default_factory=Isolation)
 
     def build(self, order: BuildRequest, *, who: str, note: str, at: datetime) -> Built:
         """Put a release of an agent into the store; blocks for a minute for each Python when nothing is cached.
@@ -112,8 +92,8 @@ class Builder:
             RefusedError: There is no such agent, no set of packages for it, or a given file is damaged.
             UnavailableError: The package index does not answer.
         """
-        if bool(order.agent) == (order.wheel is not None) or not order.pythons:
-            raise UsageError("a release is of an agent's version or of a wheel, for at least one Python")
+        if sum(map(bool, (order.agent, order.wheel, order.archive))) != 1 or not order.pythons:
+            raise UsageError("a release is of an agent's version, a wheel or a source, for at least one Python")
         with self.workplace() as scratch:
             lock = self._lock(order, Path(scratch))
         return self.put(lock, who=who, note=note, at=at)
@@ -137,14 +117,20 @@ class Builder:
     def _lock(self, order: BuildRequest, scratch: Path) -> Lock:
         blob_store, known = BlobStore(self.releases.store), [release.lock for release in self.releases.list()]
         fetcher = WheelFetcher(blob_store, self.downloads, scratch)
-        own = self._own(order, blob_store)
-        version = read_agent(own.name, blob_store.content(own)).version if own else order.agent
+        interpreter = self.interpreter(order.interpreter) if order.interpreter else None
+        source = self._built_source(order, interpreter, scratch)
+        own = blob_store.keep(source.wheel.name, source.wheel.content) if source else self._own(order, blob_store)
+        offered = read_agent(own.name, blob_store.content(own)) if own else None
+        version, wanted = (offered.version, offered.pythons) if offered else (order.agent, "")
         pythons: dict[str, Wheels] = {}
         any_python: list[Blob] = []
         pins: tuple[Pin, ...] = ()
-        for python in sorted(set(order.pythons)):
-            text = order.pinned.get(python) or self._resolved(order, version, python)
-            pins = tuple(pin_of(own) if own and pin.name == PACKAGE else pin for pin in requirements.parse(text))
+        for python in chosen_pythons(f"hermes-agent {version}", wanted, order.pythons, interpreter):
+            if source and own:
+                pins = (pin_of(own), *source.pins[python])
+            else:
+                text = order.pinned.get(python) or self._resolved(order, version, python)
+                pins = tuple(pin_of(own) if own and pin.name == PACKAGE else pin for pin in requirements.parse(text))
             kept_wheels = [blob for lock in known if python in lock.pythons for blob in lock.pythons[python].wheels]
             self.report(f"gathering {len(pins)} wheels for Python {python}")
             wheels = fetcher.wheels(pins, python, known=[*any_python, *kept_wheels, *([own] if own else [])])
@@ -153,25 +139,55 @@ class Builder:
             pythons[python] = Wheels(listed, wheels)
         wheel = next(blob for blob in next(iter(pythons.values())).wheels if pin_of(blob).name == PACKAGE)
         agent = read_agent(wheel.name, blob_store.content(wheel))
-        origin: Origin = "wheel" if own else "index"
+        origin: Origin = "source" if source else "wheel" if own else "index"
         parts = self.parts
-        return self._written(
+        lock = self._written(
             blob_store,
             agent,
             origin,
             pythons,
             order.managed,
             uv=parts.uv(workplace_in(scratch, "uv")),
-            skills=self._skills(order, pins, known, blob_store, scratch),
+            skills=blob_store.keep(SKILLS, resources.skills_of(source.tree))
+            if source
+            else self._skills(order, pins, known, blob_store, scratch),
             program=parts.program(),
+            brought=resources.variables_of(source.resources) if source else {},
         )
+        return replace(
+            lock,
+            interpreter=_kept(interpreter, blob_store) if interpreter else None,
+            resources=blob_store.keep(resources.RESOURCES, resources.packed(source.resources))
+            if source and source.resources
+            else None,
+        )
+
+    def interpreter(self, pin: PinnedFile) -> BroughtPython:
+        """Read and check a Python that a release is to bring; see ``release.interpreter``."""
+        self.report(f"checking the Python {pin.name}")
+        return brought_python(pin, self.isolation)
+
+    def sources(self) -> SourceBuilder:
+        """Builds the agent from source trees."""
+        return SourceBuilder(self.isolation, self.downloads, self.resolver.program, self.parts.extras, self.report)
+
+    def _built_source(
+        self, order: BuildRequest, interpreter: BroughtPython | None, scratch: Path
+    ) -> BuiltSource | None:
+        if order.archive is None:
+            return None
+        pin = order.archive
+        tree = read_tree(pin.name, pin.read(at_most=MAX_ARCHIVE), pin.sha256)
+        wanted = str(read_project(tree).pythons)
+        pythons = chosen_pythons(f"the agent of {tree.name}", wanted, order.pythons, interpreter)
+        return self.sources().build(tree, interpreter, pythons, scratch)
 
     def _resolved(self, order: BuildRequest, version: str, python: str) -> str:
         self.report(f"resolving hermes-agent {version} for Python {python}")
         requirement = f"{PACKAGE}{self.parts.extras}=={version}"
         return self.resolver.resolve(requirement, python, wheels=order.wheel.parent if order.wheel else None)
 
-    def _written(
+    def _written(  # noqa: PLR0913 - a lock has so many parts
         self,
         blob_store: BlobStore,
         agent: Agent,
@@ -182,6 +198,7 @@ class Builder:
         uv: bytes,
         skills: Blob,
         program: bytes,
+        brought: Mapping[str, str] | None = None,
     ) -> Lock:
         parts = self.parts
         watchdog: dict[str, Any] = {
@@ -195,7 +212,9 @@ class Builder:
             uv=blob_store.keep("uv", uv),
             skills=skills,
             site=tuple(blob_store.keep(name, parts.site[name]) for name in sorted(parts.site)),
-            unit=blob_store.keep("hermes-gateway.service", parts.unit.render(notifies=agent.notifies)),
+            unit=blob_store.keep(
+                "hermes-gateway.service", parts.unit.render(notifies=agent.notifies, resources=brought)
+            ),
             managed=Managed(merged(watchdog, managed.config), dict(managed.environment)),
             node=Node(parts.protocol, blob_store.keep("hermes-node", program)),
         )
@@ -240,6 +259,10 @@ class Builder:
         if len(files) != 1:
             raise RefusedError(f"the package index has {len(files)} source archives where one was expected")
         return files[0]
+
+
+def _kept(interpreter: BroughtPython, blob_store: BlobStore) -> Interpreter:
+    return Interpreter(interpreter.version, blob_store.keep(interpreter.name, interpreter.content))
 
 
 def read_file(file: Path) -> bytes:
@@ -290,10 +313,11 @@ class Rebuilder:
                     blob_store.keep(name, content)
             for python, wheels in lock.pythons.items():
                 pins = [pin_of(wheel) for wheel in wheels.wheels if wheel.sha256 in missing]
-                if lock.origin == "wheel" and any(pin.name == PACKAGE for pin in pins):
+                if lock.origin != "index" and any(pin.name == PACKAGE for pin in pins):
+                    named = ("--source", "ARCHIVE") if lock.origin == "source" else ("--from", "WHEEL")
                     raise RefusedError(
                         f"the agent of release {lock.id} is on no package index",
-                        hint=Hint(("release", "build", "--lock", "FILE", "--from", "WHEEL"), "names its wheel"),
+                        hint=Hint(("release", "build", "--lock", "FILE", *named), "names it"),
                     )
                 if pins:
                     self.builder.report(f"gathering {len(pins)} wheels for Python {python}")
@@ -315,14 +339,51 @@ class Rebuilder:
         for python, wheels in lock.pythons.items():
             yield wheels.requirements.name, requirements.render(python, wheels.wheels)
         yield from parts.site.items()
+        brought: Mapping[str, str] = {}
+        if lock.origin == "source" and (tree := self._tree(lock, missing)):
+            built = self._built(lock, tree, scratch)
+            brought = resources.variables_of(built.resources)
+            yield built.wheel.name, built.wheel.content
+            yield lock.skills.name, resources.skills_of(tree)
+            yield resources.RESOURCES, resources.packed(built.resources)
         for notifies in (True, False):
-            yield lock.unit.name, parts.unit.render(notifies=notifies)
+            yield lock.unit.name, parts.unit.render(notifies=notifies, resources=brought)
         if lock.node.program.sha256 in missing:
             yield lock.node.program.name, parts.program()
         if lock.uv.sha256 in missing:
             yield lock.uv.name, parts.uv(workplace_in(scratch, "uv"))
-        if lock.skills.sha256 in missing:
+        if lock.skills.sha256 in missing and lock.origin != "source":
             yield lock.skills.name, parts.skills(self._source(lock, scratch))
+
+    def _tree(self, lock: Lock, missing: Mapping[str, Blob]) -> SourceTree | None:
+        """The tree that a release was built of, where a part of it is missing; ``None`` where nothing is."""
+        own = next(blob for wheels in lock.pythons.values() for blob in wheels.wheels if pin_of(blob).name == PACKAGE)
+        parts = {own.sha256, lock.skills.sha256, lock.unit.sha256, *([lock.resources.sha256] if lock.resources else [])}
+        if not parts & missing.keys():
+            return None
+        brought = lock.interpreter.archive.sha256 if lock.interpreter else ""
+        for file in self.files:
+            content = read_file(file)
+            digest = blob_of(file.name, content).sha256
+            if digest != brought and not file.name.endswith(".whl"):
+                return read_tree(file.name, content, digest)
+        return None
+
+    def _built(self, lock: Lock, tree: SourceTree, scratch: Path) -> BuiltSource:
+        builder, folder, brought = self.builder, workplace_in(scratch, "rebuilt"), None
+        if lock.interpreter:
+            archive = lock.interpreter.archive
+            path = folder / archive.name
+            path.write_bytes(self._archive(archive))
+            brought = builder.interpreter(PinnedFile((str(path),), archive.sha256))
+        return builder.sources().build(tree, brought, sorted(lock.pythons), folder)
+
+    def _archive(self, archive: Blob) -> bytes:
+        for file in self.files:
+            content = read_file(file)
+            if blob_of(file.name, content).sha256 == archive.sha256:
+                return content
+        return BlobStore(self.builder.releases.store, distrusts=True).content(archive)
 
     def _source(self, lock: Lock, scratch: Path) -> Path:
         builder = self.builder

@@ -16,6 +16,7 @@ from hermesops.errors import RefusedError
 from hermesops.wire.protocol import VERSION
 
 _WATCHDOG = "hermes_gateway_watchdog_seconds"
+_RESOURCES = "hermes_gateway_resources"
 
 
 @dataclass(frozen=True)
@@ -25,12 +26,15 @@ class Unit:
     template: str
     defaults: Mapping[str, Any]
 
-    def render(self, *, notifies: bool) -> bytes:
+    def render(self, *, notifies: bool, resources: Mapping[str, str] | None = None) -> bytes:
         """The whole unit, for an agent that notifies systemd or for one that does not.
+
+        ``resources`` are folders that the release brings, by the variable that names them.
 
         Source: Ansible's ``template`` module removes the line end after a block and keeps the last one.
         """
-        values = {**self.defaults, _WATCHDOG: self.watchdog_s(notifies=notifies)}
+        own = {_WATCHDOG: self.watchdog_s(notifies=notifies), _RESOURCES: dict(resources or {})}
+        values = {**self.defaults, **own}
         # Units, not web pages: nothing is escaped.
         templates = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, keep_trailing_newline=True)  # noqa: S701
         return templates.from_string(self.template).render(values).encode()
@@ -65,7 +69,7 @@ class Parts:
 
 PACKAGE = "hermes-agent"
 
-_CONFIG = "hermes_cli/config.py"
+_CONFIG, _DEFAULTS = "hermes_cli/config.py", "hermes_cli/config_defaults.py"
 _GATEWAY = "gateway/config.py"
 _SCHEMA = re.compile(rb'^ {4}"_config_version": (\d+),', re.MULTILINE)
 _NOTIFIES = b"systemd_watchdog_seconds"
@@ -78,11 +82,13 @@ class Agent:
     Attributes:
         config_schema: ``_config_version`` of the user's file as it writes it.
         notifies: Whether it tells systemd that it is ready and alive.
+        pythons: The versions of Python that it is for, as its wheel says.
     """
 
     version: str
     config_schema: int
     notifies: bool
+    pythons: str = ""
 
 
 def read_agent(wheel: str, content: bytes) -> Agent:
@@ -92,7 +98,8 @@ def read_agent(wheel: str, content: bytes) -> Agent:
         RefusedError: It is damaged, not the agent's, or does not say which configuration it writes.
 
     Source:
-        hermes-agent 0.18.2 and 0.19.0: ``DEFAULT_CONFIG["_config_version"]`` in ``hermes_cli/config.py``;
+        hermes-agent 0.18.2 and 0.19.0: ``DEFAULT_CONFIG["_config_version"]`` in ``hermes_cli/config.py``, in a third
+        party's build of September 2026 in ``hermes_cli/config_defaults.py``;
         ``gateway.systemd_watchdog_seconds`` came with 0.19.0, and before that nothing spoke to systemd.
     """
     try:
@@ -101,6 +108,8 @@ def read_agent(wheel: str, content: bytes) -> Agent:
                 raise RefusedError(f"{wheel}: {broken} in it is damaged", hint="fetch the wheel again")
             about = _about(wheel, archive)
             config, gateway = archive.read(_CONFIG), archive.read(_GATEWAY)
+            if _DEFAULTS in archive.namelist():
+                config = archive.read(_DEFAULTS)
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
         raise RefusedError(f"{wheel} is no whole wheel: {error}", hint="fetch the wheel again") from error
     except KeyError as error:
@@ -111,7 +120,7 @@ def read_agent(wheel: str, content: bytes) -> Agent:
             f"{wheel} does not name its configuration version: no _config_version in {_CONFIG}",
             hint="hermesops reads it as in agent 0.19.0; another layout needs a newer hermesops",
         )
-    return Agent(about["Version"], int(schema[1]), _NOTIFIES in gateway)
+    return Agent(about["Version"], int(schema[1]), _NOTIFIES in gateway, about.get("Requires-Python", ""))
 
 
 def _about(wheel: str, archive: zipfile.ZipFile) -> dict[str, str]:

@@ -25,6 +25,12 @@ class Resolver:
         self._environ = dict(environ)
         self._platform = f"x86_64-manylinux_2_{glibc}"
 
+    def program(self) -> Path:
+        """The program uv of this computer."""
+        from uv import find_uv_bin  # noqa: PLC0415 - of an extra: who builds a simulated release resolves nothing
+
+        return Path(find_uv_bin())
+
     def resolve(self, requirement: str, python: str, *, wheels: Path | None = None) -> str:
         """The set as ``uv pip compile --generate-hashes`` prints it: wheels only, so no machine needs a compiler.
 
@@ -34,9 +40,15 @@ class Resolver:
             RefusedError: There is no such set.
             UnavailableError: The index does not answer.
         """
-        from uv import find_uv_bin  # noqa: PLC0415 - of an extra: who builds a simulated release resolves nothing
-
-        command = [find_uv_bin(), "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--generate-hashes"]
+        command = [
+            str(self.program()),
+            "pip",
+            "compile",
+            "--quiet",
+            "--no-header",
+            "--no-annotate",
+            "--generate-hashes",
+        ]
         command += ["--only-binary=:all:", f"--python-version={python}", f"--python-platform={self._platform}"]
         command += [f"--find-links={wheels}"] if wheels else []
         try:

@@ -28,6 +28,9 @@ from hermesops.machines.verify.checks.promise import (
 )
 from hermesops.wire.protocol import DATA_PATH, DATA_VARIABLE, GB, VARIABLES
 
+_PYTHON = """readlink -e /opt/hermes/current/venv/bin/python || echo nothing
+[ ! -d /opt/hermes/current/python ] || readlink -e /opt/hermes/current/python
+readlink /proc/$(systemctl show hermes-gateway.service --property=MainPID --value)/exe || true"""
 _SANDBOX_BYTES = str(512 << 20)
 _LOOPBACK = ("127.", "[::1]", "[::ffff:127.")
 _SOCKETS = "ss --no-header --listening --tcp --udp --numeric --processes"
@@ -120,6 +123,14 @@ def _programs(host: Host, _: Expected) -> str:
     changeable_path = output_of(host, f"{search} {changeable} -print -quit").strip()
     broken_unless(not changeable_path, f"{changeable_path} may be changed by others than root")
     return "root's alone"
+
+
+def _python(host: Host, _: Expected) -> str:
+    program, *others = output_of(host, _PYTHON).splitlines()
+    own = others.pop(0) if others and others[0].endswith("/python") else ""
+    broken_unless(program.startswith(f"{own}/bin/" if own else "/usr/bin/python3"), f"the slot's Python is {program}")
+    broken_unless(others in ([], [program]), f"the gateway runs {' '.join(others)}, and its slot has {program}")
+    return f"{program.rpartition('/')[2]}, {'brought by the release' if own else 'of the distribution'}"
 
 
 def _home(host: Host, _: Expected) -> str:
@@ -291,6 +302,9 @@ MACHINE_PROMISES = (
     ),
     Promise("units", "no unit has failed", _units, Hint(("instance", "exec", "USER", "systemctl status UNIT"))),
     Promise("programs", "programs belong to root", _programs, _AGAIN),
+    Promise(
+        "python", "the gateway runs under the Python of its release", _python, Hint(("rollout", "preview", "RELEASE"))
+    ),
     Promise("home", "the agent's home is private", _home, CONVERGE),
     Promise("memory", "the gateway's memory has the limit of its unit", _memory, Hint("runbooks/memory-near-cap.md")),
     Promise("drop-ins", "the drop-ins of the roles are present", _drop_ins, Hint(("fleet", "converge", "USER"))),

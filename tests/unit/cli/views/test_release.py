@@ -66,6 +66,8 @@ def test_a_release_that_is_shown() -> None:
         "site": ["hermes-sandbox.pth"],
         "unit": "2" * 64,
         "skills": "f" * 64,
+        "interpreter": None,
+        "resources": None,
         "node": {"protocol": 1, "sha256": "3" * 64},
     }
 

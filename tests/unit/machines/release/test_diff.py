@@ -5,7 +5,7 @@ from dataclasses import replace
 from hermesops.cli.views.release import difference_lines
 from hermesops.machines.release.diff import compare
 from hermesops.wire.documents.lock import Blob, Managed, Wheels
-from tests.unit.wire.documents.test_lock import AGENT, LISTED, LOCK, WHEEL
+from tests.unit.wire.documents.test_lock import AGENT, LISTED, LOCK, OWN, WHEEL
 
 
 def test_a_release_does_not_differ_from_itself() -> None:
@@ -43,3 +43,10 @@ def test_what_differs_is_said_in_order() -> None:
         "  gateway's unit: 222222222222 -> 999999999999",
         "  file beside the packages: hermes-sandbox.pth: 111111111111 -> (absent)",
     ]
+
+
+def test_a_python_of_its_own_and_folders_are_said() -> None:
+    lines = difference_lines(compare(LOCK, OWN))
+    assert "  own Python: (absent) -> 3.14.0 444444444444" in lines
+    assert "  folders beside the wheel: (absent) -> 555555555555" in lines
+    assert "  python 3.14: (absent) -> made for" in lines

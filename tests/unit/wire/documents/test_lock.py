@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermesops.wire.documents.lock import Blob, Lock, Managed, Node, Wheels, canonical, release_id
+from hermesops.wire.documents.lock import Blob, Interpreter, Lock, Managed, Node, Wheels, canonical, release_id
 from hermesops.wire.errors import BadRequestError
 from hermesops.wire.strict_json import object_in
 from tests.support.suite.cases import each_case
@@ -77,10 +77,48 @@ def _with(value: object, *path: str | int) -> Callable[[Any], None]:
     return change
 
 
+OWN = replace(
+    LOCK,
+    origin="source",
+    pythons={"3.14": Wheels(LISTED, (AGENT,))},
+    interpreter=Interpreter("3.14.0", Blob("cpython-3.14.0+20260901-x86_64.tar.gz", "4" * 64, 4)),
+    resources=Blob("resources.tar.gz", "5" * 64, 5),
+)
+
+
+def test_a_release_with_its_own_python_is_for_every_machine() -> None:
+    assert Lock.from_json(OWN.to_json()) == OWN
+    assert json.loads(OWN.to_json())["format"] == 2
+    assert {OWN.python_on(python) for python in ("3.11", "3.14")} == {"3.14"}
+    assert OWN.blobs("3.11") == OWN.blobs("3.14") == OWN.all_blobs()
+    names = {blob.name for blob in OWN.blobs("3.11")}
+    assert {"cpython-3.14.0+20260901-x86_64.tar.gz", "resources.tar.gz", AGENT.name} < names
+
+
 @each_case(
     ("change", "named"),
     [
-        (_with(2, "format"), "format 2"),
+        (_with("3.14", "interpreter", "version"), "interpreter.version"),
+        (_with("../x", "interpreter", "archive", "name"), "interpreter.archive.name"),
+        (_with("3.13.1", "interpreter", "version"), r"pythons: not those of the interpreter, 3\.13 alone"),
+        (_without("interpreter", "archive"), "interpreter: lacks archive"),
+        (_with(None, "resources"), "resources"),
+        (_with(1, "format"), "unknown field interpreter, resources"),
+    ],
+)
+def test_a_release_with_a_wrong_python_is_no_lock(change: Callable[[Any], None], named: str) -> None:
+    fields = json.loads(OWN.to_json())
+    change(fields)
+    with pytest.raises(BadRequestError, match=named):
+        Lock.from_json(canonical(fields))
+
+
+@each_case(
+    ("change", "named"),
+    [
+        (_with(3, "format"), "format 3"),
+        (_with(2, "format"), "not canonical"),
+        (_with({}, "interpreter"), "unknown field interpreter"),
         (_without("uv"), "lacks uv"),
         (_with("x", "more"), "unknown field more"),
         (_with("../../etc", "agent", "version"), "agent.version"),

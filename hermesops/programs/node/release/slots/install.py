@@ -11,17 +11,19 @@ import shutil
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from hermesops.programs.node.system import files
 from hermesops.wire import processes
-from hermesops.wire.documents.lock import Blob, Lock, Wheels
+from hermesops.wire.documents.lock import Blob, Interpreter, Lock, Wheels
 from hermesops.wire.errors import NotReadyError, RefusedError
 from hermesops.wire.layout import UNIT, Layout
 
 PYTHON = "/usr/bin/python3"
+OWN_PYTHON, SKILLS, RESOURCES = "python", "skills", "resources"
+"""Folders of a slot; ``python`` is there where a release brings one."""
 
 _MIB = 1 << 20
 _SPARE = 128 * _MIB
@@ -41,32 +43,55 @@ def fill(slot: Path, lock: Lock, blobs: Path, python: str) -> None:
     wheels = lock.wheels(python)
     if wheels is None:
         raise RefusedError(f"release {lock.id} is for simulated machines")
-    _refuse_full(slot.parent, wheels, blobs)
+    archives = [lock.skills, *_optional(lock)]
+    _refuse_full(slot.parent, wheels, [blobs / blob.sha256 for blob in archives], blobs)
     slot.mkdir(mode=0o755, parents=True)
     slot.chmod(0o755)
+    program = _own_python(slot, lock.interpreter, blobs) if lock.interpreter else PYTHON
     with tempfile.TemporaryDirectory(dir=slot.parent, prefix=".making-") as name:
         folder = Path(name)
         shutil.copyfile(blobs / lock.uv.sha256, folder / "uv")
         (folder / "uv").chmod(0o700)
-        _install(slot, wheels, blobs, folder)
-    site = slot / "venv/lib" / f"python{python}" / "site-packages"
+        _install(slot, wheels, blobs, folder, program)
+    site = slot / "venv/lib" / f"python{lock.python_on(python)}" / "site-packages"
     for blob in lock.site:
         _put(blobs, blob, site / blob.name)
-    with tarfile.open(blobs / lock.skills.sha256) as archive, _readable():
-        (slot / "skills").mkdir(exist_ok=True)
-        # One by one: filters came to extractall with 3.11.4, and Debian 12 has 3.11.2.
-        for member in filter(_is_skill, archive):
-            archive.extract(member, slot)
+    (slot / SKILLS).mkdir(exist_ok=True)
+    _unpack(blobs / lock.skills.sha256, slot, lambda first: first == SKILLS)
+    if lock.resources:
+        (slot / RESOURCES).mkdir(mode=0o755)
+        _unpack(blobs / lock.resources.sha256, slot / RESOURCES, lambda _: True)
     _put(blobs, lock.unit, slot / UNIT)
 
 
-def _install(slot: Path, wheels: Wheels, blobs: Path, folder: Path) -> None:
+def _optional(lock: Lock) -> Iterator[Blob]:
+    if lock.interpreter:
+        yield lock.interpreter.archive
+    if lock.resources:
+        yield lock.resources
+
+
+def _own_python(slot: Path, interpreter: Interpreter, blobs: Path) -> str:
+    """Unpack the Python that a release brings, compile its library and return the path of its program."""
+    _unpack(blobs / interpreter.archive.sha256, slot, lambda first: first == OWN_PYTHON, links=True)
+    program = slot / OWN_PYTHON / "bin" / f"python{interpreter.python}"
+    # The agent's user may not write __pycache__ here, so every start would compile again.
+    library = slot / OWN_PYTHON / "lib" / f"python{interpreter.python}"
+    words = (program, "-I", "-m", "compileall", "-q", "-x", "bad_coding|badsyntax|lib2to3/tests", str(library))
+    done = processes.run(words, timeout_s=600, umask=0o022)
+    if done.returncode:
+        why = processes.last_line(done)
+        raise NotReadyError(f"the Python of this release does not run here: {why or done.returncode}")
+    return str(program)
+
+
+def _install(slot: Path, wheels: Wheels, blobs: Path, folder: Path, python: str) -> None:
     uv = folder / "uv"
     (folder / "wheels").mkdir()
     for blob in wheels.wheels:  # an installer needs each wheel's file name
         (folder / "wheels" / blob.name).hardlink_to(blobs / blob.sha256)
     offline = ("--offline", "--no-config", "--no-cache")
-    _run(uv, "venv", *offline, f"--python={PYTHON}", str(slot / "venv"))
+    _run(uv, "venv", *offline, f"--python={python}", str(slot / "venv"))
     # Compiled now: the agent's user may not write __pycache__ here, so every start would compile again.
     _run(
         uv,
@@ -82,9 +107,28 @@ def _put(blobs: Path, blob: Blob, target: Path) -> None:
     target.chmod(0o644)
 
 
-def _is_skill(member: tarfile.TarInfo) -> bool:
-    first, *rest = member.name.split("/")
-    return member.isfile() and first == "skills" and bool(rest) and ".." not in rest
+def _unpack(archive: Path, target: Path, wanted: Callable[[str], bool], *, links: bool = False) -> None:
+    """Unpack the files of an archive below some first folders; with ``links``, also symbolic links that stay there."""
+    with tarfile.open(archive) as opened, _readable():
+        # One by one: filters came to extractall with 3.11.4, and Debian 12 has 3.11.2.
+        for member in opened:
+            first, *rest = member.name.split("/")
+            if not wanted(first) or not rest or ".." in rest:
+                continue
+            if member.isfile() or (links and member.issym() and _stays(rest, member.linkname)):
+                member.uid = member.gid = 0
+                member.uname = member.gname = ""
+                member.mode = 0o755 if member.mode & 0o100 else 0o644
+                opened.extract(member, target)
+
+
+def _stays(rest: list[str], target: str) -> bool:
+    depth = len(rest) - 1
+    for part in target.split("/"):
+        depth += -1 if part == ".." else 1
+        if depth < 0 or not part:
+            return False
+    return True
 
 
 @contextmanager
@@ -104,8 +148,11 @@ def _run(program: Path, *words: str) -> None:
         raise NotReadyError(f"uv {words[0]}: {done.stderr.decode(errors='replace').strip()[-600:]}")
 
 
-def _refuse_full(place: Path, wheels: Wheels, blobs: Path) -> None:
+def _refuse_full(place: Path, wheels: Wheels, archives: list[Path], blobs: Path) -> None:
     content = 0
+    for path in archives:
+        with tarfile.open(path) as opened:
+            content += sum(member.size for member in opened)
     for blob in wheels.wheels:
         with zipfile.ZipFile(blobs / blob.sha256) as archive:
             content += sum(entry.file_size for entry in archive.infolist())

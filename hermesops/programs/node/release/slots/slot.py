@@ -62,11 +62,14 @@ SHOWN = ("id", "hermes_agent", "python", "lock_sha256")
 
 
 def record_of_lock(lock: Lock, python: str) -> bytes:
-    """The record of a slot that is made from a lock, with all facts that a switch to it needs."""
+    """The record of a slot that is made from a lock, with all facts that a switch to it needs.
+
+    ``python`` is the machine's own.
+    """
     record = {
         "id": lock.id,
         "hermes_agent": lock.agent_version,
-        "python": python,
+        "python": lock.interpreter.version if lock.interpreter else python,
         "lock_sha256": lock.digest,
         "managed": {"config": dict(lock.managed.config), "environment": dict(lock.managed.environment)},
         "lock": lock.to_json().decode(),

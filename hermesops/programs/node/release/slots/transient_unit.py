@@ -17,6 +17,9 @@ MIGRATION = "config migrate"
 """Words to the agent's program. Source: hermes-agent 0.19.0, ``hermes --help``."""
 
 _MIGRATION_S = 120
+_RUNNING = "=/opt/hermes/current/"
+"""A unit names the folders that its release brings through the link to the running slot; this is another slot."""
+
 _LEFT_OUT = ("ConditionPathExists=", "Restart", "ExecStart=", "ExecReload=")
 _OF_SERVERS = ("Type=", "NotifyAccess=", "WatchdogSec=", "TimeoutStartSec=")
 
@@ -43,7 +46,7 @@ def migration_text(unit: str, slot: Path, *lines: str) -> str:
 
 
 def _text(unit: str, slot: Path, words: str, added: Sequence[str], left_out: tuple[str, ...]) -> str:
-    lines = [line for line in unit.splitlines() if not line.startswith(left_out)]
+    lines = [line.replace(_RUNNING, f"={slot}/") for line in unit.splitlines() if not line.startswith(left_out)]
     if "[Install]" in lines:
         del lines[lines.index("[Install]") :]
     if "[Service]" not in lines:

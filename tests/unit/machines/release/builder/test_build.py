@@ -197,7 +197,7 @@ def test_an_order_of_nothing_or_of_two_is_none(shop: Workshop, tmp_path: Path) -
         BuildRequest(agent="0.19.0"),
         BuildRequest(agent="0.19.0", wheel=tmp_path, pythons=("3.11",)),
     ):
-        with pytest.raises(UsageError, match="of an agent's version or of a wheel"):
+        with pytest.raises(UsageError, match="of an agent's version, a wheel or a source"):
             shop.build(wrong)
 
 

@@ -15,6 +15,13 @@ def test_a_wheel_says_what_it_is() -> None:
     assert read_agent("w", agent_wheel("0.18.2", schema=20, notifies=False)) == Agent("0.18.2", 20, notifies=False)
 
 
+def test_a_newer_one_says_its_schema_elsewhere_and_its_pythons() -> None:
+    content = io.BytesIO(agent_wheel("0.22.0"))
+    with zipfile.ZipFile(content, "a") as archive:
+        archive.writestr("hermes_cli/config_defaults.py", 'DEFAULT_CONFIG = {\n    "_config_version": 50,\n}\n')
+    assert read_agent("w", content.getvalue()).config_schema == 50
+
+
 @pytest.mark.parametrize("kept", [0, 10, 100, -30])
 def test_a_truncated_wheel_is_refused(kept: int) -> None:
     with pytest.raises(RefusedError, match="no whole wheel"):

@@ -1,12 +1,17 @@
 """hermes-node's own update: the new program is used once it has answered, and not before."""
 
 import hashlib
+import io
+import shutil
+import tarfile
 from pathlib import Path
 
 import pytest
 
+from hermesops.programs.node.release.slots import install
 from hermesops.programs.node.release.slots.install import update_node
-from hermesops.wire.documents.lock import Blob
+from hermesops.wire.documents.lock import Blob, Wheels
+from hermesops.wire.errors import RefusedError
 from hermesops.wire.layout import Layout
 
 WELL = """#!/bin/sh
@@ -64,3 +69,50 @@ def test_only_the_last_few_are_kept(layout: Layout) -> None:
     kept = list((layout.program.parent / "versions").iterdir())
     assert len(kept) == 3
     assert layout.program.resolve() in kept
+
+
+def archive_of(path: Path, *members: tuple[str, str]) -> Path:
+    """An archive of files, and of links where a target is given."""
+    with tarfile.open(path, "w:gz") as archive:
+        for name, target in members:
+            info = tarfile.TarInfo(name)
+            info.mode, info.uid = 0o4777, 1234
+            if target:
+                info.type, info.linkname = tarfile.SYMTYPE, target
+            else:
+                info.size = 4
+            archive.addfile(info, io.BytesIO(b"text") if not target else None)
+    return path
+
+
+def test_a_python_is_unpacked_with_the_links_that_stay_in_it(tmp_path: Path) -> None:
+    archive = archive_of(
+        tmp_path / "python.tar.gz",
+        ("python/bin/python3.14", ""),
+        ("python/bin/python3", "python3.14"),
+        ("python/lib/out", "../../venv"),
+        ("python/lib/root", "/etc/passwd"),
+        ("python/../escaped", ""),
+        ("escaped", ""),
+        ("other/file", ""),
+    )
+    install._unpack(archive, tmp_path / "slot", lambda first: first == "python", links=True)
+    names = {path.relative_to(tmp_path / "slot").as_posix() for path in (tmp_path / "slot").rglob("*")}
+    assert names == {"python", "python/bin", "python/bin/python3", "python/bin/python3.14"}
+    assert (tmp_path / "slot/python/bin/python3.14").stat().st_mode & 0o7777 == 0o755
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["python.tar.gz", "slot"]
+
+
+def test_room_is_needed_for_the_python_too(tmp_path: Path) -> None:
+    archive = tmp_path / "python.tar.gz"
+    with tarfile.open(archive, "w:gz") as opened:
+        info = tarfile.TarInfo("python/lib/large")
+        info.size = 1 << 26
+        opened.addfile(info, io.BytesIO(bytes(info.size)))
+    wheels = Wheels(Blob("requirements.txt", "0" * 64, 0), ())
+    free = shutil.disk_usage(tmp_path).free
+    install._refuse_full(tmp_path, wheels, [], tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(install, "_COMPILED", (free + (1 << 30)) / (1 << 26))
+        with pytest.raises(RefusedError, match="no room for the slot"):
+            install._refuse_full(tmp_path, wheels, [archive], tmp_path)

@@ -55,6 +55,13 @@ ProtectSystem=strict
     )
 
 
+def test_folders_of_a_release_are_those_of_the_slot_that_is_tried() -> None:
+    unit = UNIT.replace("User=", "Environment=HERMES_BUNDLED_LOCALES=/opt/hermes/current/resources/locales\nUser=")
+    for text in (unit_text(unit, SLOT, GATEWAY), migration_text(unit, SLOT)):
+        assert f"Environment=HERMES_BUNDLED_LOCALES={SLOT}/resources/locales" in text.splitlines()
+        assert "/opt/hermes/current" not in text
+
+
 def test_what_moves_the_configuration_runs_under_it_too_and_ends() -> None:
     assert migration_text(UNIT, SLOT, COPY).splitlines()[3:] == [
         "[Service]",

@@ -1,0 +1,165 @@
+"""Runs a stranger's program with nothing of the operator's: no network, files, environment, processes or rights.
+
+bubblewrap makes the walls, for root and for anybody, without systemd. The program gets its files as an archive on
+standard input, unpacked into memory, and its result is whatever it writes to standard output: it never sees a disk.
+
+Source: bwrap(1) 0.8, prlimit(1), setpriv(1).
+"""
+
+import io
+import os
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from hermesops.errors import RefusedError
+from hermesops.machines.release.source import inside
+from hermesops.machines.release.source.archive import SourceFile
+
+_MIB = 1 << 20
+_NOBODY = "65534"
+_PLACE = "/build"
+_SHOWN = 400
+PYTHON = "/usr/bin/python3"
+"""Unpacks the files, and builds where a release brings no Python; not ours, which may be in an operator's home."""
+
+_NO_NETWORK = ("network is unreachable", "name resolution", "name or service not known", "temporary failure in name")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of a program.
+
+    Attributes:
+        seconds: Until it is ended.
+        memory_bytes: Address space of each of its processes.
+        files_bytes: All files that it has and makes, in memory.
+        output_bytes: Its result, and each file that it writes.
+        processes: Processes and threads at once.
+    """
+
+    seconds: float = 600.0
+    memory_bytes: int = 4096 * _MIB
+    files_bytes: int = 2048 * _MIB
+    output_bytes: int = 256 * _MIB
+    processes: int = 64
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """Runs programs apart from everything on this computer.
+
+    Attributes:
+        bwrap: The program bubblewrap.
+    """
+
+    limits: Limits = Limits()
+    bwrap: str = "bwrap"
+
+    def run(
+        self, title: str, words: Sequence[str], files: Mapping[str, SourceFile], environment: Mapping[str, str]
+    ) -> bytes:
+        """The standard output of a program; its working folder is ``source`` among its files.
+
+        ``words`` name programs among the files as ``{place}/…``; ``title`` names the run in messages.
+
+        Raises:
+            RefusedError: bubblewrap is missing or not allowed here, or the program failed, or ran too long.
+        """
+        with (
+            tempfile.TemporaryFile() as given,
+            tempfile.TemporaryFile() as result,
+            tempfile.TemporaryFile() as messages,
+        ):
+            _pack(files, given)
+            program = [word.replace("{place}", _PLACE) for word in words]
+            command = [*self._walls(environment), PYTHON, "-I", "-S", "-c", _driver(), _PLACE, *program]
+            ending = self._ending(command, given, result, messages)
+            result.seek(0)
+            output = result.read(self.limits.output_bytes)
+            if ending == 0:
+                return output
+            messages.seek(max(0, messages.tell() - 64 * 1024))
+            raise _failure(title, ending, messages.read().decode(errors="replace"), self.limits)
+
+    def _ending(self, command: list[str], given: IO[bytes], result: IO[bytes], messages: IO[bytes]) -> int | None:
+        """The exit code; ``None`` for a program that was ended because it ran too long."""
+        try:
+            done = subprocess.run(
+                command,
+                stdin=given,
+                stdout=result,
+                stderr=messages,
+                env={"PATH": "/usr/bin:/bin"},
+                timeout=self.limits.seconds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return None
+        messages.seek(0, os.SEEK_END)
+        return done.returncode
+
+    def _walls(self, environment: Mapping[str, str]) -> list[str]:
+        bwrap = shutil.which(self.bwrap)
+        if bwrap is None:
+            raise RefusedError(
+                "building from source needs bubblewrap, which keeps the build apart from this computer",
+                hint="apt-get install bubblewrap",
+            )
+        limits = self.limits
+        words = []
+        if os.geteuid() == 0:
+            words += ["setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups"]
+        words += [bwrap, "--unshare-all", "--clearenv", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+        words += [word for path in _system() for word in path]
+        words += ["--dev", "/dev", "--size", str(limits.files_bytes), "--tmpfs", _PLACE, "--chdir", _PLACE]
+        variables = {"PATH": "/usr/bin:/bin", "HOME": _PLACE, "TMPDIR": _PLACE, "LC_ALL": "C.UTF-8", **environment}
+        words += [word for name, value in variables.items() for word in ("--setenv", name, value)]
+        words += ["prlimit", f"--as={limits.memory_bytes}", f"--fsize={limits.output_bytes}", "--core=0"]
+        return [*words, f"--nproc={limits.processes}", f"--cpu={int(limits.seconds)}", "--"]
+
+
+def _system() -> list[tuple[str, ...]]:
+    """The folders of this computer that a program sees, read-only: its system's programs."""
+    paths: list[tuple[str, ...]] = [("--ro-bind", "/usr", "/usr")]
+    for name in ("/bin", "/sbin", "/lib", "/lib64"):
+        path = Path(name)
+        if path.is_symlink():
+            paths.append(("--symlink", str(path.readlink()), name))
+        elif path.exists():
+            paths.append(("--ro-bind", name, name))
+    return paths
+
+
+def _driver() -> str:
+    return Path(inside.__file__).read_text(encoding="utf-8")
+
+
+def _pack(files: Mapping[str, SourceFile], target: IO[bytes]) -> None:
+    with tarfile.open(fileobj=target, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        for path in sorted(files):
+            member = tarfile.TarInfo(path)
+            member.size, member.mode = len(files[path].content), 0o755 if files[path].executable else 0o644
+            archive.addfile(member, io.BytesIO(files[path].content))
+    target.seek(0)
+
+
+def _failure(title: str, ending: int | None, messages: str, limits: Limits) -> RefusedError:
+    lines = [line.strip() for line in messages.splitlines() if line.strip()]
+    last = (lines[-1] if lines else "no reason given")[:_SHOWN]
+    last = "".join(character if character.isprintable() else "?" for character in last)
+    if ending is None:
+        return RefusedError(f"{title} did not end within {limits.seconds:g} s and was stopped")
+    if last.startswith("bwrap:"):
+        return RefusedError(
+            f"this computer does not allow the walls around a build: {last}",
+            hint="allow user namespaces here, or build on another computer",
+        )
+    if any(words in messages.lower() for words in _NO_NETWORK):
+        return RefusedError(f"{title} asked for a network, and builds have none: {last}")
+    return RefusedError(f"{title} failed: {last}")
