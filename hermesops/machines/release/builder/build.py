@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.errors import Hint, RefusedError, UnavailableError, UsageError
+from hermesops.machines.capabilities import capabilities_of
 from hermesops.machines.image.download import Pip
 from hermesops.machines.release import requirements
 from hermesops.machines.release.blobs import BlobStore, blob_of
@@ -109,7 +110,8 @@ class Builder:
 
         Raises:
             UsageError: The request names no agent, or no Python.
-            RefusedError: There is no such agent, no set of packages for it, or a given file is damaged.
+            RefusedError: There is no such agent, its capabilities are unknown, no set of packages fits it, or a given
+                file is damaged.
             UnavailableError: The package index does not answer.
         """
         if bool(order.agent) == (order.wheel is not None) or not order.pythons:
@@ -139,6 +141,8 @@ class Builder:
         fetcher = WheelFetcher(blob_store, self.downloads, scratch)
         own = self._own(order, blob_store)
         version = read_agent(own.name, blob_store.content(own)).version if own else order.agent
+        if caution := capabilities_of(version).caution:
+            self.report(f"caution, hermes-agent {version}: {caution}")
         pythons: dict[str, Wheels] = {}
         any_python: list[Blob] = []
         pins: tuple[Pin, ...] = ()
@@ -187,6 +191,7 @@ class Builder:
         watchdog: dict[str, Any] = {
             "gateway": {"systemd_watchdog_seconds": parts.unit.watchdog_s(notifies=agent.notifies)}
         }
+        needed = capabilities_of(agent.version).managed
         return Lock(
             agent_version=agent.version,
             origin=origin,
@@ -196,7 +201,9 @@ class Builder:
             skills=skills,
             site=tuple(blob_store.keep(name, parts.site[name]) for name in sorted(parts.site)),
             unit=blob_store.keep("hermes-gateway.service", parts.unit.render(notifies=agent.notifies)),
-            managed=Managed(merged(watchdog, managed.config), dict(managed.environment)),
+            managed=Managed(
+                merged(merged(watchdog, needed.config), managed.config), {**needed.environment, **managed.environment}
+            ),
             node=Node(parts.protocol, blob_store.keep("hermes-node", program)),
         )
 
@@ -205,7 +212,7 @@ class Builder:
             return None
         content = read_file(order.wheel)
         pin_of(blob_of(order.wheel.name, content))
-        read_agent(order.wheel.name, content)  # before it is kept
+        capabilities_of(read_agent(order.wheel.name, content).version)  # before it is kept
         return blob_store.keep(order.wheel.name, content)
 
     def _skills(

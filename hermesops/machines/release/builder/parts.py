@@ -66,6 +66,7 @@ class Parts:
 PACKAGE = "hermes-agent"
 
 _CONFIG = "hermes_cli/config.py"
+_DEFAULTS = "hermes_cli/config_defaults.py"
 _GATEWAY = "gateway/config.py"
 _SCHEMA = re.compile(rb'^ {4}"_config_version": (\d+),', re.MULTILINE)
 _NOTIFIES = b"systemd_watchdog_seconds"
@@ -93,7 +94,8 @@ def read_agent(wheel: str, content: bytes) -> Agent:
 
     Source:
         hermes-agent 0.18.2 and 0.19.0: ``DEFAULT_CONFIG["_config_version"]`` in ``hermes_cli/config.py``;
-        ``gateway.systemd_watchdog_seconds`` came with 0.19.0, and before that nothing spoke to systemd.
+        ``gateway.systemd_watchdog_seconds`` came with 0.19.0, and before that nothing spoke to systemd. Later agents
+        have the schema in ``hermes_cli/config_defaults.py`` (``machines.capabilities.facts``).
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -101,6 +103,8 @@ def read_agent(wheel: str, content: bytes) -> Agent:
                 raise RefusedError(f"{wheel}: {broken} in it is damaged", hint="fetch the wheel again")
             about = _about(wheel, archive)
             config, gateway = archive.read(_CONFIG), archive.read(_GATEWAY)
+            if _DEFAULTS in archive.namelist():
+                config += archive.read(_DEFAULTS)
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
         raise RefusedError(f"{wheel} is no whole wheel: {error}", hint="fetch the wheel again") from error
     except KeyError as error:
@@ -109,7 +113,7 @@ def read_agent(wheel: str, content: bytes) -> Agent:
     if schema is None:
         raise RefusedError(
             f"{wheel} does not name its configuration version: no _config_version in {_CONFIG}",
-            hint="hermesops reads it as in agent 0.19.0; another layout needs a newer hermesops",
+            hint=f"hermesops reads it there and in {_DEFAULTS}; another layout needs a newer hermesops",
         )
     return Agent(about["Version"], int(schema[1]), _NOTIFIES in gateway)
 
