@@ -64,12 +64,10 @@ def test_an_unknown_agent_is_not_built_and_nothing_is_kept(releases: Releases, t
 def test_it_is_neither_signed_nor_rolled_out_nor_handed_to_a_machine(releases: Releases, tmp_path: Path) -> None:
     known = built(releases, tmp_path, "0.19.0")
     unknown = replace(known, agent_version="0.30.0")
-    for refused in (
-        lambda: releases.put(unknown, who="ada", note="", at=AT),
-        lambda: releases.refuse_revoked(unknown),
-    ):
-        with pytest.raises(RefusedError, match=r"hermes-agent 0\.30\.0 are unknown"):
-            refused()
+    with pytest.raises(RefusedError, match=r"hermes-agent 0\.30\.0 are unknown"):
+        releases.put(unknown, who="ada", note="", at=AT)
+    with pytest.raises(RefusedError, match=r"hermes-agent 0\.30\.0 are unknown"):
+        releases.refuse_revoked(unknown)
     assert releases.ids() == {known.id}
 
 
@@ -84,8 +82,9 @@ def test_one_that_another_computer_has_signed_reaches_no_machine(
         releases.handout(unknown.id, "3.11")
 
 
-def test_a_simulated_agent_is_our_own() -> None:
-    refuse_unknown(Lock("9.9", "simulated", 0, {}, *([None] * 2), (), None, Managed(), None))  # type: ignore[arg-type]
+def test_a_simulated_agent_is_our_own(releases: Releases, tmp_path: Path) -> None:
+    lock = built(releases, tmp_path, "0.19.0")
+    refuse_unknown(replace(lock, agent_version="9.9", origin="simulated", pythons={}))
 
 
 def test_a_later_agent_gets_the_settings_that_it_needs_below_an_operators(releases: Releases, tmp_path: Path) -> None:
