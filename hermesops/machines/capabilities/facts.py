@@ -69,6 +69,7 @@ FACTS: tuple[Fact, ...] = (
         "RUN 0.18.2, 0.19.0; ISSUE 90945 (37), 111271 (45); LATER (50)",
         (
             f"{_NODE}/release/config_migration.py",
+            f"{_NODE}/state/user_config.py",
             "roles/hermes_gateway/vars/main.yml",
             "hermesops/localcloud/drivers/sim/disk.py",
         ),
