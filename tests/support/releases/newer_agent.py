@@ -59,7 +59,7 @@ def newer_agent(wheel: Path, folder: Path, *, version: str = "0.20.0", dies: boo
         folder: Takes it.
         version: What it calls itself.
         dies: Whether its gateway ends at once.
-        schema: Of the user's configuration as it writes it; its state is then that of 0.19.0. 0 for the other way round.
+        schema: Of the user's configuration as it writes it, with the state of 0.19.0; 0 for the other way round.
     """
     with zipfile.ZipFile(wheel) as archive:
         files = {_renamed(name, version): archive.read(name) for name in archive.namelist() if name[-1] != "/"}
