@@ -68,6 +68,7 @@ def test_nothing_newer_is_said_plainly() -> None:
         "no tag is newer than hermes-agent 0.21.5 (2 tags compared)"
     ]
     assert compare("0.21.5", b"").newer == ()
+    assert compare("0.21.5", b"v2026.9.20").newer == (), "of an unknown version, and older by its date"
 
 
 @pytest.mark.parametrize(
