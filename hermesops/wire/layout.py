@@ -178,6 +178,7 @@ class Layout:
     """When the state was last backed up from here, and of which instance."""
 
     recoveries = _Below("run/hermes-node/recoveries.json")
+    relief = _Below("run/hermes-node/relief.json")
     """When ``recover`` started the gateway; on a tmpfs, since a boot begins anew."""
 
     last_turn = _Below("run/hermes-node/last-turn.json")

@@ -177,3 +177,57 @@ async def test_a_rollback_to_the_images_release_works_where_its_slot_and_its_fil
     assert (await node(agent, "release check"))["ok"]
     assert await messages(agent) == before
     await say(agent, "before", "hello again")
+
+
+_OF_19 = """# mine
+_config_version: 33
+agent:
+  max_turns: 17
+"""
+
+
+async def _config_is(agent: Agent, text: str) -> bool:
+    return (await agent.channel.get(_CONFIG)).decode() == text
+
+
+async def test_0_19_a_newer_one_and_0_19_again_each_have_the_users_configuration_and_all_that_was_said(
+    made: Made, agent: Agent, tmp_path: Path
+) -> None:
+    releases = RealReleases(made.workshop.releases, made.release, base_python(), tmp_path)
+    newer, first = releases.newer("0.21.0", schema=50), made.release.id
+    await agent.channel.put(_CONFIG, _OF_19.encode(), mode=0o600)
+    await agent.run(f"chown hermes:hermes {_CONFIG}")
+    await say(agent, "before", "hello")
+    count = (await messages(agent))["count"]
+    await releases.deploy(agent.channel, newer)
+
+    answer = await node(agent, f"release activate {newer.id} --confirm-within 200")
+    assert (answer["trial"][0]["name"], answer["rollback_method"]) == ("migration", "copy")
+    await node(agent, f"release confirm {newer.id}")
+    assert "_config_version: 50" in await agent.run(f"cat {_CONFIG}")
+    await say(agent, "since", "said to the newer one")
+    await agent.run("su -s /bin/sh hermes -c 'echo Likes herons. > /var/lib/hermes/memories/USER.md'")
+
+    assert (await node(agent, "release rollback --drain 30"))["release"] == first
+    assert await _config_is(agent, _OF_19)
+    assert (await messages(agent))["count"] == count + 2
+    assert "herons" in await agent.run("cat /var/lib/hermes/memories/USER.md")
+    await say(agent, "since", "and now to the older one")
+
+    # Once more, and then the older release comes as any other does: by its own activation, not as the way back.
+    await node(agent, f"release activate {newer.id} --no-trial --confirm-within 200")
+    await node(agent, f"release confirm {newer.id}")
+    await say(agent, "since", "once more to the newer one")
+    answer = await node(agent, f"release activate {first} --confirm-within 200")
+    assert (answer["release"], answer["rollback_method"]) == (first, "copy")
+    assert await _config_is(agent, _OF_19)
+    await node(agent, f"release confirm {first}")
+    assert (await messages(agent))["count"] == count + 6
+    await say(agent, "before", "hello again")
+
+    # What looks at its memory finds a small one, and leaves it alone.
+    started = await agent.run("systemctl show -P ActiveEnterTimestampMonotonic hermes-gateway.service")
+    await agent.run("systemctl start hermes-relief.service", timeout_s=120)
+    assert (await agent.run("systemctl show -P Result hermes-relief.service")).strip() == "success"
+    assert await agent.run("systemctl show -P ActiveEnterTimestampMonotonic hermes-gateway.service") == started
+    assert (await agent.run("systemctl is-enabled hermes-relief.timer")).strip() == "enabled"

@@ -1,7 +1,8 @@
 """Allowed routes, parameters and headers of the relay; everything else is refused. Pure.
 
-Source: routes, parameters and headers of hermes-agent 0.19.0's API server. Its jobs, skills, toolsets, callbacks of
-messengers and mirrors of profiles are not relayed: no message of a user needs them.
+Source: routes, parameters and headers of hermes-agent 0.19.0's API server, and what later ones add (steering a run,
+replay of events; ``machines.capabilities.facts``), which an older agent answers with 404 or ignores. Its jobs, skills,
+toolsets, callbacks of messengers and mirrors of profiles are not relayed: no message of a user needs them.
 """
 
 import re
@@ -86,6 +87,7 @@ ROUTES = (
     _turn("GET /v1/runs/*/events"),
     _quick("POST /v1/runs/*/approval"),
     _quick("POST /v1/runs/*/stop"),
+    _quick("POST /v1/runs/*/steer"),
     _quick("GET /api/sessions", has_query=True),
     _quick("POST /api/sessions"),
     _quick("GET /api/sessions/*"),
@@ -97,8 +99,8 @@ ROUTES = (
     _turn("POST /api/sessions/*/chat/stream"),
 )
 
-_TO_AGENT = frozenset({"accept", "idempotency-key", "x-hermes-session-id", "x-hermes-session-key"})
-_FROM_AGENT = frozenset({"x-hermes-session-id", "x-hermes-completed", "x-hermes-partial"})
+_TO_AGENT = frozenset({"accept", "idempotency-key", "last-event-id", "x-hermes-session-id", "x-hermes-session-key"})
+_FROM_AGENT = frozenset({"x-hermes-session-id", "x-hermes-completed", "x-hermes-partial", "idempotency-replayed"})
 _TYPES = frozenset({"application/json", "text/event-stream", "text/plain"})
 
 

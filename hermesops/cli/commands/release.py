@@ -256,3 +256,40 @@ def _managed(source: str) -> "Managed":
         return managed_from({"config": {}, "environment": {}, **parsed})  # either may be left out
     except (TypeError, ValueError, NodeError) as error:
         raise UsageError(f"{source}: {error}", hint='{"config": {…}, "environment": {…}}') from error
+
+
+@app.command(
+    "check-upstream",
+    epilog="\b\nExamples:\n  hermesops release check-upstream tags.json\n"
+    "  git ls-remote --tags URL | hermesops release check-upstream -",
+)
+def check_upstream(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|URL", help="Upstream's tags: GitHub's JSON, or one tag a line; - reads standard input."
+        ),
+    ],
+    ours: Annotated[str, typer.Option(help="Compare with this version of the agent; default: the image's.")] = "",
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 7 when a newer tag is out.")] = False,
+) -> int:
+    """List upstream's tags that are newer than an agent, what changes with each, and the commands that take it.
+
+    Exit 0: nothing is newer, or without --exit-code; 3: the list or the version is not understood; 4: the address does
+    not answer; 7: a newer tag is out.
+    """
+    from hermesops.machines.capabilities import upstream, upstream_list
+
+    if upstream_list.is_address(source):
+        text = upstream_list.fetch(source)
+    else:
+        text = files.read_bytes(source, most=upstream.LARGEST)
+    comparison = upstream.compare(ours or _agent_of_image(), text)
+    result("release-upstream", release_view.upstream(comparison), release_view.upstream_lines(comparison))
+    return 7 if exit_code and comparison.newer else 0
+
+
+def _agent_of_image() -> str:
+    from hermesops.machines.release.service import usual_request
+
+    return usual_request(context.compose().agent_pins).agent

@@ -12,6 +12,7 @@ from hermesops.wire.foreign_text import unbroken
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from hermesops.machines.capabilities.upstream import Newer, Upstream
     from hermesops.machines.release import Kept
     from hermesops.machines.release.diff import Difference
     from hermesops.wire.documents.lock import Lock
@@ -138,3 +139,47 @@ def _packages(release: "Lock", python: str) -> dict[str, str]:
 
     pins = sorted((pin_of(wheel) for wheel in release.pythons[python].wheels), key=lambda pin: pin.name)
     return {pin.name: pin.version for pin in pins}
+
+
+def upstream(comparison: "Upstream") -> dict[str, object]:
+    """The JSON object of a comparison with upstream's tags."""
+    return {
+        "ours": comparison.ours,
+        "tags": comparison.tags,
+        "skipped": comparison.skipped,
+        "newer": [_newer(tag) for tag in comparison.newer],
+    }
+
+
+def _newer(newer: "Newer") -> dict[str, object]:
+    changes = [{"fact": fact.name, "before": was or None, "after": now or None} for fact, was, now in newer.changes]
+    return {
+        "tag": newer.tag.name,
+        "version": newer.tag.version or None,
+        "is_known": newer.is_known,
+        "caution": newer.caution or None,
+        "changes": changes,
+        "commands": [list(command) for command in newer.commands],
+    }
+
+
+def upstream_lines(comparison: "Upstream") -> list[str]:
+    """Render a comparison with upstream's tags: each newer tag, then changes and commands of the newest known one."""
+    if not comparison.newer:
+        return [f"no tag is newer than hermes-agent {comparison.ours} ({counted(comparison.tags, 'tag')} compared)"]
+    lines = [f"{counted(len(comparison.newer), 'tag')} newer than hermes-agent {comparison.ours}:"]
+    lines += [f"  {_title(newer)}" for newer in comparison.newer]
+    known = next((newer for newer in comparison.newer if newer.is_known and not newer.caution), None)
+    if known is None:
+        return [*lines, "no hermesops of this version can take one of them: install a newer hermesops"]
+    lines.append(f"changes from {comparison.ours} to {known.tag.version} that hermesops relies on:")
+    lines += [f"  {fact.name}: {was or '(absent)'} -> {now or '(absent)'}" for fact, was, now in known.changes]
+    lines.append("to take it, check the archive's SHA-256 at its source, then:")
+    return [*lines, *(f"  {advice('', command).strip()}" for command in known.commands)]
+
+
+def _title(newer: "Newer") -> str:
+    if not newer.is_known:
+        return f"{newer.tag.name}: {newer.tag.version or 'of an unknown version'}, capabilities unknown"
+    caution = f"; caution: {newer.caution}" if newer.caution else ""
+    return f"{newer.tag.name}: {newer.tag.version}, {counted(len(newer.changes), 'change')}{caution}"

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from hermesops.errors import Hint, RefusedError, UsageError
+from hermesops.machines.capabilities import refuse_unknown
 from hermesops.machines.release.blobs import damage_of, place, read_blob
 from hermesops.machines.release.index import LIST, About, Documents
 from hermesops.machines.release.trust import Signs, Trust
@@ -128,8 +129,9 @@ class Releases:
         """Refuse a release that must not run on instances.
 
         Raises:
-            RefusedError: It was revoked, or its agent is below the floor.
+            RefusedError: It was revoked, its agent is below the floor, or that agent's capabilities are unknown.
         """
+        refuse_unknown(lock)
         _refuse_revoked(lock, self.revocations())
 
     def handout(self, release: str, python: str) -> Handout:
@@ -140,6 +142,7 @@ class Releases:
         """
         documents = self._documents
         lock, signed = documents.lock(release)
+        refuse_unknown(lock)
         revocations, taken_back = documents.revocations()
         _refuse_revoked(lock, revocations)
         links = {blob.sha256: self.store.link(place(blob), life_s=_LINK_S) for blob in self.blobs(lock, python)}
@@ -253,8 +256,10 @@ class Releases:
         """Sign a release and keep its lock; its files are there already.
 
         Raises:
-            RefusedError: The key at hand may not sign, or the store is not trusted.
+            RefusedError: The agent's capabilities are unknown, the key at hand may not sign, or the store is not
+                trusted.
         """
+        refuse_unknown(lock)
         documents = self._documents
         if not self.trust.chain():
             raise RefusedError(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from hermesops.programs.node.answer import CommandAnswer, printed
-from hermesops.programs.node.instance import certificate, drain, fencing, recovery, status, volume
+from hermesops.programs.node.instance import certificate, drain, fencing, recovery, relief, status, volume
 from hermesops.programs.node.instance.agent.installation import agent_of
 from hermesops.programs.node.instance.personalise import configure, personalise, warm_up
 from hermesops.programs.node.machine import Machine
@@ -162,6 +162,7 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace, Machine], dict[str, Any]]]
     "status": lambda _, machine: status.status(machine),
     "metrics": lambda _, machine: collector.collect(machine),
     "recover": lambda _, machine: recovery.recover(machine),
+    "relieve": lambda _, machine: relief.relieve(machine),
     "databases": lambda _, machine: databases.check(machine),
 }
 
@@ -224,6 +225,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands.add_parser("recover", help="start a gateway that systemd has given up, with growing pauses")
     commands.add_parser("metrics", help="write the figures of machine and agent for Prometheus")
+    commands.add_parser("relieve", help="restart a gateway whose memory has grown, while the agent does nothing")
     commands.add_parser("databases", help="check the agent's databases, for the metrics")
     commands.add_parser("status", help="instance, release and gateway of this machine")
     return parser

@@ -83,6 +83,8 @@ class State(Protocol):
     def keep(self, home: AgentHome, name: str, /) -> None: ...
     def preview(self, home: AgentHome, name: str, /) -> RestoreResult: ...
     def restore(self, home: AgentHome, name: str, /) -> RestoreResult: ...
+    def keep_config(self, home: AgentHome, /) -> None: ...
+    def take_config_back(self, home: AgentHome, schema: int, /) -> int | None: ...
     def prune(self, home: AgentHome, /, *, older_than_s: float) -> int: ...
 
 
@@ -111,6 +113,7 @@ class Trial:
         takes_turns: Whether there is a model for it.
         old: The release that must still run on the changed copy; ``None`` for none.
         migrates: Whether the release first has to migrate the user's configuration to a newer schema.
+        config_schema: Number of the schema of configurations that the release reads.
     """
 
     home: AgentHome
@@ -120,6 +123,7 @@ class Trial:
     new: TrialSlot
     old: TrialSlot | None
     migrates: bool = False
+    config_schema: int = 0
 
 
 RollbackMethod = Literal["in_place", "copy"]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hermesops.wire.processes import ENVIRONMENT
+from hermesops.wire.state.agent_files import DATABASES, LOCK_ENDINGS, is_copied
 
 OURS = b".hermes-node"
 """Our own folder in the agent's home: copies of databases in the making, an incoming state, and the former one."""
@@ -26,22 +27,10 @@ DATABASE = b"state.db"
 CONFIG = b"config.yaml"
 """The user's configuration, below the agent's home."""
 
-AGENTS_OWN = frozenset(
-    {DATABASE, b"cron/executions.db", b"kanban.db", b"memory_store.db"}
-    | {b"projects.db", b"response_store.db", b"verification_evidence.db"}
-)
+AGENTS_OWN = DATABASES
 """Databases that a copy must have. Another one that stays locked is left out, and counted."""
 
-_PROCESS = frozenset(
-    {OURS, FOUND, b".cache", b".clean_shutdown", b".drain_request.json", b".restart_pending.json", b".update_check"}
-    | {b"audio_cache", b"image_cache", b"gateway-starts.log", b"gateway.pid", b"gateway_state.json"}
-    | {b"cron/ticker_heartbeat", b"cron/ticker_last_success", b"state/gateway.heartbeat"}
-    | {b"logs/gateway-exit-diag.log", b"logs/gateway-shutdown-diag.log"}
-)
-"""What belongs to a running process, or is made again.
-
-Source: hermes-agent 0.19.0; the shutdown log holds the command lines of every process of the machine.
-"""
+_NOT_THE_AGENTS = frozenset({OURS, FOUND})
 
 LONGEST_NAME = 3800
 """Bytes of a name below a home: with the folders in which we lay a state beside it, what a path may have.
@@ -49,7 +38,6 @@ LONGEST_NAME = 3800
 Source: PATH_MAX in linux/limits.h.
 """
 
-_PROCESS_ENDINGS = (b".lock", b"-wal", b"-shm", b"-journal")
 _MAGIC = b"SQLite format 3\0"
 _SPARSE_FACTOR = 8
 _SPARSE_BYTES = 64 << 20
@@ -121,15 +109,15 @@ class Walk:
             self.used += status.st_blocks * 512
             if self._belongs(name, status):
                 yield Item(name, status.st_mode, status.st_size * stat.S_ISREG(status.st_mode), status.st_mtime_ns)
-            elif name == OURS:
+            elif stat.S_ISDIR(status.st_mode):
                 self.used += _bytes_below(path_of(self.home, name))
 
     def _belongs(self, name: bytes, status: os.stat_result) -> bool:
-        if name in _PROCESS or name.rpartition(b"/")[2] == b"__pycache__":
+        if name in _NOT_THE_AGENTS or name.rpartition(b"/")[2] == b"__pycache__":
             return False
         if stat.S_ISDIR(status.st_mode):
-            return True
-        if not stat.S_ISREG(status.st_mode) or name.endswith(_PROCESS_ENDINGS):
+            return is_copied(name) or name.endswith(LOCK_ENDINGS)
+        if not stat.S_ISREG(status.st_mode) or not is_copied(name):
             return False
         if status.st_size > _SPARSE_FACTOR * 512 * status.st_blocks + _SPARSE_BYTES:
             self.left_out += 1

@@ -21,7 +21,7 @@ _STAGES: Mapping[str, Sequence[str]] = {
     "a second operator": (),
     "by hand, reviewed": ("apply:apply",),
     "by hand": ("release:build", "rollout:rollout"),
-    "each night, each week": ("drift:drift", "drills:drill"),
+    "each night, each week": ("drift:drift", "drills:drill", "upstream:check"),
 }
 """Jobs by the event that starts them."""
 

@@ -13,6 +13,7 @@ from hermesops.programs.node.ports import Trial, TrialResult
 from hermesops.programs.node.release import config_migration
 from hermesops.programs.node.release.slots.disk import DiskSlots
 from hermesops.programs.node.release.slots.slot import record_of_lock, schema_of
+from hermesops.programs.node.state import user_config
 from hermesops.programs.node.state.snapshots import RestoreResult
 from hermesops.programs.node.system import files as real_files
 from hermesops.programs.node.system.as_user import AgentHome
@@ -148,8 +149,18 @@ class TextState:
         shutil.copyfile(self.text, self.text.with_name(f"kept-{name}"))
 
     def preview(self, home: AgentHome, name: str) -> RestoreResult:
-        del home, name
-        return RestoreResult(1, self.text.read_text().count("strange"))
+        del home
+        if not self.text.with_name(f"kept-{name}").exists():
+            return RestoreResult()
+        return RestoreResult(1, self.text.read_text().count("strange"), f"kept-{name}")
+
+    def keep_config(self, home: AgentHome) -> None:
+        assert not self.system.running
+        user_config.keep(home.path)
+
+    def take_config_back(self, home: AgentHome, schema: int) -> int | None:
+        assert not self.system.running, "never under a gateway that runs"
+        return user_config.take_back(home.path, schema)
 
     def restore(self, home: AgentHome, name: str) -> RestoreResult:
         del home
@@ -209,6 +220,8 @@ class ReleaseHome:
             "point",
             "rename",
             "keep",
+            "keep_config",
+            "take_config_back",
             "migrate",
             "restore",
             "close",

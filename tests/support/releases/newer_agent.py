@@ -51,7 +51,7 @@ if sys.argv[1:3] == ["gateway", "run"]:
 """
 
 
-def newer_agent(wheel: Path, folder: Path, *, version: str = "0.20.0", dies: bool = False) -> Path:
+def newer_agent(wheel: Path, folder: Path, *, version: str = "0.20.0", dies: bool = False, schema: int = 0) -> Path:
     """Make the wheel; the same arguments give the same bytes.
 
     Args:
@@ -59,10 +59,14 @@ def newer_agent(wheel: Path, folder: Path, *, version: str = "0.20.0", dies: boo
         folder: Takes it.
         version: What it calls itself.
         dies: Whether its gateway ends at once.
+        schema: Of the user's configuration as it writes it, with the state of 0.19.0; 0 for the other way round.
     """
     with zipfile.ZipFile(wheel) as archive:
         files = {_renamed(name, version): archive.read(name) for name in archive.namelist() if name[-1] != "/"}
-    _change(files, "hermes_state.py", _STATE)
+    if schema:
+        _change(files, "hermes_cli/config.py", {'    "_config_version": 33,\n': f'    "_config_version": {schema},\n'})
+    else:
+        _change(files, "hermes_state.py", _STATE)
     _change(files, "hermes_cli/__init__.py", {f'__version__ = "{OLD}"': f'__version__ = "{version}"'})
     if dies:
         files["hermes_cli/__init__.py"] += _DIES.encode()

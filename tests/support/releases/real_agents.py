@@ -36,18 +36,19 @@ class RealReleases:
         """The agent that images have, as another release."""
         return self._put(replace(self.first, managed=Managed({"gateway": {"note": note}}, {})))
 
-    def newer(self, version: str = "0.20.0", *, dies: bool = False) -> Lock:
-        """One whose state the images' agent cannot read, or whose gateway cannot start."""
+    def newer(self, version: str = "0.20.0", *, dies: bool = False, schema: int = 0) -> Lock:
+        """One whose state the images' agent cannot read, whose gateway cannot start, or with another configuration."""
         blob_store, wheels = BlobStore(self.releases.store), self.first.pythons[self.python].wheels
         older = next(blob for blob in wheels if blob.name.startswith("hermes_agent-"))
         path = self.folder / older.name
         path.write_bytes(self.releases.blob(older))
-        made = newer_agent(path, self.folder, version=version, dies=dies)
+        made = newer_agent(path, self.folder, version=version, dies=dies, schema=schema)
         own = blob_store.keep(made.name, made.read_bytes())
         changed = tuple(sorted((own if blob == older else blob for blob in wheels), key=_name))
         requirements = blob_store.keep("requirements.txt", render(self.python, changed))
         pythons = {self.python: Wheels(requirements, changed)}
-        return self._put(replace(self.first, agent_version=version, origin="wheel", pythons=pythons, managed=Managed()))
+        lock = replace(self.first, agent_version=version, origin="wheel", pythons=pythons, managed=Managed())
+        return self._put(replace(lock, config_schema=schema or lock.config_schema))
 
     async def deploy(self, channel: Channel, lock: Lock) -> None:
         """Have a machine fetch a release."""

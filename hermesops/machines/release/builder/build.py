@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.errors import Hint, RefusedError, UsageError
+from hermesops.machines.capabilities import capabilities_of
 from hermesops.machines.image.packages.download import Pip
 from hermesops.machines.release import requirements
 from hermesops.machines.release.blobs import BlobStore, blob_of
@@ -89,7 +90,8 @@ class Builder:
 
         Raises:
             UsageError: The request names no agent, or no Python.
-            RefusedError: There is no such agent, no set of packages for it, or a given file is damaged.
+            RefusedError: There is no such agent, its capabilities are unknown, no set of packages fits it, or a given
+                file is damaged.
             UnavailableError: The package index does not answer.
         """
         if sum(map(bool, (order.agent, order.wheel, order.archive))) != 1 or not order.pythons:
@@ -122,6 +124,8 @@ class Builder:
         own = blob_store.keep(source.wheel.name, source.wheel.content) if source else self._own(order, blob_store)
         offered = read_agent(own.name, blob_store.content(own)) if own else None
         version, wanted = (offered.version, offered.pythons) if offered else (order.agent, "")
+        if caution := capabilities_of(version).caution:
+            self.report(f"caution, hermes-agent {version}: {caution}")
         pythons: dict[str, Wheels] = {}
         any_python: list[Blob] = []
         pins: tuple[Pin, ...] = ()
@@ -204,6 +208,7 @@ class Builder:
         watchdog: dict[str, Any] = {
             "gateway": {"systemd_watchdog_seconds": parts.unit.watchdog_s(notifies=agent.notifies)}
         }
+        needed = capabilities_of(agent.version).managed
         return Lock(
             agent_version=agent.version,
             origin=origin,
@@ -215,7 +220,9 @@ class Builder:
             unit=blob_store.keep(
                 "hermes-gateway.service", parts.unit.render(notifies=agent.notifies, resources=brought)
             ),
-            managed=Managed(merged(watchdog, managed.config), dict(managed.environment)),
+            managed=Managed(
+                merged(merged(watchdog, needed.config), managed.config), {**needed.environment, **managed.environment}
+            ),
             node=Node(parts.protocol, blob_store.keep("hermes-node", program)),
         )
 
@@ -224,7 +231,7 @@ class Builder:
             return None
         content = read_file(order.wheel)
         pin_of(blob_of(order.wheel.name, content))
-        read_agent(order.wheel.name, content)  # before it is kept
+        capabilities_of(read_agent(order.wheel.name, content).version)  # before it is kept
         return blob_store.keep(order.wheel.name, content)
 
     def _skills(

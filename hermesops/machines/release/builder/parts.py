@@ -109,7 +109,7 @@ def read_agent(wheel: str, content: bytes) -> Agent:
             about = _about(wheel, archive)
             config, gateway = archive.read(_CONFIG), archive.read(_GATEWAY)
             if _DEFAULTS in archive.namelist():
-                config = archive.read(_DEFAULTS)
+                config += archive.read(_DEFAULTS)
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
         raise RefusedError(f"{wheel} is no whole wheel: {error}", hint="fetch the wheel again") from error
     except KeyError as error:
@@ -118,7 +118,7 @@ def read_agent(wheel: str, content: bytes) -> Agent:
     if schema is None:
         raise RefusedError(
             f"{wheel} does not name its configuration version: no _config_version in {_CONFIG}",
-            hint="hermesops reads it as in agent 0.19.0; another layout needs a newer hermesops",
+            hint=f"hermesops reads it there and in {_DEFAULTS}; another layout needs a newer hermesops",
         )
     return Agent(about["Version"], int(schema[1]), _NOTIFIES in gateway, about.get("Requires-Python", ""))
 

@@ -19,7 +19,14 @@ OF_ROLES = frozenset(
         *("hermes-gateway.service", "hermes-identity.service", "hermes-loki.service", "hermes-metrics.service"),
         *("hermes-metrics.timer", "hermes-monitoring-renew.service", "hermes-monitoring.path"),
         *("hermes-node-exporter.service", "hermes-orders.service", "hermes-orders.timer", "hermes-prometheus.service"),
-        *("hermes-recovery.service", "hermes-recovery.timer", "hermes-release.service", "hermes-sandbox.socket"),
+        *(
+            "hermes-recovery.service",
+            "hermes-recovery.timer",
+            "hermes-release.service",
+            "hermes-relief.service",
+            "hermes-relief.timer",
+            "hermes-sandbox.socket",
+        ),
         *("hermes-sandbox@.service", "hermes-syslog.service", "hermes-vmagent.service"),
     }
 )

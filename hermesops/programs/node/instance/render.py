@@ -57,7 +57,7 @@ def managed_config(base: Base, payload: Payload) -> bytes:
                 "models": {route.name: {"context_length": route.context_tokens} for route in base.routes},
             }
         },
-        "plugins": {"disabled": [name for name in base.adapters if name not in needed]},
+        "plugins": {"disabled": [name for name in _adapters(base) if name not in needed]},
     }
     if settings.mcp_servers:
         ours["mcp_servers"] = dict(settings.mcp_servers)
@@ -68,6 +68,13 @@ def managed_config(base: Base, payload: Payload) -> bytes:
     if settings.disabled_tools:
         ours["agent"] = {"disabled_toolsets": sorted(settings.disabled_tools)}
     return json.dumps(merged(base.config, ours), indent=1, sort_keys=True).encode() + b"\n"
+
+
+def _adapters(base: Base) -> list[str]:
+    """Adapters that are imported unless disabled: those of the role, and those that the release adds."""
+    plugins = base.config.get("plugins")
+    more = plugins.get("disabled") if isinstance(plugins, Mapping) else None
+    return list(dict.fromkeys((*base.adapters, *(more if isinstance(more, list) else ()))))
 
 
 def _trust(model_base_url: str) -> dict[str, str]:

@@ -4,7 +4,8 @@ The logs are under the agent's control: each run reads on from the end of the la
 numbers and a set of fixed words of a line.
 
 Source: ``hermes_logging.py`` (format, rotation), ``agent/conversation_loop.py`` and ``agent/turn_finalizer.py`` (lines)
-of hermes-agent 0.19.0. That version logs no call of an auxiliary model, such as for a title.
+of hermes-agent 0.19.0, which logs no call of an auxiliary model, such as for a title. Later agents' lines are those of
+``machines.capabilities.facts``.
 """
 
 import re
@@ -31,7 +32,7 @@ _LINE = re.compile(
 )
 _TIME = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}")
 _CALL_FAILED = re.compile(
-    rb"API call failed \(attempt \d{1,4}/\d{1,4}\) error_type=(\w{1,80}) .{0,1000}?"
+    rb"API call failed \(attempt \d{1,4}/\d{1,4}(?:, not retryable)?\) error_type=(\w{1,80}) .{0,1000}?"
     rb" summary=(?:HTTP |Error code: )?(\d{3})?"
 )
 _CALL = re.compile(rb"API call #\d{1,9}: model=\S{0,200} provider=\S{0,200} in=(\d{1,9}) out=(\d{1,9}) ")
@@ -47,8 +48,15 @@ _TURN_FAILED = re.compile(
 _FAILED = frozenset(
     {b"all_retries_exhausted_no_response", b"empty_response_exhausted", b"error_near_max_iterations"}
     | {b"local_processing_error", b"ollama_runtime_context_too_small", b"unknown"}
+    # Of later agents; see machines.capabilities.facts.
+    | {b"compaction_handoff_not_actionable", b"context_compression_exhausted", b"context_compression_timeout"}
+    | {b"pending_tool_result", b"rebuilt_restart_limit_exceeded", b"redirect_restart_limit_exceeded"}
+    | {b"repeated_outer_errors", b"session_persistence_failed"}
 )
-_INTERRUPTED = frozenset({b"interrupted_by_user", b"interrupted_during_api_call"})
+_INTERRUPTED = frozenset(
+    {b"interrupted_by_user", b"interrupted_during_api_call"}
+    | {b"interrupted_by_system", b"interpreter_shutdown", b"review_input_budget_exhausted"}
+)
 """Ends of turns that are neither an answer nor a failure."""
 
 _STATUS_OF = {b"AuthenticationError": "401", b"RateLimitError": "429", b"InternalServerError": "5xx"}

@@ -171,7 +171,10 @@ def _change(change: _Change, tried: TrialResult) -> tuple[dict[str, Any], ExitCo
     volume.refuse_closed(machine)
     backup.settle(machine, agent)
     starts = is_running(machine, agent) and not fencing.is_fenced(machine)
-    if config_migration.is_due(machine, agent, change.release):  # a migration keeps no copy of its own
+    # A migration keeps no copy of its own, and what a newer agent wrote is put back as it was.
+    if config_migration.is_due(machine, agent, change.release) or config_migration.is_newer(
+        machine, agent, change.release
+    ):
         tried = replace(tried, rollback_method="copy")
     kept_copy = f"{int(machine.system.now())}-{change.release}" if tried.rollback_method == "copy" else ""
     activation = Activation(change.release, before, Phase.PREPARED, kept_copy, starts)
@@ -243,6 +246,8 @@ def _switch_slot(change: _Change, activation: Activation) -> tuple[Check, ...]:
     if activation.kept and config_migration.is_due(machine, agent, activation.to):
         change.progress("migrating")
         config_migration.migrate(machine, agent, activation.to)
+    if activation.kept:
+        config_migration.take_back(machine, agent, activation.to)
     rollback.release_gateway(machine)
     machine.remove(agent.home.path / DRAIN_MARKER)
     if not activation.starts or change.payload is None:

@@ -1,12 +1,12 @@
-"""Migrates the user's configuration to a newer schema, when a release writes one.
+"""Migrates the user's configuration to a newer schema, when a release writes one, and takes the older one back.
 
 An agent starts with an older schema too, but does not migrate it; a command of its own does, without keeping a copy:
-the caller has kept one.
+the caller has kept one. An agent of an older schema ignores what it does not know, and so settings that a migration
+renamed: it gets the user's file as it was before, which is kept by schema (``node.state.user_config``).
 
 Source: hermes-agent 0.19.0, ``_config_version`` in ``hermes_cli/config.py``; a file without it counts as 0.
 """
 
-import re
 from pathlib import Path
 
 from hermesops.programs.node.instance.agent.installation import Agent
@@ -14,13 +14,13 @@ from hermesops.programs.node.machine import Machine
 from hermesops.programs.node.release.slots import transient_unit
 from hermesops.programs.node.release.slots.slot import record_of, schema_of, unit_of
 from hermesops.programs.node.release.slots.transient_unit import migration_text
+from hermesops.programs.node.state.user_config import schema_in
 from hermesops.programs.node.system import systemd
 from hermesops.wire.errors import NotReadyError
 
 SERVICE = "hermes-migration.service"
 _CONFIG = "config.yaml"
 _BYTES = 1 << 20
-_SCHEMA = re.compile(rb"""^_config_version:\s*["']?(\d+)""", re.MULTILINE)
 
 
 def is_due(machine: Machine, agent: Agent, release: str) -> bool:
@@ -29,12 +29,28 @@ def is_due(machine: Machine, agent: Agent, release: str) -> bool:
     return schema is not None and schema < schema_of(record_of(machine, release))
 
 
+def is_newer(machine: Machine, agent: Agent, release: str) -> bool:
+    """Whether the user's file has a newer schema than a release writes; never without a file, or of an unknown one."""
+    schema, written = _schema(machine, agent), schema_of(record_of(machine, release))
+    return schema is not None and 0 < written < schema
+
+
+def take_back(machine: Machine, agent: Agent, release: str) -> None:
+    """Give a release the user's configuration in a schema that it reads, if one is kept; no gateway runs.
+
+    Does nothing when repeated. The newer file stays beside it.
+    """
+    if is_newer(machine, agent, release):
+        machine.state.take_config_back(agent.home, schema_of(record_of(machine, release)))
+
+
 def migrate(machine: Machine, agent: Agent, release: str) -> None:
     """Migrate the user's configuration to a release's schema; no gateway runs, and the caller has kept a copy.
 
     Raises:
         NotReadyError: The migration failed.
     """
+    machine.state.keep_config(agent.home)
     machine.slots.migrate(agent.home, machine.layout.releases / release, unit_of(machine, release).decode())
     if is_due(machine, agent, release):
         raise NotReadyError(f"release {release} left the user's {_CONFIG} with schema {_schema(machine, agent)}")
@@ -68,5 +84,4 @@ def _schema(machine: Machine, agent: Agent) -> int | None:
             data = machine.files.tail(folder, _CONFIG, limit=_BYTES)
     except NotReadyError:
         return None
-    match = _SCHEMA.search(data)
-    return int(match[1]) if match else 0 if data else None
+    return schema_in(data)

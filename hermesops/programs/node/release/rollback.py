@@ -81,12 +81,13 @@ def _switch_back(machine: Machine, to: str, *, loses: bool, even_revoked: bool, 
         _refuse_revoked(machine, target)
     agent = agent_of(machine)
     kept_copy = before.kept if target == before.before else ""
-    if kept_copy:
-        _refuse_loss(machine, agent, kept_copy, loses=loses)
-    elif target != before.before and not loses:
+    preview = machine.state.preview(agent.home, kept_copy) if kept_copy else RestoreResult()
+    if preview.kept:
+        _refuse_loss(preview, loses=loses)
+    elif (target != before.before or kept_copy) and not loses:  # a copy is kept for a month
         _refuse_unreadable(machine, agent, target)
     starts = is_running(machine, agent)
-    activation = Activation(slot.current(machine), target, Phase.PREPARED, kept_copy, starts)
+    activation = Activation(slot.current(machine), target, Phase.PREPARED, kept_copy if preview.kept else "", starts)
     records.save(machine, activation)
     slot.stage_rollback_files(machine, target)
     # A gateway that never says what it is at is one that a rollback is for: its work is not waited for any longer.
@@ -102,12 +103,11 @@ def _refuse_revoked(machine: Machine, target: str) -> None:
         raise RefusedError(f"release {target} {why}: --even-revoked permits it")
 
 
-def _refuse_loss(machine: Machine, agent: Agent, kept_copy: str, *, loses: bool) -> None:
-    preview = machine.state.preview(agent.home, kept_copy)
+def _refuse_loss(preview: RestoreResult, *, loses: bool) -> None:
     if preview.listed and not loses:
         raise RefusedError(
-            f"a rollback would migrate {preview.migrated} rows written since and leave {preview.listed} out: "
-            "--lose permits it and lists them"
+            f"a rollback would migrate {preview.migrated} rows written since, and {preview.listed} do not fit into the "
+            "older databases or not in full: --lose permits it and lists them"
         )
 
 
@@ -243,6 +243,7 @@ def stop(machine: Machine, agent: Agent) -> None:
 
 def _restore(machine: Machine, agent: Agent, activation: Activation) -> RestoreResult:
     if not activation.kept:
+        config_migration.take_back(machine, agent, activation.before)
         return RestoreResult()
     config_migration.end(machine)
     return machine.state.restore(agent.home, activation.kept)

@@ -19,7 +19,7 @@ from hermesops.programs.node.machine import Machine
 from hermesops.programs.node.ports import Trial, TrialResult, TrialSlot
 from hermesops.programs.node.release import config_migration
 from hermesops.programs.node.release.slots import transient_unit
-from hermesops.programs.node.release.slots.slot import base_of, unit_of
+from hermesops.programs.node.release.slots.slot import base_of, record_of, schema_of, unit_of
 from hermesops.programs.node.release.slots.transient_unit import GATEWAY, unit_text
 from hermesops.programs.node.state import snapshots
 from hermesops.programs.node.system import as_user, systemd
@@ -54,7 +54,8 @@ def try_out(
     new = _trial_slot(machine, release, payload, key)
     old = _trial_slot(machine, before, payload, key) if before else None
     migrates = config_migration.is_due(machine, agent, release)
-    return machine.slots.run_trial(Trial(agent.home, _PORT, key, takes_turns, new, old, migrates))
+    schema = schema_of(record_of(machine, release))
+    return machine.slots.run_trial(Trial(agent.home, _PORT, key, takes_turns, new, old, migrates, schema))
 
 
 def _trial_slot(machine: Machine, release: str, payload: Payload, key: str) -> TrialSlot:
@@ -78,7 +79,7 @@ def run_trial(trial: Trial, /) -> TrialResult:
     started = time.monotonic()
     _clean_up(trial)  # what a killed run left
     try:
-        as_user.run(trial.home, "make_trial_copy", timeout_s=_COPY_S)
+        as_user.run(trial.home, "make_trial_copy", str(trial.config_schema), timeout_s=_COPY_S)
         mount_copy(trial.home)
         result = _result(trial)
     finally:

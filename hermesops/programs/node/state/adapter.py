@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from hermesops.programs.node.state import export as rows
-from hermesops.programs.node.state import snapshots, swap
+from hermesops.programs.node.state import snapshots, swap, user_config
 from hermesops.programs.node.state.snapshots import RestoreResult
 from hermesops.programs.node.system import as_user
 from hermesops.programs.node.system.as_user import MEMORY_BYTES, AgentHome, UserProcess, pump
@@ -141,11 +141,7 @@ def keep(home: AgentHome, name: str, /) -> None:
 
 
 def preview(home: AgentHome, name: str, /) -> RestoreResult:
-    """Count the rows that ``restore`` would migrate and list now.
-
-    Raises:
-        NotReadyError: Nothing of that name is kept.
-    """
+    """Count the rows that ``restore`` would migrate and list now; empty where nothing of that name is kept."""
     report = as_user.run(home, "preview", name, timeout_s=_READ_S)
     with _understood("preview"):
         return RestoreResult(**report)
@@ -156,6 +152,18 @@ def restore(home: AgentHome, name: str, /) -> RestoreResult:
     report = as_user.run(home, "restore", name, timeout_s=_MOVE_S)
     with _understood("restore"):
         return RestoreResult(**report)
+
+
+def keep_config(home: AgentHome, /) -> None:
+    """Keep the user's configuration under the number of its schema."""
+    as_user.run(home, "keep_config", timeout_s=_READ_S)
+
+
+def take_config_back(home: AgentHome, schema: int, /) -> int | None:
+    """Put the newest configuration in place that an agent of a schema reads; its schema, or ``None`` for no change."""
+    report = as_user.run(home, "take_config_back", str(schema), timeout_s=_READ_S)
+    with _understood("take_config_back"):
+        return None if report["schema"] is None else int(report["schema"])
 
 
 def prune(home: AgentHome, /, *, older_than_s: float) -> int:
@@ -246,7 +254,9 @@ _VERBS: Mapping[str, Callable[..., Mapping[str, Any] | None]] = {
     "preview": lambda home, name: asdict(snapshots.preview(home, name)),
     "restore": lambda home, name: asdict(snapshots.restore(home, name)),
     "prune": lambda home, older_than_s: {"removed": snapshots.prune(home, float(older_than_s))},
-    "make_trial_copy": snapshots.make_trial_copy,
+    "keep_config": user_config.keep,
+    "take_config_back": lambda home, schema: {"schema": user_config.take_back(home, int(schema))},
+    "make_trial_copy": lambda home, schema: snapshots.make_trial_copy(home, int(schema)),
     "trial_schemas": lambda home: {"schemas": snapshots.trial_schemas(home)},
     "remove_trial_copy": snapshots.remove_trial_copy,
 }

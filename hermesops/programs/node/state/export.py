@@ -100,6 +100,8 @@ def rows_of(name: bytes, read: Callable[[], str]) -> Iterator[tuple[str, Mapping
         yield "skills", {"path": shown, **words, "steps": text}
     elif first == b"memories" or name == b"SOUL.md":
         yield "memory", {"path": shown, "content": read()}
+    elif first == b"a2a_conversations":
+        yield "a2a_conversations", {"path": shown, "content": read()}
     elif name == b"cron/jobs.json":
         try:
             yield from (("cron", job) for job in jobs_in(read().encode()))

@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from hermesops.programs.node.state import user_config
 from hermesops.programs.node.state.row_migration import MigratedRows, line, migrate_rows
 from hermesops.programs.node.system.files import sync
 from hermesops.wire.errors import BadRequestError, NotReadyError, RefusedError
@@ -103,12 +104,15 @@ def restore(home: Path, name: str) -> RestoreResult:
 def preview(home: Path, name: str) -> RestoreResult:
     """Count the rows that ``restore`` would migrate and list now; changes nothing.
 
+    Returns:
+        The counts, and ``kept`` with the folder of the kept state; all empty where none of that name is kept any more.
+
     Raises:
-        NotReadyError: No state of that name is kept, or a database cannot be read.
+        NotReadyError: A database cannot be read.
     """
     place = _place(home, "kept", name)
     if not place.exists():
-        raise NotReadyError(f"no state {name} is kept")
+        return RestoreResult()
     done = MigratedRows()
     for each in json.loads((place / _MANIFEST).read_text(encoding="utf-8")):
         if each == _CONFIG or not _is_file(home / each):
@@ -117,7 +121,7 @@ def preview(home: Path, name: str) -> RestoreResult:
             done += migrate_rows(place / each, home / each, lambda _table, _row: None, dry_run=True)
         except sqlite3.DatabaseError as error:
             raise NotReadyError(f"{each}: {error}") from error
-    return RestoreResult(done.migrated, done.listed)
+    return RestoreResult(done.migrated, done.listed, f"{os.fsdecode(contents.OURS)}/kept/{name}")
 
 
 def prune(home: Path, older_than_s: float) -> int:
@@ -193,8 +197,10 @@ def trial_folder(home: Path) -> Path:
     return contents.ours(home) / "trial"
 
 
-def make_trial_copy(home: Path) -> None:
+def make_trial_copy(home: Path, schema: int) -> None:
     """Copy the databases and the configuration for a trial, while the agent may run.
+
+    ``schema`` is that of the tried release: it gets the configuration that a switch to it would put in place.
 
     Raises:
         RefusedError: The copy does not fit.
@@ -214,6 +220,9 @@ def make_trial_copy(home: Path) -> None:
     (place / ".no-bundled-skills").touch()  # they are the slot's own, and take most of a start on a new home
     for name in names:
         copy_file(home, name, place / os.fsdecode(name))
+    config = user_config.source(home, schema)
+    if config != home / _CONFIG:
+        shutil.copyfile(config, place / _CONFIG, follow_symlinks=False)
 
 
 def trial_schemas(home: Path) -> dict[str, str]:

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from hermesops.wire.state.contents import FOUND, OURS, make_free, ours, remove
 
-RELEASES = frozenset({"kept", "newer", "trial"})
-"""Folders below ours that belong to a change of release; see ``node.state.snapshots``."""
+RELEASES = frozenset({"configs", "kept", "newer", "trial"})
+"""Folders below ours that belong to a change of release; see ``node.state.snapshots`` and ``user_config``."""
 
 
 def incoming(home: Path) -> Path:

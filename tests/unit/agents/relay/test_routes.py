@@ -142,6 +142,15 @@ def test_an_agent_learns_of_no_key_or_place_of_the_caller() -> None:
     assert headers_to_agent(sent) == {"accept": "text/event-stream", "x-hermes-session-id": "s-1"}
 
 
+def test_a_lost_stream_of_a_run_is_read_on_and_a_repeated_request_says_so() -> None:
+    assert headers_to_agent([("last-event-id", "17"), ("idempotency-key", "k-1")]) == {
+        "last-event-id": "17",
+        "idempotency-key": "k-1",
+    }
+    answer = headers_from_agent({"content-type": "application/json", "idempotency-replayed": "true"})
+    assert answer["idempotency-replayed"] == "true"
+
+
 @each_case("value", ["", "a\x1b[2J", "a\xe9", "a" * 257, " a"])
 def test_a_header_that_is_carried_is_plain(value: str) -> None:
     with pytest.raises(RefusedRequestError, match="header accept is repeated or malformed"):

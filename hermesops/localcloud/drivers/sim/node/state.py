@@ -21,6 +21,7 @@ from hermesops.localcloud.drivers.sim.store import FILE, Entry, Store
 from hermesops.programs.node.state import export as rows
 from hermesops.programs.node.state.adapter import Copied
 from hermesops.programs.node.state.snapshots import RestoreResult
+from hermesops.programs.node.state.user_config import schema_in
 from hermesops.programs.node.system.as_user import AgentHome
 from hermesops.programs.node.system.files import Access
 from hermesops.programs.node.system.restic import Repository
@@ -111,6 +112,27 @@ class SimState:
     def keep(self, home: AgentHome, name: str) -> None:
         """See ``node.state.adapter.keep``: a simulated agent has no databases."""
 
+    def keep_config(self, home: AgentHome) -> None:
+        """See ``node.state.user_config.keep``."""
+        config = self._config(home)
+        if config is not None and (schema := schema_in(config.data)) is not None:
+            self._disk.put(self._ours(home, f"configs/{schema}.yaml"), config)
+
+    def take_config_back(self, home: AgentHome, schema: int) -> int | None:
+        """See ``node.state.user_config.take_back``; here it is one step."""
+        config = self._config(home)
+        present = schema_in(config.data) if config is not None else None
+        if config is None or present is None or present <= schema:
+            return None
+        kept = self._disk.below(self._ours(home, "configs"))
+        older = {number: entry for entry in kept.values() if (number := schema_in(entry.data) or 0) <= schema}
+        if not older:
+            return None
+        with self._store.change():
+            self._disk.put(self._ours(home, f"configs/{present}.yaml"), config)
+            self._disk.put(f"{home.path}/config.yaml", older[max(older)])
+        return max(older)
+
     def preview(self, home: AgentHome, name: str) -> RestoreResult:
         del home, name
         return RestoreResult()
@@ -143,6 +165,9 @@ class SimState:
         if any(opened_by != _lock(repository) for _, opened_by, _ in copies):
             raise RefusedError("restic: wrong password for the repository")
         return [(copy_id, summary) for copy_id, _, summary in copies]
+
+    def _config(self, home: AgentHome) -> Entry | None:
+        return self._disk.entry(f"{home.path}/config.yaml")
 
     def _ours(self, home: AgentHome, name: str) -> str:
         return f"{home.path}/{OURS.decode()}/{name}".rstrip("/")

@@ -180,8 +180,8 @@ def test_a_bad_wheel_is_refused_and_nothing_kept(shop: Workshop, tmp_path: Path,
 
 
 def test_an_agent_that_nobody_has_is_refused(shop: Workshop) -> None:
-    with pytest.raises(RefusedError, match=r"hermes-agent\[mcp\]==9\.9\.9"):
-        shop.build(order("9.9.9"))
+    with pytest.raises(RefusedError, match=r"hermes-agent\[mcp\]==0\.22\.9"):
+        shop.build(order("0.22.9"))
     assert shop.releases.list() == ()
 
 

@@ -47,3 +47,15 @@ def test_a_wheel_that_hides_its_schema_is_refused() -> None:
             new.writestr(name, old.read(name).replace(b"_config_version", b"_schema_version"))
     with pytest.raises(RefusedError, match="does not name its configuration version"):
         read_agent("w", content.getvalue())
+
+
+def test_a_later_agent_keeps_its_configurations_version_elsewhere() -> None:
+    content = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(agent_wheel("0.21.5", schema=45))) as old, zipfile.ZipFile(content, "w") as new:
+        for name in old.namelist():
+            data = old.read(name)
+            if name == "hermes_cli/config.py":
+                new.writestr("hermes_cli/config_defaults.py", data.replace(b"45,", b"45,  # raised with each key"))
+                data = b"from hermes_cli.config_defaults import DEFAULT_CONFIG\n"
+            new.writestr(name, data)
+    assert read_agent("w", content.getvalue()) == Agent("0.21.5", 45, notifies=True)

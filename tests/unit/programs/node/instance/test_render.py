@@ -83,6 +83,17 @@ def test_an_adapter_is_off_unless_its_messenger_is_configured() -> None:
     assert config(Settings(messengers={"TELEGRAM_BOT_TOKEN": "1:x"}))["plugins"]["disabled"] == ["discord-platform"]
 
 
+def test_adapters_that_a_release_disables_stay_disabled() -> None:
+    base = dataclasses.replace(
+        _BASE, config={**_BASE.config, "plugins": {"disabled": ["a2a-platform", "discord-platform"]}}
+    )
+    made = json.loads(managed_config(base, payload(_NONE)))
+    assert made["plugins"]["disabled"] == ["discord-platform", "telegram-platform", "a2a-platform"]
+    for odd in ({"plugins": None}, {"plugins": {"disabled": "all"}}):
+        made = json.loads(managed_config(dataclasses.replace(_BASE, config={**_BASE.config, **odd}), payload(_NONE)))
+        assert made["plugins"]["disabled"] == ["discord-platform", "telegram-platform"]
+
+
 def test_tools_and_servers_of_the_user_join_the_base() -> None:
     made = config(Settings(disabled_tools=("web", "browser"), mcp_servers={"notes": {"url": "http://x"}}))
     assert made["agent"] == {"restart_drain_timeout": 45, "disabled_toolsets": ["browser", "web"]}

@@ -229,3 +229,27 @@ def test_before_the_users_data_are_there_nothing_is_known(machine: NodeHome, mon
     monkeypatch.setattr(volume, "is_closed", lambda _: False)
     write(machine, "ERROR a: of the boot before", log="errors.log")
     assert counting.run() == {}
+
+
+def test_a_later_agents_lines_count_alike(counting: Counting) -> None:
+    later = _FAILED.replace("(attempt 1/3)", "(attempt 1/3, not retryable)")
+    write(counting.machine, later.format("AuthenticationError", "HTTP 401: no"), log="errors.log")
+    write(
+        counting.machine,
+        "INFO [s-1] agent.conversation_loop: API call #1: model=m provider=custom in=10 out=5 total=15 latency=0.4s "
+        "id=x",
+        "INFO [s-1] agent.conversation_loop: API call #1: model=m provider=custom in=? out=? total=? latency=0.1s "
+        "usage=unavailable",
+        _ENDED.format("text_response(finish_reason=stop)") + " origin=api",
+        "ERROR [s-1] agent.conversation_loop: Non-retryable client error: Error code: 401 - {'error': 1}",
+        _ENDED.format("session_persistence_failed"),
+        _ENDED.format("context_compression_exhausted"),
+        _ENDED.format("interrupted_by_system"),
+    )
+    assert counting.run() == {
+        "model_errors,401": 1,
+        "tokens_spent,input": 10,
+        "tokens_spent,output": 5,
+        "turns,answered": 1,
+        "turns,failed": 3,
+    }

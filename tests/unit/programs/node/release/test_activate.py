@@ -24,6 +24,7 @@ from hermesops.programs.node.release import activate, inventory, rollback
 from hermesops.programs.node.release import activation as records
 from hermesops.programs.node.release.activate import Options, confirm
 from hermesops.programs.node.release.fetch import fetch
+from hermesops.programs.node.state import user_config
 from hermesops.programs.node.system import files
 from hermesops.wire.documents.revocations import Revocations
 from hermesops.wire.errors import NotReadyError, OutrankedError, RefusedError
@@ -304,10 +305,14 @@ def test_a_users_configuration_in_an_older_form_is_moved_tried_first_and_kept(ho
     assert told[3:] == ["switching", "migrating", "starting"]
     assert (home.home.home / "config.yaml").read_text() == "_config_version: 33\n"
     assert [path.name.endswith(NEW) for path in home.state.text.parent.glob("kept-*")] == [True]
+    kept = home.home.home / ".hermes-node/configs"
+    assert [path.read_text() for path in kept.iterdir()] == [config]
 
 
 @pytest.mark.parametrize("config", ["_config_version: 33\nmodel: mine\n", "_config_version: '40'\n", None])
-def test_one_in_this_form_or_a_newer_one_is_left_alone(home: ReleaseHome, config: str | None) -> None:
+def test_one_in_this_form_or_a_newer_one_that_alone_is_there_is_left_alone(
+    home: ReleaseHome, config: str | None
+) -> None:
     path = home.home.home / "config.yaml"
     path.unlink()
     if config is not None:
@@ -316,8 +321,52 @@ def test_one_in_this_form_or_a_newer_one_is_left_alone(home: ReleaseHome, config
     answer, _ = activate.activate(home.node, NEW, Options(), lease=None, progress=told.append)
     assert not home.slots.trials[0].migrates
     assert "migrating" not in told
-    assert answer["rollback_method"] == "in_place"
+    assert answer["rollback_method"] == ("copy" if config and "40" in config else "in_place")
     assert (path.read_text() if path.exists() else None) == config
+
+
+def as_a_newer_agent_left_it(home: ReleaseHome) -> Path:
+    """A configuration that a newer agent has migrated, with the former one beside it."""
+    path = home.home.home / "config.yaml"
+    path.write_text(FORMER)
+    user_config.keep(home.home.home)
+    path.write_text(NEWER)
+    return path
+
+
+FORMER, NEWER = "_config_version: 33\n# mine\n", "_config_version: 50\nmodel: mine\n"
+
+
+def test_a_release_that_writes_an_older_form_gets_the_users_file_of_before(home: ReleaseHome) -> None:
+    path = as_a_newer_agent_left_it(home)
+    answer, code = activate_release(home.node)
+    assert (code, answer["rollback_method"], path.read_text()) == (0, "copy", FORMER)
+    assert home.slots.trials[0].config_schema == 33
+    kept = home.home.home / ".hermes-node/configs"
+    assert {file.name: file.read_text() for file in kept.iterdir()} == {"50.yaml": NEWER}
+
+
+def test_so_does_a_slot_that_is_gone_back_to_by_name(home: ReleaseHome) -> None:
+    activate_release(home.node)
+    confirm(home.node, NEW, lease=None)
+    path = as_a_newer_agent_left_it(home)
+    assert rollback.rollback(home.node, to=OLD, lease=None)[0]["release"] == OLD
+    assert path.read_text() == FORMER
+
+
+def test_a_way_back_whose_copy_was_pruned_is_tried_first_and_taken(home: ReleaseHome) -> None:
+    home.slots.tried = TrialResult((Check("health", ok=True),), "copy")
+    activate_release(home.node)
+    confirm(home.node, NEW, lease=None)
+    for copy in home.state.text.parent.glob("kept-*"):
+        copy.unlink()
+    trials = len(home.slots.trials)
+    home.slots.tried = TrialResult((Check("health", ok=False, detail="no such column"),))
+    with pytest.raises(RefusedError, match="does not run on the present state"):
+        rollback.rollback(home.node, lease=None)
+    home.slots.tried = TrialResult((Check("health", ok=True),))
+    answer, code = rollback.rollback(home.node, lease=None)
+    assert (code, answer["release"], len(home.slots.trials)) == (0, OLD, trials + 2)
 
 
 def test_a_link_in_the_place_of_the_configuration_is_not_followed(home: ReleaseHome) -> None:
@@ -349,7 +398,7 @@ def test_what_would_be_lost_by_going_back_later_has_to_be_meant(home: ReleaseHom
     activate_release(home.node)
     confirm(home.node, NEW, lease=None)
     home.state.text.write_text("old, and strange")
-    with pytest.raises(RefusedError, match="leave 1 out"):
+    with pytest.raises(RefusedError, match="1 do not fit into the older databases"):
         rollback.rollback(home.node, lease=None)
     assert home.seen()["runs"] == NEW
     answer, code = rollback.rollback(home.node, loses=True, lease=None)

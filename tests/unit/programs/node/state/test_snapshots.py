@@ -12,7 +12,7 @@ import pytest
 
 from hermesops.programs.node.state import snapshots
 from hermesops.programs.node.state.swap import forget
-from hermesops.wire.errors import BadRequestError, NotReadyError, RefusedError
+from hermesops.wire.errors import BadRequestError, RefusedError
 from tests.support.crash.death import Death, KilledError
 from tests.support.fakes.machines.node_home import furnish
 
@@ -124,13 +124,12 @@ def test_what_it_would_come_to_can_be_told_before_and_changes_nothing(home: Path
     say(home, "since")
     write(home, "UPDATE sessions SET title = 'Kin' WHERE id = 's1'")
     weighed = snapshots.preview(home, NAME)
-    assert (weighed.migrated, weighed.listed, weighed.kept) == (2, 0, "")
+    assert (weighed.migrated, weighed.listed, weighed.kept) == (2, 0, f".hermes-node/kept/{NAME}")
     assert snapshots.preview(home, NAME) == weighed
     told = snapshots.restore(home, NAME)
     assert (told.migrated, told.listed) == (2, 0)
     assert rows(home, "SELECT title FROM sessions") == [("Kin",)]
-    with pytest.raises(NotReadyError, match="is kept"):
-        snapshots.preview(home, NAME)
+    assert snapshots.preview(home, NAME) == snapshots.RestoreResult()
 
 
 def test_a_database_that_the_older_release_never_had_is_out_of_its_way(home: Path) -> None:
@@ -197,7 +196,7 @@ def test_a_name_leads_nowhere_else(home: Path, name: str) -> None:
 
 def test_a_copy_to_try_on_has_databases_and_configuration_and_nothing_that_acts(home: Path) -> None:
     (home / ".env").write_text("TELEGRAM_BOT_TOKEN=1")
-    snapshots.make_trial_copy(home)
+    snapshots.make_trial_copy(home, 33)
     made = snapshots.trial_folder(home)
     found = {str(path.relative_to(made)) for path in made.rglob("*") if path.is_file()}
     assert found == {"state.db", "config.yaml", ".no-bundled-skills"}
@@ -216,4 +215,4 @@ def test_a_copy_that_does_not_fit_is_refused_with_the_figures(home: Path, monkey
     usage = shutil.disk_usage(home)._replace(free=1 << 20)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     with pytest.raises(RefusedError, match="64 MiB to spare, 1 MiB free"):
-        snapshots.make_trial_copy(home)
+        snapshots.make_trial_copy(home, 33)
