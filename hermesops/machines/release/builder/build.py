@@ -5,7 +5,7 @@ A killed build is started again: files are kept by their hash, and a release exi
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from hermesops.machines.release.builder.parts import PACKAGE, Agent, Parts, read
 from hermesops.machines.release.builder.resolver import Resolver
 from hermesops.machines.release.releases import Releases
 from hermesops.machines.release.requirements import Pin, known_wheels, pin_of, runs_everywhere
+from hermesops.machines.release.sqlite import is_of_sqlite
 from hermesops.wire.documents.lock import Blob, Lock, Managed, Node, Origin, Wheels
 from hermesops.wire.errors import NodeError
 from hermesops.wire.settings import merged
@@ -155,7 +156,7 @@ class Builder:
         agent = read_agent(wheel.name, blob_store.content(wheel))
         origin: Origin = "wheel" if own else "index"
         parts = self.parts
-        return self._written(
+        lock = self._written(
             blob_store,
             agent,
             origin,
@@ -165,6 +166,12 @@ class Builder:
             skills=self._skills(order, pins, known, blob_store, scratch),
             program=parts.program(),
         )
+        return self._with_sqlite(lock, known, blob_store)
+
+    def _with_sqlite(self, lock: Lock, known: Sequence[Lock], blob_store: BlobStore) -> Lock:
+        files = self.parts.sqlite.files(known, blob_store.content, self.report)
+        added = (blob_store.keep(name, content) for name, content in files.items())
+        return replace(lock, site=tuple(sorted((*lock.site, *added), key=lambda blob: blob.name)))
 
     def _resolved(self, order: BuildRequest, version: str, python: str) -> str:
         self.report(f"resolving hermes-agent {version} for Python {python}")
@@ -315,6 +322,10 @@ class Rebuilder:
         for python, wheels in lock.pythons.items():
             yield wheels.requirements.name, requirements.render(python, wheels.wheels)
         yield from parts.site.items()
+        if any(is_of_sqlite(blob.name) for blob in missing.values()):
+            known = [release.lock for release in self.builder.releases.list() if release.lock.id != lock.id]
+            read = BlobStore(self.builder.releases.store).content
+            yield from parts.sqlite.files(known, read, self.builder.report).items()
         for notifies in (True, False):
             yield lock.unit.name, parts.unit.render(notifies=notifies)
         if lock.node.program.sha256 in missing:
