@@ -23,6 +23,7 @@ from hermesops.programs.node.state import export, snapshots
 from hermesops.wire.state import databases, tar_stream
 from hermesops.wire.state.contents import DATABASE
 from hermesops.wire.state.digest import digest_of
+from tests.support.real import sqlite as sqlite_of_releases
 
 HERMESOPS = Path(databases.__file__).resolve().parents[2]
 
@@ -164,6 +165,38 @@ def test_the_agents_databases_are_opened_without_the_right_to_write(home: Path) 
         writable = [path for path in Path("/proc/self/fd").iterdir() if _is_writable(path, home)]
         assert writable == []
         assert connection.execute("SELECT id FROM messages").fetchone()
+
+
+_INDEXED = """
+import ctypes, sys
+library, home, source = sys.argv[1:]
+ctypes.CDLL(library)
+sys.path.insert(0, source)
+import sqlite3
+from pathlib import Path
+from hermesops.wire.state.databases import is_intact
+db = sqlite3.connect(home + "/state.db", isolation_level=None)
+db.execute("PRAGMA journal_mode=WAL")
+db.execute("CREATE TABLE messages (id INTEGER PRIMARY KEY, content TEXT)")
+db.execute("CREATE VIRTUAL TABLE words USING fts5(content, content=messages, content_rowid=id)")
+db.execute("CREATE VIRTUAL TABLE parts USING fts5(content, tokenize='trigram')")
+db.execute("INSERT INTO messages VALUES (1, 'a heron')")
+db.execute("INSERT INTO words (rowid, content) VALUES (1, 'a heron')")
+db.execute("INSERT INTO parts VALUES ('a heron')")
+good = is_intact(Path(home), b"state.db")
+db.execute("UPDATE parts_data SET block = zeroblob(200) WHERE id > 10")
+db.close()
+print(sqlite3.sqlite_version, good, is_intact(Path(home), b"state.db"))
+"""
+
+
+def test_the_check_judges_full_text_indexes_with_the_releases_sqlite(home: Path) -> None:
+    library = sqlite_of_releases.library()
+    words = ["/usr/bin/python3", "-I", "-c", _INDEXED, str(library), str(home), str(HERMESOPS.parent)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    version, good, damaged = done.stdout.split()
+    assert version in library.name
+    assert (good, damaged) == ("True", "False")
 
 
 def _is_writable(descriptor: Path, home: Path) -> bool:
