@@ -12,9 +12,8 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from io import BytesIO
+from io import BytesIO, StringIO
 from pathlib import Path
-from typing import IO
 
 import pytest
 
@@ -108,17 +107,9 @@ READERS: dict[str, Callable[[Path], object]] = {
     "check": lambda home: databases.is_intact(home, DATABASE),
     "copy": _copied,
     "backup": lambda home: tar_stream.pack(home, BytesIO()),
-    "export": lambda home: export.write(home, _Sink()),
+    "export": lambda home: export.write(home, StringIO()),
     "trial": snapshots.make_trial_copy,
 }
-
-
-class _Sink(IO[str]):
-    def write(self, text: str, /) -> int:
-        return len(text)
-
-    def flush(self) -> None:
-        """Nothing is kept."""
 
 
 @pytest.fixture
