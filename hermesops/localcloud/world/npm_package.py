@@ -6,27 +6,26 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hermesops.errors import UnavailableError
-from hermesops.machines.release.sqlite import Source
 
-_SCHEME = "npm:"
-
-SQLITE = Source(f"{_SCHEME}better-sqlite3@12.11.1", "ebf0ed75a7a59dbcb3b24bbd014ef49d9f15bc328e4adcbf516f2a8fadfa2835")
+SQLITE = "better-sqlite3@12.11.1"
 """Brings SQLite 3.53.2 as ``deps/sqlite3/sqlite3.c``."""
+
+SQLITE_SHA256 = "ebf0ed75a7a59dbcb3b24bbd014ef49d9f15bc328e4adcbf516f2a8fadfa2835"
+"""Of the package's archive."""
 
 _FETCHED_S = 300.0
 
 
-def fetch(source: Source, environ: Mapping[str, str]) -> bytes:
+def fetch(package: str, environ: Mapping[str, str]) -> bytes:
     """Read the archive of a package; nothing of it is run.
 
     Args:
-        source: ``npm:PACKAGE@VERSION`` with its SHA-256.
+        package: ``PACKAGE@VERSION``.
         environ: HOME, PATH, and what sets up npm.
 
     Raises:
         UnavailableError: npm is missing, or its registry does not answer.
     """
-    package = source.url.removeprefix(_SCHEME)
     with tempfile.TemporaryDirectory() as folder:
         words = ("npm", "pack", "--ignore-scripts", f"--pack-destination={folder}", package)
         try:

@@ -149,13 +149,16 @@ def sqlite_source(env: Environment) -> "tuple[Source, Callable[[Source], bytes]]
     """The package with SQLite's source, and a function that reads any source: by npm, or from its address."""
     from hermesops.localcloud.world import npm_package
     from hermesops.machines.release.builder.sqlite import download
+    from hermesops.machines.release.sqlite import Source
 
-    def fetch(source: "Source") -> bytes:
-        if source != npm_package.SQLITE:
+    package = Source(f"npm:{npm_package.SQLITE}", npm_package.SQLITE_SHA256)
+
+    def fetch(source: Source) -> bytes:
+        if source != package:
             return download(source)
-        return npm_package.fetch(source, env.for_child(child_environment.NPM))
+        return npm_package.fetch(npm_package.SQLITE, env.for_child(child_environment.NPM))
 
-    return npm_package.SQLITE, fetch
+    return package, fetch
 
 
 async def _build_beside(env: Environment, ledger: _Ledger, report: Reporter, *, driver: str) -> None:

