@@ -86,7 +86,7 @@ async def test_gateway_and_hermes_node_use_the_releases_sqlite(made: Made, agent
 
 
 async def test_programs_that_the_agent_starts_use_the_distributions(agent: Agent) -> None:
-    await agent.channel.put("/opt/shows.py", _SHOWS.encode())
+    await agent.channel.put("/opt/shows.py", _SHOWS.encode(), mode=0o644)
     ours = await agent.run("/usr/bin/python3 /opt/shows.py")
     answer = await _ask(agent, "RUN: /usr/bin/python3 /opt/shows.py")
     assert ours.strip() in json.loads(answer.removeprefix("TOOL SAID: "))["output"]
