@@ -1,4 +1,4 @@
-"""The distribution's Python in a slot uses the release's SQLite, with the distribution's options; its children do not."""
+"""A slot's Python uses the release's SQLite, with the distribution's options; its children use the distribution's."""
 
 import json
 import subprocess
