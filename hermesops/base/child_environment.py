@@ -34,6 +34,9 @@ NETWORK: Names = (
 PACKAGES: Names = (*NETWORK, "PIP_*", "UV_*", "NETRC", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "XDG_CACHE_HOME")
 """What pip and uv are set up by, an index's password included."""
 
+NPM: Names = (*NETWORK, "NPM_CONFIG_*", "npm_config_*")
+"""What npm is set up by, a registry's password included."""
+
 GO: Names = (
     *NETWORK,
     *("GOPROXY", "GOSUMDB", "GONOSUMDB", "GONOPROXY", "GOPRIVATE", "GOINSECURE", "GOVCS", "GOAUTH", "NETRC"),

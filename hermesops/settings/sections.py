@@ -98,10 +98,16 @@ class BackupSettings(Section):
 
 
 class ReleaseSettings(Section):
-    """Table ``[release]``: key that signs releases."""
+    """Table ``[release]``: key that signs releases, and sources of their parts."""
 
     key_file: Path | None = Field(
         None, description="SSH key that signs releases; empty: operator_key, in the local world keys/release.key"
+    )
+    sqlite: str = Field(
+        "",
+        pattern=rf"^({_PINNED}( *, *{_PINNED})*)?$",
+        description="Sources of SQLite for releases, comma-separated, your own mirror first: URL#sha256=DIGEST of "
+        "upstream's amalgamation; after them the one that the image pins",
     )
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hermesops.machines.image.recipes import ImageRecipes
     from hermesops.machines.release import Releases
     from hermesops.machines.release.builder.build import Builder as ReleaseBuilder
+    from hermesops.machines.release.builder.sqlite import SqliteBuilder
     from hermesops.machines.release.service import ReleaseChanges
     from hermesops.machines.release.signing import ReleaseKey
     from hermesops.machines.verify.verification import Verification
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from hermesops.model.ids import MachineId
     from hermesops.model.operation import Lease
     from hermesops.model.rollout.release import ReleaseId
+    from hermesops.settings.environment import Environment
 
 
 def adapters(container: "Container") -> "WorldAdapters":
@@ -94,14 +96,27 @@ def _release_builder(container: "Container", pins: "AgentPins | None" = None) ->
     env = container.env
     packages = env.for_child(child_environment.PACKAGES)
     downloads = Pip(packages, env.cache / "packages")
+    pins = pins or container.agent_pins
     return container.adapters.release_builder(
         container.releases,
         Resolver(packages, glibc=NEWEST_GLIBC),
         downloads,
-        parts_of(pins or container.agent_pins, downloads),
+        parts_of(pins, downloads, _sqlite_builder(env, pins)),
         env.cache / "releases",
         container.report,
     )
+
+
+def _sqlite_builder(env: "Environment", pins: "AgentPins") -> "SqliteBuilder":
+    """Builds the SQLite of releases: from a mirror, else from npm's registry in a local world, else from upstream."""
+    from hermesops.machines.release.builder.sqlite import SqliteBuilder, download
+    from hermesops.machines.release.sqlite import Source, sources_in
+    from hermesops.platform.local.world import sqlite_source
+
+    last, fetch = Source(pins.sqlite_url, pins.sqlite_sha256), download
+    if env.is_local:
+        last, fetch = sqlite_source(env)
+    return SqliteBuilder((*sources_in(env.settings.release.sqlite), last), env.cache / "sqlite", fetch)
 
 
 def agent_pins(container: "Container") -> "AgentPins":

@@ -20,7 +20,7 @@ FILE = "definition.toml"
 
 @dataclass(frozen=True)
 class AgentPins:
-    """Versions of the agent and of uv in an image: tables ``[agent]`` and ``[uv]`` of its ``definition.toml``.
+    """Versions of the agent, of uv and of SQLite in an image: tables ``[agent]``, ``[uv]``, ``[sqlite]``.
 
     Attributes:
         image: Name of the image.
@@ -28,6 +28,8 @@ class AgentPins:
         sdist: Requirement, with hash, of the agent's source archive.
         locks: Requirements, with hashes, of the agent's wheels by Python version (``3.11``).
         uv_sha256: Hash of uv's wheel for the machines.
+        sqlite_url: Address of SQLite's amalgamation.
+        sqlite_sha256: Of that archive.
     """
 
     image: str
@@ -36,6 +38,8 @@ class AgentPins:
     locks: Mapping[str, Path]
     uv_version: str
     uv_sha256: str
+    sqlite_url: str
+    sqlite_sha256: str
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ def load(folder: Path) -> Definition:
             prepare=_script(folder, document["prepare"]),
             clean=_script(folder, document["clean"]),
             prove=_script(folder, document["prove"]),
-            agent=_agent(folder, document) if document.keys() & {"agent", "uv"} else None,
+            agent=_agent(folder, document) if document.keys() & {"agent", "uv", "sqlite"} else None,
         )
     except KeyError as missing:
         raise UsageError(f"{path} lacks {missing}") from missing
@@ -108,7 +112,7 @@ def agent_pins(image: str) -> AgentPins:
 
 
 def _agent(folder: Path, document: Mapping[str, Any]) -> AgentPins:
-    agent, uv = document["agent"], document["uv"]
+    agent, uv, sqlite = document["agent"], document["uv"], document["sqlite"]
     return AgentPins(
         image=document["name"],
         wanted=_file(folder, agent["wanted"]).read_text(encoding="utf-8").strip(),
@@ -116,6 +120,8 @@ def _agent(folder: Path, document: Mapping[str, Any]) -> AgentPins:
         locks={python: _file(folder, lock) for python, lock in agent["locks"].items()},
         uv_version=uv["version"],
         uv_sha256=uv["sha256"],
+        sqlite_url=sqlite["url"],
+        sqlite_sha256=sqlite["sha256"],
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hermesops.machines.release.requirements import pin_of
+from hermesops.machines.release.sqlite import version_of
 from hermesops.wire.documents.lock import Blob, Lock, Wheels
 
 
@@ -34,6 +35,7 @@ def _differences(before: Lock, after: Lock) -> Iterator[Difference]:
     yield Difference("origin of the agent", before.origin, after.origin)
     yield Difference("configuration schema", str(before.config_schema), str(after.config_schema))
     yield Difference("own Python", _own_python(before), _own_python(after))
+    yield Difference("SQLite", version_of(before.site), version_of(after.site))
     for python in sorted(before.pythons.keys() | after.pythons.keys()):
         yield from _packages(python, before.pythons.get(python), after.pythons.get(python))
     yield from _leaves("managed configuration", before.managed.config, after.managed.config)

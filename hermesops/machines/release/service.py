@@ -18,6 +18,7 @@ from hermesops.machines.image.packages.download import Pip
 from hermesops.machines.release import OF_IMAGE, Releases
 from hermesops.machines.release.builder.build import Builder, BuildRequest, Built, Rebuilder
 from hermesops.machines.release.builder.parts import Parts, Unit
+from hermesops.machines.release.builder.sqlite import SqliteBuilder
 from hermesops.machines.release.signing import ReleaseKey
 from hermesops.model.rollout.release import ReleaseId, release_subject
 from hermesops.model.unknown_name import unknown_name
@@ -131,7 +132,7 @@ class ReleaseChanges:
         self.registry.releases.add(ReleaseId(lock.id), digest=lock.digest, agent_version=lock.agent_version)
 
 
-def parts_of(pins: AgentPins, downloads: Pip) -> Parts:
+def parts_of(pins: AgentPins, downloads: Pip, sqlite: SqliteBuilder) -> Parts:
     """Parts of every release beside the agent: the image's pins, the roles' files, this hermes-node."""
     gateway = assets.folder("roles") / _ROLE
     unit = Unit(
@@ -146,6 +147,7 @@ def parts_of(pins: AgentPins, downloads: Pip) -> Parts:
         uv=partial(agent_files.uv_of, pins, downloads=downloads),
         skills=agent_files.skills_of,
         source=pins.sdist,
+        sqlite=sqlite,
     )
 
 

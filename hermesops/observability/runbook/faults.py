@@ -4,6 +4,7 @@ Every runbook has at least one, and `tests/e2e/test_runbook_faults.py` brings ea
 one machine can be brought about on a machine of the warm pool as well, by ``hermesops drill NAME``.
 """
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -156,6 +157,20 @@ _DATA_FILLED = Fault(
     picked="resize",
 )
 
+_OVERWRITES = """
+import os, sqlite3
+home = "/var/lib/hermes/state.db"
+connection = sqlite3.connect(home)
+connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+page = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'messages'").fetchone()[0]
+size = connection.execute("PRAGMA page_size").fetchone()[0]
+connection.close()
+with open(home, "r+b") as file:
+    file.seek((page - 1) * size)
+    file.write(os.urandom(size))
+"""
+"""Of an agent whose gateway is stopped."""
+
 FAULTS = (
     # Of one machine
     Fault(
@@ -279,6 +294,25 @@ FAULTS = (
         sign=Sign(
             _on_machine(f"grep ^hermes_database_integrity {_FIGURES}"), 'hermes_database_integrity{database="state"} 0'
         ),
+        needs_real=True,
+    ),
+    Fault(
+        "database-malformed",
+        "database-corrupt",
+        ("DatabaseMalformed",),
+        "the first page of the agent's messages is overwritten, and the agent is asked something",
+        prepare=(
+            ByCommand(("instance", "chat", "USER", "hello", "--reason", "drill")),
+            ByCommand(("backup", "create", "USER")),
+        ),
+        inject=(
+            OnMachine(f"systemctl stop {_GATEWAY}"),
+            OnMachine(f"python3 -c {shlex.quote(_OVERWRITES)}"),
+            OnMachine(f"systemctl start {_GATEWAY}"),
+            ByCommand(("instance", "chat", "USER", "hello", "--reason", "drill")),
+            OnMachine("hermes-node metrics"),
+        ),
+        sign=Sign(_on_machine("grep malformed /var/lib/hermes/logs/errors.log"), "malformed"),
         needs_real=True,
     ),
     _DATA_FILLED,

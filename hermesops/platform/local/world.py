@@ -12,11 +12,12 @@ from hermesops.errors import HermesError, Hint, RefusedError
 from hermesops.settings.environment import Environment
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from hermesops.localcloud.model_router.router import Upstream
     from hermesops.localcloud.world.go_tools import GoTools
     from hermesops.localcloud.world.local_world import World
+    from hermesops.machines.release.sqlite import Source
     from hermesops.model.billing.model_usage import Account, Usage
     from hermesops.model.ids import InstanceId
     from hermesops.store.registry.repositories.credentials.model_usage import RouterLedger
@@ -144,6 +145,22 @@ def loki_program(env: Environment) -> Path:
     from hermesops.localcloud.world.go_tools import LOKI
 
     return _tools(env, lambda _: None, module="tools/loki").place(LOKI)
+
+
+def sqlite_source(env: Environment) -> "tuple[Source, Callable[[Source], bytes]]":
+    """The package with SQLite's source, and a function that reads any source: by npm, or from its address."""
+    from hermesops.localcloud.world import npm_package
+    from hermesops.machines.release.builder.sqlite import download
+    from hermesops.machines.release.sqlite import Source
+
+    package = Source(f"npm:{npm_package.SQLITE}", npm_package.SQLITE_SHA256)
+
+    def fetch(source: Source) -> bytes:
+        if source != package:
+            return download(source)
+        return npm_package.fetch(npm_package.SQLITE, env.for_child(child_environment.NPM))
+
+    return package, fetch
 
 
 async def _build_beside(env: Environment, ledger: _Ledger, report: Reporter, *, driver: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any, TextIO
 
 from hermesops.programs.node.answer import CommandAnswer, printed
 from hermesops.programs.node.instance import certificate, drain, fencing, recovery, relief, status, volume
+from hermesops.programs.node.instance.agent import sqlite_version
 from hermesops.programs.node.instance.agent.installation import agent_of
 from hermesops.programs.node.instance.personalise import configure, personalise, warm_up
 from hermesops.programs.node.machine import Machine
@@ -19,7 +20,7 @@ from hermesops.programs.node.orders import poll
 from hermesops.programs.node.release import activate, activation, fetch, integrity, inventory, rollback
 from hermesops.programs.node.release.slots.disk import DiskSlots
 from hermesops.programs.node.state import adapter, backup
-from hermesops.programs.node.system import as_user
+from hermesops.programs.node.system import as_user, mapped_files
 from hermesops.wire import core_dump
 from hermesops.wire.documents.lock import release_id
 from hermesops.wire.errors import ExitCode
@@ -164,6 +165,7 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace, Machine], dict[str, Any]]]
     "recover": lambda _, machine: recovery.recover(machine),
     "relieve": lambda _, machine: relief.relieve(machine),
     "databases": lambda _, machine: databases.check(machine),
+    "sqlite": lambda _, machine: sqlite_version.show(machine, mapped_files.named, adapter.sqlite_version),
 }
 
 
@@ -227,6 +229,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("metrics", help="write the figures of machine and agent for Prometheus")
     commands.add_parser("relieve", help="restart a gateway whose memory has grown, while the agent does nothing")
     commands.add_parser("databases", help="check the agent's databases, for the metrics")
+    commands.add_parser("sqlite", help="the SQLite that gateway and hermes-node use")
     commands.add_parser("status", help="instance, release and gateway of this machine")
     return parser
 

@@ -25,6 +25,10 @@ _START = b"""import os
 import sys
 
 sys.dont_write_bytecode = True
+if sys.argv[1:2] == ["as-user"]:  # before sqlite3 is imported: it opens the agent's databases with a release's SQLite
+    from hermesops.programs.node.system import sqlite_library
+
+    sqlite_library.load()
 from hermesops.programs.node.release import integrity
 
 if sys.argv[1:] == integrity.WORDS:  # asked of thousands: what else there is takes most of a start to import

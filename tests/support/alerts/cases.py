@@ -830,6 +830,23 @@ DATA: dict[str, tuple[Case, ...]] = {
             {305: ({**ADA, "database": "state"},), 800: ({**ADA, "database": "state"},)},
         ),
     ),
+    "DatabaseMalformed": (
+        *_simple(
+            world(900),
+            {of("hermes_database_malformed_total"): then((0, 300), (1, 600))},
+            {of("hermes_database_malformed_total"): steady(1, 900)},
+            305,
+            ADA,
+            seconds=900,
+            before=295,
+        ),
+        Case(
+            Kind.FIRES,
+            "a line that came once stands until half an hour later",
+            world(3000) | {of("hermes_database_malformed_total"): then((0, 300), (1, 2700))},
+            {1800: (ADA,), 2790: ()},
+        ),
+    ),
     "DatabaseGrowing": _simple(
         world(1800),
         {of("hermes_database_bytes", database="state"): then((100e6, 300), (201e6, 1500))},

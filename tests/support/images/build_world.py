@@ -191,6 +191,9 @@ sdist = "locks/sdist.txt"
 [uv]
 version = "1"
 sha256 = "2"
+[sqlite]
+url = "https://sqlite.test/a.zip"
+sha256 = "3"
 """
     )
     return load(folder)

@@ -21,6 +21,7 @@ from hermesops.model.ids import ImageId, MachineId
 from hermesops.model.rollout.release import ReleaseId
 from hermesops.programs.node import build as node
 from hermesops.wire.documents.lock import Lock
+from tests.support.real.sqlite import sqlite_builder
 from tests.support.releases.signer import Operator
 from tests.support.suite.kept import shared_cache
 from tests.support.worlds.local.converged import ConvergedWorld
@@ -56,7 +57,7 @@ class Workshop:
         environ = os.environ  # noqa: TID251 - pip's own settings, as a user has them
         pip = Pip(environ, shared_cache() / "packages")
         resolver = Resolver(environ, glibc=NEWEST_GLIBC)
-        parts = parts_of(pins, pip)
+        parts = parts_of(pins, pip, sqlite_builder())
         builder = releases.Builder(self.releases, resolver, pip, parts, self.world.folder / "scratch", self.said.append)
         build = partial(builder.build, image_request(pins), who="test", note="", at=datetime.now(UTC))
         return ReleaseId((await asyncio.to_thread(build)).lock.id)

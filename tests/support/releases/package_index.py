@@ -16,6 +16,8 @@ from hermesops.machines.release.blobs import blob_of
 from hermesops.machines.release.builder.build import Builder, BuildRequest
 from hermesops.machines.release.builder.parts import PACKAGE, Parts, Unit
 from hermesops.machines.release.builder.resolver import Resolver
+from hermesops.machines.release.builder.sqlite import Files, SqliteBuilder
+from hermesops.machines.release.sqlite import files_of
 from hermesops.machines.release.trust import StoreMemory, Trust
 from tests.support.releases.signer import Remembered
 from tests.support.releases.signer_lines import names_in
@@ -155,7 +157,15 @@ def parts(index: Index, folder: Path) -> Parts:
         index._answer()
         return b"uv"
 
-    return Parts("[mcp]", {"hermes-sandbox.pth": b"pth"}, UNIT, lambda: b"node", uv, Path.read_bytes, source)
+    site, sqlite = {"hermes-sandbox.pth": b"pth"}, SmallSqlite((), folder, lambda _: b"")
+    return Parts("[mcp]", site, UNIT, lambda: b"node", uv, Path.read_bytes, source, sqlite)
+
+
+class SmallSqlite(SqliteBuilder):
+    """Has a library of a few bytes."""
+
+    def files(self, *_: object) -> Files:
+        return files_of("3.53.4", b"library", b"description")
 
 
 def builder_of(releases: Releases, index: Index, scratch: Path) -> Builder:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from hermesops.localcloud.drivers.nspawn.disks.base_image import ensure_base, read_definition
-from tests.support.real import debian
+from tests.support.real import debian, sqlite
 from tests.support.real.go_programs import ACTIONLINT, LOKI, VERSITYGW, GoProgram
 from tests.support.real.machines import bases
 from tests.support.real.router import litellm_environment
@@ -46,8 +46,9 @@ def parts() -> tuple[Sequence[Part], ...]:
     go = (_go("actionlint", ACTIONLINT), _go("versitygw", VERSITYGW), _go("Loki", LOKI))
     packages = Part("Prometheus, Alertmanager, nginx", _has_debian, _in_thread(_unpack))
     environment = Part("LiteLLM", (litellm_environment.place() / "complete").exists, _in_thread(_install))
+    library = Part("SQLite", sqlite.is_built, _in_thread(sqlite.library))
     base = (Part("the base", bases.manifest().exists, _in_thread(_bootstrap)),) if os.geteuid() == 0 else ()
-    return go, (*base, packages, environment)
+    return (library, *go), (*base, packages, environment)
 
 
 async def build(lines: Sequence[Sequence[Part]], say: Reporter) -> bool:

@@ -27,6 +27,7 @@ from hermesops.machines.release.source.archive import MAX_ARCHIVE, SourceTree, r
 from hermesops.machines.release.source.build import BuiltSource, SourceBuilder, chosen_pythons
 from hermesops.machines.release.source.isolation import Isolation
 from hermesops.machines.release.source.project import read_project
+from hermesops.machines.release.sqlite import is_of_sqlite
 from hermesops.wire.documents.lock import Blob, Interpreter, Lock, Managed, Node, Origin, Wheels
 from hermesops.wire.errors import NodeError
 from hermesops.wire.settings import merged
@@ -158,13 +159,14 @@ class Builder:
             program=parts.program(),
             brought=resources.variables_of(source.resources) if source else {},
         )
-        return replace(
+        lock = replace(
             lock,
             interpreter=_kept(interpreter, blob_store) if interpreter else None,
             resources=blob_store.keep(resources.RESOURCES, resources.packed(source.resources))
             if source and source.resources
             else None,
         )
+        return self._with_sqlite(lock, known, blob_store)
 
     def interpreter(self, pin: PinnedFile) -> BroughtPython:
         """Read and check a Python that a release is to bring; see ``release.interpreter``."""
@@ -185,6 +187,11 @@ class Builder:
         wanted = str(read_project(tree).pythons)
         pythons = chosen_pythons(f"the agent of {tree.name}", wanted, order.pythons, interpreter)
         return self.sources().build(tree, interpreter, pythons, scratch)
+
+    def _with_sqlite(self, lock: Lock, known: Sequence[Lock], blob_store: BlobStore) -> Lock:
+        files = self.parts.sqlite.files(known, blob_store.content, self.report)
+        added = (blob_store.keep(name, content) for name, content in files.items())
+        return replace(lock, site=tuple(sorted((*lock.site, *added), key=lambda blob: blob.name)))
 
     def _resolved(self, order: BuildRequest, version: str, python: str) -> str:
         self.report(f"resolving hermes-agent {version} for Python {python}")
@@ -353,6 +360,10 @@ class Rebuilder:
             yield built.wheel.name, built.wheel.content
             yield lock.skills.name, resources.skills_of(tree)
             yield resources.RESOURCES, resources.packed(built.resources)
+        if any(is_of_sqlite(blob.name) for blob in missing.values()):
+            known = [release.lock for release in self.builder.releases.list() if release.lock.id != lock.id]
+            read = BlobStore(self.builder.releases.store).content
+            yield from parts.sqlite.files(known, read, self.builder.report).items()
         for notifies in (True, False):
             yield lock.unit.name, parts.unit.render(notifies=notifies, resources=brought)
         if lock.node.program.sha256 in missing:

@@ -13,6 +13,7 @@ from typing import Any
 import jinja2
 
 from hermesops.errors import RefusedError
+from hermesops.machines.release.builder.sqlite import SqliteBuilder
 from hermesops.wire.protocol import VERSION
 
 _WATCHDOG = "hermes_gateway_watchdog_seconds"
@@ -55,6 +56,7 @@ class Parts:
         uv: Fetches the binary that installs the wheels; gets an empty folder to work in.
         skills: Packs the skills in one of the agent's source archives.
         source: Requirement, with hash, of a source archive whose skills serve an agent that comes as a bare wheel.
+        sqlite: Builds the SQLite that the agent and hermes-node use.
     """
 
     extras: str
@@ -64,6 +66,7 @@ class Parts:
     uv: Callable[[Path], bytes]
     skills: Callable[[Path], bytes]
     source: Path
+    sqlite: SqliteBuilder
     protocol: int = VERSION
 
 

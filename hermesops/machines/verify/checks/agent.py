@@ -3,9 +3,12 @@
 Each check runs its commands first and judges afterwards; see ``Probe``.
 """
 
+import json
+
 from testinfra.host import Host
 
 from hermesops.errors import Hint
+from hermesops.machines.release.sqlite import is_sound
 from hermesops.machines.verify.checks.promise import (
     CONVERGE,
     GATEWAY,
@@ -13,6 +16,7 @@ from hermesops.machines.verify.checks.promise import (
     Promise,
     broken_unless,
     modes,
+    output_of,
     running,
     unit,
 )
@@ -102,6 +106,18 @@ def _ready(host: Host, _: Expected) -> str:
     return "ready, accepting turns"
 
 
+def _sqlite(host: Host, _: Expected) -> str:
+    shown = json.loads(output_of(host, "hermes-node sqlite"))
+    path, version, node = (str(shown[name]) for name in ("path", "version", "node"))
+    broken_unless(
+        is_sound(version),
+        f"the gateway uses SQLite {version or 'of an unknown version'} ({quoted(path or 'no library is mapped')}): "
+        "3.7.0 to 3.51.2 can corrupt the agent's databases",
+    )
+    broken_unless(is_sound(node), f"hermes-node opens the agent's databases with SQLite {quoted(node)}")
+    return f"{version}, hermes-node {node}"
+
+
 def _watchdog(host: Host, _: Expected) -> str:
     unit = observed(host).unit
     if unit.get("Type") == "simple":
@@ -179,6 +195,18 @@ AGENT_PROMISES = (
     Promise("api", "the agent's API answers", _api, Hint(("instance", "logs", "USER"))),
     Promise("key", "the agent accepts the registry's key", _key, Hint(("provision", "USER"), "hands it over again")),
     Promise("ready", "the agent is ready for turns", _ready, Hint(("instance", "logs", "USER"))),
+    Promise(
+        "sqlite",
+        "the gateway's SQLite does not corrupt databases",
+        _sqlite,
+        Hint(
+            ("instance", "restart", "USER"),
+            "if its release has a SQLite of its own (",
+            ("release", "show", "RELEASE"),
+            "); else roll out one that has:",
+            ("release", "build"),
+        ),
+    ),
     Promise("watchdog", "systemd watches the gateway", _watchdog, CONVERGE),
     Promise(
         "model", "the model router knows token and model", _model, Hint(("provision", "USER"), "hands them over again")

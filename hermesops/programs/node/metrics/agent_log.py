@@ -1,11 +1,11 @@
-"""The part of the metrics that counts in the agent's logs: errors, turns, failed calls of the model, tokens.
+"""The part of the metrics that counts in the agent's logs: errors, damaged databases, turns, model errors, tokens.
 
 The logs are under the agent's control: each run reads on from the end of the last one, a limited piece, and uses only
 numbers and a set of fixed words of a line.
 
-Source: ``hermes_logging.py`` (format, rotation), ``agent/conversation_loop.py`` and ``agent/turn_finalizer.py`` (lines)
-of hermes-agent 0.19.0, which logs no call of an auxiliary model, such as for a title. Later agents' lines are those of
-``machines.capabilities.facts``.
+Source: ``hermes_logging.py`` (format, rotation), ``agent/conversation_loop.py``, ``agent/turn_finalizer.py``,
+``hermes_state.py`` and ``run_agent.py`` (lines) of hermes-agent 0.19.0, which logs no call of an auxiliary model, such
+as for a title. Later agents' lines are those of ``machines.capabilities.facts``.
 """
 
 import re
@@ -22,6 +22,7 @@ from hermesops.programs.node.metrics.memory import number
 STATUSES = ("401", "429", "5xx", "other")
 """What a failed call of the model is counted under."""
 
+_TROUBLE = frozenset({*BAD, b"WARNING"})
 _PIECE_BYTES = 1 << 20
 _LONGEST_LINE = 4096
 
@@ -44,6 +45,12 @@ _TURN_FAILED = re.compile(
     rb"|413 |Context compression failed after|Context length exceeded:"
 )
 """Errors that end a turn with no line about its end."""
+
+_MALFORMED = re.compile(
+    rb"(?i:state\.db|session ?db|sqlite|failed to initialize sessiondb|kanban|cron)\b[^\n]{0,400}?"
+    rb"(?:database disk image is malformed|malformed database schema|file is not a database)"
+)
+"""By its beginning: the output of a tool may say the same of another database, in a line that begins otherwise."""
 
 _FAILED = frozenset(
     {b"all_retries_exhausted_no_response", b"empty_response_exhausted", b"error_near_max_iterations"}
@@ -74,6 +81,7 @@ def read(machine: Machine, counters: dict[str, Any]) -> Iterator[Sample]:
         for line in _new_lines(machine, home, gateway.AGENT_LOG, counters):
             _count_turn(line, counters)
     yield Sample("hermes_gateway_errors_total", number(counters, "errors"))
+    yield Sample("hermes_database_malformed_total", number(counters, "malformed"))
     for outcome in ("answered", "failed"):
         yield Sample("hermes_turns_total", number(counters, outcome), {"outcome": outcome})
     for status in STATUSES:
@@ -118,6 +126,8 @@ def _count_error(line: bytes, counters: dict[str, Any]) -> None:
         return
     if match["level"] in BAD:
         _add(counters, "errors")
+    if match["level"] in _TROUBLE and _MALFORMED.match(match["text"]):
+        _add(counters, "malformed")
     if failed := _CALL_FAILED.match(match["text"]):
         _add(counters, _status_of(failed[1], failed[2]))
 

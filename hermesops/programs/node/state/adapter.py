@@ -6,6 +6,7 @@ The upper half runs as root and is the ``State`` of ``node.ports``; it must not 
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +29,7 @@ from hermesops.wire.state.unpack import unpack
 
 _READ_S = 600.0
 _MOVE_S = 3600.0
+_LONGEST_VERSION = 20
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,13 @@ def check_databases(home: AgentHome, /) -> dict[str, bool]:
         intact = report["intact"]
         names = sorted(name.decode() for name in AGENTS_OWN)
         return {name: intact[name] for name in names if isinstance(intact.get(name), bool)}
+
+
+def sqlite_version(home: AgentHome, /) -> str:
+    """The version of SQLite that the agent's databases are opened with here."""
+    report = as_user.run(home, "sqlite", timeout_s=_READ_S)
+    with _understood("sqlite"):
+        return str(report["version"])[:_LONGEST_VERSION]
 
 
 def save(home: AgentHome, repository: Repository, access: Access, /) -> Copied:
@@ -244,6 +253,7 @@ def _switch(home: Path) -> None:
 _VERBS: Mapping[str, Callable[..., Mapping[str, Any] | None]] = {
     "observe": _observe,
     "check": _check,
+    "sqlite": lambda _: {"version": sqlite3.sqlite_version},
     "pack": lambda home: asdict(tar_stream.pack(home, sys.stdout.buffer)),
     "unpack": _unpack,
     "switch": _switch,

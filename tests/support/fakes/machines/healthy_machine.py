@@ -149,7 +149,10 @@ _MODES = """
 /etc/hermes-node/instance.json root:root 600
 """
 
+_LIBRARY = "/opt/hermes/releases/0.19.0-0123456789ab/venv/lib/python3.11/site-packages/libsqlite3-3.53.4-x86_64.so"
+
 HEALTHY: dict[str, tuple[int, str]] = {
+    "hermes-node sqlite": (0, json.dumps({"pid": 7, "path": _LIBRARY, "version": "3.53.4", "node": "3.53.4"})),
     "nft --json list chain inet hermes output": (0, json.dumps(_EGRESS)),
     "nft --json": (0, json.dumps(_FIREWALL)),
     "systemctl list-units": (0, ""),

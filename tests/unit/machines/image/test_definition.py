@@ -123,6 +123,10 @@ UV = """[uv]
 version = "1"
 sha256 = "2"
 """
+SQLITE = """[sqlite]
+url = "https://sqlite.test/a.zip"
+sha256 = "3"
+"""
 
 
 def test_an_image_has_an_agent_or_none(project: Path) -> None:
@@ -131,11 +135,15 @@ def test_an_image_has_an_agent_or_none(project: Path) -> None:
     whole = load(project / "images").agent
     assert whole
     assert (whole.image, whole.wanted, whole.uv_version) == ("test-image", "hermes-agent[mcp]==0.19.0", "1")
+    assert (whole.sqlite_url, whole.sqlite_sha256) == ("https://sqlite.test/a.zip", "3")
     file.write_text(alone)
     assert load(project / "images").agent is None
 
 
-@pytest.mark.parametrize(("half", "says"), [(AGENT, "lacks 'uv'"), (UV, "lacks 'agent'")])
+@pytest.mark.parametrize(
+    ("half", "says"),
+    [(AGENT, "lacks 'uv'"), (UV, "lacks 'agent'"), (AGENT + UV, "lacks 'sqlite'"), (SQLITE, "lacks 'agent'")],
+)
 def test_an_agent_that_could_not_be_installed_is_refused(project: Path, half: str, says: str) -> None:
     file = project / "images/definition.toml"
     file.write_text(file.read_text().partition("[agent]")[0] + half)

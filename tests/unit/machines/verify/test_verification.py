@@ -1,4 +1,5 @@
 import asyncio
+import json
 from collections.abc import Callable
 
 import pytest
@@ -64,6 +65,11 @@ def observe(path: str, value: object) -> Callable[[PromisingMachine], None]:
             machine.observe[group] = value
 
     return apply
+
+
+def sqlite_of(gateway: str, node: str) -> str:
+    """What hermes-node says of SQLite."""
+    return json.dumps({"pid": 7, "path": "/usr/lib/libsqlite3.so.0", "version": gateway, "node": node})
 
 
 def says(beginning: str, code: int, output: str) -> Callable[[PromisingMachine], None]:
@@ -156,6 +162,9 @@ BREAKS = [
     ("key", observe("key_digest", "e" * 64)),
     ("ready", observe("detailed.verdict", "degraded")),
     ("ready", observe("detailed.state", "draining")),
+    ("sqlite", says("hermes-node sqlite", 0, sqlite_of("3.40.1", "3.53.4"))),
+    ("sqlite", says("hermes-node sqlite", 0, sqlite_of("", "3.53.4"))),
+    ("sqlite", says("hermes-node sqlite", 0, sqlite_of("3.53.4", "3.40.1"))),
     ("watchdog", observe("unit.WatchdogUSec", "0")),
     ("model", observe("model.has_key", False)),
     ("model", observe("model.router_status", 401)),

@@ -41,7 +41,7 @@ class Counting:
         for sample in agent_log.read(self.machine.node, self.kept):
             name = ",".join((sample.name.removeprefix("hermes_").removesuffix("_total"), *sample.labels.values()))
             found[name] = sample.value
-        assert len(found) == 9
+        assert len(found) == 10
         return {name: value for name, value in found.items() if value}
 
 
@@ -79,6 +79,21 @@ def test_errors_and_failed_calls_by_status(counting: Counting) -> None:
         "model_errors,5xx": 2,
         "model_errors,other": 2,
     }
+
+
+def test_a_malformed_database_of_the_agents_own(counting: Counting) -> None:
+    malformed = "database disk image is malformed"
+    write(
+        counting.machine,
+        f"WARNING [s-1] run_agent: Session DB append_message failed: {malformed}",
+        f"ERROR hermes_state: state.db schema is malformed ({malformed}) — attempting automatic repair",
+        "WARNING gateway.run: SQLite session store not available: file is not a database",
+        f"INFO hermes_state: state.db was repaired after: {malformed}",
+        f"WARNING [s-1] agent.tool_executor: Tool terminal returned error (0.1s): sqlite: {malformed}",
+        "WARNING [s-1] run_agent: Session DB append_message failed: database is locked",
+        log="errors.log",
+    )
+    assert counting.run() == {"gateway_errors": 1, "database_malformed": 3}
 
 
 def test_turns_and_tokens(counting: Counting) -> None:
