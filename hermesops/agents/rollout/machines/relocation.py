@@ -12,6 +12,7 @@ from hermesops.agents.backup.drills import Drills
 from hermesops.agents.instances.remote import node_commands
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.requests.changes import InstanceRequests
+from hermesops.agents.instances.requests.eligibility import blocks
 from hermesops.agents.pool.service import Pools
 from hermesops.agents.rollout.machines.slots import held_is_unavailable, machine_of, unwell
 from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError, UnavailableError, UsageError
@@ -23,7 +24,7 @@ from hermesops.model.rollout.records import GateResult, ReleaseStatus, Target
 from hermesops.model.rollout.release import ReleaseId
 from hermesops.model.rollout.spec import Spec
 from hermesops.store.operations.db_thread import in_db_thread
-from hermesops.store.operations.kinds import RelocateIntent
+from hermesops.store.operations.kinds import KINDS, RelocateIntent
 from hermesops.store.operations.runner import abandon
 from hermesops.store.registry import Registry
 from hermesops.vendor.channel import understood
@@ -39,12 +40,14 @@ class RelocationState:
     Attributes:
         image: What its machine boots from; empty for the vendor's own.
         given_up: The last one that failed or was abandoned.
+        blocked_by: An unfinished operation of another kind, beside which none may be relocated.
     """
 
     instance: Instance
     image: str
     unfinished: Operation | None
     given_up: Operation | None
+    blocked_by: Operation | None = None
 
     @property
     def is_cut_over(self) -> bool:
@@ -72,7 +75,7 @@ class RelocatedMachines:
         """Read the image and the last relocation, and ask hermes-node whether the agent is busy."""
         state = await in_db_thread(relocation_state, self.registry, instance_id)
         status = status_of(state)
-        if status.absent or status.activation:
+        if status.absent or status.activation or status.busy:
             return status
         node = await self._node(state.instance)
         if node.get("fenced") and state.given_up:
@@ -176,17 +179,19 @@ def relocation_state(registry: Registry, instance_id: InstanceId) -> RelocationS
         (ordered for ordered in registry.fleet.list_ordered(instance.cell) if ordered.instance.id == instance_id), None
     )
     moves = registry.operations.list(instance_id=instance_id, kind=OperationKind.RELOCATE)
+    others = registry.operations.list(instance_id=instance_id, unfinished=True)
     return RelocationState(
         instance,
         (ordered.image_id if ordered else None) or "",
         next((operation for operation in moves if not operation.status.has_ended), None),
         next((operation for operation in moves if operation.status in _GIVEN_UP), None),
+        next((operation for operation in others if blocks(RelocateIntent, operation.kind)), None),
     )
 
 
 def status_of(state: RelocationState) -> ReleaseStatus:
     """An instance's image and relocations as rollouts read them. Pure."""
-    unfinished, last = state.unfinished, state.given_up
+    unfinished, last, blocker = state.unfinished, state.given_up, state.blocked_by
     return ReleaseStatus(
         current=state.image,
         activation=RelocateIntent.of(unfinished).image_id or "" if unfinished else "",
@@ -196,4 +201,5 @@ def status_of(state: RelocationState) -> ReleaseStatus:
         last_failed=last is not None,
         why=last.outcome if last else "",
         absent="" if state.instance.status is InstanceStatus.RUNNING else state.instance.status.value,
+        busy=f"operation {blocker.id} ({KINDS[blocker.kind].title}) has not ended" if blocker else "",
     )

@@ -7,7 +7,7 @@ from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.ids import ImageId, instance_subject
 from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.rollout.records import ReleaseStatus
-from hermesops.store.operations.kinds import RelocateIntent
+from hermesops.store.operations.kinds import RelocateIntent, RestartIntent
 from hermesops.store.registry import Registry
 from tests.support.real.stores.registries import placed
 
@@ -61,6 +61,15 @@ def test_one_that_was_given_up_says_why(registry: Registry, ada: Instance, statu
         True,
         "no gateway",
     )
+
+
+def test_one_with_another_unfinished_operation_is_busy_and_no_failure(registry: Registry, ada: Instance) -> None:
+    intent = RestartIntent(user="ada", before="", reason="left").to_json()
+    subject = instance_subject(ada.id)
+    left = registry.operations.open(OperationKind.RESTART, subject, intent=intent, instance_id=ada.id)
+    assert standing(registry, ada).busy == f"operation {left.id} (restart) has not ended"
+    registry.operations.finish(left.id, OperationStatus.DONE, "done")
+    assert standing(registry, ada).busy == ""
 
 
 def test_whoever_sleeps_is_absent(registry: Registry, ada: Instance) -> None:
