@@ -25,6 +25,7 @@ from hermesops.wire.protocol import PROGRAM
 from tests.support.images.builds import Made
 from tests.support.real.machines.agents import Agent, living_agent
 from tests.support.real.machines.machine import base_python
+from tests.support.real.sqlite import sqlite_builder
 from tests.support.releases import brought_python
 from tests.support.releases.source_archive import real_agent
 from tests.support.suite.kept import shared_cache
@@ -50,7 +51,7 @@ def build(made: Made, folder: Path) -> Lock:
     wheel.write_bytes(store.blob(own))
     shape = real_agent(wheel, [blob for blob in wheels if blob != own], pythons=">=3.11,<3.12")
     pip = Pip(environ, shared_cache() / "packages")
-    parts = parts_of(agent_pins("hermes-base"), pip)
+    parts = parts_of(agent_pins("hermes-base"), pip, sqlite_builder())
     builder = Builder(store, Resolver(environ, glibc=NEWEST_GLIBC), pip, parts, folder / "scratch", lambda _: None)
     order = BuildRequest(
         archive=shape.packed(folder / "v2026.9.24.tar.gz"),

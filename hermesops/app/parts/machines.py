@@ -109,11 +109,12 @@ def _release_builder(container: "Container", pins: "AgentPins | None" = None) ->
 
 def _sqlite_builder(env: "Environment", pins: "AgentPins") -> "SqliteBuilder":
     """Builds the SQLite of releases: from a mirror, else from npm's registry in a local world, else from upstream."""
-    from hermesops.machines.release.builder.sqlite import SqliteBuilder, download
+    from hermesops.machines.release.builder.sqlite import Fetch, SqliteBuilder, download
     from hermesops.machines.release.sqlite import Source, sources_in
     from hermesops.platform.local.world import sqlite_source
 
-    last, fetch = Source(pins.sqlite_url, pins.sqlite_sha256), download
+    last: Source = Source(pins.sqlite_url, pins.sqlite_sha256)
+    fetch: Fetch = download
     if env.is_local:
         last, fetch = sqlite_source(env)
     return SqliteBuilder((*sources_in(env.settings.release.sqlite), last), env.cache / "sqlite", fetch)

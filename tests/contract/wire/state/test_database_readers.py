@@ -108,7 +108,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "copy": _copied,
     "backup": lambda home: tar_stream.pack(home, BytesIO()),
     "export": lambda home: export.write(home, StringIO()),
-    "trial": snapshots.make_trial_copy,
+    "trial": lambda home: snapshots.make_trial_copy(home, 33),
 }
 
 
