@@ -41,7 +41,7 @@ class BroughtPython:
 
     Attributes:
         version: Complete, as ``3.14.0``.
-        sqlite: The version of its SQLite.
+        sqlite: The version of the SQLite that is linked into it; empty where it loads a library.
         name: Name of its archive.
         content: Its archive.
         tree: The archive's files.
@@ -90,8 +90,9 @@ def brought_python(pin: PinnedFile, isolation: Isolation) -> BroughtPython:
     refuse_other_processors(f"{program} of {pin.name}", tree.files[program].content)
     refuse_newer_glibc(pin.name, tree)
     answer = _answer(pin.name, program, tree, isolation)
-    refuse_old_sqlite(pin.name, tree, answer["sqlite"])
-    return BroughtPython(answer["version"], answer["sqlite"], pin.name, content, tree)
+    sqlite = "" if loads_sqlite(tree) else answer["sqlite"]
+    refuse_old_sqlite(pin.name, sqlite)
+    return BroughtPython(answer["version"], sqlite, pin.name, content, tree)
 
 
 def refuse_other_processors(title: str, content: bytes) -> None:
@@ -124,18 +125,23 @@ def refuse_newer_glibc(name: str, tree: SourceTree) -> None:
             raise RefusedError(f"{path} of {name} needs glibc 2.{newest}, and machines have 2.{NEWEST_GLIBC}")
 
 
-def refuse_old_sqlite(name: str, tree: SourceTree, version: str) -> None:
-    """Refuse a Python with a SQLite of its own that may damage a database of several connections.
+def loads_sqlite(tree: SourceTree) -> bool:
+    """Whether a Python loads ``libsqlite3.so.0``, and so gets the library that the release brings."""
+    return any(_LIBRARY in file.content for file in tree.files.values() if file.content.startswith(_ELF))
 
-    A Python that loads the machine's libsqlite3 is none: it gets the library that the machine or the release has.
+
+def refuse_old_sqlite(name: str, version: str) -> None:
+    """Refuse a Python into which a SQLite is linked that may damage a database of several connections.
+
+    Args:
+        version: Of that SQLite; empty for none.
 
     Raises:
         RefusedError: Its SQLite is older than 3.51.3.
 
     Source: SQLite's release notes, 3.51.3: the WAL-reset bug of 3.7.0 to 3.51.2.
     """
-    is_own = not any(_LIBRARY in file.content for file in tree.files.values() if file.content.startswith(_ELF))
-    if is_own and Version(version) < _MENDED_SQLITE:
+    if version and Version(version) < _MENDED_SQLITE:
         raise RefusedError(
             f"{name} brings SQLite {version}, which can damage an agent's database",
             hint=f"name a build of Python with SQLite {_MENDED_SQLITE} or newer",

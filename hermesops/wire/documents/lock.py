@@ -30,6 +30,7 @@ _ORIGINS = re.compile("index|wheel|source|simulated")
 _VERSION = re.compile(r"[0-9][0-9A-Za-z.+!_-]{0,63}")
 _PYTHON = re.compile(r"3\.[0-9]{1,2}")
 _INTERPRETER = re.compile(rf"{_PYTHON.pattern}\.[0-9]{{1,3}}[0-9a-z]{{0,8}}")
+_SQLITE = re.compile(r"3\.[0-9]{1,3}\.[0-9]{1,3}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]{0,254}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
@@ -71,10 +72,12 @@ class Interpreter:
     Attributes:
         version: Complete, as ``3.14.0``.
         archive: A tar.gz whose members are ``python/…``, as python-build-standalone makes them (``install_only``).
+        sqlite: Version of the SQLite that is linked into it; empty where it loads the library beside the packages.
     """
 
     version: str
     archive: Blob
+    sqlite: str = ""
 
     @property
     def python(self) -> str:
@@ -189,6 +192,8 @@ class Lock:
     def to_json(self) -> bytes:
         """The canonical bytes of the lock."""
         fields = {name: value for name, value in asdict(self).items() if value is not None}
+        if self.interpreter and not self.interpreter.sqlite:
+            fields["interpreter"].pop("sqlite")
         agent = {"version": fields.pop("agent_version"), "origin": fields.pop("origin")}
         return canonical(
             {"format": FORMAT_OF_SOURCE if fields.keys() & _OPTIONAL else FORMAT, "agent": agent, **fields}
@@ -297,9 +302,10 @@ def _node(raw: object) -> Node:
 
 def _interpreter(raw: object) -> Interpreter:
     fields = mapping(raw, "interpreter")
-    exactly(fields, "interpreter", required={"version", "archive"})
+    exactly(fields, "interpreter", required={"version", "archive"}, optional={"sqlite"})
     version = matching(fields["version"], _INTERPRETER, "interpreter.version")
-    return Interpreter(version, _blob(fields["archive"], "interpreter.archive"))
+    sqlite = matching(fields["sqlite"], _SQLITE, "interpreter.sqlite") if "sqlite" in fields else ""
+    return Interpreter(version, _blob(fields["archive"], "interpreter.archive"), sqlite)
 
 
 def _blobs(raw: object, where: str) -> tuple[Blob, ...]:

@@ -27,7 +27,7 @@ from hermesops.machines.release.source.archive import MAX_ARCHIVE, SourceTree, r
 from hermesops.machines.release.source.build import BuiltSource, SourceBuilder, chosen_pythons
 from hermesops.machines.release.source.isolation import Isolation
 from hermesops.machines.release.source.project import read_project
-from hermesops.machines.release.sqlite import is_of_sqlite
+from hermesops.machines.release.sqlite import LOADER, is_of_sqlite
 from hermesops.wire.documents.lock import Blob, Interpreter, Lock, Managed, Node, Origin, Wheels
 from hermesops.wire.errors import NodeError
 from hermesops.wire.settings import merged
@@ -190,7 +190,9 @@ class Builder:
 
     def _with_sqlite(self, lock: Lock, known: Sequence[Lock], blob_store: BlobStore) -> Lock:
         files = self.parts.sqlite.files(known, blob_store.content, self.report)
-        added = (blob_store.keep(name, content) for name, content in files.items())
+        # A Python with a SQLite of its own would load the library in vain; hermes-node uses it all the same.
+        is_loaded = lock.interpreter is None or not lock.interpreter.sqlite
+        added = (blob_store.keep(name, content) for name, content in files.items() if is_loaded or name != LOADER)
         return replace(lock, site=tuple(sorted((*lock.site, *added), key=lambda blob: blob.name)))
 
     def _resolved(self, order: BuildRequest, version: str, python: str) -> str:
@@ -276,7 +278,8 @@ class Builder:
 
 
 def _kept(interpreter: BroughtPython, blob_store: BlobStore) -> Interpreter:
-    return Interpreter(interpreter.version, blob_store.keep(interpreter.name, interpreter.content))
+    archive = blob_store.keep(interpreter.name, interpreter.content)
+    return Interpreter(interpreter.version, archive, interpreter.sqlite)
 
 
 def read_file(file: Path) -> bytes:

@@ -88,6 +88,10 @@ OWN = replace(
 
 def test_a_release_with_its_own_python_is_for_every_machine() -> None:
     assert Lock.from_json(OWN.to_json()) == OWN
+    assert "sqlite" not in json.loads(OWN.to_json())["interpreter"]
+    assert OWN.interpreter is not None
+    linked = replace(OWN, interpreter=replace(OWN.interpreter, sqlite="3.53.1"))
+    assert Lock.from_json(linked.to_json()) == linked
     assert json.loads(OWN.to_json())["format"] == 2
     assert {OWN.python_on(python) for python in ("3.11", "3.14")} == {"3.14"}
     assert OWN.blobs("3.11") == OWN.blobs("3.14") == OWN.all_blobs()
@@ -102,6 +106,7 @@ def test_a_release_with_its_own_python_is_for_every_machine() -> None:
         (_with("../x", "interpreter", "archive", "name"), "interpreter.archive.name"),
         (_with("3.13.1", "interpreter", "version"), r"pythons: not those of the interpreter, 3\.13 alone"),
         (_without("interpreter", "archive"), "interpreter: lacks archive"),
+        (_with("3.53", "interpreter", "sqlite"), "interpreter.sqlite"),
         (_with(None, "resources"), "resources"),
         (_with(1, "format"), "unknown field interpreter, resources"),
     ],

@@ -1,7 +1,8 @@
 """``sqlite``: the SQLite that the running gateway has loaded, and the one that hermes-node opens databases with.
 
 The kernel says which file the gateway has mapped. It is never loaded to ask it: whatever an agent maps is the agent's.
-A file of a slot is known by its hash in the release's lock, and the distribution's by being this program's own.
+A file of a slot is known by its hash in the release's lock, and the distribution's by being this program's own. A
+release's own Python that has its SQLite linked in maps none: its signed lock says which.
 """
 
 import hashlib
@@ -21,7 +22,7 @@ from hermesops.programs.node.system.as_user import AgentHome
 Mapped = Callable[[int, str], frozenset[str]]
 """Paths of files that a process has mapped, by the beginning of their names: ``system.mapped_files.named``."""
 
-_LIBRARY = "libsqlite3"
+_LIBRARY, _PYTHON = "libsqlite3", "python3."
 _NAME = re.compile(r"libsqlite3-(3\.\d{1,3}\.\d{1,3})-x86_64\.so", re.ASCII)
 
 
@@ -31,6 +32,8 @@ def show(machine: Machine, mapped: Mapped, version_for: Callable[[AgentHome], st
     pid = int(gateway.observe(machine.system, agent.base.unit).properties.get("MainPID") or 0)
     paths = sorted(mapped(pid, _LIBRARY)) if pid else []
     version = _version(machine, paths[0], mapped) if len(paths) == 1 else ""
+    if pid and not paths:
+        paths, version = _linked(machine, mapped(pid, _PYTHON))
     return {"pid": pid, "path": ", ".join(paths)[:1000], "version": version, "node": version_for(agent.home)}
 
 
@@ -41,6 +44,20 @@ def _version(machine: Machine, path: str, mapped: Mapped) -> str:
     import sqlite3  # noqa: PLC0415 - the distribution's, which nothing else here needs
 
     return sqlite3.sqlite_version if {path} == mapped(os.getpid(), _LIBRARY) else ""
+
+
+def _linked(machine: Machine, programs: frozenset[str]) -> tuple[list[str], str]:
+    """Program and version of a SQLite that is linked into the Python of a slot; empty for another program."""
+    for program in sorted(programs):
+        file = Path(program)
+        if not file.is_relative_to(machine.layout.releases):
+            continue
+        name = file.relative_to(machine.layout.releases).parts[0]
+        record = slot.record_of(machine, name)
+        interpreter = json.loads(record["lock"]).get("interpreter", {}) if record else {}
+        if file.is_relative_to(machine.layout.releases / name / "python") and "sqlite" in interpreter:
+            return [program], str(interpreter["sqlite"])
+    return [], ""
 
 
 def _is_signed(machine: Machine, file: Path) -> bool:

@@ -72,6 +72,32 @@ def test_the_distributions_is_told_by_its_own_version_and_two_at_once_by_none(ma
     assert shown(machine) == ("", "")
 
 
+def test_a_sqlite_that_is_linked_into_a_slots_python_is_named_by_the_signed_lock(machine: NodeHome) -> None:
+    slot = machine.layout.releases / RELEASE
+    program = slot / "python/bin/python3.14"
+    program.parent.mkdir(parents=True)
+    interpreter = {"version": "3.14.0", "archive": {}, "sqlite": "3.53.1"}
+    lock = {"site": [], "interpreter": interpreter}
+    (slot / "release.json").write_text(json.dumps({"id": RELEASE, "lock": json.dumps(lock)}))
+    node = replace(machine.node, system=Running())
+
+    def version(*programs: str) -> tuple[str, str]:
+        answer = sqlite_version.show(
+            node,
+            lambda _, name: frozenset(programs) if name == "python3." else frozenset(),
+            lambda _: "3.53.4",
+        )
+        return answer["path"], answer["version"]
+
+    assert version(str(program)) == (str(program), "3.53.1")
+    assert version("/usr/bin/python3.11") == ("", "")
+    elsewhere = str(slot / "venv/bin/python3.14")
+    assert version(elsewhere) == ("", "")
+    del interpreter["sqlite"]
+    (slot / "release.json").write_text(json.dumps({"id": RELEASE, "lock": json.dumps(lock)}))
+    assert version(str(program)) == ("", "")
+
+
 def test_the_running_slots_library_comes_first(machine: NodeHome) -> None:
     assert list(libraries(machine.layout)) == []
     running, other = library_of(machine), library_of(machine, "0.19.0-ba9876543210")
