@@ -117,8 +117,9 @@ class Progress:
         """Return the line that shows the progress: count, elapsed or remaining time, and the present item."""
         past, count = self._past, self.count
         total = self.total or (past.count if past else 0)
-        of = f"{count} of {total} {self.unit}" if count <= total else f"{count} {self.unit}"
-        share = count / total if count <= total else None
+        is_of_total = total > 0 and count <= total
+        of = f"{count} of {total} {self.unit}" if is_of_total else f"{count} {self.unit}"
+        share = count / total if is_of_total else None
         if past is None or share is None:
             elapsed = duration(self.clock() - self._began)
             return ProgressLine(f"{self.what}: {of}, {elapsed} so far: {now}", share=share)

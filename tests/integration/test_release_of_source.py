@@ -26,7 +26,7 @@ from tests.support.images.builds import Made
 from tests.support.real.machines.agents import Agent, living_agent
 from tests.support.real.machines.machine import base_python
 from tests.support.real.sqlite import sqlite_builder
-from tests.support.releases import brought_python
+from tests.support.releases import own_python
 from tests.support.releases.source_archive import real_agent
 from tests.support.suite.kept import shared_cache
 
@@ -45,7 +45,7 @@ async def agent(made: Made) -> AsyncIterator[Agent]:
 def build(made: Made, folder: Path) -> Lock:
     """Build the images' agent from a source archive, with a Python of its own."""
     environ, store = os.environ, made.workshop.releases  # noqa: TID251 - pip's own settings, as a user has them
-    wheels = made.release.pythons[brought_python.PYTHON].wheels
+    wheels = made.release.pythons[own_python.PYTHON].wheels
     own = next(blob for blob in wheels if pin_of(blob).name == "hermes-agent")
     wheel = folder / own.name
     wheel.write_bytes(store.blob(own))
@@ -55,7 +55,7 @@ def build(made: Made, folder: Path) -> Lock:
     builder = Builder(store, Resolver(environ, glibc=NEWEST_GLIBC), pip, parts, folder / "scratch", lambda _: None)
     order = BuildRequest(
         archive=shape.packed(folder / "v2026.9.24.tar.gz"),
-        interpreter=brought_python.brought_archive(),
+        interpreter=own_python.own_python_archive(),
         pythons=("3.11", "3.12", "3.13"),
     )
     return builder.build(order, who="test", note="", at=datetime.now(UTC)).lock
@@ -72,7 +72,7 @@ async def test_a_machine_goes_over_to_a_release_with_its_own_python_and_back(
     made: Made, agent: Agent, tmp_path: Path
 ) -> None:
     lock = await asyncio.to_thread(build, made, tmp_path)
-    assert (lock.origin, list(lock.pythons)) == ("source", [brought_python.PYTHON])
+    assert (lock.origin, list(lock.pythons)) == ("source", [own_python.PYTHON])
     first = made.release.id
     before = await agent.run(_PROGRAM_OF_GATEWAY)
     bundle, started = HandedOut(ReleaseId(lock.id), made.workshop.releases), time.monotonic()

@@ -12,6 +12,7 @@ from hermesops.cli.options import values
 from hermesops.cli.options.instance import resume_or_leave
 from hermesops.cli.options.watch import Every, Watch
 from hermesops.cli.printing.fields import field_lines
+from hermesops.cli.printing.rows import for_people
 from hermesops.cli.views.fleet.work import whose
 from hermesops.errors import Hint
 from hermesops.views import shapes
@@ -126,15 +127,16 @@ def lines(shown: Mapping[str, object]) -> list[str]:
     )
     output += ["", "steps"] + [_step(step) for step in _list(shown["steps"])]
     output += ["", "audit"] + [
-        f"  {entry['at']}  {entry['who']}  {entry['action']}  {entry['why']}" for entry in _list(shown["audit"])
+        f"  {for_people(str(entry['at']))}  {entry['who']}  {entry['action']}  {entry['why']}"
+        for entry in _list(shown["audit"])
     ]
     hint = shown["hint"]
     return output + (["", f"next: {advice(hint)}"] if isinstance(hint, Hint) else [])
 
 
 def _step(step: Mapping[str, object]) -> str:
-    problem = f"\n{'':29}{step['problem']}" if step["problem"] else ""
-    return f"  {step['at']}  {step['step']}  ({step['holder'] or 'no lease'}){problem}"
+    problem = f"\n{'':24}{step['problem']}" if step["problem"] else ""
+    return f"  {for_people(str(step['at']))}  {step['step']}  ({step['holder'] or 'no lease'}){problem}"
 
 
 def _list(value: object) -> list[Mapping[str, object]]:

@@ -60,7 +60,7 @@ FACTS: tuple[Fact, ...] = (
         "package: resources that a wheel lacks",
         {"0.18": "skills, optional-skills", "0.20": "skills, optional-skills, plugins, locales, optional-mcps"},
         "READ 0.19.0; ISSUE packagers' HERMES_NIX_BUILD; LATER speaks raw keys without its locales",
-        ("hermesops/machines/release/builder/parts.py",),
+        ("hermesops/machines/release/builder/parts.py", "hermesops/machines/release/source/resources.py"),
         "tests/unit/machines/release/builder/test_build.py",
     ),
     Fact(

@@ -36,7 +36,7 @@ _QUESTION = (
 
 
 @dataclass(frozen=True)
-class BroughtPython:
+class OwnPython:
     """A Python that was checked.
 
     Attributes:
@@ -69,7 +69,7 @@ class BroughtPython:
         return {f"python/{path}": file for path, file in self.tree.files.items()}
 
 
-def brought_python(pin: PinnedFile, isolation: Isolation) -> BroughtPython:
+def own_python(pin: PinnedFile, isolation: Isolation) -> OwnPython:
     """Read, check and start a Python that a release is to bring.
 
     Raises:
@@ -92,7 +92,7 @@ def brought_python(pin: PinnedFile, isolation: Isolation) -> BroughtPython:
     answer = _answer(pin.name, program, tree, isolation)
     sqlite = "" if loads_sqlite(tree) else answer["sqlite"]
     refuse_old_sqlite(pin.name, sqlite)
-    return BroughtPython(answer["version"], sqlite, pin.name, content, tree)
+    return OwnPython(answer["version"], sqlite, pin.name, content, tree)
 
 
 def refuse_other_processors(title: str, content: bytes) -> None:

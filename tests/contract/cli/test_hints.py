@@ -24,6 +24,7 @@ _COMMAND = re.compile(rf"(?<![\w/.-])hermesops (?:--env \S+ )?(?:{'|'.join(SUMMA
 
 PROSE = {
     "cli/commands/job.py": ["job list"],
+    "cli/commands/release.py": ["release check-upstream tags.json", "release check-upstream -"],
     "cli/commands/local.py": ["local fault kinds"],
     "agents/drift/lost_registry/rebuild.py": ["image build"],
     "localcloud/world/local_world.py": ["local up"],

@@ -14,7 +14,7 @@ from hermesops.machines.release.builder.resolver import Resolver
 from hermesops.machines.release.pinned import PinnedFile
 from hermesops.machines.release.source.isolation import Isolation, Limits
 from hermesops.wire.documents.lock import Lock
-from tests.support.releases.brought_python import brought_archive
+from tests.support.releases.own_python import own_python_archive
 from tests.support.releases.package_index import AT, Index, MemoryStore, parts, releases_in
 from tests.support.releases.signer_lines import lines_of
 from tests.support.releases.source_archive import SourceShape, small_agent
@@ -77,7 +77,7 @@ def test_a_release_brings_a_python_that_its_machines_lack(shop: Workshop) -> Non
     with pytest.raises(RefusedError, match=r"for Python <3\.12,>=3\.11, and machines have 3\.12") as refusal:
         shop.build(shape)
     assert "--interpreter" in str(refusal.value.hint)
-    lock = shop.build(shape, interpreter=brought_archive())
+    lock = shop.build(shape, interpreter=own_python_archive())
     assert lock.interpreter is not None
     assert (list(lock.pythons), lock.interpreter.version[:5]) == (["3.11"], "3.11.")
     assert lock.blobs("3.13") == lock.blobs("3.12") == lock.all_blobs()

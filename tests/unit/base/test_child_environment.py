@@ -35,6 +35,7 @@ EXPLAINED = {
     "agents/backup/proof/confinement.py": "forks itself and starts no program",
     "programs/node/system/resident.py": "as confinement.py",
     "agents/rollout/gates/hook_guard.py": "hands on the environment that was made for it",
+    "machines/release/source/inside.py": "runs behind the walls of a build, whose environment was made for it",
     "machines/converge/playbook.py": "ansible-runner takes no environment: it is replaced before the run",
 }
 

@@ -49,7 +49,7 @@ def purge(home: Path, registry: Registry, *, is_damaged: bool = False, **variabl
         """The world is gone."""
 
     world: Any = part(contents=contents, down=down)
-    place: Any = part(file=file, open=open_registry)
+    place: Any = part(file=file, open=open_registry, is_there=file.exists, set_aside_foreign=lambda: None)
 
     def reopened() -> WorldPurge:
         return purge(home, registry)

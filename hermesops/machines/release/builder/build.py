@@ -18,7 +18,7 @@ from hermesops.machines.release.blobs import BlobStore, blob_of
 from hermesops.machines.release.builder.parts import PACKAGE, Agent, Parts, read_agent
 from hermesops.machines.release.builder.resolver import Resolver
 from hermesops.machines.release.builder.wheels import WheelFetcher
-from hermesops.machines.release.interpreter import BroughtPython, brought_python
+from hermesops.machines.release.interpreter import OwnPython, own_python
 from hermesops.machines.release.pinned import PinnedFile
 from hermesops.machines.release.releases import Releases
 from hermesops.machines.release.requirements import Pin, pin_of, runs_everywhere
@@ -157,7 +157,7 @@ class Builder:
             if source
             else self._skills(order, pins, known, blob_store, scratch),
             program=parts.program(),
-            brought=resources.variables_of(source.resources) if source else {},
+            variables=resources.variables_of(source.resources) if source else {},
         )
         lock = replace(
             lock,
@@ -168,18 +168,16 @@ class Builder:
         )
         return self._with_sqlite(lock, known, blob_store)
 
-    def interpreter(self, pin: PinnedFile) -> BroughtPython:
+    def interpreter(self, pin: PinnedFile) -> OwnPython:
         """Read and check a Python that a release is to bring; see ``release.interpreter``."""
         self.report(f"checking the Python {pin.name}")
-        return brought_python(pin, self.isolation)
+        return own_python(pin, self.isolation)
 
     def sources(self) -> SourceBuilder:
         """Builds the agent from source trees."""
         return SourceBuilder(self.isolation, self.downloads, self.resolver.program, self.parts.extras, self.report)
 
-    def _built_source(
-        self, order: BuildRequest, interpreter: BroughtPython | None, scratch: Path
-    ) -> BuiltSource | None:
+    def _built_source(self, order: BuildRequest, interpreter: OwnPython | None, scratch: Path) -> BuiltSource | None:
         if order.archive is None:
             return None
         pin = order.archive
@@ -211,7 +209,7 @@ class Builder:
         uv: bytes,
         skills: Blob,
         program: bytes,
-        brought: Mapping[str, str] | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> Lock:
         parts = self.parts
         watchdog: dict[str, Any] = {
@@ -227,7 +225,7 @@ class Builder:
             skills=skills,
             site=tuple(blob_store.keep(name, parts.site[name]) for name in sorted(parts.site)),
             unit=blob_store.keep(
-                "hermes-gateway.service", parts.unit.render(notifies=agent.notifies, resources=brought)
+                "hermes-gateway.service", parts.unit.render(notifies=agent.notifies, resources=variables)
             ),
             managed=Managed(
                 merged(merged(watchdog, needed.config), managed.config), {**needed.environment, **managed.environment}
@@ -277,7 +275,7 @@ class Builder:
         return files[0]
 
 
-def _kept(interpreter: BroughtPython, blob_store: BlobStore) -> Interpreter:
+def _kept(interpreter: OwnPython, blob_store: BlobStore) -> Interpreter:
     archive = blob_store.keep(interpreter.name, interpreter.content)
     return Interpreter(interpreter.version, archive, interpreter.sqlite)
 
@@ -356,10 +354,10 @@ class Rebuilder:
         for python, wheels in lock.pythons.items():
             yield wheels.requirements.name, requirements.render(python, wheels.wheels)
         yield from parts.site.items()
-        brought: Mapping[str, str] = {}
+        variables: Mapping[str, str] = {}
         if lock.origin == "source" and (tree := self._tree(lock, missing)):
             built = self._built(lock, tree, scratch)
-            brought = resources.variables_of(built.resources)
+            variables = resources.variables_of(built.resources)
             yield built.wheel.name, built.wheel.content
             yield lock.skills.name, resources.skills_of(tree)
             yield resources.RESOURCES, resources.packed(built.resources)
@@ -368,7 +366,7 @@ class Rebuilder:
             read = BlobStore(self.builder.releases.store).content
             yield from parts.sqlite.files(known, read, self.builder.report).items()
         for notifies in (True, False):
-            yield lock.unit.name, parts.unit.render(notifies=notifies, resources=brought)
+            yield lock.unit.name, parts.unit.render(notifies=notifies, resources=variables)
         if lock.node.program.sha256 in missing:
             yield lock.node.program.name, parts.program()
         if lock.uv.sha256 in missing:
@@ -382,22 +380,22 @@ class Rebuilder:
         parts = {own.sha256, lock.skills.sha256, lock.unit.sha256, *([lock.resources.sha256] if lock.resources else [])}
         if not parts & missing.keys():
             return None
-        brought = lock.interpreter.archive.sha256 if lock.interpreter else ""
+        python = lock.interpreter.archive.sha256 if lock.interpreter else ""
         for file in self.files:
             content = read_file(file)
             digest = blob_of(file.name, content).sha256
-            if digest != brought and not file.name.endswith(".whl"):
+            if digest != python and not file.name.endswith(".whl"):
                 return read_tree(file.name, content, digest)
         return None
 
     def _built(self, lock: Lock, tree: SourceTree, scratch: Path) -> BuiltSource:
-        builder, folder, brought = self.builder, workplace_in(scratch, "rebuilt"), None
+        builder, folder, interpreter = self.builder, workplace_in(scratch, "rebuilt"), None
         if lock.interpreter:
             archive = lock.interpreter.archive
             path = folder / archive.name
             path.write_bytes(self._archive(archive))
-            brought = builder.interpreter(PinnedFile((str(path),), archive.sha256))
-        return builder.sources().build(tree, brought, sorted(lock.pythons), folder)
+            interpreter = builder.interpreter(PinnedFile((str(path),), archive.sha256))
+        return builder.sources().build(tree, interpreter, sorted(lock.pythons), folder)
 
     def _archive(self, archive: Blob) -> bytes:
         for file in self.files:

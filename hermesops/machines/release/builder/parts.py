@@ -112,7 +112,7 @@ def read_agent(wheel: str, content: bytes) -> Agent:
             about = _about(wheel, archive)
             config, gateway = archive.read(_CONFIG), archive.read(_GATEWAY)
             if _DEFAULTS in archive.namelist():
-                config += archive.read(_DEFAULTS)
+                config = archive.read(_DEFAULTS)
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
         raise RefusedError(f"{wheel} is no whole wheel: {error}", hint="fetch the wheel again") from error
     except KeyError as error:

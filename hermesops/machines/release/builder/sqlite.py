@@ -18,6 +18,7 @@ from typing import IO
 
 import httpx
 
+from hermesops.base.network.http import blocking_client
 from hermesops.errors import Hint, RefusedError, UnavailableError
 from hermesops.machines.image.packages.download import NEWEST_GLIBC
 from hermesops.machines.release import sqlite
@@ -135,7 +136,7 @@ def download(source: Source) -> bytes:
     """
     data = bytearray()
     try:
-        with httpx.stream("GET", source.url, timeout=_FETCHED_S) as answer:
+        with blocking_client(timeout=_FETCHED_S) as client, client.stream("GET", source.url) as answer:
             answer.raise_for_status()
             for piece in answer.iter_bytes():
                 data += piece

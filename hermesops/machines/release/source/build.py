@@ -8,7 +8,7 @@ from packaging.specifiers import SpecifierSet
 
 from hermesops.errors import Hint, RefusedError
 from hermesops.machines.image.packages.download import Pip
-from hermesops.machines.release.interpreter import BroughtPython
+from hermesops.machines.release.interpreter import OwnPython
 from hermesops.machines.release.requirements import Pin
 from hermesops.machines.release.source.archive import SourceFile, SourceTree
 from hermesops.machines.release.source.isolation import Isolation
@@ -52,7 +52,7 @@ class SourceBuilder:
     report: Callable[[str], None]
 
     def build(
-        self, tree: SourceTree, interpreter: BroughtPython | None, pythons: Sequence[str], scratch: Path
+        self, tree: SourceTree, interpreter: OwnPython | None, pythons: Sequence[str], scratch: Path
     ) -> BuiltSource:
         """Build a tree's wheel, and find its libraries for each Python.
 
@@ -93,9 +93,7 @@ class SourceBuilder:
         return output.decode(errors="replace")
 
 
-def chosen_pythons(
-    title: str, wanted: str, pythons: Sequence[str], interpreter: BroughtPython | None
-) -> tuple[str, ...]:
+def chosen_pythons(title: str, wanted: str, pythons: Sequence[str], interpreter: OwnPython | None) -> tuple[str, ...]:
     """The Pythons that a release is made for: its own, or those of machines.
 
     Args:

@@ -50,7 +50,7 @@ def lacking(tree: SourceTree, wheel: bytes) -> dict[str, SourceFile]:
 
 
 def variables_of(files: Mapping[str, SourceFile]) -> dict[str, str]:
-    """The folder that each variable names, of folders that are brought."""
+    """The folder that each variable names, of the folders in a release."""
     folders = {path.split("/")[0] for path in files}
     return {VARIABLES[folder]: folder for folder in sorted(folders)}
 

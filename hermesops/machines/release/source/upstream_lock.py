@@ -100,7 +100,7 @@ def _pin(name: str, version: str, offered: Mapping[tuple[str, str], Any], tags: 
         raise RefusedError(
             f"{name} {version} has {has} for Python {python} on x86_64 Linux with glibc 2.{NEWEST_GLIBC}: "
             "hermesops compiles no libraries",
-            hint="give machines another Python with --interpreter, or wait for a wheel",
+            hint="let the release bring another Python, or wait for a wheel",
         )
     _, wheel = min(fitting, key=lambda item: (item[0], item[1].name))
     if not wheel.sha256:

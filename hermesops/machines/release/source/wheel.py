@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 
 from hermesops.errors import RefusedError
 from hermesops.machines.release.builder.parts import read_agent
-from hermesops.machines.release.interpreter import BroughtPython
+from hermesops.machines.release.interpreter import OwnPython
 from hermesops.machines.release.requirements import Pin, parse
 from hermesops.machines.release.source.archive import SourceFile, SourceTree
 from hermesops.machines.release.source.isolation import PYTHON, Isolation
@@ -59,7 +59,7 @@ class AgentWheel:
 
 
 def build_wheel(
-    tree: SourceTree, tools: Mapping[str, SourceFile], interpreter: BroughtPython | None, isolation: Isolation
+    tree: SourceTree, tools: Mapping[str, SourceFile], interpreter: OwnPython | None, isolation: Isolation
 ) -> AgentWheel:
     """Build the agent's wheel.
 

@@ -36,6 +36,7 @@ OPENERS = {
 DESCRIPTORS = {
     ("wire/state/digest.py", "digest_of"): "never the database",
     ("wire/state/tar_stream.py", "_readable"): "closed after the connection",
+    ("programs/node/state/user_config.py", "_present"): "the user's configuration",
     ("programs/node/state/export.py", "_read"): "skills, memories, jobs, pairings",
     ("programs/node/state/snapshots.py", "copy_file"): "closed before the connection",
     ("programs/node/state/snapshots.py", "_is_plain"): "closed at once",

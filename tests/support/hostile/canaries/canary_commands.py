@@ -179,6 +179,7 @@ ENDLESS: Mapping[str, float] = {"worker": 6.0, "identity serve": 4.0, "relay ser
 """Seconds after which those are told to end that do not by themselves."""
 
 EXPLAINED: Mapping[str, str] = {
+    "release check-upstream": "reads one list and no secret; tests/unit/machines/capabilities/test_upstream.py",
     "local serve": "local up starts it; it runs during all the others, and is watched",
     "platform bootstrap": "needs an AWS account; tests/contract/platform/test_bootstrap.py",
     "platform show": "needs machines; tests/soak/test_platform.py looks for keys in all that commands say there",

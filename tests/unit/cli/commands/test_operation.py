@@ -65,19 +65,19 @@ subject     instance/i
 status      running
 step        waiting for the gateway
 outcome     -
-created at  2026-01-02T03:04:05+00:00
-updated at  2026-01-02T03:04:05+00:00
+created at  2026-01-02 03:04:05Z
+updated at  2026-01-02 03:04:05Z
 intent      user: ada
 intent      plan: light
 at it now   w:1:aa, token 3.17
 
 steps
-  2026-01-02T03:04:05+00:00  left to the workers  (no lease)
-  2026-01-02T03:04:05+00:00  waiting for the gateway  (w:1:aa)
-                             it is not healthy after 60 s
+  2026-01-02 03:04:05Z  left to the workers  (no lease)
+  2026-01-02 03:04:05Z  waiting for the gateway  (w:1:aa)
+                        it is not healthy after 60 s
 
 audit
-  2026-01-02T03:04:05+00:00  root@vm  operation_opened  provision o
+  2026-01-02 03:04:05Z  root@vm  operation_opened  provision o
 
 next: hermesops operation continue o
 """

@@ -13,5 +13,5 @@ async def fails(error: Exception) -> None:
 def test_a_question_that_is_not_answered_keeps_no_list_from_being_shown(capsys: pytest.CaptureFixture[str]) -> None:
     run_if_answered(fails(UnavailableError("no connection")))
     assert "JustAVPS is not asked (no connection)" in capsys.readouterr().err
-    with pytest.raises(RefusedError):
+    with pytest.raises(RefusedError, match="the key is refused"):
         run_if_answered(fails(RefusedError("the key is refused")))

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[4]
 
 EXAMPLES = {
     "hermesops/cli/commands/rollout/group.py": "examples of help",
+    "hermesops/machines/capabilities/upstream.py": "the version of a tag",
     "hermesops/machines/image/definition.py": "an example of a docstring",
     "hermesops/machines/release/index.py": "an example of a hint",
     "roles/hermes_platform_llm_router/files/requirements.txt": "the version of another package",

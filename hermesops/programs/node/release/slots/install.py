@@ -56,10 +56,12 @@ def fill(slot: Path, lock: Lock, blobs: Path, python: str) -> None:
     site = slot / "venv/lib" / f"python{lock.python_on(python)}" / "site-packages"
     for blob in lock.site:
         _put(blobs, blob, site / blob.name)
-    (slot / SKILLS).mkdir(exist_ok=True)
+    with _readable():
+        (slot / SKILLS).mkdir(exist_ok=True)
     _unpack(blobs / lock.skills.sha256, slot, lambda first: first == SKILLS)
     if lock.resources:
-        (slot / RESOURCES).mkdir(mode=0o755)
+        with _readable():
+            (slot / RESOURCES).mkdir()
         _unpack(blobs / lock.resources.sha256, slot / RESOURCES, lambda _: True)
     _put(blobs, lock.unit, slot / UNIT)
 

@@ -2,9 +2,12 @@
 
 import hashlib
 import io
+import os
 import shutil
 import tarfile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -116,3 +119,35 @@ def test_room_is_needed_for_the_python_too(tmp_path: Path) -> None:
         patch.setattr(install, "_COMPILED", (free + (1 << 30)) / (1 << 26))
         with pytest.raises(RefusedError, match="no room for the slot"):
             install._refuse_full(tmp_path, wheels, [archive], tmp_path)
+
+
+def test_folders_of_a_slot_can_be_read_by_the_agent_whatever_the_umask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blobs, slot = tmp_path / "blobs", tmp_path / "releases" / "1"
+    blobs.mkdir()
+    slot.parent.mkdir()
+    skills = archive_of(blobs / "s", ("skills/greet/SKILL.md", ""))
+    resources = archive_of(blobs / "r", ("locales/en.yaml", ""))
+    (blobs / "u").write_text("")
+    lock = SimpleNamespace(
+        id="1",
+        interpreter=None,
+        site=(),
+        wheels=lambda _python: Wheels(Blob("r", "q", 0), ()),
+        python_on=lambda python: python,
+        uv=Blob("uv", "u", 0),
+        skills=Blob("skills.tar.gz", skills.name, 0),
+        resources=Blob("resources.tar.gz", resources.name, 0),
+        unit=Blob("unit", "u", 0),
+    )
+    monkeypatch.setattr(install, "_install", lambda *_: None)
+    before = os.umask(0o077)
+    try:
+        install.fill(slot, cast("Any", lock), blobs, "3.11")
+    finally:
+        os.umask(before)
+    closed = [path for path in (slot, *slot.rglob("*")) if path.stat().st_mode & 0o005 == 0]
+    assert closed == []
+    assert (slot / "skills/greet/SKILL.md").is_file()
+    assert (slot / "resources/locales/en.yaml").is_file()

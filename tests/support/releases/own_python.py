@@ -19,7 +19,7 @@ PYTHON = "3.11"
 _PACKAGES = ("python3.11-minimal", "libpython3.11-minimal", "libpython3.11-stdlib")
 
 
-def brought_archive() -> PinnedFile:
+def own_python_archive() -> PinnedFile:
     """The archive, kept between runs."""
     path = shared_cache() / "cpython-3.11-x86_64-debian.tar.gz"
     if not path.exists():
