@@ -13,6 +13,10 @@ from hermesops.store.registry.schema.tables import (
     rollout_targets,
     unassigned_machines,
 )
+from hermesops.store.registry.schema.user_tables import turns
+
+_USER_TABLES = (turns,)
+"""Named, so that ``metadata`` has them wherever tables are made."""
 
 __all__ = ["metadata"]
 

@@ -11,7 +11,7 @@ from hermesops.store.registry.database import RESTORE, Database
 from hermesops.store.registry.meta import EPOCH
 from hermesops.store.registry.schema.tables import meta
 
-REVISIONS = ("0001",)
+REVISIONS = ("0001", "0002")
 """Every revision that this code knows, oldest first; it works with the last one."""
 
 MIGRATIONS = Path(__file__).parent.parent / "migrations"

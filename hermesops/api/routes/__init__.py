@@ -1,0 +1,1 @@
+"""Routes of the users' API, a module for each noun."""

@@ -1,0 +1,1 @@
+"""Who asks: from a bearer token to a user id."""
