@@ -17,8 +17,10 @@ from hermesops.errors import UnavailableError
 from hermesops.model.ids import UserId
 
 Kind = Literal["cognito", "supabase"]
-ALGORITHMS = frozenset({"RS256", "ES256"})
-"""Asymmetric ones only: who holds a shared key could also sign."""
+KEY_TYPES: Mapping[str, str] = {"RS256": "RSA", "ES256": "EC"}
+"""Type of key of each accepted algorithm. Asymmetric ones only: who holds a shared key could also sign."""
+
+ALGORITHMS = frozenset(KEY_TYPES)
 
 LONGEST_TOKEN = 8192
 _SKEW_S = 60
@@ -88,6 +90,8 @@ class Tokens:
         """
         issuer, key_id, algorithm = self._unverified(token)
         key = await self._key(issuer, key_id)
+        if key.key_type != KEY_TYPES[algorithm]:
+            raise InvalidTokenError("the token's algorithm is none of its key")
         claims = _claims(token, key, issuer, algorithm)
         user = _user_in(claims, issuer)
         if self._denied(user):
