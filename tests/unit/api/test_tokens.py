@@ -103,7 +103,7 @@ def _other_key(_keys: Keys) -> str:
 
 
 def _none(_keys: Keys) -> str:
-    return jwt.encode({"iss": COGNITO, "sub": USER}, None, "none", {"kid": "k1"})
+    return jwt.encode({"iss": COGNITO, "sub": USER}, "", "none", {"kid": "k1"})
 
 
 def _shared_key(keys: Keys) -> str:
