@@ -115,7 +115,7 @@ def _unpack(archive: Path, target: Path, wanted: Callable[[str], bool], *, links
         # One by one: filters came to extractall with 3.11.4, and Debian 12 has 3.11.2.
         for member in opened:
             first, *rest = member.name.split("/")
-            if not wanted(first) or not rest or ".." in rest:
+            if not wanted(first) or not rest or ".." in rest or _is_below_link(target, first, *rest[:-1]):
                 continue
             if member.isfile() or (links and member.issym() and _stays(rest, member.linkname)):
                 member.uid = member.gid = 0
@@ -125,12 +125,15 @@ def _unpack(archive: Path, target: Path, wanted: Callable[[str], bool], *, links
 
 
 def _stays(rest: list[str], target: str) -> bool:
-    depth = len(rest) - 1
-    for part in target.split("/"):
-        depth += -1 if part == ".." else 1
-        if depth < 0 or not part:
-            return False
-    return True
+    """Whether a link's target is below the archive's first folder: as few steps up as the link is deep, then down."""
+    parts = target.split("/")
+    steps_up = next((number for number, part in enumerate(parts) if part != ".."), len(parts))
+    return steps_up < len(rest) and not any(part in {"", ".."} for part in parts[steps_up:])
+
+
+def _is_below_link(target: Path, *folders: str) -> bool:
+    """Whether a folder of a path is a link, through which a file would land elsewhere."""
+    return any(target.joinpath(*folders[:number]).is_symlink() for number in range(1, len(folders) + 1))
 
 
 @contextmanager

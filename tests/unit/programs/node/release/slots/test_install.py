@@ -106,6 +106,23 @@ def test_a_python_is_unpacked_with_the_links_that_stay_in_it(tmp_path: Path) -> 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["python.tar.gz", "slot"]
 
 
+def test_no_file_is_unpacked_through_a_link(tmp_path: Path) -> None:
+    archive = archive_of(
+        tmp_path / "python.tar.gz",
+        ("python/a/b/up", ".."),
+        ("python/a/b/up/c/out", "../../.."),
+        ("python/a/b/up/file", ""),
+        ("python/back", "a/b/up/../../.."),
+        ("python/back/file", ""),
+    )
+    install._unpack(archive, tmp_path / "slot", lambda first: first == "python", links=True)
+    names = {path.relative_to(tmp_path / "slot").as_posix() for path in (tmp_path / "slot").rglob("*")}
+    assert {"python/a/b/up", "python/back/file"} <= names
+    assert not (tmp_path / "slot/python/back").is_symlink()
+    assert not (tmp_path / "slot/python/a/file").exists()
+    assert not (tmp_path / "slot/python/a/c").exists()
+
+
 def test_room_is_needed_for_the_python_too(tmp_path: Path) -> None:
     archive = tmp_path / "python.tar.gz"
     with tarfile.open(archive, "w:gz") as opened:
