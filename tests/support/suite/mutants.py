@@ -220,8 +220,18 @@ class Copy:
                 copy2(top / name, self._top / name)
         self._warm = WarmPytest(self._top, self._environment())
 
-    def check(self, tests: Sequence[str]) -> list[str]:
-        """Run tests without a mutant; returns the libraries that they loaded, for ``load``.
+    def libraries(self, tests: Sequence[str]) -> list[str]:
+        """Names of the libraries that these tests load when they are collected, for ``load``."""
+        self._pytest(tests, HANG_S, "--collect-only")
+        names: list[str] = json.loads((self._folder / "output.libraries").read_text(encoding="utf-8"))
+        return names
+
+    def load(self, libraries: Sequence[str]) -> None:
+        """Import these libraries once for all runs."""
+        self._warm.load(libraries)
+
+    def check(self, tests: Sequence[str]) -> None:
+        """Run tests without a mutant.
 
         Raises:
             ValueError: One of them fails or is skipped, so that it cannot tell a mutant.
@@ -229,12 +239,6 @@ class Copy:
         ran = self._pytest(tests, HANG_S)
         if ran.code != pytest.ExitCode.OK or ran.skipped:
             raise ValueError(f"without a mutant, these tests have to pass and none is to be skipped\n{ran.output}")
-        libraries: list[str] = json.loads((self._folder / "output.libraries").read_text(encoding="utf-8"))
-        return libraries
-
-    def load(self, libraries: Sequence[str]) -> None:
-        """Import these libraries once for all runs."""
-        self._warm.load(libraries)
 
     def run(self, mutant: Mutant, hang_s: int = HANG_S) -> Outcome:
         """Plant a mutant, run its tests until one fails, and remove it."""
@@ -257,11 +261,11 @@ class Copy:
         """End the process that runs the tests."""
         self._warm.end()
 
-    def _pytest(self, tests: Sequence[str], hang_s: int) -> _Ran:
+    def _pytest(self, tests: Sequence[str], hang_s: int, *options: str) -> _Ran:
         report, temporary, output = (self._folder / name for name in ("report.xml", "t", "output"))
         report.unlink(missing_ok=True)
         words = ["-x", "-q", "-ra", "-n", "0", "-p", "no:cacheprovider", f"--timeout={hang_s}"]
-        words += [f"--basetemp={temporary}", f"--junitxml={report}", *tests]
+        words += [f"--basetemp={temporary}", f"--junitxml={report}", *options, *tests]
         code = self._warm.run(words, output, hang_s * len(tests) + _GRACE_S)
         text = output.read_text(encoding="utf-8", errors="replace")
         rmtree(temporary, ignore_errors=True)
@@ -323,9 +327,11 @@ def run(top: Path, mutants: Sequence[Mutant], workers: int = 1) -> Iterator[Outc
         copies = [Copy(top, Path(name, str(number))) for number in range(workers)]
         for copy in copies:
             stack.callback(copy.end)
-        libraries = copies[0].check(sorted({test for mutant in mutants for test in mutant.tests}))
+        tests = sorted({test for mutant in mutants for test in mutant.tests})
+        libraries = copies[0].libraries(tests)
         for copy in copies:
             copy.load(libraries)
+        copies[0].check(tests)
         free: SimpleQueue[Copy] = SimpleQueue()
         for copy in copies:
             free.put(copy)

@@ -152,9 +152,12 @@ def _run(arguments: Sequence[str], output: Path) -> None:
 
 
 def _libraries() -> list[str]:
-    """Names of the loaded modules that are no part of the checkout."""
+    """Names of the loaded modules that are no part of the checkout, in the order in which their imports began.
+
+    Another order is no import that anybody makes: ``_asyncio`` before ``asyncio`` leaves half of it in Python.
+    """
     loaded = [(name, str(getattr(module, "__file__", None) or "")) for name, module in list(sys.modules.items())]
-    return sorted(name for name, file in loaded if name != "__main__" and any(place in file for place in _LIBRARIES))
+    return [name for name, file in loaded if name != "__main__" and any(place in file for place in _LIBRARIES)]
 
 
 if __name__ == "__main__":
