@@ -136,6 +136,7 @@ def serve(driver: Driver = None) -> None:
     from hermesops.localcloud.world.files import WorldFiles
     from hermesops.platform.local.world import serve_world
 
+    context.choose_log(logs_all=True)
     env = context.environment()
     platform = [sys.executable, "-m", "hermesops", "--env", env.name, "identity", "serve"]
     platform += ["--date-shift", str(WorldFiles(env.world).date_shift)]
