@@ -44,7 +44,7 @@ def list_() -> None:
     One that is not drilled is about more than one machine; tests bring it about.
     """
     rows = [_row(fault, last) for fault, last in context.compose().runbook_drills.list()]
-    table("drill-list", "drills", ("drill", "alerts", "runbook", "last_run", "found"), rows, "no drills")
+    table("drill-list", "drills", ("drill", "runbook", "last_run", "found", "alerts"), rows, "no drills")
 
 
 @app.command(_RUN)

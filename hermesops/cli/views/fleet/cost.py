@@ -21,8 +21,9 @@ def cost(costs: "Costs") -> dict[str, object]:
         "estimated": shapes.bill(costs.total),
         "actual": {
             "monthly": None if costs.actual is None else f"{costs.actual:.2f}",
-            "machines": costs.rented,
+            "machines": None if costs.actual is None and costs.problem else costs.rented,
         },
+        "problem": costs.problem.message if costs.problem else None,
         "difference": None if costs.difference is None else f"{costs.difference:.2f}",
     }
 
@@ -32,7 +33,10 @@ def cost_lines(costs: "Costs") -> list[str]:
     width = max((len(name) for name in (*costs.cells, *costs.plans, "without a row")), default=0)
     beside = {"platform": costs.platform} if costs.platform else {}
     lines = [f"{name:<{width}}  {bill}" for bills in (costs.cells, costs.plans, beside) for name, bill in bills.items()]
-    actual = "not known" if costs.actual is None else f"${costs.actual:.2f} for {counted(costs.rented, 'machine')}"
+    why = f": {costs.problem.message}" if costs.problem else ""
+    actual = (
+        f"not known{why}" if costs.actual is None else f"${costs.actual:.2f} for {counted(costs.rented, 'machine')}"
+    )
     lines += [f"{'estimated':<{width}}  {costs.total}", f"{'JustAVPS':<{width}}  {actual}"]
     drift = ("fleet", "drift")
     if costs.without_row:
