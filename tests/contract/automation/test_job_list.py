@@ -13,7 +13,7 @@ AWAY = UnavailableError("the local world is not up")
 
 
 def test_jobs_are_listed_with_their_last_run_and_without_their_pending_work(registry: Registry) -> None:
-    container: Any = part(env=part(settings=Settings()), registry=registry)
+    container: Any = part(env=part(settings=Settings.model_validate({})), registry=registry)
     states = {state.job.name: state for state in jobs_without_connection(container, AWAY).states()}
     assert (states["backups"].due, states["backups"].problem) == ((), AWAY)
     assert (shape(states["backups"])["due"], shape(states["backups"])["next"]) == (None, "when something is due")
