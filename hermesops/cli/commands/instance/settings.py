@@ -9,8 +9,8 @@ from hermesops.cli.options.files import read
 from hermesops.cli.options.instance import DryRun, User, Wait, find_instance, preview_operation, run_operation, why
 from hermesops.cli.printing.fields import field_lines
 from hermesops.cli.views.instance.settings import settings_lines
-from hermesops.cli.views.rollout import status
 from hermesops.errors import Hint, UsageError
+from hermesops.views import rollouts as rollout_shapes
 from hermesops.views import shapes
 
 if TYPE_CHECKING:
@@ -79,9 +79,7 @@ def policy(
         str, typer.Option("--timezone", help="Of those hours, as Europe/Berlin; UTC without it.", show_default=False)
     ] = "",
     reason: Why = "",
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the new policy; change nothing.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the new policy; change nothing.")] = False,
 ) -> None:
     """Show or change when and how early a user's agent takes part in rollouts."""
     from hermesops.agents.instances.settings.policies import PolicyChange
@@ -90,6 +88,6 @@ def policy(
     container, instance = find_instance(user)
     policies = container.instance_policies
     after = policies.preview(instance, change) if dry_run else policies.change(instance, change, why=reason)
-    shown = status.policy(after)
+    shown = rollout_shapes.policy(after)
     lines = [*field_lines(shown), *(["dry run: nothing was changed"] if dry_run else [])]
     result("instance-policy", {"user": instance.title, "policy": shown, "dry_run": dry_run}, lines)

@@ -8,11 +8,12 @@ import pytest
 
 from hermesops.agents.cells.cost.costs import Costs, costs_of
 from hermesops.automation.monitor.service import VendorMachines
-from hermesops.cli.views.fleet.cost import cost, cost_lines
+from hermesops.cli.views.fleet.cost import cost_lines
 from hermesops.errors import UnavailableError
 from hermesops.model.ids import CellName
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps import Client
+from hermesops.views.costs import cost
 from tests.support.fakes.parts import part
 
 CELL = part(name=CellName("cell1"))
