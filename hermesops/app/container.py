@@ -162,6 +162,7 @@ class Container:
     masked_settings = cached_property(parts.instances.masked_settings)
     instance_report = parts.instances.instance_report
     termination_policy = cached_property(parts.instances.termination_policy)
+    token_directory = cached_property(parts.instances.token_directory)
     model_token_revocation = cached_property(parts.instances.model_token_revocation)
 
     @property
@@ -210,5 +211,6 @@ class Container:
     # Automation
 
     checks = cached_property(parts.automation.checks)
+    jobs_without_connection = parts.automation.jobs_without_connection
     runbook_records = cached_property(parts.automation.runbook_records)
     runbook_drills = cached_property(parts.automation.runbook_drills)

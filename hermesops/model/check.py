@@ -7,7 +7,7 @@ from typing import Any
 
 from hermesops.errors import Hint
 
-Probe = Callable[[], Coroutine[Any, Any, str]]
+CheckRun = Callable[[], Coroutine[Any, Any, str]]
 """Checks one thing; returns what it saw in a few words, or raises why it failed."""
 
 

@@ -80,7 +80,7 @@ class PlatformServices:
             raise UsageError("name the service to follow", hint=Hint(("platform", "show"), "lists them"))
         [service] = chosen(await observe_host(self.channel), name)
 
-        def connect(lines: int, since: datetime | None) -> AsyncGenerator[str, None]:
+        def connect(lines: int | None, since: datetime | None) -> AsyncGenerator[str, None]:
             begin = f" --since=@{since.timestamp():.0f}" if since else ""
             command = f"{_journal(service, lines)}{begin} --follow"
             return stdout_lines(self.channel.stream(command, timeout_s=_FOLLOW_S))
@@ -129,8 +129,9 @@ class PlatformServices:
         return ServiceLog(service.name, tuple(lines.splitlines()))
 
 
-def _journal(service: ServiceState, most: int) -> str:
-    return f"journalctl --unit={shlex.quote(service.unit)} --lines {most} --no-pager --output short-iso --quiet"
+def _journal(service: ServiceState, most: int | None) -> str:
+    lines = "all" if most is None else most
+    return f"journalctl --unit={shlex.quote(service.unit)} --lines {lines} --no-pager --output short-iso --quiet"
 
 
 def unread(logs: Sequence[ServiceLog]) -> HermesError | None:

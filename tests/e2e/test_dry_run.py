@@ -19,11 +19,13 @@ CHANGES: tuple[tuple[str, ...], ...] = (
     ("backup", "restore", "ada", "--onto-new-machine"),
     ("provision", "ben", "--plan", "heavy"),
     ("provision", "ada", "--plan", "light"),
+    ("instance", "settings", "ada", "--set", "disabled_tools=browser"),
 )
 
 CHANGED: tuple[tuple[str, ...], ...] = (
     ("provision", "ben", "--plan", "heavy"),
     ("backup", "restore", "ada", "--yes"),
+    ("instance", "settings", "ada", "--set", "disabled_tools=browser", *ASKED),
     ("instance", "resize", "ada", "--plan", "heavy", *ASKED),
     ("instance", "suspend", "ada", *ASKED),
     ("instance", "resume", "ada", *ASKED),

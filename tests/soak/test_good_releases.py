@@ -22,8 +22,8 @@ from tests.support.real.commands.command import Command, local_world
 pytestmark = pytest.mark.timeout(3 * 3600)
 
 RELEASES = 30
-SIMULATED = 20
-"""Five agents in the first stage: the health gate compares from there on."""
+SIMULATED = 30
+"""Seven agents in the first stage: the health gate compares from five on."""
 
 REAL = 2
 CHOSEN = ("--all", "--reason", "test", "--drill", "no", "--two-person-above", "1000")

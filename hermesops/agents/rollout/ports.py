@@ -81,11 +81,14 @@ class Comparison:
     Attributes:
         canaries: Those that run the new release: the figure before the change and the one after it.
         controls: Those that do not: figures of the same two stretches of time.
+        lasting: The figure of canaries after the change without the sample in which it was worst; absent for those
+            with a single one, of which nothing is concluded for one canary alone.
     """
 
     vital: Vital
     canaries: Mapping[InstanceId, tuple[float, float]]
     controls: Mapping[InstanceId, tuple[float, float]]
+    lasting: Mapping[InstanceId, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

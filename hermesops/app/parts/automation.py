@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from hermesops.app.container import Container
     from hermesops.automation.doctor.environment_checks import EnvironmentChecks
     from hermesops.automation.jobs.service import Jobs
+    from hermesops.errors import UnavailableError
     from hermesops.model.fleet.instance import Instance
     from hermesops.observability.runbook.command import Ended
     from hermesops.observability.runbook.faults import AtVendor, Fault
@@ -70,6 +71,13 @@ def jobs(connected: "Connected") -> "Jobs":
         model_tokens=connected.model_tokens,
         billing=connected.billing,
     )
+
+
+def jobs_without_connection(container: "Container", problem: "UnavailableError") -> "Jobs":
+    """The scheduled jobs where no connection can be made: only for a list of them and of their last runs."""
+    from hermesops.automation.jobs.service import Jobs
+
+    return Jobs.without_connection(container.env.settings, container.registry, problem)
 
 
 def runbook_records(container: "Container") -> "RunbookRecords":

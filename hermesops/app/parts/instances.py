@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from hermesops.agents.health.instance_list import InstanceList
     from hermesops.agents.health.instance_reports import InstanceReport, InstanceReports
     from hermesops.agents.health.instance_waits import InstanceWaits
+    from hermesops.agents.instances.credentials.token_directory import TokenDirectory
     from hermesops.agents.instances.credentials.tokens import ModelTokenRevocation, ModelTokens, ProxyTokens
     from hermesops.agents.instances.directory import Instances
     from hermesops.agents.instances.preview.service import AgentPreviews, ChangePreviews
@@ -291,6 +292,13 @@ def model_tokens(connected: "Connected") -> "ModelTokens":
     container = connected.container
     budgets, life = budgets_of(container.env.settings.model), container.model_token_life
     return ModelTokens(container.registry, connected.instance_client, container.hold_lease, life, budgets)
+
+
+def token_directory(container: "Container") -> "TokenDirectory":
+    """Finds tokens in use in the registry."""
+    from hermesops.agents.instances.credentials.token_directory import TokenDirectory
+
+    return TokenDirectory(container.registry)
 
 
 def model_token_revocation(container: "Container") -> "ModelTokenRevocation":

@@ -1,6 +1,7 @@
 """Parts for rollouts, rollbacks and freezes of releases."""
 
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -104,6 +105,6 @@ def _machines(connected: "Connected", rollout: "Rollout") -> "Machines":
             purpose,
         )
     # A rollout runs many operations at once, so they report nothing.
-    run = container.make_operations(connected.handlers(), report=lambda _: None).run
+    run = partial(container.make_operations(connected.handlers(), report=lambda _: None).resume, wait_s=inf)
     requests = connected.instance_requests
     return RelocatedMachines(container.registry, client, pools, connected.drills, requests, run, purpose)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from hermesops.base import blocking
 from hermesops.base.fan_out import Limits, fan_out
 from hermesops.errors import HermesError, NotWrittenError, UnavailableError
-from hermesops.model.check import Check, Probe, Verdict
+from hermesops.model.check import Check, CheckRun, Verdict
 
 WITHIN_S = 30.0
 """Seconds for one check; a registry that another process has locked is waited for 20."""
@@ -14,25 +14,25 @@ WITHIN_S = 30.0
 _ENDED_S = 5.0
 
 
-async def check_all(probes: Mapping[str, Probe]) -> list[Check]:
+async def check_all(runs: Mapping[str, CheckRun]) -> list[Check]:
     """Run all checks at the same time, each in a thread and loop of its own.
 
     So one that hangs or breaks affects itself alone, even where it blocks its loop.
 
     Args:
-        probes: By the check's name.
+        runs: By the check's name.
 
     Returns:
         A check for each, in their order, within ``WITHIN_S`` and a little.
     """
-    limits = Limits(at_once=len(probes), slow_after_s=WITHIN_S, within_s=WITHIN_S + _ENDED_S)
-    results = await fan_out(list(probes.items()), _probed, limits)
-    return [_check(name, result) for name, result in zip(probes, results, strict=True)]
+    limits = Limits(at_once=len(runs), slow_after_s=WITHIN_S, within_s=WITHIN_S + _ENDED_S)
+    results = await fan_out(list(runs.items()), _ran, limits)
+    return [_check(name, result) for name, result in zip(runs, results, strict=True)]
 
 
-async def _probed(named: tuple[str, Probe]) -> str:
-    name, probe = named
-    return await blocking.call(lambda: asyncio.run(probe()), whom=name, within_s=WITHIN_S)
+async def _ran(named: tuple[str, CheckRun]) -> str:
+    name, run = named
+    return await blocking.call(lambda: asyncio.run(run()), whom=name, within_s=WITHIN_S)
 
 
 def _check(name: str, result: str | HermesError) -> Check:

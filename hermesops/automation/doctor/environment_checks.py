@@ -37,7 +37,7 @@ from hermesops.base.narration import counted
 from hermesops.base.network.variables import NetworkVariables
 from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError, UnavailableError
 from hermesops.machines.release.signing import ReleaseKey
-from hermesops.model.check import Check, Probe
+from hermesops.model.check import Check, CheckRun
 from hermesops.model.ids import platform_machine_name
 from hermesops.platform.parts.router import parse_provider_keys
 from hermesops.settings.environment import Environment
@@ -66,18 +66,18 @@ class EnvironmentChecks:
     secrets: Callable[[], Secrets]
     endpoint: Callable[[], Endpoint]
     vendor: Callable[[], AbstractAsyncContextManager[Client]]
-    machines: Probe
+    machines: CheckRun
     router_key: Callable[[], bytes]
     authority: Callable[[], CertificateAuthority]
     release_key: Callable[[], ReleaseKey]
-    room: Probe
-    bucket: Probe
-    account: Mapping[str, Probe]
-    state_opens: Probe
+    room: CheckRun
+    bucket: CheckRun
+    account: Mapping[str, CheckRun]
+    state_opens: CheckRun
 
     async def doctor(self) -> list[Check]:
         """Checks of this computer and of the environment."""
-        probes: dict[str, Probe] = {
+        runs: dict[str, CheckRun] = {
             "disk": self._disks_take_writes,
             "registry": self._registry_opens,
             "audit": self._audit_is_whole,
@@ -86,8 +86,8 @@ class EnvironmentChecks:
             "machines": self.machines,
         }
         if self.runs_machines:
-            probes = {"room": self.room, **probes}
-        checks = map(_with_a_hint_elsewhere, await check_all(probes))
+            runs = {"room": self.room, **runs}
+        checks = map(_with_a_hint_elsewhere, await check_all(runs))
         extras = needed_extras(self.env.settings, runs_machines=self.runs_machines)
         return [*check_computer(extras, runs_machines=self.runs_machines), *checks]
 
@@ -103,7 +103,7 @@ class EnvironmentChecks:
         Args:
             names: Only these; empty for all.
         """
-        opens: dict[SecretSpec, Probe] = {
+        opens: dict[SecretSpec, CheckRun] = {
             API_KEY: self._vendor_answers,
             REGISTRY_KEY: self._registry_unseals,
             PULUMI_PASSPHRASE: self._passphrase_opens,

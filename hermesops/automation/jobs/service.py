@@ -1,9 +1,10 @@
 """The scheduled jobs of an environment."""
 
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any, Self
 
 from hermesops.agents.backup.drills import Drills
 from hermesops.agents.backup.service import Backups
@@ -17,7 +18,7 @@ from hermesops.agents.rollout.service import Rollouts
 from hermesops.automation.jobs.runner import Job, JobScheduler, ManualRun, Report, do_now, do_or_follow, may_begin_at
 from hermesops.base.fan_out import Limits, problems
 from hermesops.base.narration import counted
-from hermesops.errors import HermesError, Hint, PartlyDoneError, UsageError, problem_of
+from hermesops.errors import HermesError, Hint, PartlyDoneError, UnavailableError, UsageError, problem_of
 from hermesops.model.ids import CellName
 from hermesops.model.operation import JobRun, job_subject
 from hermesops.model.unknown_name import unknown_name
@@ -51,7 +52,8 @@ class JobState:
 
     Attributes:
         last: Its last run; ``None`` for never.
-        due: What is pending, a few words for each thing.
+        due: What is pending, a few words for each thing; empty as well where that is not known.
+        problem: Why it is not known what is pending; ``None`` where it is.
         holder: The process that runs it now; empty for none.
         earliest: When it may begin again; ``None`` for at any time.
         is_late: Whether it may begin now.
@@ -65,6 +67,17 @@ class JobState:
     earliest: datetime | None
     is_late: bool
     is_chosen: bool
+    problem: UnavailableError | None = None
+
+
+@dataclass(frozen=True)
+class _Unconnected:
+    """Stands for a part that needs a connection which could not be made: any use of it raises the reason."""
+
+    problem: UnavailableError
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - of whatever the part has
+        raise self.problem
 
 
 @dataclass(frozen=True)
@@ -82,6 +95,13 @@ class Jobs:
     proxy_tokens: ProxyTokens
     model_tokens: ModelTokens
     billing: Billing
+
+    @classmethod
+    def without_connection(cls, settings: Settings, registry: Registry, problem: UnavailableError) -> Self:
+        """Jobs that can be listed and not run: of those that need a connection it is not known what is due."""
+        missing: Any = _Unconnected(problem)
+        parts = {each.name: missing for each in fields(cls)} | {"settings": settings, "registry": registry}
+        return cls(**parts)
 
     def scheduler(self, *, grace_s: float) -> JobScheduler:
         """Runs the jobs of a worker.
@@ -229,7 +249,8 @@ class Jobs:
             earliest = may_begin_at(last, job.rest)
             is_late = earliest is None or earliest <= now
             holder = leases.get(job_subject(job.name), "")
-            return JobState(job, last, tuple(job.due()), holder, earliest, is_late, job.name in chosen)
+            due, problem = _due_of(job)
+            return JobState(job, last, due, holder, earliest, is_late, job.name in chosen, problem)
 
         return [state(job) for job in self.all().values()]
 
@@ -429,6 +450,14 @@ def failure(name: str, report: Report, subjects: Sequence[str] = ()) -> HermesEr
     if report.outcomes:
         return failure_of(report.outcomes, f"job {name}", hint=again)
     return PartlyDoneError(f"job {name}: {report.problem}", hint=again) if report.problem else None
+
+
+def _due_of(job: Job) -> tuple[tuple[str, ...], UnavailableError | None]:
+    """The pending work of a job, or why it is not known: another job's is."""
+    try:
+        return tuple(job.due()), None
+    except UnavailableError as error:
+        return (), error
 
 
 async def _reported(doing: Awaitable[Mapping[str, str]], words: str, noun: str) -> Report:

@@ -76,8 +76,14 @@ class VendorMachines:
         return answers
 
     async def cost(self) -> Mapping[str, float]:
-        """US dollars a month, by cell."""
+        """US dollars a month, by cell.
+
+        Raises:
+            UnavailableError: The vendor does not say what machines cost.
+        """
         costs = await costs_of(self.registry, self.vendor, self.environment)
+        if costs.problem:
+            raise costs.problem
         return {cell: float(bill.monthly) for cell, bill in costs.cells.items()}
 
 

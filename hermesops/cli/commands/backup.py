@@ -10,6 +10,7 @@ from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options.instance import DryRun, NoWait, User, Wait, find_instance, preview_operation, run_operation
 from hermesops.cli.views import backup as backup_view
 from hermesops.errors import Hint, RefusedError
+from hermesops.views import backups as backup_shapes
 
 if TYPE_CHECKING:
     from hermesops.app import Container
@@ -30,7 +31,7 @@ def list_(
         return
     instance = container.instances.find(user)
     backups = container.backup_rows.list(instance)
-    shape = backup_view.backup if is_json() else backup_view.line
+    shape = backup_shapes.backup if is_json() else backup_view.line
     columns = ("backup", "at", "why", "bytes", "added", "holds", "check")
     empty = advice(f"no backups of {instance.title};", ("backup", "create", user), "makes one")
     table("backup-list", "backups", columns, [shape(backup, instance.title) for backup in backups], empty)
@@ -44,7 +45,7 @@ def create(user: User, no_wait: NoWait = False, wait: Wait = "") -> None:
         container, lambda connected: connected.backups.open_backup(instance, why="manual"), no_wait=no_wait, wait=wait
     )
     newest = None if no_wait else container.backup_rows.get(instance)
-    shown = backup_view.backup(newest, user) if newest else None
+    shown = backup_shapes.backup(newest, user) if newest else None
     result("backup", {"user": user, "outcome": outcome, "made": shown}, [outcome])
 
 
@@ -56,7 +57,7 @@ def check(user: User, snapshot: Snapshot = "") -> None:
     checked = context.run_connected(container, lambda connected: connected.backups.proof.check(chosen))
     verdict = f"is what was copied: {checked.state}" if checked.is_proved else "is not what was copied"
     line = f"backup {checked.id[:8]} was restored and {verdict}"
-    result("backup-check", {"checked": backup_view.backup(checked, user)}, [line])
+    result("backup-check", {"checked": backup_shapes.backup(checked, user)}, [line])
     if not checked.is_proved:
         raise RefusedError(
             f"backup {checked.id[:8]} of {user} does not hold what was copied: {checked.checked}",

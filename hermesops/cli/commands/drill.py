@@ -9,7 +9,7 @@ from hermesops.cli.console import Yes, advice, agree, complain, result, say, tab
 from hermesops.cli.groups.noun import Group, Noun
 from hermesops.cli.options.instance import NoWait, Wait, run_operation
 from hermesops.cli.options.runbook import show
-from hermesops.cli.views import backup
+from hermesops.views import backups as backup_shapes
 
 if TYPE_CHECKING:
     from hermesops.agents.drill.service import LastDrill
@@ -44,7 +44,7 @@ def list_() -> None:
     One that is not drilled is about more than one machine; tests bring it about.
     """
     rows = [_row(fault, last) for fault, last in context.compose().runbook_drills.list()]
-    table("drill-list", "drills", ("drill", "alerts", "runbook", "last_run", "found"), rows, "no drills")
+    table("drill-list", "drills", ("drill", "runbook", "last_run", "found", "alerts"), rows, "no drills")
 
 
 @app.command(_RUN)
@@ -103,7 +103,7 @@ def restore(
         container, lambda session: session.drills.open(instance, why="by hand"), no_wait=no_wait, wait=wait
     )
     restored, owner = container.backup_rows.of_drill(operation)
-    shown = None if no_wait else backup.backup(restored, owner.title)
+    shown = None if no_wait else backup_shapes.backup(restored, owner.title)
     result("drill", {"user": owner.title, "outcome": outcome, "proved": shown}, [outcome])
 
 

@@ -18,9 +18,10 @@ from hermesops.cli.views.fleet import grid, notices, trouble
 from hermesops.cli.views.fleet import health as health_view
 from hermesops.cli.views.fleet import top as top_view
 from hermesops.cli.views.fleet import work as work_view
-from hermesops.cli.views.rollout import status as rollout_view
 from hermesops.errors import CHANGES_REMAIN, PartlyDoneError, UsageError
 from hermesops.model.fleet.health import Condition
+from hermesops.views import costs as cost_shapes
+from hermesops.views import rollouts as rollout_shapes
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -50,7 +51,7 @@ def _shape(fleet_status: "FleetStatus") -> dict[str, object]:
         "health": health_view.judged(fleet_status.health, fleet_status.instances),
         "backups": notices.loss(fleet_status.loss) if fleet_status.loss else None,
         "crowded": notices.crowded(fleet_status.crowded),
-        "freezes": [rollout_view.freeze(freeze, fleet_status.now) for freeze in fleet_status.freezes],
+        "freezes": [rollout_shapes.freeze(freeze, fleet_status.now) for freeze in fleet_status.freezes],
         "ending": notices.ending(fleet_status.ending),
         **work_view.operations(fleet_status.stopped, fleet_status.at_work),
         **work_view.background(fleet_status.work, fleet_status.actions),
@@ -87,7 +88,7 @@ def _none(chosen: "Collection[Condition]") -> str:
 def cost() -> None:
     """Show the fleet's cost a month: estimated from rows and prices, and as JustAVPS estimates it."""
     costs = context.run(context.compose().read_costs())
-    result("fleet-cost", cost_view.cost(costs), cost_view.cost_lines(costs))
+    result("fleet-cost", cost_shapes.cost(costs), cost_view.cost_lines(costs))
 
 
 @app.command(lists=True)
@@ -108,7 +109,7 @@ def usage(
     container = context.compose()
     begin = values.since(since, now=container.now()).date()
     sums, total = container.model_usage.sums(begin, by=values.one_of(By, by, "--by"), user=user)
-    rows = [cost_view.usage(usage_sum) for usage_sum in ([*sums, total] if len(sums) > 1 else sums)]
+    rows = [cost_shapes.usage(usage_sum) for usage_sum in ([*sums, total] if len(sums) > 1 else sums)]
     columns = ("name", "answers", "failures", "input_tokens", "output_tokens", "usd")
     table("fleet-usage", "usage", columns, rows, f"no agent used a model since {begin}")
 
@@ -123,7 +124,7 @@ def outdated(
     container = context.compose()
     instances = container.outdated.list()
     if not (deploy and instances):
-        rows = [rollout_view.outdated(instance) for instance in instances]
+        rows = [rollout_shapes.outdated(instance) for instance in instances]
         columns = ("user", "release", "rollout", "why", "since")
         table("fleet-outdated", "outdated", columns, rows, "no instance is outdated")
         return 0

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.console import Why, Yes, agree, result, say, table
+from hermesops.cli.console import Why, Yes, advice, agree, result, say, table
 from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options.instance import ApprovedBy, ListOption, NoWait, approved_list, run_or_leave
 from hermesops.views.shapes import timestamp
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hermesops.app.connected import Connected
+    from hermesops.app.container import Container
     from hermesops.automation.jobs.runner import Report
     from hermesops.automation.jobs.service import JobState
     from hermesops.store.operations.outcomes import Outcome
@@ -25,9 +26,12 @@ app = Noun(no_args_is_help=True)
 @app.command("list")
 def list_() -> None:
     """List jobs: their pending work, the last run, its problem, and the next run."""
-    states = context.run_connected(context.compose(), _states)
+    states = _states(context.compose())
     rows = [shape(state) for state in states]
     table("job-list", "jobs", ("job", "due", "last", "done", "next", "problem"), rows, "no jobs")
+    problem = next((state.problem for state in states if state.problem), None)
+    if problem:
+        say(advice(f"it is not known what is due: {problem.message};", problem.hint))
 
 
 @app.command()
@@ -80,8 +84,17 @@ def run(
         raise problem
 
 
-async def _states(connected: "Connected") -> "Sequence[JobState]":
-    return connected.jobs.states()
+def _states(container: "Container") -> "Sequence[JobState]":
+    """All jobs; where no connection can be made, without their pending work."""
+    from hermesops.errors import UnavailableError
+
+    async def work(connected: "Connected") -> "Sequence[JobState]":
+        return connected.jobs.states()
+
+    try:
+        return context.run_connected(container, work)
+    except UnavailableError as problem:
+        return container.jobs_without_connection(problem).states()
 
 
 def shape(state: "JobState") -> dict[str, object]:
@@ -92,7 +105,7 @@ def shape(state: "JobState") -> dict[str, object]:
         "what": job.what,
         "by_workers": state.is_chosen,
         "every_s": int(job.every.total_seconds()),
-        "due": len(state.due),
+        "due": None if state.problem else len(state.due),
         "due_for": list(state.due[:20]),
         "last": timestamp(last.began_at) if last else None,
         "ended": timestamp(last.ended_at) if last else None,

@@ -14,6 +14,7 @@ from hermesops.cli.options.instance import Wait
 from hermesops.cli.options.rollout import Detach
 from hermesops.cli.views.rollout import status
 from hermesops.errors import Hint, UsageError
+from hermesops.views import rollouts as rollout_shapes
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -109,6 +110,6 @@ def _everybody(container: "Container", to: str, *, why: str, yes: bool, detach: 
 
 
 def _print(user: str, done: "RollbackResult", *, machine: str = "") -> int:
-    shown = status.rollback_result(user, done, machine=machine)
+    shown = rollout_shapes.rollback_result(user, done, machine=machine)
     result("rollback", {"rollback": shown}, [status.rollback_line(user, done)])
     return 0

@@ -8,7 +8,7 @@ from hermesops.cli import context
 from hermesops.cli.console import Why, Yes, advice, agree, result, table
 from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options.instance import NoWait, User, Wait, change_instance, find_instance
-from hermesops.cli.views import backup
+from hermesops.views import backups as backup_shapes
 
 if TYPE_CHECKING:
     from hermesops.app.connected import Connected
@@ -30,7 +30,7 @@ def list_(user: Annotated[str, typer.Argument(help="Only this one's.")] = "") ->
             return await connected.snapshots.of_all()
         return [(instance, image) for image in await connected.snapshots.of(instance.id)]
 
-    rows = [backup.snapshot(image, owner) for owner, image in context.run_connected(container, read)]
+    rows = [backup_shapes.snapshot(image, owner) for owner, image in context.run_connected(container, read)]
     whose = f"no snapshots of {instance.title};" if instance else "no snapshots;"
     empty = advice(whose, ("snapshot", "create", user or "USER"), "takes one")
     columns = ("snapshot", "created_at", "status", "disk_gb")

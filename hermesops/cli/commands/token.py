@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from hermesops.app.connected import Connected
     from hermesops.app.container import Container
     from hermesops.model.access.token import KeptToken
     from hermesops.model.billing.route import PresentToken
@@ -42,15 +41,13 @@ def list_(user: Annotated[str, typer.Argument(help="Only this one's.")] = "") ->
     now = container.now()
 
     instance = container.instances.find(user) if user else None
-
-    async def work(connected: "Connected") -> "list[dict[str, object]]":
-        names = connected.proxy_tokens.machine_names()
-        proxy = [shape(owner, token, names, now) for owner, token in connected.proxy_tokens.of(instance)]
-        return proxy + [model_shape(owner, token, now) for owner, token in connected.model_tokens.of(instance)]
-
-    rows = sorted(context.run_connected(container, work), key=_by_user)
+    directory = container.token_directory
+    names = directory.machine_names()
+    proxy = [shape(owner, token, names, now) for owner, token in directory.proxy_tokens(instance)]
+    models = [model_shape(owner, token, now) for owner, token in directory.model_tokens(instance)]
+    rows = sorted([*proxy, *models], key=_by_user)
     empty = "no tokens; workers make those that the relay needs, commands those that they need"
-    columns = ("user", "purpose", "holder", "generation", "machine_name", "expires_at", "left")
+    columns = ("user", "purpose", "left", "expires_at", "machine_name", "holder", "generation")
     table("token-list", "tokens", columns, rows, empty)
 
 

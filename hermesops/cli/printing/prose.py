@@ -9,7 +9,7 @@ _INDENT = 4
 _COMMAND_LINE = re.compile(r"\s*(?:or )?(?:\d+\. )?\$ ")
 """The beginning of a line that is a command: it stays one line, however long."""
 
-_FIELD = re.compile(r"\S+(?: \S+)* {2,}(?=\S)")
+_FIELD = re.compile(r" *\S+(?: \S+)* {2,}(?=\S)")
 """A name before its value: the value continues below itself."""
 
 _COPIED = re.compile(

@@ -1,9 +1,9 @@
 """Tables for people: as wide as their cells in a pipe, fitted to a terminal. Pure.
 
 Columns are in the order of their importance; the first one names the row. On a terminal, times lose their seconds.
-Where it is too narrow, the next step goes below its row, ids keep their beginning, sentences fold, then names lose
-their middle from the last column on, and at last whole columns are left out from the right. Short cells, as a state,
-and the first column stay whole.
+Where it is too narrow, the next step goes below its row, ids keep their beginning, which commands take, sentences
+fold, then names lose their middle from the last column on, and at last whole columns are left out from the right. Short
+cells, as a state, and the first column stay whole.
 """
 
 import re
@@ -22,8 +22,8 @@ _INDENT = "    "
 _BELOW = ("hint", "next")
 """Columns that say what to do next: they go below their row where there is no room beside it."""
 
-_SENTENCES = ("detail", "description", "purpose", "title", "step", "why")
-"""Columns of sentences: they go below their row where they would fold into narrow lines beside it."""
+_SENTENCES = ("detail", "description", "purpose", "title", "step", "why", "alerts")
+"""Columns of sentences and lists: they go below their row where they would fold into narrow lines beside it."""
 
 _SHORT = 17
 """Columns of a cell that is never cut; a time without seconds has so many."""
@@ -92,7 +92,8 @@ def fitted(
     if not below and max(map(_length, lines)) <= width:
         return Fitted(lines)
     below = below or next((column for column in _BELOW if column in columns), "") or _narrow(columns, rows, width)
-    cells = [[_ID.sub(r"\1…", cell) if at else cell for at, cell in enumerate(row)] for row in rows]
+    firsts = _first_cells(columns[0], [row[0] for row in rows])
+    cells = [[first, *(_ID.sub(r"\1…", cell) for cell in row[1:])] for first, row in zip(firsts, rows, strict=True)]
     beside = [_Column.of(name, [row[at] for row in cells]) for at, name in enumerate(columns) if name != below]
     shown, widths = _place(beside, width)
     steps = [row[columns.index(below)] if below else _NOTHING for row in rows]
@@ -103,12 +104,19 @@ def fitted(
     return Fitted(lines, tuple(column.name for column in beside[len(shown) :]))
 
 
+def _first_cells(name: str, cells: list[str]) -> list[str]:
+    """The cells that name the rows: ids by their beginnings, without a mark that would be copied, if these differ."""
+    beginnings = [_ID.sub(r"\1", cell) for cell in cells] if name == "id" else cells
+    return beginnings if len(set(beginnings)) == len(set(cells)) else cells
+
+
 def _narrow(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> str:
     """The column of sentences that has too little room beside the others; empty for none."""
     naturals = {name: max(_length(row[at]) for row in rows) for at, name in enumerate(columns)}
     for name in _SENTENCES:
         others = sum(max(len(other), natural) + len(GAP) for other, natural in naturals.items() if other != name)
-        if name in naturals and name != columns[0] and naturals[name] > width - others < _COMFORTABLE:
+        is_long = naturals.get(name, 0) > max(_SHORT, width - others)
+        if is_long and name != columns[0] and width - others < _COMFORTABLE:
             return name
     return ""
 

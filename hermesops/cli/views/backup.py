@@ -1,69 +1,23 @@
-"""JSON objects and table rows of backups and snapshots."""
+"""Table rows of backups, and the ages of the newest ones."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hermesops.cli.printing.rows import Age
 from hermesops.model.fleet.instance import InstanceStatus
+from hermesops.views import backups
 from hermesops.views.shapes import timestamp
 
 if TYPE_CHECKING:
     from hermesops.model.fleet.instance import Instance
     from hermesops.model.recovery.backup import Backup
-    from hermesops.model.recovery.state import State
-    from hermesops.vendor.justavps.wire import Image
-
-
-def backup(row: "Backup", user: str) -> dict[str, object]:
-    """A backup; its state is shown as counts and digests, never its content."""
-    return {
-        "user": user,
-        "instance_id": row.instance_id,
-        "backup": row.id,
-        "at": timestamp(row.at),
-        "why": row.why,
-        "bytes": row.bytes,
-        "added": row.added,
-        "state": row.state.to_json(),
-        "proved": row.is_proved,
-        "checked_at": timestamp(row.checked_at),
-        "problem": row.checked,
-    }
 
 
 def line(row: "Backup", user: str) -> dict[str, object]:
     """The table row of a backup: as ``backup``, with a short id, its contents and its last check."""
-    shown = backup(row, user)
+    shown = backups.backup(row, user)
     proof = "proved" if row.is_proved else row.checked or "not restored yet"
     return {**shown, "backup": row.id[:8], "holds": str(row.state), "check": proof}
-
-
-def snapshot(image: "Image", instance: "Instance") -> dict[str, object]:
-    """The vendor's image of an instance's machine."""
-    return {
-        "user": instance.title,
-        "instance_id": instance.id,
-        "snapshot": image.id,
-        "name": image.name,
-        "status": "ready" if image.bootable else "creating" if image.status == "ready" else image.status.value,
-        "disk_gb": image.disk_size_gb,
-        "created_at": timestamp(image.created_at),
-    }
-
-
-def comparison(row: "Backup", user: str, now: "State") -> dict[str, object]:
-    """The JSON object of a backup compared with the present state: the differences, and counts and digests of both."""
-    differences = list(row.state.differences(now))
-    return {
-        "user": user,
-        "instance_id": row.instance_id,
-        "backup": row.id,
-        "at": timestamp(row.at),
-        "same": not differences,
-        "differences": differences,
-        "copied": row.state.to_json(),
-        "now": now.to_json(),
-    }
 
 
 def age_line(instance: "Instance", newest: datetime | None, now: datetime) -> dict[str, object]:

@@ -260,7 +260,7 @@ FACTS: tuple[Fact, ...] = (
         "secrets: ssl_ca_cert of a provider, a missing file is ignored",
         {"0.18": "yes"},
         "READ 0.19.0: agent/ssl_verify.py; LATER: the same",
-        (f"{_NODE}/instance/render.py", "hermesops/machines/verify/on_machine/probe.py"),
+        (f"{_NODE}/instance/render.py", "hermesops/machines/verify/on_machine/observer.py"),
         "tests/unit/programs/node/instance/test_render.py",
     ),
     Fact(

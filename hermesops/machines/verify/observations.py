@@ -1,4 +1,4 @@
-"""Observations of the probe on a machine, as plain data; missing fields are tolerated, as machines differ."""
+"""Observations of the observer on a machine, as plain data; missing fields are tolerated, as machines differ."""
 
 import shlex
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any
 from testinfra.host import Host
 
 from hermesops.machines.verify.checks.promise import output_of
-from hermesops.machines.verify.on_machine import PROBE, PYTHON
+from hermesops.machines.verify.on_machine import OBSERVER, PYTHON
 from hermesops.wire import strict_json
 
 _LARGEST = 1 << 20
@@ -73,7 +73,7 @@ class Observations:
 
     @classmethod
     def parse(cls, answer: Mapping[str, Any], chat: Mapping[str, Any] | None = None) -> "Observations":
-        """Read the probe's answers; ``chat`` is the answer to its second question, where it was asked."""
+        """Read the observer's answers; ``chat`` is the answer to its second question, where it was asked."""
         alive, detailed = answer.get("alive") or {}, answer.get("detailed") or {}
         model, home = answer.get("model") or {}, answer.get("home") or {}
         return cls(
@@ -105,18 +105,18 @@ class Observations:
         )
 
 
-def probe_command(words: str = "observe") -> str:
-    """The command that runs the probe: ``observe``, or ``chat SESSION``."""
-    return shlex.join([*PYTHON, PROBE, *words.split()])
+def observer_command(words: str = "observe") -> str:
+    """The command that runs the observer: ``observe``, or ``chat SESSION``."""
+    return shlex.join([*PYTHON, OBSERVER, *words.split()])
 
 
 def observed(host: Host, words: str = "observe") -> Observations:
-    """Run the probe on a machine and parse its output."""
-    return observations_in(output_of(host, probe_command(words)), is_chat=words.startswith("chat"))
+    """Run the observer on a machine and parse its output."""
+    return observations_in(output_of(host, observer_command(words)), is_chat=words.startswith("chat"))
 
 
 def observations_in(text: str, *, is_chat: bool = False) -> Observations:
-    """Parse the output of a machine's probe.
+    """Parse the output of a machine's observer.
 
     Raises:
         ValueError: It printed something else.
@@ -125,4 +125,4 @@ def observations_in(text: str, *, is_chat: bool = False) -> Observations:
         answer = strict_json.parse_object(text, largest=_LARGEST)
         return Observations.parse({}, answer) if is_chat else Observations.parse(answer)
     except (TypeError, AttributeError, LookupError, ArithmeticError) as error:
-        raise ValueError(f"the probe's output cannot be parsed ({type(error).__name__})") from error
+        raise ValueError(f"the observer's output cannot be parsed ({type(error).__name__})") from error

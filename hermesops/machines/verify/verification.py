@@ -22,7 +22,7 @@ from hermesops.machines.verify.checks.agent import AGENT_PROMISES
 from hermesops.machines.verify.checks.machine import MACHINE_PROMISES
 from hermesops.machines.verify.checks.promise import BrokenPromiseError, Expected, Promise, UnseenError, WorthALookError
 from hermesops.machines.verify.failure_catalog import Finding, diagnose
-from hermesops.machines.verify.observations import Observations, observed, probe_command
+from hermesops.machines.verify.observations import Observations, observed, observer_command
 from hermesops.model.check import Check, Verdict
 from hermesops.model.fleet.instance import Instance
 from hermesops.vendor.channel import Channel, Completed
@@ -48,7 +48,7 @@ class Verification:
 
     Attributes:
         findings: The known failures that explain failed checks.
-        observations: The probe's observations; ``None`` if they could not be read.
+        observations: The observer's observations; ``None`` if they could not be read.
     """
 
     checks: tuple[Check, ...]
@@ -76,8 +76,8 @@ async def verify(channel: Channel, expected: Expected, promises: Sequence[Promis
     A machine that does not answer has one check instead, which is ``unknown``; nothing is raised. Commands run as root
     and change nothing.
     """
-    # The probe runs in any case: known failures are recognised by it.
-    commands = tuple(dict.fromkeys((*commands_of(promises, expected), probe_command())))
+    # The observer runs in any case: known failures are recognised by it.
+    commands = tuple(dict.fromkeys((*commands_of(promises, expected), observer_command())))
     limit_s = _SLOW_S if any(promise.slow for promise in promises) else _QUICK_S
     try:
         completed = await _answer(channel, command_of(commands, limit_s=limit_s), limit_s + 10)

@@ -50,6 +50,7 @@ class Vitals:
     """One instance's figures over one span of time.
 
     Attributes:
+        lasting: Each figure without the sample in which it was worst; absent where one sample alone shows it.
         until: The end of the span, and when it was measured.
     """
 
@@ -60,6 +61,7 @@ class Vitals:
     figures: Mapping[Vital, float] = field(default_factory=dict)
     turn: TurnOutcome = TurnOutcome.NOT_TAKEN
     missing: Mapping[Vital, str] = field(default_factory=dict)
+    lasting: Mapping[Vital, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

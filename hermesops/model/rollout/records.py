@@ -135,7 +135,8 @@ class Progress:
         last_before: What its machine reported of its last change before we touched it, so that an old failure is not
             taken for a new one. No clocks are compared.
         confirmed_at: When its soak began.
-        on_release: Whether it runs the new release and confirmed it, as far as is known.
+        on_release: Whether it runs the new release and confirmed it, as far as is known; or stopped on its way to it,
+            where its machine does not go back by itself.
         deferred_until: When it is changed at the latest; set when it is first deferred.
         unwell_since: First observation without a gateway's answer after the last answer.
         stuck: Why it could not be rolled back; empty while that was not tried, or succeeded.
@@ -263,6 +264,7 @@ class ReleaseStatus:
         last_failed: Whether that ended on the old release.
         confirm_timed_out: Whether only because it was not confirmed in time, which says nothing of the release.
         why: Why it did.
+        reverts: Whether the machine itself ends a change that nobody confirms, on the old release.
         busy: What the agent is doing; empty when a change would interrupt nothing.
         absent: Why there is no running agent, as ``suspended``; empty when there is one.
     """
@@ -275,6 +277,7 @@ class ReleaseStatus:
     last_failed: bool = False
     confirm_timed_out: bool = False
     why: str = ""
+    reverts: bool = True
     busy: str = ""
     absent: str = ""
 

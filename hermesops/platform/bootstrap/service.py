@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from hermesops.base.network.aws_client import call
 from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.infra.engine.embedded.state.bucket import parse_bucket
-from hermesops.model.check import Probe
+from hermesops.model.check import CheckRun
 from hermesops.platform.bootstrap.account import AWS, Account
 from hermesops.platform.bootstrap.runner import Bootstrap
 from hermesops.platform.bootstrap.spec import BootstrapSpec, PipelineRole, bucket_of
@@ -59,7 +59,7 @@ def spec_of(env: Environment, *, account: str = "", region: str = "") -> Bootstr
     )
 
 
-def account_checks(env: Environment) -> dict[str, Probe]:
+def account_checks(env: Environment) -> dict[str, CheckRun]:
     """Checks of the platform's account: credentials, state bucket and key.
 
     Empty where the settings name no account.

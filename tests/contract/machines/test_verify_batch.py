@@ -8,7 +8,7 @@ from pathlib import Path
 from hermesops.base import processes
 from hermesops.machines.verify.backend import Expired, answers_of, command_of
 from hermesops.machines.verify.checks.promise import Expected
-from hermesops.machines.verify.observations import Observations, probe_command
+from hermesops.machines.verify.observations import Observations, observer_command
 from hermesops.machines.verify.verification import PROMISES, verify
 from hermesops.model.check import Verdict
 from hermesops.vendor.channel import Channel, Completed
@@ -52,8 +52,8 @@ def test_commands_of_a_batch_run_side_by_side() -> None:
     assert [answer for answer in answers.values() if isinstance(answer, Expired)] == []
 
 
-def test_the_probe_says_nothing_of_a_machine_that_is_not_ours() -> None:
-    answer = json.loads(shell(probe_command()).stdout)
+def test_the_observer_says_nothing_of_a_machine_that_is_not_ours() -> None:
+    answer = json.loads(shell(observer_command()).stdout)
     seen = Observations.parse(answer)
     assert (seen.identity, seen.key_digest, seen.has_model_key) == (None, "", False)
 

@@ -62,6 +62,7 @@ class Machine:
             ``roll_back``, ``cancel``.
         provokes: What our own code raises when it is asked, as a bug in it does.
         begun: How often it began to change.
+        stalls: Stops on its way to the release, and does not go back by itself.
     """
 
     current: str = OLD
@@ -88,9 +89,10 @@ class Machine:
     cancelled: int = 0
     hangs: frozenset[str] = frozenset()
     provokes: Exception | None = None
+    stalls: bool = False
 
     def advance(self, now: datetime) -> None:
-        if self.began_at is None:
+        if self.began_at is None or self.stalls:
             return
         passed = (now - self.began_at).total_seconds()
         if passed < TAKES_S:
@@ -206,6 +208,7 @@ class World(RolloutRows, RolloutHealth):
             last_failed=machine.last_failed,
             confirm_timed_out=machine.confirm_timed_out,
             why=machine.history[-1].partition(f"{machine.last_to} ")[2] if machine.last_failed else "",
+            reverts=not machine.stalls,
             busy=machine.busy,
             absent=machine.absent,
         )
@@ -316,6 +319,7 @@ class World(RolloutRows, RolloutHealth):
                     Vital(vital),
                     dict.fromkeys(changed, (1.0, self.worse.get(Vital(vital), 1.0))),
                     dict.fromkeys(untouched[:64], (1.0, 1.0)),
+                    dict.fromkeys(changed, self.worse.get(Vital(vital), 1.0)),
                 )
                 for vital in vitals
             ),

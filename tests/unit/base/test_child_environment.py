@@ -31,7 +31,7 @@ STARTERS = {
 
 EXPLAINED = {
     "machines/verify/on_machine/batch.py": "runs on a machine, where nothing of ours is in the environment",
-    "machines/verify/on_machine/probe.py": "as batch.py",
+    "machines/verify/on_machine/observer.py": "as batch.py",
     "agents/backup/proof/confinement.py": "forks itself and starts no program",
     "programs/node/system/resident.py": "as confinement.py",
     "agents/rollout/gates/hook_guard.py": "hands on the environment that was made for it",

@@ -35,6 +35,10 @@ def test_columns_stay_and_values_continue_below_themselves() -> None:
         "limits    memory, cpu, disk",
         "          and everything else",
     ]
+    assert folded("  backup    2 min ago: not checked yet", 36) == [
+        "  backup    2 min ago: not checked",
+        "            yet",
+    ]
     assert folded("    a line that was indented before", 20) == ["    a line that was", "    indented before"]
 
 

@@ -35,6 +35,25 @@ def test_columns_give_way_in_the_order_of_their_importance() -> None:
     assert narrow.left_out == ("at", "reason")
 
 
+def test_ids_that_name_the_rows_keep_their_beginnings_so_that_state_and_time_have_room() -> None:
+    columns = ("id", "kind", "about", "status", "step", "updated_at")
+    ids = ("72dbaadb-ab09-441c-81dd-bf516f1e981e", "87f3d76d-b363-4776-bd69-84c0ad9f979c")
+    rows = [[each, "schedule_termination", "cleo-longer-name", "done", "the agent is suspended", AT] for each in ids]
+    shown = table.fitted(columns, rows, 80)
+    assert shown.left_out == ()
+    assert shown.lines[1] == "72dbaadb  schedule_termination  cleo-longer-name  done    2026-11-28 17:34Z"
+    alike = [[each.replace("87f3d76d", "72dbaadb"), *row[1:]] for each, row in zip(ids, rows, strict=True)]
+    assert table.fitted(columns, alike, 80).lines[1].startswith(ids[0]), "beginnings that are the same name nothing"
+    assert table.fitted(("user", *columns[1:]), rows, 80).lines[1].startswith(ids[0]), "of a user's id no beginning is"
+
+
+def test_a_short_cell_never_goes_below_its_row() -> None:
+    rows = [["ada", "health", "commands and workers", "hermes-local-cell1-f04703153cb9", AT]]
+    shown = table.fitted(("user", "purpose", "holder", "machine_name", "at"), rows, 60)
+    assert shown.lines[0].startswith("USER  PURPOSE  HOLDER")
+    assert len(shown.lines) == 3, "the holder folds"
+
+
 def test_a_sentence_is_folded_between_words_and_not_without_end() -> None:
     assert table.fold("one two three", 7) == ["one two", "three"]
     assert table.fold("/var/lib/hermes x", 6) == ["/var/l", "ib/her", "mes x"]

@@ -60,6 +60,8 @@ class Bill:
         if not self.unpriced:
             return words
         kinds = ", ".join(sorted(set(self.unpriced)))
+        if not self.machines:
+            return f"{counted(len(self.unpriced), 'machine')} of unknown price ({kinds})"
         return f"{words}, {len(self.unpriced)} more of unknown price ({kinds})"
 
 

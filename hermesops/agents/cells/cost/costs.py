@@ -9,6 +9,7 @@ from decimal import Decimal
 from hermesops.agents.cells.cost.bill import Bill, PriceList, Rentable, bill_of
 from hermesops.agents.cells.cost.prices import prices_of
 from hermesops.agents.drift.fleet_snapshot import Rented
+from hermesops.errors import UnavailableError
 from hermesops.model.ids import platform_machine_name
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps import Client
@@ -24,6 +25,7 @@ class Costs:
         rented: Machines that the vendor counts; the account may hold others than ours.
         platform: The machine of the platform's monitoring, which has no row.
         without_row: Every other machine that no row names: an orphan or unknown machine of ``fleet drift``.
+        problem: Why prices, the vendor's estimate or machines without a row are missing; ``None`` where none is.
     """
 
     cells: Mapping[str, Bill]
@@ -32,6 +34,7 @@ class Costs:
     rented: int
     platform: Bill = field(default_factory=Bill)
     without_row: Bill = field(default_factory=Bill)
+    problem: UnavailableError | None = None
 
     @property
     def total(self) -> Bill:
@@ -49,8 +52,7 @@ async def costs_of(
 ) -> Costs:
     """Read the monthly cost of all machines from the registry, list prices and the vendor's account.
 
-    Raises:
-        UnavailableError: The vendor does not answer.
+    Without an answer of the vendor, machines are counted from the registry's rows alone, and their prices are unknown.
     """
     cells: dict[str, list[Rentable]] = {cell.name: [] for cell in registry.cells.list()}
     plans: defaultdict[str, list[Rentable]] = defaultdict(list)
@@ -65,18 +67,25 @@ async def costs_of(
             cells[row.cell].append(row)
             plans[row.plan.value].append(row)
     machines = [machine for these in cells.values() for machine in these]
-    async with vendor() as client:
-        others = Rented(await client.list_machines()).without_row(rows, unassigned)
-        prices = await prices_of(client, [*machines, *(machine for machine in others if machine.price_monthly is None)])
-        usage = await client.get_usage()
+    others: Sequence[Machine] = ()
+    prices, usage, problem = PriceList({}), None, None
+    try:
+        async with vendor() as client:
+            others = Rented(await client.list_machines()).without_row(rows, unassigned)
+            unpriced = [machine for machine in others if machine.price_monthly is None]
+            prices = await prices_of(client, [*machines, *unpriced])
+            usage = await client.get_usage()
+    except UnavailableError as error:
+        problem = error
     own = platform_machine_name(environment)
     return Costs(
         cells={name: bill_of(these, prices) for name, these in cells.items()},
         plans={name: bill_of(these, prices) for name, these in sorted(plans.items())},
-        actual=None if usage.estimated_cost is None else Decimal(str(usage.estimated_cost)),
-        rented=usage.total_machines,
+        actual=None if usage is None or usage.estimated_cost is None else Decimal(str(usage.estimated_cost)),
+        rented=usage.total_machines if usage else 0,
         platform=_listed([machine for machine in others if machine.name == own], prices),
         without_row=_listed([machine for machine in others if machine.name != own], prices),
+        problem=problem,
     )
 
 

@@ -5,7 +5,7 @@ Pure: the time is an argument.
 
 import json
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -146,6 +146,12 @@ def figures_of(vital: Vital, pairs: Mapping[InstanceId, VitalsPair]) -> dict[Ins
     return figures
 
 
+def lasting_of(vital: Vital, pairs: Mapping[InstanceId, VitalsPair]) -> dict[InstanceId, float]:
+    """The figure of each instance after its change, without the sample in which it was worst."""
+    lasting = {each: pair.after.lasting.get(vital) for each, pair in pairs.items() if pair.after}
+    return {each: figure for each, figure in lasting.items() if figure is not None}
+
+
 def vitals_of(instance_id: InstanceId, samples: Sequence[HealthSample]) -> Vitals:
     """The vitals of one instance on one release, from its samples, oldest first.
 
@@ -158,14 +164,8 @@ def vitals_of(instance_id: InstanceId, samples: Sequence[HealthSample]) -> Vital
     if not samples:
         raise ValueError("no sample")
     first, last = samples[0], samples[-1]
-    taken = [sample for sample in samples if sample.turn_s is not None]
-    figures: dict[Vital, tuple[float | None, str]] = {
-        Vital.GATEWAY_ERRORS: _errors(samples),
-        Vital.RESTARTS: _restarts(samples),
-        Vital.TURN_LATENCY: _median([each.turn_s for each in taken if each.turn_ok], "no turn was answered"),
-        Vital.MEMORY: _memory(samples),
-        Vital.QUEUE_AGE: _worst([each.queue_age_s for each in samples]),
-    }
+    figures = {vital: figure(samples) for vital, figure in _FIGURES.items()}
+    lasting = {vital: _lasting(vital, samples) for vital in Vital}
     outcomes = {each.outcome for each in samples}
     worst = next(o for o in (TurnOutcome.FAILED, TurnOutcome.ANSWERED, TurnOutcome.NOT_TAKEN) if o in outcomes)
     return Vitals(
@@ -176,7 +176,32 @@ def vitals_of(instance_id: InstanceId, samples: Sequence[HealthSample]) -> Vital
         figures={vital: value for vital, (value, _) in figures.items() if value is not None},
         turn=worst,
         missing={vital: why for vital, (value, why) in figures.items() if value is None},
+        lasting={vital: value for vital, value in lasting.items() if value is not None},
     )
+
+
+def _lasting(vital: Vital, samples: Sequence[HealthSample]) -> float | None:
+    """A figure without its worst sample: one slow turn or one burst of errors is nothing that lasts."""
+    if vital is Vital.RESTARTS:  # each is an event, and no measurement
+        return _restarts(samples)[0]
+    worth = _WORTHS[vital]
+    measured = sorted((sample for sample in samples if worth(sample) is not None), key=lambda each: worth(each) or 0.0)
+    left = {id(sample) for sample in measured[:-1]}
+    rest = [sample for sample in samples if id(sample) in left]
+    return _FIGURES[vital](rest)[0] if rest else None
+
+
+def _turn_s(sample: HealthSample) -> float | None:
+    return sample.turn_s if sample.turn_ok else None
+
+
+def _turns(samples: Sequence[HealthSample]) -> tuple[float | None, str]:
+    return _median([_turn_s(sample) for sample in samples], "no turn was answered")
+
+
+def _memory_bytes(sample: HealthSample) -> float | None:
+    # A gateway that is starting, or was ended, holds a part of what it will.
+    return sample.memory_bytes if sample.is_answering else None
 
 
 def _errors(samples: Sequence[HealthSample]) -> tuple[float | None, str]:
@@ -208,9 +233,9 @@ def restarts_during(counts: Sequence[int]) -> int:
 
 
 def _memory(samples: Sequence[HealthSample]) -> tuple[float | None, str]:
-    # A gateway that is starting, or was ended, holds a part of what it will.
-    answering = [each.memory_bytes for each in samples if each.is_answering]
-    return _median(answering, "the machine counts no memory" if answering else "the gateway does not answer")
+    answers = any(sample.is_answering for sample in samples)
+    missing = "the machine counts no memory" if answers else "the gateway does not answer"
+    return _median([_memory_bytes(sample) for sample in samples], missing)
 
 
 def _median(values: Sequence[float | None], missing: str) -> tuple[float | None, str]:
@@ -218,9 +243,27 @@ def _median(values: Sequence[float | None], missing: str) -> tuple[float | None,
     return (float(statistics.median(present)), "") if present else (None, missing)
 
 
-def _worst(values: Sequence[float | None]) -> tuple[float | None, str]:
-    present = [value for value in values if value is not None]
-    return (max(present), "") if len(present) == len(values) else (None, "the gateway did not report its jobs")
+def _queue_age(samples: Sequence[HealthSample]) -> tuple[float | None, str]:
+    present = [sample.queue_age_s for sample in samples if sample.queue_age_s is not None]
+    return (max(present), "") if len(present) == len(samples) else (None, "the gateway did not report its jobs")
+
+
+_FIGURES: Mapping[Vital, Callable[[Sequence[HealthSample]], tuple[float | None, str]]] = {
+    Vital.GATEWAY_ERRORS: _errors,
+    Vital.RESTARTS: _restarts,
+    Vital.TURN_LATENCY: _turns,
+    Vital.MEMORY: _memory,
+    Vital.QUEUE_AGE: _queue_age,
+}
+"""Each vital of several samples, and the reason where there is none."""
+
+_WORTHS: Mapping[Vital, Callable[[HealthSample], float | None]] = {
+    Vital.GATEWAY_ERRORS: lambda sample: sample.errors if sample.since is not None else None,
+    Vital.TURN_LATENCY: _turn_s,
+    Vital.MEMORY: _memory_bytes,
+    Vital.QUEUE_AGE: lambda sample: sample.queue_age_s,
+}
+"""The part of each sample in a vital; ``None`` where it has none."""
 
 
 def _timestamp(seconds: float) -> datetime:
@@ -262,11 +305,15 @@ def question(stored: Sequence[HealthSample], begin: datetime | None, now: dateti
     same_side = [sample for sample in stored if sample.at > counted_from]
     turns = [sample for sample in same_side if sample.outcome is not TurnOutcome.NOT_TAKEN]
     since = same_side[-1].at if same_side else counted_from
-    return Question(since, _TURN_S if not turns or _is_time(turns[-1], begin, now) else 0.0)
+    return Question(since, _TURN_S if _is_time_for_turn(turns, begin, now) else 0.0)
 
 
-def _is_time(last: HealthSample, begin: datetime | None, now: datetime) -> bool:
-    if last.outcome is TurnOutcome.FAILED:
+def _is_time_for_turn(turns: Sequence[HealthSample], begin: datetime | None, now: datetime) -> bool:
+    """Whether a turn is due: at once after a failed one, and soon after the first, as one alone proves nothing."""
+    if not turns or turns[-1].outcome is TurnOutcome.FAILED:
         return True
+    last = turns[-1]
+    if begin and len(turns) == 1:
+        return now - last.at >= _TURN_SOON
     rest = min(max(last.at - begin, _TURN_SOON), _TURN_EVERY) if begin else _TURN_EVERY
     return now - last.at >= rest

@@ -7,15 +7,14 @@ from functools import cached_property
 
 from hermesops.access.proxy_tokens.renewal import Due, TokenRenewal, due_of, machines_in_use, renew_each
 from hermesops.agents.instances import refusals
+from hermesops.agents.instances.credentials.token_directory import TokenDirectory
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.instances.requests.eligibility import refuse_stopped
 from hermesops.base.fan_out import Limits, problems
 from hermesops.errors import Hint, RefusedError, UnavailableError, problem_of
 from hermesops.model.access.token import LONGEST_ADDRESS, PLATFORM, PURPOSES, KeptToken, purpose_of
-from hermesops.model.billing.route import PresentToken
 from hermesops.model.fleet.instance import Instance, InstanceStatus
-from hermesops.model.fleet.unassigned_machine import UnassignedMachine
-from hermesops.model.ids import MachineId, MachineName, instance_subject
+from hermesops.model.ids import MachineId, instance_subject
 from hermesops.model.plan import Plan
 from hermesops.model.unknown_name import unknown_name
 from hermesops.store.operations.leases.keeper import LeaseKeeper
@@ -53,11 +52,6 @@ class ModelTokens:
         budgets = {plan: self.budgets.get(plan, Budget()) for plan in Plan}
         self.registry.model_usage.set_budgets(budgets, why="settings")
         self.registry.model_usage.forget_batches()
-
-    def of(self, instance: Instance | None = None) -> list[tuple[Instance, PresentToken]]:
-        """The present token of one instance, or of each that is not terminated."""
-        instances = [instance] if instance else self.registry.instances.list()
-        return [(each, self.registry.model_tokens.get(each.id)) for each in instances]
 
     def due(self) -> Sequence[Instance]:
         """Running instances whose token has lived half its life, or that lack the present one."""
@@ -118,10 +112,6 @@ class ModelTokenRevocation:
         return generation, await problem_of(self.hand(instance)) if instance.status is InstanceStatus.RUNNING else ""
 
 
-def _name_of(row: Instance | UnassignedMachine) -> MachineName:
-    return row.machine_name if isinstance(row, Instance) else row.name
-
-
 @dataclass(frozen=True)
 class ProxyTokens:
     """Tokens that are kept in the registry."""
@@ -143,24 +133,6 @@ class ProxyTokens:
 
     async def _opens(self, machine_id: MachineId, token: str) -> bool:
         return await self.agents.opens(await self.client.get_machine(machine_id), token)
-
-    def of(self, instance: Instance | None = None) -> list[tuple[Instance | None, KeptToken]]:
-        """The tokens of one instance or of all, each with its instance."""
-        owners = {owner.machine_id: owner for owner in self.registry.instances.list()}
-        tokens = self.registry.proxy_tokens.kept()
-        return [
-            (owners.get(token.machine_id), token)
-            for token in tokens
-            if not instance or token.machine_id == instance.machine_id
-        ]
-
-    def machine_names(self) -> dict[MachineId, MachineName]:
-        """Names of the machines of all instances, and of unassigned ones, by their ids."""
-        machines: list[Instance | UnassignedMachine] = [
-            *self.registry.instances.list(),
-            *self.registry.unassigned.list(),
-        ]
-        return {row.machine_id: _name_of(row) for row in machines if row.machine_id}
 
     def due(self) -> Due:
         """Tokens to renew and to drop now."""
@@ -185,7 +157,8 @@ class ProxyTokens:
             UsageError: No token is for that.
         """
         _refuse_unknown(instance, purpose or PLATFORM)
-        tokens = [token for _, token in self.of(instance) if purpose in {"", purpose_of(token.purpose)}]
+        kept = TokenDirectory(self.registry).proxy_tokens(instance)
+        tokens = [token for _, token in kept if purpose in {"", purpose_of(token.purpose)}]
         for token in tokens:
             await self.renewal.drop(token)
         self._note(instance, "tokens_revoked", reason, [token.purpose for token in tokens])

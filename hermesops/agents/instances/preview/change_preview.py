@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from hermesops.agents.cells.cost.bill import Bill, PriceList, bill_of
 from hermesops.agents.instances.observation import Observation
 from hermesops.agents.instances.preview.effects import NEW_MACHINE, SeenState
+from hermesops.agents.instances.steps.personalise import Personalise
 from hermesops.agents.instances.steps.stop_and_backup import BackUp
 from hermesops.agents.instances.workflows.relocate import RelocationState
 from hermesops.errors import BrokenInvariantError
@@ -155,9 +156,15 @@ def foresee(work: Decider, state: SeenState, after: Callable[[object, Any], Any]
                 raise error
             case step:
                 words, then = work.describe(step, now), after(step, now)
-                steps.append(PlannedStep(type(step).__name__, words, is_down=not (is_up(now) and is_up(then))))
+                is_down = _may_restart(step) or not (is_up(now) and is_up(then))
+                steps.append(PlannedStep(type(step).__name__, words, is_down=is_down))
                 now = then
     raise BrokenInvariantError(f"the steps do not end: {steps[-1].words}")
+
+
+def _may_restart(step: object) -> bool:
+    """Whether a step restarts the gateway where files that it reads have changed."""
+    return isinstance(step, Personalise)
 
 
 def observation_of(state: SeenState) -> Observation:

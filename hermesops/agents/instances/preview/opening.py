@@ -5,11 +5,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from hermesops.agents.instances.requests.opening import OperationOpener
-from hermesops.model.fleet.instance import Instance
+from hermesops.model.fleet.instance import Instance, InstanceSettings
 from hermesops.model.fleet.unassigned_machine import UnassignedMachine
 from hermesops.model.ids import OperationId, instance_subject
 from hermesops.model.operation import LeaseHeldError, Operation, OperationStatus
-from hermesops.store.operations.kinds import InstanceIntent
+from hermesops.store.operations.kinds import ConfigureIntent, InstanceIntent
 from hermesops.store.operations.leases.holder import is_gone
 from hermesops.store.operations.leases.under_way import held_by
 from hermesops.store.registry import Registry
@@ -25,6 +25,15 @@ class DryRunOpener(OperationOpener):
     def write(self, instance: Instance, requested: InstanceIntent) -> Operation:
         """Return the operation's row without writing it."""
         return unwritten(self.registry, instance, requested)
+
+    def change_settings(
+        self,
+        instance: Instance,
+        settings: InstanceSettings,  # noqa: ARG002 - they are written nowhere
+        intent: ConfigureIntent,
+    ) -> Operation:
+        """Return the operation's row without writing it or the settings."""
+        return unwritten(self.registry, instance, intent)
 
     def cancel(self, operation: Operation, reason: str) -> None:
         """Do nothing: a preview cancels no operation."""

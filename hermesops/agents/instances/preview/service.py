@@ -22,7 +22,7 @@ from hermesops.agents.instances.preview.opening import DRY_RUN, unwritten
 from hermesops.agents.instances.remote.instance_client import InstanceClient
 from hermesops.agents.instances.requests.placement import latest_image
 from hermesops.agents.instances.requests.provision import Policy, ProvisionPreflight, refuse_drill
-from hermesops.agents.instances.workflows import provision
+from hermesops.agents.instances.workflows import configure, provision
 from hermesops.model.fleet.cell import Placement
 from hermesops.model.fleet.health import NodeState
 from hermesops.model.fleet.instance import Instance, InstanceStatus
@@ -32,7 +32,7 @@ from hermesops.model.ids import CellName, ImageId, InstanceId
 from hermesops.model.operation import Done, Lease, Operation, OperationKind, OperationStatus, OperationStep, Refused
 from hermesops.model.plan import Plan
 from hermesops.store.operations.intent import Intent
-from hermesops.store.operations.kinds import KINDS, ProvisionIntent, RelocateIntent
+from hermesops.store.operations.kinds import KINDS, ConfigureIntent, ProvisionIntent, RelocateIntent
 from hermesops.store.operations.runner import Handler
 from hermesops.store.registry import Registry
 from hermesops.vendor.justavps import Client
@@ -74,6 +74,8 @@ class ChangePreviews:
         intent = KINDS[operation.kind].of(operation)
         work = self.handlers[operation.kind](operation, _NO_LEASE)
         state = await work.observe()
+        if isinstance(intent, ConfigureIntent) and operation.id == DRY_RUN and intent.changed:
+            return await self.preview(operation, intent, _NewSettings(work), state, _digest)
         return await self.preview(operation, intent, work, state, self.client.payload_digest)
 
     async def preview(
@@ -124,6 +126,19 @@ class ChangePreviews:
 
 def _digest(_instance: Instance) -> str:
     return _DIGEST
+
+
+@dataclass(frozen=True)
+class _NewSettings:
+    """The decisions about settings that are not in the registry: no machine has their payload."""
+
+    work: Decider
+
+    def decide(self, observation: Observation) -> configure.Step | Done | Refused:
+        return configure.decide(observation, payload_digest=_DIGEST)
+
+    def describe(self, step: configure.Step, observation: Observation) -> str:
+        return self.work.describe(step, observation)
 
 
 @dataclass(frozen=True)

@@ -84,11 +84,12 @@ class GatewayService:
         return done.stdout.decode(errors="replace").splitlines()
 
     async def log(
-        self, machine_id: MachineId, *, lines: int, follow: bool, since: datetime | None = None, unit: str = UNIT
+        self, machine_id: MachineId, *, lines: int | None, follow: bool, since: datetime | None = None, unit: str = UNIT
     ) -> AsyncIterator[str]:
         """Yield its log line by line, or another unit's, or all; with ``follow`` also new lines, for ten minutes.
 
         Args:
+            lines: The newest ones, so many; ``None`` for all.
             unit: Empty for all units.
         """
         command = _journal(lines, since, unit) + (" -f" if follow else "")
@@ -104,7 +105,7 @@ class GatewayService:
             raise UnavailableError(f"the gateway on machine {machine_id} {failure}: {last_words(done)}")
 
 
-def _journal(lines: int, since: datetime | None = None, unit: str = UNIT) -> str:
+def _journal(lines: int | None, since: datetime | None = None, unit: str = UNIT) -> str:
     begin = f" --since=@{since.timestamp():.0f}" if since else ""
     of = f" -u {shlex.quote(unit)}" if unit else ""
-    return f"journalctl{of} -n {lines} --no-pager -o short-iso{begin}"
+    return f"journalctl{of} -n {'all' if lines is None else lines} --no-pager -o short-iso{begin}"

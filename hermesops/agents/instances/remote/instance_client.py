@@ -114,9 +114,13 @@ class InstanceClient:
             yield piece
 
     async def log(
-        self, instance: Instance, *, lines: int, follow: bool, since: datetime | None = None, unit: str = UNIT
+        self, instance: Instance, *, lines: int | None, follow: bool, since: datetime | None = None, unit: str = UNIT
     ) -> AsyncGenerator[str, None]:
-        """Yield the gateway's log, or another unit's, the instance's own secrets masked; empty ``unit`` for all."""
+        """Yield the gateway's log, or another unit's, the instance's own secrets masked; empty ``unit`` for all units.
+
+        Args:
+            lines: The newest ones, so many; ``None`` for all.
+        """
         mask = self.mask(instance)
         machine_id = MachineId((await self._running(instance)).id)
         async for line in self.gateways.log(machine_id, lines=lines, follow=follow, since=since, unit=unit):

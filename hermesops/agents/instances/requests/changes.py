@@ -23,7 +23,7 @@ from hermesops.model.access.masking import changed, outline
 from hermesops.model.fleet.cell import Placement
 from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.fleet.unassigned_machine import MachineRole
-from hermesops.model.ids import ImageId, InstanceId, MachineId, instance_subject
+from hermesops.model.ids import ImageId, InstanceId, MachineId
 from hermesops.model.operation import Operation, OperationKind
 from hermesops.model.plan import GB, Plan
 from hermesops.store.operations.kinds import (
@@ -185,10 +185,7 @@ class InstanceRequests:
                 changed=tuple(changed(settings, new_settings)),
                 settings=outline(new_settings),
             )
-            subject = instance_subject(instance.id)
-            return self.registry.settings_changes.change(
-                instance.id, new_settings, subject=subject, intent=intent.to_json(), why=intent.reason
-            )
+            return self.opener.change_settings(instance, new_settings, intent)
 
     async def suspend(self, user_text: str, *, keep: Keep | None, reason: str) -> Operation:
         """Record that an agent shall be suspended.

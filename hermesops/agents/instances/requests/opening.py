@@ -11,11 +11,11 @@ from typing import TypeVar
 from hermesops.agents.instances import refusals
 from hermesops.agents.instances.requests.eligibility import refuse_ineligible
 from hermesops.base import waiting
-from hermesops.model.fleet.instance import Instance
+from hermesops.model.fleet.instance import Instance, InstanceSettings
 from hermesops.model.fleet.unassigned_machine import UnassignedMachine
 from hermesops.model.ids import instance_subject
 from hermesops.model.operation import LeaseHeldError, Operation, OperationKind, OperationStatus
-from hermesops.store.operations.kinds import InstanceIntent
+from hermesops.store.operations.kinds import ConfigureIntent, InstanceIntent
 from hermesops.store.registry import Registry
 
 DoneT = TypeVar("DoneT")
@@ -106,6 +106,13 @@ class OperationOpener:
         """Write an operation's row, or return the unfinished one of that kind."""
         subject, intent = instance_subject(instance.id), requested.to_json()
         return self.registry.operations.open(requested.kind, subject, intent=intent, instance_id=instance.id)
+
+    def change_settings(self, instance: Instance, settings: InstanceSettings, intent: ConfigureIntent) -> Operation:
+        """Write new settings and the operation that brings them to the machine, in one transaction."""
+        subject = instance_subject(instance.id)
+        return self.registry.settings_changes.change(
+            instance.id, settings, subject=subject, intent=intent.to_json(), why=intent.reason
+        )
 
     def cancel(self, operation: Operation, reason: str) -> None:
         """Close an operation that the request cancels."""

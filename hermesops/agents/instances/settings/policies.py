@@ -62,6 +62,10 @@ class InstancePolicies:
 
     registry: "Registry"
 
+    def preview(self, instance: "Instance", change: PolicyChange) -> InstancePolicy:
+        """The policy that a change leads to; nothing is written. Raises as ``change``."""
+        return change.applied_to(self.registry.policies.get(instance.id))
+
     def change(self, instance: "Instance", change: PolicyChange, *, why: str = "") -> InstancePolicy:
         """Change an instance's policy, with an entry in the audit; nothing is written where it stays the same.
 

@@ -96,7 +96,7 @@ def _verdict(
 
 
 def worse_than_controls(comparisons: Iterable[Comparison]) -> dict[InstanceId, str]:
-    """Canaries that got critically worse, each by itself, with the reason.
+    """Canaries that got critically worse, each by itself and in more than one sample, with the reason.
 
     Worse than before and worse than others: where others got better, as after their first turn, one that stayed as it
     was has not failed.
@@ -110,7 +110,10 @@ def worse_than_controls(comparisons: Iterable[Comparison]) -> dict[InstanceId, s
         usual = max(0.0, median(controls))
         critical = log(tolerance.critical) if tolerance.relative else tolerance.critical
         for instance_id, pair in comparison.canaries.items():
-            excess = _change(pair, tolerance) - usual
+            lasting = comparison.lasting.get(instance_id)
+            if lasting is None:
+                continue
+            excess = min(_change(pair, tolerance), _change((pair[0], lasting), tolerance)) - usual
             if excess > critical:
                 harms.setdefault(instance_id, _harm(comparison.vital, excess, tolerance, beside_others=usual > 0))
     return harms

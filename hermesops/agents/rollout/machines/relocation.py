@@ -5,6 +5,7 @@ ended, so any runner can go on with it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,11 +16,12 @@ from hermesops.agents.instances.requests.changes import InstanceRequests
 from hermesops.agents.instances.requests.eligibility import blocks
 from hermesops.agents.pool.service import Pools
 from hermesops.agents.rollout.machines.slots import held_is_unavailable, machine_of, unwell
+from hermesops.base.waiting import pause
 from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedError, UnavailableError, UsageError
 from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.fleet.slot import SlotsState
 from hermesops.model.ids import ImageId, InstanceId
-from hermesops.model.operation import Operation, OperationKind, OperationStatus
+from hermesops.model.operation import LeaseHeldError, Operation, OperationKind, OperationStatus
 from hermesops.model.rollout.records import GateResult, ReleaseStatus, Target
 from hermesops.model.rollout.release import ReleaseId
 from hermesops.model.rollout.spec import Spec
@@ -30,6 +32,7 @@ from hermesops.store.registry import Registry
 from hermesops.vendor.channel import understood
 
 _STATUS_S = 20.0
+_AGAIN_S = 1.0
 _GIVEN_UP = frozenset({OperationStatus.FAILED, OperationStatus.ABANDONED})
 
 
@@ -60,7 +63,8 @@ class RelocatedMachines:
     """``hermesops.agents.rollout.ports.Machines`` for images; the release that an agent runs is relocated with it.
 
     Attributes:
-        run: Runs an operation to its end, without narration: a rollout runs many at once.
+        run: Runs an operation to its end, or waits for the process that does, without narration: a rollout runs many
+            at once.
     """
 
     registry: Registry
@@ -158,11 +162,12 @@ class RelocatedMachines:
             raise RefusedError(f"on its new machine: {error.message}", hint=error.hint) from error
 
     async def _undo(self, target: Target, why: str) -> None:
-        state = await in_db_thread(relocation_state, self.registry, target.instance_id)
+        """Bring the agent back to a machine of its image before, or start it again where it never left that one."""
+        state = await self._given_up(target, why)
         with held_is_unavailable():
             if state.unfinished:
-                await abandon(state.unfinished, self.registry, reason=why)
-            if state.image != target.release_before:
+                operation = state.unfinished
+            elif state.image != target.release_before:
                 image = ImageId(target.release_before)
                 operation = await self.requests.renew(target.instance_id, image, reason=self.purpose)
             elif (await self._node(state.instance)).get("fenced"):
@@ -170,6 +175,17 @@ class RelocatedMachines:
             else:
                 return
             await self.run(operation)
+
+    async def _given_up(self, target: Target, why: str) -> RelocationState:
+        """Abandon an unfinished relocation, unless it is the way back; a worker that has taken it over may end it."""
+        while True:
+            state = await in_db_thread(relocation_state, self.registry, target.instance_id)
+            if state.unfinished is None or RelocateIntent.of(state.unfinished).image_id == target.release_before:
+                return state
+            with suppress(LeaseHeldError, RefusedError):  # refused: it ended just now
+                await abandon(state.unfinished, self.registry, reason=why)
+                continue
+            await pause(_AGAIN_S)
 
 
 def relocation_state(registry: Registry, instance_id: InstanceId) -> RelocationState:
@@ -200,6 +216,7 @@ def status_of(state: RelocationState) -> ReleaseStatus:
         last_to=RelocateIntent.of(last).image_id or "" if last else "",
         last_failed=last is not None,
         why=last.outcome if last else "",
+        reverts=False,
         absent="" if state.instance.status is InstanceStatus.RUNNING else state.instance.status.value,
         busy=f"operation {blocker.id} ({KINDS[blocker.kind].title}) has not ended" if blocker else "",
     )

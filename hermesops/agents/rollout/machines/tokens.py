@@ -101,5 +101,5 @@ class TokenMachines:
 def status_of(tokens: TokenRotation, rotation: ReleaseId) -> ReleaseStatus:
     """An agent's tokens as rollouts read them: its release is the last rotation that ended the tokens before. Pure."""
     if tokens.is_old_valid and tokens.rotation == rotation:
-        return ReleaseStatus("", activation=rotation, phase="unconfirmed")
+        return ReleaseStatus("", activation=rotation, phase="unconfirmed", reverts=False)
     return ReleaseStatus("" if tokens.is_old_valid else ReleaseId(tokens.rotation))

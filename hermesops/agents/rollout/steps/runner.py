@@ -39,7 +39,8 @@ from hermesops.errors import HermesError, RefusedError, problem_of
 from hermesops.model.fleet.vitals import ChangeSpan
 from hermesops.model.ids import InstanceId
 from hermesops.model.operation import Done
-from hermesops.model.rollout.records import GateResult, Progress, RolloutState, RolloutTarget, TargetState
+from hermesops.model.rollout.records import GateResult, Progress, Rollout, RolloutState, RolloutTarget, TargetState
+from hermesops.model.rollout.spec import Action
 
 WHO = "hermesops"
 """The author of decisions without an operator."""
@@ -47,7 +48,8 @@ WHO = "hermesops"
 _SLOW_S, _ROLLBACK_S = 30.0, 300.0
 """Seconds after which a machine that rolls back no longer holds up others, and after which it has failed to."""
 
-_TOO_SLOW = f"its machine did not roll back within {_ROLLBACK_S:g} s"
+_LEFT = "; hermesops operation list shows the relocation that is left"
+"""The next command where an agent could not be brought back to a machine of its image."""
 
 _SAMPLE = 64
 """How many changed targets are compared with others; all that soak are observed, each by itself."""
@@ -188,15 +190,17 @@ class Runner:
         async def one(target: RolloutTarget) -> None:
             await self.rows.put_targets(await self._rolled_back(observation, target))
 
-        for outcome in await fan_out(targets, one, Limits(at_once, slow_after_s=_SLOW_S, within_s=2 * _ROLLBACK_S)):
+        limits = Limits(at_once, slow_after_s=_SLOW_S, within_s=2 * _rollback_s(observation.rollout))
+        for outcome in await fan_out(targets, one, limits):
             if isinstance(outcome, HermesError):
                 raise outcome
 
     async def _rolled_back(self, observation: RolloutObservation, target: RolloutTarget) -> RolloutTarget:
         """Roll one target's machine back; returns the target after it."""
         well, decisions = target.state.is_well, observation.rollout.decisions
+        within_s = _rollback_s(observation.rollout)
         try:
-            async with asyncio.timeout(_ROLLBACK_S) as limit:
+            async with asyncio.timeout(within_s) as limit:
                 await self.machines.roll_back(
                     target.facts, lose=decisions.may_lose, even_revoked=decisions.even_revoked
                 )
@@ -206,7 +210,9 @@ class Runner:
         except (HermesError, TimeoutError) as error:
             if isinstance(error, TimeoutError) and not limit.expired():
                 raise
-            problem = error.message if isinstance(error, HermesError) else _TOO_SLOW
+            too_slow = f"its machine did not roll back within {within_s:g} s"
+            problem = error.message if isinstance(error, HermesError) else too_slow
+            problem += _LEFT if observation.rollout.action is Action.MACHINE else ""
             progress = replace(target.progress, stuck=problem)
             return self._updated(target, target.state, f"not rolled back: {problem}", progress)
         state = TargetState.ROLLED_BACK if well else target.state
@@ -227,6 +233,11 @@ class Runner:
 
     async def _record(self, event: Event, evidence: Mapping[str, object] | None = None) -> None:
         await self.rows.add_event(Recorded(self.now(), event, evidence or {}))
+
+
+def _rollback_s(rollout: Rollout) -> float:
+    """Seconds in which one target has to be back: a relocation takes as long back as it does forth."""
+    return max(_ROLLBACK_S, rollout.spec.attempt_s) if rollout.action is Action.MACHINE else _ROLLBACK_S
 
 
 def _ids(targets: tuple[RolloutTarget, ...]) -> tuple[InstanceId, ...]:

@@ -47,7 +47,7 @@ class Settle:
     """The target has an outcome.
 
     Attributes:
-        on_release: Whether it runs the new release for good.
+        on_release: Whether it runs the new release for good, or is on its way to it and does not go back by itself.
     """
 
     state: TargetState
@@ -67,6 +67,7 @@ class TargetObservation:
         silent_s: Seconds since it last answered.
         tried_s: Seconds since this or an earlier runner began with it.
         unwell: What is wrong with its untouched agent; empty for nothing, ``None`` before it was observed.
+        unwell_s: Seconds since something was first wrong with it; one slow answer says nothing.
         confirm_error: Why this runner could not confirm it, though it tried; empty when it did not.
         ending: Whether no new target is to be touched, and an unconfirmed one is to go back.
     """
@@ -80,6 +81,7 @@ class TargetObservation:
     confirm_error: str
     ending: bool
     now: datetime
+    unwell_s: float = 0.0
 
 
 def decide_target(observation: TargetObservation, release: ReleaseId, spec: Spec) -> TargetDecision:
@@ -122,9 +124,9 @@ def _untouched(observation: TargetObservation, status: ReleaseStatus, release: R
             return TargetStep.AWAIT
         return Settle(TargetState.DEFERRED, f"busy: {status.busy}")
     # An agent that does not answer now would not answer after the change: that would say nothing of the release.
-    if observation.unwell is None and not spec.emergency:
-        return TargetStep.OBSERVE_AGENT
-    if observation.unwell and not spec.emergency:
+    if observation.unwell != "" and not spec.emergency:
+        if observation.unwell is None or observation.unwell_s < spec.unreachable_after_s:
+            return TargetStep.OBSERVE_AGENT
         return _unreachable(observation.unwell)
     return TargetStep.ACTIVATE if observation.fetched else TargetStep.FETCH
 
@@ -139,12 +141,21 @@ def _touched(observation: TargetObservation, status: ReleaseStatus, release: Rel
     if not status.activation and observation.ending:
         return Settle(TargetState.WAITING)
     if observation.tried_s >= spec.attempt_s:
-        phase = f" in {status.phase or 'a change'}" if status.activation and not is_ready else ""
-        words = f"not done after {observation.tried_s:.0f} s{phase}; it rolls back by itself"
-        return Settle(TargetState.TIMED_OUT, words)
+        return _timed_out(observation, status, is_ready=is_ready)
     if is_ready:
         return TargetStep.ROLL_BACK if observation.ending else TargetStep.CONFIRM
     return TargetStep.AWAIT if status.activation else TargetStep.ACTIVATE
+
+
+def _timed_out(observation: TargetObservation, status: ReleaseStatus, *, is_ready: bool) -> Settle:
+    """The change takes too long. Where its machine does not go back by itself, the rollout has to bring it back."""
+    words = f"not done after {observation.tried_s:.0f} s"
+    if not status.activation:
+        return Settle(TargetState.TIMED_OUT, words)
+    if not status.reverts:
+        return Settle(TargetState.TIMED_OUT, words, on_release=True)
+    phase = "" if is_ready else f" in {status.phase or 'a change'}"
+    return Settle(TargetState.TIMED_OUT, f"{words}{phase}; it rolls back by itself")
 
 
 def _rolled_back(observation: TargetObservation, status: ReleaseStatus) -> TargetDecision:

@@ -51,6 +51,7 @@ class Deployment:
     is_ending: Callable[[RolloutTarget], bool]
     is_aborted: Callable[[], bool]
     _unwell: str | None = field(default=None, init=False)
+    _unwell_since: datetime | None = field(default=None, init=False)
     _is_fetched: bool = field(default=False, init=False)
     _confirm_error: str = field(default="", init=False)
 
@@ -69,7 +70,7 @@ class Deployment:
                 case TargetStep.FETCH:  # changes nothing that runs
                     outcome = await self._fetch(self._left_s(observation))
                 case TargetStep.OBSERVE_AGENT:
-                    self._unwell = await self._observe_agent()
+                    await self._ask_agent()
                 case TargetStep.ACTIVATE:  # backs the state up, tries the release on a copy of it, then switches
                     outcome = await self._activate(observation.status, self._left_s(observation))
                 case TargetStep.AWAIT:
@@ -105,6 +106,7 @@ class Deployment:
             confirm_error=self._confirm_error,
             ending=self.is_ending(self.target),
             now=now,
+            unwell_s=(now - self._unwell_since).total_seconds() if self._unwell_since else 0.0,
         )
 
     def _left_s(self, observation: TargetObservation) -> float:
@@ -150,6 +152,14 @@ class Deployment:
             return None, True
         except (HermesError, TimeoutError):
             return None, False
+
+    async def _ask_agent(self) -> None:
+        """Ask an untouched agent once; where it answered badly or late, it is asked again."""
+        asked_at = self.now()
+        self._unwell = await self._observe_agent()
+        if self._unwell:
+            self._unwell_since = self._unwell_since or asked_at
+            await pause(POLL_S)
 
     async def _observe_agent(self) -> str | None:
         """The problem of an untouched agent; empty for none, ``None`` where it has to be asked again."""

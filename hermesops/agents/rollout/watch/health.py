@@ -6,7 +6,7 @@ from datetime import datetime
 from hermesops.agents.health.canary_watch import CanaryWatch
 from hermesops.agents.health.prometheus import Prometheus
 from hermesops.agents.health.samples.kept import StoredHealthSamples
-from hermesops.agents.health.samples.sample import figures_of
+from hermesops.agents.health.samples.sample import figures_of, lasting_of
 from hermesops.agents.health.samples.sampler import Sampler
 from hermesops.agents.instances.remote.power_control import PowerControl
 from hermesops.agents.rollout.machines.slots import machine_of
@@ -62,7 +62,12 @@ class RolloutHealth:
         return HealthObservation(
             liveness_of=watched.liveness_of,
             comparisons=tuple(
-                Comparison(each, figures_of(each, watched.changed), figures_of(each, watched.controls))
+                Comparison(
+                    each,
+                    figures_of(each, watched.changed),
+                    figures_of(each, watched.controls),
+                    lasting_of(each, watched.changed),
+                )
                 for each in Vital
                 if each.value in vitals
             ),

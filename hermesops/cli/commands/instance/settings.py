@@ -6,11 +6,11 @@ import typer
 
 from hermesops.cli.console import Reason, Why, result
 from hermesops.cli.options.files import read
-from hermesops.cli.options.instance import User, Wait, find_instance, run_operation
+from hermesops.cli.options.instance import DryRun, User, Wait, find_instance, preview_operation, run_operation, why
 from hermesops.cli.printing.fields import field_lines
 from hermesops.cli.views.instance.settings import settings_lines
-from hermesops.cli.views.rollout import status
-from hermesops.errors import UsageError
+from hermesops.errors import Hint, UsageError
+from hermesops.views import rollouts as rollout_shapes
 from hermesops.views import shapes
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def settings(
     ] = None,
     back: Annotated[bool, typer.Option("--back", help="Return to the settings before the last change.")] = False,
     reason: Reason = "",
+    dry_run: DryRun = False,
     wait: Wait = "",
 ) -> None:
     """Show a user's settings, secrets masked; or change them, and wait until the agent is healthy with them.
@@ -40,6 +41,8 @@ def settings(
     ways = bool(source) + bool(assignments) + back
     if ways > 1:
         raise UsageError("--from, --set and --back exclude each other")
+    if dry_run and not ways:
+        raise UsageError("--dry-run needs a change", hint=Hint(("instance", "settings", user, "--set", "NAME=VALUE")))
     request: SettingsPatch | None = None  # read and checked before anything is asked or opened
     if source or assignments:
         from hermesops.agents.instances.requests.settings_patch import replacing, setting
@@ -49,8 +52,11 @@ def settings(
     container, instance = find_instance(user)
 
     async def change(connected: "Connected") -> "Operation":
-        return await connected.instance_requests.configure(user, request, reason=reason)
+        return await connected.instance_requests.configure(user, request, reason=why(reason, dry_run=dry_run))
 
+    if dry_run:
+        preview_operation(container, change)
+        return
     outcome = run_operation(container, change, no_wait=False, wait=wait)[1] if ways else ""
     shown = container.masked_settings.of(instance)
     route = shapes.route(str(shown["model"]))
@@ -73,11 +79,15 @@ def policy(
         str, typer.Option("--timezone", help="Of those hours, as Europe/Berlin; UTC without it.", show_default=False)
     ] = "",
     reason: Why = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the new policy; change nothing.")] = False,
 ) -> None:
     """Show or change when and how early a user's agent takes part in rollouts."""
     from hermesops.agents.instances.settings.policies import PolicyChange
 
     change = PolicyChange(opt_in, protect, quiet_hours, timezone)
     container, instance = find_instance(user)
-    shown = status.policy(container.instance_policies.change(instance, change, why=reason))
-    result("instance-policy", {"user": instance.title, "policy": shown}, field_lines(shown))
+    policies = container.instance_policies
+    after = policies.preview(instance, change) if dry_run else policies.change(instance, change, why=reason)
+    shown = rollout_shapes.policy(after)
+    lines = [*field_lines(shown), *(["dry run: nothing was changed"] if dry_run else [])]
+    result("instance-policy", {"user": instance.title, "policy": shown, "dry_run": dry_run}, lines)

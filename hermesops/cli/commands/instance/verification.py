@@ -9,9 +9,9 @@ from hermesops.cli import context
 from hermesops.cli.console import result, say, table
 from hermesops.cli.options.instance import find_instance
 from hermesops.cli.options.instances import All, Users, Where, choose_instances
-from hermesops.cli.views import backup
 from hermesops.cli.views.instance import verification
 from hermesops.errors import CHANGES_REMAIN, RefusedError, UsageError
+from hermesops.views import backups as backup_shapes
 from hermesops.views import shapes
 
 if TYPE_CHECKING:
@@ -93,5 +93,5 @@ def _state(user: str) -> int:
     compared = context.run_connected(container, lambda connected: connected.state_comparisons.with_newest(instance))
     newest, state, differences = compared.backup, compared.state, compared.differences
     lines = differences or [f"as in backup {newest.id[:8]} of {newest.at:%Y-%m-%d %H:%M} UTC: {state}"]
-    result("verify-state", backup.comparison(newest, user, state), lines)
+    result("verify-state", backup_shapes.comparison(newest, user, state), lines)
     return CHANGES_REMAIN if differences else 0

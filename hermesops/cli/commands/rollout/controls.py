@@ -8,14 +8,14 @@ from hermesops.cli import context
 from hermesops.cli.commands.rollout import follow
 from hermesops.cli.console import Why, advice, result
 from hermesops.cli.options.rollout import Detach, Id
-from hermesops.cli.views.rollout import status
+from hermesops.views import rollouts as rollout_shapes
 
 
 def pause(rollout_id: Id = "", reason: Why = "") -> None:
     """Pause a rollout: no further instance starts; those in progress finish, and gates still count."""
     paused = context.compose().rollout_commands.pause(rollout_id, why=reason)
     line = advice(f"rollout {paused.id} is paused;", ("rollout", "resume", paused.id), "continues it")
-    result("rollout", {"rollout": status.rollout(paused)}, [line])
+    result("rollout", {"rollout": rollout_shapes.rollout(paused)}, [line])
 
 
 def resume(
@@ -60,7 +60,7 @@ def approve(
 ) -> None:
     """Approve stages whose blast radius needs a second operator; signed with your key, never your own rollout."""
     row, approver = context.compose().rollout_commands.approve(rollout_id, stage, why=reason)
-    shape = {"rollout": status.rollout(row), "stage": stage, "approved_by": approver}
+    shape = {"rollout": rollout_shapes.rollout(row), "stage": stage, "approved_by": approver}
     result("rollout-approved", shape, [f"{approver} approved stages up to {stage} of rollout {row.id}"])
 
 

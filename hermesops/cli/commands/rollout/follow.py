@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from hermesops.cli import context
 from hermesops.cli.console import advice, complain, result, say
 from hermesops.cli.options.time_limit import limit
-from hermesops.cli.views.rollout import status
 from hermesops.errors import HaltedError, Hint, PartlyDoneError
+from hermesops.views import rollouts as rollout_shapes
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -126,7 +126,7 @@ def _left(connected: "Connected", rollout: "Rollout") -> "HermesError":
 
 def _print_end(container: "Container", rollout: "Rollout", *, expected: str, detach: bool) -> int:
     rollout_progress = container.rollouts.progress(container.rollouts.records(rollout.id))
-    shown = {"rollout": status.rollout(rollout), "progress": status.rollout_progress(rollout_progress)}
+    shown = {"rollout": rollout_shapes.rollout(rollout), "progress": rollout_shapes.rollout_progress(rollout_progress)}
     if detach and rollout.state.has_runner:
         line = advice("left to the workers;", ("rollout", "status", rollout.id, "--follow"), "shows its progress")
         result("rollout", shown, [line])

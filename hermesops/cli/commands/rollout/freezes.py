@@ -6,7 +6,7 @@ import typer
 
 from hermesops.cli import context
 from hermesops.cli.console import advice, result, table
-from hermesops.cli.views.rollout import status as status_view
+from hermesops.views import rollouts as rollout_shapes
 
 Reason = Annotated[str, typer.Option("--reason", help="Reason, shown in rollouts that wait.")]
 
@@ -17,7 +17,7 @@ def freezes(
     """List freezes of the environment: those that hold now, and those to come."""
     container = context.compose()
     now = container.now()
-    rows = [status_view.freeze(freeze, now) for freeze in container.freezes.list(past=past)]
+    rows = [rollout_shapes.freeze(freeze, now) for freeze in container.freezes.list(past=past)]
     table(
         "rollout-freezes",
         "freezes",
@@ -53,7 +53,7 @@ def freeze(
         ("rollout", "unfreeze", created.id, "--reason", "WHY"),
         "ends the freeze",
     )
-    result("freeze", {"freeze": status_view.freeze(created, container.now())}, [line])
+    result("freeze", {"freeze": rollout_shapes.freeze(created, container.now())}, [line])
 
 
 def unfreeze(
@@ -66,4 +66,4 @@ def unfreeze(
     """End a freeze now; rollouts continue."""
     container = context.compose()
     lifted = container.freezes.lift(freeze_id, reason=reason)
-    result("freeze", {"freeze": status_view.freeze(lifted, container.now())}, [f"freeze {lifted.id} is lifted"])
+    result("freeze", {"freeze": rollout_shapes.freeze(lifted, container.now())}, [f"freeze {lifted.id} is lifted"])

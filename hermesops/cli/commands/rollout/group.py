@@ -15,6 +15,7 @@ from hermesops.cli.views.rollout import preview as preview_view
 from hermesops.cli.views.rollout import progress
 from hermesops.cli.views.rollout import status as status_view
 from hermesops.errors import CHANGES_REMAIN
+from hermesops.views import rollouts as rollout_shapes
 
 if TYPE_CHECKING:
     from hermesops.model.rollout.spec import Spec
@@ -51,8 +52,8 @@ def history(rollout_id: options.Id = "") -> None:
     """List the changes of a rollout's state: time, operator, reason."""
     rollouts = context.compose().rollouts
     row = rollouts.find(rollout_id)
-    rows = [status_view.change(at, event) for at, event in rollouts.changes(row.id)]
-    beside = {"rollout": status_view.rollout(row)}
+    rows = [rollout_shapes.change(at, event) for at, event in rollouts.changes(row.id)]
+    beside = {"rollout": rollout_shapes.rollout(row)}
     table("rollout-history", "changes", ("at", "what", "to", "who", "why"), rows, "nothing happened", beside=beside)
 
 
@@ -68,7 +69,7 @@ def explain(
     row = rollouts.find(rollout_id)
     titles = {target.id: target.facts.user for target in rollouts.targets(row.id)}
     events = rollouts.events(row.id, user=user)
-    shown = {"rollout": status_view.rollout(row), "events": [status_view.event(event) for event in events]}
+    shown = {"rollout": rollout_shapes.rollout(row), "events": [rollout_shapes.event(event) for event in events]}
     lines = [line for event in events for line in status_view.explain_lines(explained(event), titles)]
     result("rollout-explain", shown, lines)
 
@@ -100,7 +101,7 @@ def replay(
         vitals=vitals,
     )
     replayed = rollouts.replay(row.id, gates)
-    shown = {"rollout": status_view.rollout(row), **preview_view.replayed(replayed)}
+    shown = {"rollout": rollout_shapes.rollout(row), **preview_view.replayed(replayed)}
     result("rollout-replay", shown, [preview_view.replayed_line(replayed)])
 
 
@@ -172,7 +173,7 @@ def list_(
     now, rollouts = container.now(), container.rollouts.list(unfinished=not everything)
     columns = ("id", "release", "state", "since", "who", "reason")
     # An age is for people: a program has the time, and what did not change reads the same again.
-    rows = [status_view.rollout(row) if is_json() else status_view.row(row, now) for row in rollouts]
+    rows = [rollout_shapes.rollout(row) if is_json() else status_view.row(row, now) for row in rollouts]
     empty = advice("no rollout is under way;", ("rollout", "start", "RELEASE", "--all"), "starts one")
     table("rollout-list", "rollouts", columns, rows, empty)
 
@@ -199,9 +200,9 @@ def status(
     records = container.rollouts.records(row.id)
     rollout_progress = container.rollouts.progress(records)
     shown: dict[str, object] = {
-        "rollout": status_view.rollout(records.rollout),
-        "progress": status_view.rollout_progress(rollout_progress),
-        "targets": [status_view.target(target) for target in records.targets],
+        "rollout": rollout_shapes.rollout(records.rollout),
+        "progress": rollout_shapes.rollout_progress(rollout_progress),
+        "targets": [rollout_shapes.target(target) for target in records.targets],
     }
     usual = container.rollouts.durations(records.rollout) if row.state.has_runner else None
     lines = progress.picture(records, rollout_progress, usual, width=terminal.width())

@@ -25,6 +25,7 @@ def shape(preview: "ChangePreview") -> dict[str, object]:
     return {
         "user": preview.instance.title,
         "change": preview.operation.kind.value,
+        "changed": list(_changed(preview)),
         "continues": preview.operation.id if preview.continues else None,
         "steps": [_step(step) for step in preview.steps],
         "runs_now": preview.was_up,
@@ -50,7 +51,9 @@ def lines(preview: "ChangePreview") -> "Sequence[str]":
         for step in preview.steps
     ]
     previous = f"; the previous machine {_price(preview.kept)} for {_days(preview.kept_days)}" if preview.kept else ""
+    changed = _changed(preview)
     return [
+        *([f"changed settings: {', '.join(changed)}"] if changed else []),
         *table_lines(_COLUMNS, rows, "no steps are left"),
         f"downtime: {downtime(preview)}",
         f"cost a month: {_price(preview.before)} now, {_price(preview.after)} after{previous}",
@@ -101,6 +104,14 @@ def lost(loss: "Loss | None") -> str:
         return "the whole state: there is no backup"
     changes = f"all changes since {loss.since:%Y-%m-%d %H:%M} UTC"
     return f"{changes}, of which a backup is made first" if loss.is_saved else changes
+
+
+def _changed(preview: "ChangePreview") -> "Sequence[str]":
+    """Names of the settings that the change writes."""
+    from hermesops.store.operations.kinds import ConfigureIntent
+
+    is_of_settings = preview.operation.kind is ConfigureIntent.kind
+    return ConfigureIntent.of(preview.operation).changed if is_of_settings else ()
 
 
 def _step(step: "PlannedStep") -> dict[str, object]:

@@ -1,158 +1,24 @@
-"""Shapes of rollouts, rollbacks, freezes and rollout policies."""
+"""Rows of rollouts, and results of rollbacks and decisions in words."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from hermesops.base.narration import counted
 from hermesops.cli.views.rollout.progress import span
-from hermesops.views.shapes import timestamp
+from hermesops.views import rollouts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hermesops.agents.rollout.plan.backlog import OutdatedInstance
-    from hermesops.agents.rollout.records.events import CommandGiven, Event, Recorded, RolloutStarted, StateChanged
     from hermesops.agents.rollout.reports.explain import Explained
-    from hermesops.agents.rollout.reports.progress import RolloutProgress
-    from hermesops.model.fleet.instance import InstancePolicy
     from hermesops.model.fleet.slot import RollbackResult
     from hermesops.model.ids import InstanceId
-    from hermesops.model.rollout.records import Freeze, Rollout, RolloutTarget
-
-
-def freeze(record: "Freeze", now: datetime) -> dict[str, object]:
-    """A freeze, and whether it holds."""
-    return {
-        "id": record.id,
-        "state": "holds" if record.holds_at(now) else "past" if record.is_past(now) else "to come",
-        "begins_at": timestamp(record.begins_at),
-        "ends_at": timestamp(record.ends_at),
-        "lifted_at": timestamp(record.lifted_at),
-        "reason": record.reason,
-        "who": record.who,
-    }
-
-
-def policy(chosen: "InstancePolicy") -> dict[str, object]:
-    """When and how early an instance takes part in rollouts."""
-    quiet = chosen.quiet
-    return {
-        "turn": "first" if chosen.opted_in else "last" if chosen.protected else "as it comes",
-        "opted_in": chosen.opted_in,
-        "protected": chosen.protected,
-        "quiet_hours": f"{quiet.begin:%H:%M}-{quiet.end:%H:%M}" if quiet else None,
-        "timezone": quiet.timezone if quiet else None,
-    }
-
-
-def rollout(row: "Rollout") -> dict[str, object]:
-    """The JSON object of a rollout: release, state, reason and times."""
-    return {
-        "id": row.id,
-        "release": row.release,
-        "action": row.action.value,
-        "state": row.state.value,
-        "reason": row.reason,
-        "who": row.who,
-        "created_at": timestamp(row.created_at),
-        "updated_at": timestamp(row.updated_at),
-    }
+    from hermesops.model.rollout.records import Rollout
 
 
 def row(record: "Rollout", now: datetime) -> dict[str, object]:
     """A rollout as a row of a list: also how long ago it came into its state."""
-    return {**rollout(record), "since": f"{span(max(0.0, (now - record.updated_at).total_seconds()))} ago"}
-
-
-def target(record: "RolloutTarget") -> dict[str, object]:
-    """Where one instance stands in a rollout."""
-    return {
-        "user": record.facts.user,
-        "instance_id": record.id,
-        "stage": record.stage + 1,
-        "batch": record.batch + 1,
-        "state": record.state.value,
-        "detail": record.detail or None,
-        "release_before": record.facts.release_before or None,
-        "on_release": record.progress.on_release,
-        "touched_at": timestamp(record.touched_at),
-        "updated_at": timestamp(record.updated_at),
-    }
-
-
-def rollout_progress(shown: "RolloutProgress") -> dict[str, object]:
-    """The JSON object of a rollout's progress: counts, figures, stages and gates."""
-    return {
-        "targets": shown.targets,
-        "touched": shown.touched,
-        "reached": shown.reached,
-        "failed": shown.failed,
-        "per_minute": shown.per_minute,
-        "left_s": shown.left_s,
-        "waits_for": shown.waits_for or None,
-        "figures": {
-            "changed": shown.figures.changed,
-            "well": shown.figures.well,
-            "failed": shown.figures.failed,
-            "stops_at": shown.figures.stops_at,
-            "soaked_s": round(shown.figures.soaked_s),
-            "soak_s": shown.figures.soak_s,
-        },
-        "stages": [
-            {
-                "stage": stage.number,
-                "targets": stage.targets,
-                "reached": stage.reached,
-                "batch": stage.batch,
-                "batches": stage.batches,
-                "states": {state.value: count for state, count in stage.states.items()},
-            }
-            for stage in shown.stages
-        ],
-        "gates": dict(shown.gates),
-    }
-
-
-def event(recorded: "Recorded[Event]") -> dict[str, object]:
-    """An event of a rollout, by its stored name and keys."""
-    from hermesops.agents.rollout.records.events import to_row
-
-    row = to_row(recorded)
-    return {
-        "id": row.id,
-        "at": timestamp(row.at),
-        "kind": row.kind,
-        "why": str(row.decision.get("why") or ""),
-        "decision": dict(row.decision),
-        "evidence": dict(row.evidence),
-    }
-
-
-def outdated(instance: "OutdatedInstance") -> dict[str, object]:
-    """An instance that has not got the release of the others."""
-    return {
-        "user": instance.user,
-        "instance_id": instance.instance_id,
-        "release": instance.release,
-        "rollout": instance.rollout,
-        "why": instance.why,
-        "since": timestamp(instance.since),
-    }
-
-
-def rollback_result(user: str, done: "RollbackResult", *, machine: str = "") -> dict[str, object]:
-    """The result of the rollback of one agent."""
-    return {
-        "user": user,
-        "machine": machine or None,
-        "release": done.release,
-        "before": done.before,
-        "changed": done.release != done.before,
-        "gap_s": done.gap_s,
-        "migrated": done.migrated,
-        "listed": done.listed,
-        "kept": done.kept or None,
-    }
+    return {**rollouts.rollout(record), "since": f"{span(max(0.0, (now - record.updated_at).total_seconds()))} ago"}
 
 
 def rollback_line(user: str, done: "RollbackResult") -> str:
@@ -165,21 +31,6 @@ def rollback_line(user: str, done: "RollbackResult") -> str:
     if done.listed:
         words += f"; {counted(done.listed, 'row')} written since could not be migrated: see {done.kept}"
     return words
-
-
-def change(at: "datetime", event: "RolloutStarted | StateChanged | CommandGiven") -> dict[str, object]:
-    """A start, a change of state or a command of a rollout."""
-    from hermesops.agents.rollout.records.events import CommandGiven, RolloutStarted
-
-    match event:
-        case RolloutStarted():
-            what, before, after = "start", None, "pending"
-        case CommandGiven(state):
-            what, before, after = event.verb, state.value, state.value
-        case _:
-            what, before, after = event.verb or "decided", event.before.value, event.after.value
-    who = event.who or "hermesops"
-    return {"at": timestamp(at), "what": what, "from": before, "to": after, "who": who, "why": event.why}
 
 
 def explain_lines(decision: "Explained", titles: "Mapping[InstanceId, str]") -> list[str]:

@@ -1,6 +1,6 @@
 """Checks of the agent, on machines with an instance.
 
-Each check runs its commands first and judges afterwards; see ``Probe``.
+Each check runs its commands first and judges afterwards; see ``MachineCheck``.
 """
 
 import json

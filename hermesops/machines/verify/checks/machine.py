@@ -1,6 +1,6 @@
 """Checks that hold on every machine, with an instance or without: services, firewall, sandbox, disk.
 
-Each check runs its commands first and judges afterwards; see ``Probe``.
+Each check runs its commands first and judges afterwards; see ``MachineCheck``.
 """
 
 import json
@@ -16,7 +16,7 @@ from hermesops.machines.verify.checks.promise import (
     GATEWAY,
     SANDBOX,
     Expected,
-    Probe,
+    MachineCheck,
     Promise,
     as_promised,
     broken_unless,
@@ -42,7 +42,7 @@ _FULL = 80
 """Per cent; the rest is for the copy that is kept while a backup is restored."""
 
 
-def _runs(name: str) -> Probe:
+def _runs(name: str) -> MachineCheck:
     """The check that a unit runs, and starts at boot."""
     return lambda host, _: running(host, name)
 

@@ -42,7 +42,7 @@ class WorthALookError(Exception):
     """No promise is broken, and somebody should look; the message is the observation."""
 
 
-Probe = Callable[[Host, Expected], str]
+MachineCheck = Callable[[Host, Expected], str]
 """Checks a machine; returns what it saw, or raises ``BrokenPromiseError`` or ``WorthALookError``.
 
 It runs all its commands before it judges any answer, and the commands do not depend on answers: so all are known
@@ -61,7 +61,7 @@ class Promise:
 
     name: str
     title: str
-    observe: Probe
+    observe: MachineCheck
     hint: Hint
     slow: bool = False
 

@@ -8,5 +8,5 @@ PYTHON = ("python3", "-I", "-S", "-c")
 BATCH = Path(__file__).with_name("batch.py").read_text()
 """Runs many commands at once; see its docstring."""
 
-PROBE = Path(__file__).with_name("probe.py").read_text()
+OBSERVER = Path(__file__).with_name("observer.py").read_text()
 """Observes the gateway; see its docstring."""

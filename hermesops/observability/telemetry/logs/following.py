@@ -21,14 +21,11 @@ _SHORTEST_S, _LONGEST_S = 1.0, 30.0
 _REMEMBERED = 10_000
 """Lines of one second that are recognised; of more than that some may be shown twice."""
 
-AGAIN = 10_000
-"""Lines that are asked for at most, of those that came while there was no connection."""
-
 _STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[+-]\d{4}|Z)")
 """The beginning of a line of ``journalctl -o short-iso``."""
 
-Connect = Callable[[int, datetime | None], AsyncGenerator[str, None]]
-"""Yields the newest lines, so many and none older than a moment, then new ones, until its connection ends."""
+Connect = Callable[[int | None, datetime | None], AsyncGenerator[str, None]]
+"""Yields the newest lines, so many (``None``: all) and none older than a moment, then new ones, until it ends."""
 
 
 @dataclass
@@ -36,9 +33,13 @@ class Place:
     """How far a log was shown: the second of its last line, and the lines of that second.
 
     A line without a time belongs to the one before it.
+
+    Attributes:
+        gap: The second from which on lines were lost, as the log read again begins after it; empty for none.
     """
 
     stamp: str = ""
+    gap: str = ""
     _lines: Counter[str] = field(default_factory=Counter)
     _repeated: Counter[str] = field(default_factory=Counter)
 
@@ -55,6 +56,8 @@ class Place:
         """Take the next line; whether it was not shown yet."""
         stamp = match[0] if (match := _STAMP.match(line)) else self.stamp
         if stamp != self.stamp:
+            # None of the lines that were shown came again: the log no longer reaches back to them.
+            self.gap = self.stamp if self._repeated and self._repeated == self._lines else ""
             self.stamp, self._lines, self._repeated = stamp, Counter(), Counter()
         elif self._repeated[line] > 0:
             self._repeated[line] -= 1
@@ -70,7 +73,7 @@ async def follow(
     """Yield the newest lines of a log and then new ones, until the caller stops.
 
     A connection that breaks is made again, after one second, then two, up to thirty, and the operator is told. Its
-    time limit is no news.
+    time limit is no news. All lines that came meanwhile follow; if the log has lost some of them, the operator is told.
 
     Args:
         name: Of the log, for the operator.
@@ -86,12 +89,15 @@ async def follow(
     while True:
         problem = "its connection ended"
         try:
-            async with aclosing(connect(AGAIN if place.since else most, place.since or since)) as lines:
+            async with aclosing(connect(None if place.since else most, place.since or since)) as lines:
                 async for line in lines:
                     if is_broken:
                         report(f"{name}: connected again")
                     is_broken, has_begun = False, True
                     if place.is_new(line):
+                        if place.gap:
+                            report(f"{name}: it lost lines between {place.gap} and {place.stamp}")
+                            place.gap = ""
                         wait_s = _SHORTEST_S
                         yield line
         except CommandExpiredError:

@@ -96,9 +96,9 @@ class MachineLogs(Protocol):
     """Port to the journals of machines."""
 
     def log(
-        self, instance: Instance, *, lines: int, follow: bool, since: datetime | None = None, unit: str = ""
+        self, instance: Instance, *, lines: int | None, follow: bool, since: datetime | None = None, unit: str = ""
     ) -> AsyncGenerator[str, None]:
-        """Yield lines of the machine's journal, the instance's own secrets masked."""
+        """Yield lines of the machine's journal, the newest or all, the instance's own secrets masked."""
 
     def mask(self, instance: Instance) -> Callable[[str], str]:
         """Hides an instance's secrets in a line of text."""
@@ -124,7 +124,7 @@ class InstanceLogs:
             HermesError: Neither answers; it is what the first one came to.
         """
         if self.client is None:
-            return InstanceLog(LogSource.MACHINE, await self._of_machine(instance, question))
+            return InstanceLog(LogSource.MACHINE, *await self._of_machine(instance, question))
         order = sorted(LogSource, key=lambda attempt: attempt is not first)
         problems: list[HermesError] = []
         empty: InstanceLog | None = None
@@ -171,7 +171,7 @@ class InstanceLogs:
     ) -> AsyncGenerator[str, None]:
         unit = "" if question.unit == ALL_UNITS else question.unit
 
-        def connect(most: int, since: datetime | None) -> AsyncGenerator[str, None]:
+        def connect(most: int | None, since: datetime | None) -> AsyncGenerator[str, None]:
             return self.machines.log(instance, lines=most, follow=True, since=since, unit=unit)
 
         name = f"log of {instance.title}"
@@ -217,26 +217,29 @@ class InstanceLogs:
     async def _of(self, source: LogSource, instance: Instance, question: LogQuestion) -> tuple[tuple[str, ...], str]:
         """The lines, and why some may be missing."""
         if source is LogSource.MACHINE:
-            return await self._of_machine(instance, question), ""
+            return await self._of_machine(instance, question)
         return await self._of_monitoring(instance, question)
 
-    async def _of_machine(self, instance: Instance, question: LogQuestion) -> tuple[str, ...]:
+    async def _of_machine(self, instance: Instance, question: LogQuestion) -> tuple[tuple[str, ...], str]:
         is_all = not (question.grep or question.since)
         unit = "" if question.unit == ALL_UNITS else question.unit
         matching: deque[str] = deque(maxlen=question.most)
+        count = 0
         read = self.machines.log(
             instance, lines=question.most if is_all else _READ, follow=False, since=question.since, unit=unit
         )
         try:
             async with asyncio.timeout(_MACHINE_S) as limit, aclosing(read) as lines:
                 async for line in lines:
+                    count += 1
                     if not question.grep or re.search(question.grep, line[:_COMPARED]):
                         matching.append(line)
         except TimeoutError as error:
             if not limit.expired():
                 raise
             raise UnavailableError(f"the log of {instance.title} was not whole after {_MACHINE_S:g} s") from error
-        return tuple(matching)
+        is_cut = not is_all and count >= _READ and len(matching) < question.most
+        return tuple(matching), f"only the newest {_READ:,} lines were searched" if is_cut else ""
 
     async def _of_monitoring(self, instance: Instance, question: LogQuestion) -> tuple[tuple[str, ...], str]:
         begin = question.since or self.now() - _DEFAULT_SINCE
@@ -278,4 +281,6 @@ def _note(
             words.append(f"lines may be missing, as monitoring answers in part only: {missing}")
         if question.most > MOST_LINES:
             words.append(f"monitoring gives {MOST_LINES} lines at most")
+    elif missing:
+        words.append(missing)
     return "; ".join(words)

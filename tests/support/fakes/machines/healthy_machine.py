@@ -7,7 +7,7 @@ import shlex
 from typing import Any
 
 from hermesops.machines.verify.checks.machine import DROP_INS
-from hermesops.machines.verify.on_machine import BATCH, PROBE, PYTHON
+from hermesops.machines.verify.on_machine import BATCH, OBSERVER, PYTHON
 from hermesops.vendor.channel import Completed
 
 KEY_DIGEST = "d" * 64
@@ -186,8 +186,8 @@ class PromisingMachine:
     Attributes:
         answers: As ``HEALTHY``; a test changes its own copy.
         units: What systemd shows.
-        observe: What the probe sees.
-        chat: What the probe's turn comes to.
+        observe: What the observer sees.
+        chat: What the turn of the observer comes to.
         runs: The commands that came over the channel.
     """
 
@@ -227,7 +227,7 @@ class PromisingMachine:
 
     def _answer(self, command: str) -> Completed:
         words = shlex.split(command)
-        if PROBE in words:
+        if OBSERVER in words:
             return Completed(0, json.dumps(self.observe if words[-1] == "observe" else self.chat).encode(), b"")
         if command.startswith("systemctl show"):
             blocks = (

@@ -87,7 +87,9 @@ def test_health() -> None:
 
 def test_one_agent_that_got_worse() -> None:
     def why(vital: Vital, pair: tuple[float, float], others: tuple[float, float]) -> str:
-        comparison = Comparison(vital, _figures([pair]), {InstanceId(f"c{number}"): others for number in range(3)})
+        controls = {InstanceId(f"c{number}"): others for number in range(3)}
+        pairs = _figures([pair])
+        comparison = Comparison(vital, pairs, controls, {each: after for each, (_, after) in pairs.items()})
         return "".join(worse_than_controls([comparison]).values())
 
     assert why(Vital.MEMORY, (1.0, 4.18), (1.0, 1.0)) == "memory is 4.18 times what it was before (limit 3)"

@@ -28,10 +28,10 @@ async def test_what_answers_is_in_order() -> None:
     [(UnavailableError("silent", hint="wait"), Verdict.UNKNOWN), (RefusedError("no", hint="ask"), Verdict.FAILED)],
 )
 async def test_silence_is_unknown_and_a_refusal_a_failure(error: HermesError, verdict: Verdict) -> None:
-    async def probe() -> str:
+    async def run() -> str:
         raise error
 
-    assert await check_all({"registry": probe}) == [Check("registry", verdict, error.message, error.hint)]
+    assert await check_all({"registry": run}) == [Check("registry", verdict, error.message, error.hint)]
 
 
 async def test_what_hangs_or_breaks_costs_itself_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,9 +50,9 @@ async def test_what_hangs_or_breaks_costs_itself_alone(monkeypatch: pytest.Monke
         raise KeyError("shape")
 
     begun = time.monotonic()
-    probes = {"waits": waits, "blocks": blocks, "stalls": blocks, "breaks": breaks, "vendor": _answers}
+    runs = {"waits": waits, "blocks": blocks, "stalls": blocks, "breaks": breaks, "vendor": _answers}
     try:
-        checks = await check_all(probes)
+        checks = await check_all(runs)
     finally:
         over.set()
     assert time.monotonic() - begun < 15

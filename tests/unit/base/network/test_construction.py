@@ -43,7 +43,7 @@ EXPLAINED = {
     "hermesops/programs/ingest/server.py": "on the platform's host, without an operator's shell; asks its own host",
     "hermesops/programs/node/instance/agent/api.py": "on a machine, without an operator's shell; asks its own host",
     "hermesops/programs/node/system/https.py": "on a machine, without an operator's shell",
-    "hermesops/machines/verify/on_machine/probe.py": "on a machine, without an operator's shell",
+    "hermesops/machines/verify/on_machine/observer.py": "on a machine, without an operator's shell",
     "ansible/plugins/modules/hermes_units.py": "on a machine; without any proxy",
     "roles/hermes_platform_aws/files/amazon_alarms.py": "on the platform's host, without an operator's shell",
     "roles/hermes_platform_aws/files/database_passwords.py": "on the platform's host, without an operator's shell",

@@ -9,6 +9,7 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.recovery.backup import Backup
 from hermesops.model.recovery.state import Part, State
 from hermesops.vendor.justavps.wire import Image, ImageStatus
+from hermesops.views import backups as backup_shapes
 from tests.support.fakes.instances import ADA
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -46,9 +47,9 @@ def test_a_snapshot() -> None:
         "disk_gb": 80,
         "created_at": "2026-01-02T03:04:05+00:00",
     }
-    assert backup_view.snapshot(image, ADA) == shape, "ready is what boots, whatever the vendor calls it"
+    assert backup_shapes.snapshot(image, ADA) == shape, "ready is what boots, whatever the vendor calls it"
     whole = image.model_copy(update={"provider_image_id": "p"})
-    assert backup_view.snapshot(whole, ADA) == {**shape, "status": "ready"}
+    assert backup_shapes.snapshot(whole, ADA) == {**shape, "status": "ready"}
 
 
 def test_a_state_held_against_a_backup() -> None:
@@ -63,8 +64,8 @@ def test_a_state_held_against_a_backup() -> None:
         "copied": {"memory": {"count": 1, "digest": "a" * 64}},
         "now": {"memory": {"count": 1, "digest": "a" * 64}},
     }
-    assert backup_view.comparison(backup, "ada", COPIED) == shape
-    assert backup_view.comparison(backup, "ada", State({"memory": Part(2, "c" * 64)})) == {
+    assert backup_shapes.comparison(backup, "ada", COPIED) == shape
+    assert backup_shapes.comparison(backup, "ada", State({"memory": Part(2, "c" * 64)})) == {
         **shape,
         "same": False,
         "differences": ["memory: 1 (aaaaaaaaaaaa), now 2 (cccccccccccc)"],

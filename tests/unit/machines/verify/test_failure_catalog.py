@@ -12,7 +12,7 @@ EXPECTED = Expected(INSTANCE, 1, KEY_DIGEST)
 
 
 def named(expected: Expected = EXPECTED, **changes: dict[str, Any] | None) -> list[Failure]:
-    """The failures recognised when groups of the probe's answer are changed."""
+    """The failures recognised when groups of the observer's answer are changed."""
     answer = {
         group: {**value, **change} if isinstance(change := changes.get(group, value), dict) else change
         for group, value in HEALTHY_OBSERVATION.items()

@@ -55,7 +55,7 @@ async def test_one_by_one_asks_often_and_sees_the_same() -> None:
 
 
 def observe(path: str, value: object) -> Callable[[PromisingMachine], None]:
-    """A break of what the probe sees."""
+    """A break of what the observer sees."""
     group, _, name = path.partition(".")
 
     def apply(machine: PromisingMachine) -> None:

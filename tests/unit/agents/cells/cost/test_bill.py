@@ -21,6 +21,8 @@ def test_what_has_no_price_is_named() -> None:
     bill = bill_of([machine("starter"), machine("starter", "nbg1"), machine("odd")], PRICES)
     assert (bill.monthly, bill.machines, bill.unpriced) == (Decimal(10), 1, ("nbg1/starter", "hel1/odd"))
     assert str(bill) == "$10.00 a month for 1 machine, 2 more of unknown price (hel1/odd, nbg1/starter)"
+    none = bill_of([machine("odd")], PRICES)
+    assert str(none) == "1 machine of unknown price (hel1/odd)"
 
 
 def test_bills_add_up() -> None:

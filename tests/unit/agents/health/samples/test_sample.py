@@ -98,6 +98,16 @@ def test_one_failed_turn_is_not_hidden_by_others() -> None:
     assert vitals.figures[Vital.TURN_LATENCY] == 0.5, "a turn that failed says nothing about how long one takes"
 
 
+def test_the_worst_sample_alone_is_nothing_that_lasts() -> None:
+    once = later(1, turn_s=30.0, errors=9, memory_bytes=900, queue_age_s=1000.0)
+    assert vitals_of(ADA, [once]).lasting == {Vital.RESTARTS: 0.0}, "one sample shows nothing that lasts"
+    lasting = vitals_of(ADA, [once, later(2)]).lasting
+    assert lasting == vitals_of(ADA, [later(2)]).figures
+    twice = vitals_of(ADA, [once, later(2, turn_s=20.0, errors=4, memory_bytes=700, queue_age_s=950.0)]).lasting
+    assert (twice[Vital.TURN_LATENCY], twice[Vital.MEMORY], twice[Vital.QUEUE_AGE]) == (20.0, 700.0, 950.0)
+    assert twice[Vital.GATEWAY_ERRORS] == 4 * 30, "of the two minutes that it was counted"
+
+
 @pytest.mark.parametrize("gateway", [GatewayHealth.SILENT, GatewayHealth.REFUSED])
 def test_a_gateway_that_does_not_answer_has_failed(gateway: GatewayHealth) -> None:
     assert vitals_of(ADA, [replace(WELL, gateway=gateway, turn_s=None, turn_ok=False)]).turn is TurnOutcome.FAILED

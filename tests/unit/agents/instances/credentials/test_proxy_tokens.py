@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from hermesops.agents.instances.credentials.token_directory import TokenDirectory
 from hermesops.agents.instances.credentials.tokens import ProxyTokens
 from hermesops.errors import UnavailableError, UsageError
 from hermesops.model.access.token import PLATFORM, KeptToken
@@ -48,13 +49,17 @@ class World:
 
 
 def test_tokens_are_told_with_whose_machine_they_open() -> None:
-    service = World(kept(1), kept(2, MachineId("m-gone"))).service()
-    assert [(owner and owner.title, token.id) for owner, token in service.of()] == [("ada", "t1"), (None, "t2")]
-    assert [token.id for _, token in service.of(ADA)] == ["t1"]
+    directory = TokenDirectory(World(kept(1), kept(2, MachineId("m-gone"))).service().registry)
+    tokens = [(owner and owner.title, token.id) for owner, token in directory.proxy_tokens()]
+    assert tokens == [("ada", "t1"), (None, "t2")]
+    assert [token.id for _, token in directory.proxy_tokens(ADA)] == ["t1"]
 
 
 def test_machines_of_agents_and_unassigned_ones_have_names() -> None:
-    assert World().service().machine_names() == {ADA.machine_id: ADA.machine_name, POOLED.machine_id: POOLED.name}
+    assert TokenDirectory(World().service().registry).machine_names() == {
+        ADA.machine_id: ADA.machine_name,
+        POOLED.machine_id: POOLED.name,
+    }
 
 
 async def test_tokens_that_nobody_uses_are_dropped() -> None:

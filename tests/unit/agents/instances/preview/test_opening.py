@@ -10,6 +10,7 @@ import pytest
 
 from hermesops.agents.instances.preview.opening import DRY_RUN, DryRunOpener, unless_held
 from hermesops.agents.instances.requests.changes import InstanceRequests
+from hermesops.agents.instances.requests.settings_patch import setting
 from hermesops.agents.instances.requests.termination import Termination
 from hermesops.errors import AlreadySoError, HermesError
 from hermesops.model.fleet.instance import InstanceStatus
@@ -101,6 +102,17 @@ async def test_a_cancelled_termination_stays_scheduled(around: Surroundings) -> 
     around.is_fenced, before = True, rows(around)
     await dry(around).resume("ada", undo=True, reason=WHY)
     assert rows(around) == before
+
+
+async def test_a_dry_run_of_settings_names_the_changed_ones_and_writes_none(around: Surroundings) -> None:
+    ada, registry = around.registry.instances.find("ada"), around.registry
+    before, settings = rows(around), registry.instance_secrets.settings(ada.id)
+    change = setting(["disabled_tools=browser"])
+    planned = await dry(around).configure("ada", change, reason=WHY)
+    assert (planned.id, planned.intent["changed"]) == (DRY_RUN, ["disabled_tools"])
+    assert (rows(around), registry.instance_secrets.settings(ada.id)) == (before, settings)
+    opened = await around.requests().configure("ada", change, reason=WHY)
+    assert (planned.kind, planned.intent) == (opened.kind, opened.intent)
 
 
 async def test_a_fulfilled_change_is_fulfilled_in_a_dry_run(around: Surroundings) -> None:

@@ -85,16 +85,25 @@ def test_worse_but_not_surely_is_inconclusive() -> None:
 def test_one_that_got_critically_worse_is_named() -> None:
     canaries = figures((1.0, 1.1), (1.0, 9.0), (2.0, 2.2))
     controls = {InstanceId("c1"): (1.0, 1.0), InstanceId("c2"): (1.0, 1.2)}
-    found = worse_than_controls([Comparison(Vital.TURN_LATENCY, canaries, controls)])
+    lasting = {InstanceId(str(number)): after for number, after in enumerate((1.1, 8.9, 2.2))}
+    found = worse_than_controls([Comparison(Vital.TURN_LATENCY, canaries, controls, lasting)])
     assert list(found) == ["1"]
-    assert "turn latency is 8.2" in found[InstanceId("1")]
-    assert worse_than_controls([Comparison(Vital.TURN_LATENCY, canaries, {InstanceId("c1"): (1.0, 1.0)})]) == {}
+    assert "turn latency is 8.1" in found[InstanceId("1")]
+    one_control = {InstanceId("c1"): (1.0, 1.0)}
+    assert worse_than_controls([Comparison(Vital.TURN_LATENCY, canaries, one_control, lasting)]) == {}
+
+
+def test_nothing_is_concluded_for_one_from_a_single_sample() -> None:
+    canaries, controls = figures((1.0, 9.0), (1.0, 9.0)), {InstanceId(f"c{number}"): (1.0, 1.0) for number in range(3)}
+    lasting = {InstanceId("1"): 1.0}
+    assert worse_than_controls([Comparison(Vital.TURN_LATENCY, canaries, controls, lasting)]) == {}
 
 
 def test_one_that_stayed_as_it_was_is_not_hurt_because_others_got_better() -> None:
     canaries = figures((2.7, 2.0), (2.7, 11.0))
     controls = {InstanceId(f"c{number}"): (12.0, 2.0) for number in range(7)}
-    found = worse_than_controls([Comparison(Vital.TURN_LATENCY, canaries, controls)])
+    lasting = {InstanceId("0"): 2.0, InstanceId("1"): 11.0}
+    found = worse_than_controls([Comparison(Vital.TURN_LATENCY, canaries, controls, lasting)])
     assert found == {InstanceId("1"): "turn latency is 4.07 times what it was before (limit 4)"}
 
 

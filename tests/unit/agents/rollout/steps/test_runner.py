@@ -14,7 +14,7 @@ from hermesops.agents.rollout.records.events import StateChanged
 from hermesops.model.fleet.vitals import ChangeSpan, Liveness, Vital
 from hermesops.model.ids import InstanceId
 from hermesops.model.rollout.records import GateResult, RolloutState, TargetState
-from hermesops.model.rollout.spec import FailureGate, Spec
+from hermesops.model.rollout.spec import Action, FailureGate, Spec
 from tests.support.fakes.virtual_time import BEGAN
 from tests.support.rollouts.world import NEW, OLD, QUICK, World, fleet
 
@@ -256,6 +256,29 @@ def test_a_new_runner_does_not_start_the_time_of_a_target_anew() -> None:
     world.run(for_s=5)
     assert world.nth(0).state is TargetState.TIMED_OUT
     assert "in switching; it rolls back by itself" in world.nth(0).detail
+
+
+def test_a_machine_that_stops_on_its_way_and_does_not_go_back_by_itself_is_brought_back() -> None:
+    world = World(fleet(8))
+    world.rollout = replace(world.rollout, action=Action.MACHINE)
+    world.machine_of(0).stalls = True
+    assert world.run() == "halted: every agent of this stage failed (1 of 1)"
+    assert (world.nth(0).state, world.nth(0).detail) == (TargetState.TIMED_OUT, "not done after 600 s; rolled back")
+    assert (world.nth(0).progress.on_release, world.machine_of(0).phase) == (False, "")
+    assert world.machine_of(0).backs == 1
+
+
+def test_a_machine_that_cannot_be_brought_back_says_which_command_finishes_it() -> None:
+    world = World(fleet(8))
+    world.rollout = replace(world.rollout, action=Action.MACHINE)
+    world.machine_of(0).stalls, world.machine_of(0).hangs = True, frozenset({"roll_back"})
+    began = world.clock.seconds
+    assert world.run().startswith("halted")
+    assert world.clock.seconds - began < 1300, "as long back as forth"
+    assert world.nth(0).detail == (
+        "not rolled back: its machine did not roll back within 600 s; "
+        "hermesops operation list shows the relocation that is left"
+    )
 
 
 def test_a_rollback_of_all_skips_stages_and_keeps_to_the_limit() -> None:

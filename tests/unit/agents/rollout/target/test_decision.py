@@ -71,8 +71,9 @@ def observation(target: RolloutTarget, status: ReleaseStatus | None, **changes: 
             Settle(TargetState.UNREACHABLE, "left unchanged: its change did not begin within 600 s"),
         ),
         (observation(NEVER, STILL, unwell=None), TargetStep.OBSERVE_AGENT),
+        (observation(NEVER, STILL, unwell="silent", unwell_s=44.0), TargetStep.OBSERVE_AGENT),
         (
-            observation(NEVER, STILL, unwell="silent"),
+            observation(NEVER, STILL, unwell="silent", unwell_s=45.0),
             Settle(TargetState.UNREACHABLE, "left unchanged: silent"),
         ),
         (observation(NEVER, THERE, unwell=None), Settle(TargetState.HEALTHY, "already on this release")),
@@ -92,6 +93,11 @@ def observation(target: RolloutTarget, status: ReleaseStatus | None, **changes: 
             observation(TOLD, SWITCHING, tried_s=600.0),
             Settle(TargetState.TIMED_OUT, "not done after 600 s in switching; it rolls back by itself"),
         ),
+        (
+            observation(TOLD, replace(SWITCHING, reverts=False), tried_s=600.0),
+            Settle(TargetState.TIMED_OUT, "not done after 600 s", on_release=True),
+        ),
+        (observation(TOLD, STILL, tried_s=600.0), Settle(TargetState.TIMED_OUT, "not done after 600 s")),
         (
             observation(TOLD, None, silent_s=50.0),
             Settle(TargetState.SILENT, "no answer for 50 s since its change began"),

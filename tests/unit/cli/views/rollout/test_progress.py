@@ -26,6 +26,7 @@ from hermesops.model.ids import InstanceId
 from hermesops.model.rollout.records import GateResult, Progress, RolloutId, RolloutState, TargetState
 from hermesops.model.rollout.release import ReleaseId
 from hermesops.model.rollout.spec import Action, Spec
+from hermesops.views import rollouts as rollout_shapes
 from tests.support.rollouts.rows import AT, NEW, OLD, ROLLOUT, target_of
 
 ADA, BOB, EVE = (InstanceId(f"0000000{number}-0000-0000-0000-000000000000") for number in range(3))
@@ -51,7 +52,7 @@ RECORDS = Records(replace(ROLLOUT, state=RolloutState.RUNNING), (WELL, FAILED, W
 
 
 def test_a_rollout() -> None:
-    assert status.rollout(RECORDS.rollout) == {
+    assert rollout_shapes.rollout(RECORDS.rollout) == {
         "id": "r1",
         "release": NEW,
         "action": "slot",
@@ -64,7 +65,7 @@ def test_a_rollout() -> None:
 
 
 def test_a_target() -> None:
-    assert status.target(FAILED) == {
+    assert rollout_shapes.target(FAILED) == {
         "user": "ada",
         "instance_id": BOB,
         "stage": 1,
@@ -79,7 +80,7 @@ def test_a_target() -> None:
 
 
 def test_how_far_it_has_come() -> None:
-    assert status.rollout_progress(progress_of(RECORDS, LATER)) == {
+    assert rollout_shapes.rollout_progress(progress_of(RECORDS, LATER)) == {
         "targets": 3,
         "touched": 2,
         "reached": 1,
@@ -162,7 +163,7 @@ def test_many_that_are_hurt_are_counted() -> None:
 
 
 def test_an_event_and_what_people_read_of_it() -> None:
-    assert status.event(BEGUN) == {
+    assert rollout_shapes.event(BEGUN) == {
         "id": 2,
         "at": "2026-01-01T12:00:00+00:00",
         "kind": "deploy_targets",
@@ -178,7 +179,7 @@ def test_an_event_and_what_people_read_of_it() -> None:
 
 
 def test_a_change_of_state() -> None:
-    assert status.change(AT, ABORTING) == {
+    assert rollout_shapes.change(AT, ABORTING) == {
         "at": "2026-01-01T12:00:00+00:00",
         "what": "abort",
         "from": "running",
@@ -190,7 +191,7 @@ def test_a_change_of_state() -> None:
 
 def test_who_is_owed_a_release() -> None:
     outdated = OutdatedInstance(ADA, "ada", NEW, RolloutId("r1"), Action.SLOT, "unreachable", AT)
-    assert status.outdated(outdated) == {
+    assert rollout_shapes.outdated(outdated) == {
         "user": "ada",
         "instance_id": ADA,
         "release": NEW,
@@ -202,7 +203,7 @@ def test_who_is_owed_a_release() -> None:
 
 def test_a_way_back() -> None:
     done = RollbackResult(OLD, NEW, gap_s=2.34, migrated=3, listed=1, kept="/var/lib/hermes/kept/1")
-    assert status.rollback_result("ada", done, machine="m") == {
+    assert rollout_shapes.rollback_result("ada", done, machine="m") == {
         "user": "ada",
         "machine": "m",
         "release": OLD,

@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime, time, timedelta
 
-from hermesops.cli.views.rollout import status
 from hermesops.model.fleet.instance import InstancePolicy, QuietHours
 from hermesops.model.rollout.records import Freeze
+from hermesops.views import rollouts as rollout_shapes
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -12,7 +12,7 @@ HOUR = timedelta(hours=1)
 
 def test_a_freeze() -> None:
     freeze = Freeze("beef", AT, AT + HOUR, "quarter end", "ada@desk")
-    assert status.freeze(freeze, AT) == {
+    assert rollout_shapes.freeze(freeze, AT) == {
         "id": "beef",
         "state": "holds",
         "begins_at": "2026-01-02T03:04:05+00:00",
@@ -21,12 +21,12 @@ def test_a_freeze() -> None:
         "reason": "quarter end",
         "who": "ada@desk",
     }
-    states = [status.freeze(freeze, when)["state"] for when in (AT - HOUR, AT, AT + HOUR)]
+    states = [rollout_shapes.freeze(freeze, when)["state"] for when in (AT - HOUR, AT, AT + HOUR)]
     assert states == ["to come", "holds", "past"]
 
 
 def test_a_policy() -> None:
-    assert status.policy(InstancePolicy()) == {
+    assert rollout_shapes.policy(InstancePolicy()) == {
         "turn": "as it comes",
         "opted_in": False,
         "protected": False,
@@ -34,7 +34,7 @@ def test_a_policy() -> None:
         "timezone": None,
     }
     quiet = QuietHours(time(22), time(7, 30), "Asia/Tokyo")
-    assert status.policy(InstancePolicy(opted_in=True, quiet=quiet)) == {
+    assert rollout_shapes.policy(InstancePolicy(opted_in=True, quiet=quiet)) == {
         "turn": "first",
         "opted_in": True,
         "protected": False,

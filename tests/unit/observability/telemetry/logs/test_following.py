@@ -8,7 +8,7 @@ import pytest
 
 from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.observability.telemetry.logs import following
-from hermesops.observability.telemetry.logs.following import AGAIN, Place, follow, poll
+from hermesops.observability.telemetry.logs.following import Place, follow, poll
 from hermesops.vendor.channel import AnswerLostError, CommandExpiredError
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -32,9 +32,9 @@ class Log:
 
     def __init__(self, *connections: tuple[list[str], HermesError | None]) -> None:
         self._connections = list(connections)
-        self.asked: list[tuple[int, datetime | None]] = []
+        self.asked: list[tuple[int | None, datetime | None]] = []
 
-    async def connect(self, most: int, since: datetime | None) -> AsyncGenerator[str, None]:
+    async def connect(self, most: int | None, since: datetime | None) -> AsyncGenerator[str, None]:
         self.asked.append((most, since))
         if not self._connections:
             raise RefusedError("the machine is gone")
@@ -72,7 +72,22 @@ async def test_a_broken_connection_is_made_again_from_the_last_second_on(pauses:
         "log of ada: its connection ended; connecting again in 1 s",
     ]
     assert pauses == [1.0, 2.0, 1.0]
-    assert log.asked == [(3, None), *[(AGAIN, AT + timedelta(seconds=1))] * 3]
+    assert log.asked == [(3, None), *[(None, AT + timedelta(seconds=1))] * 3]
+
+
+async def test_all_lines_that_came_without_a_connection_are_asked_for() -> None:
+    meanwhile = [f"2026-01-02T03:04:07+0000 host unit[7]: line {number}" for number in range(12_000)]
+    log = Log(([A, B], AnswerLostError("no answer")), ([B, *meanwhile], None))
+    shown, _ = await read(log)
+    assert shown == [A, B, *meanwhile]
+
+
+async def test_lines_that_the_log_has_lost_meanwhile_are_reported() -> None:
+    log = Log(([A], AnswerLostError("no answer")), ([B, C], AnswerLostError("no answer")), ([C, B], None))
+    shown, said = await read(log)
+    assert shown == [A, B, C]
+    lost = [line for line in said if "lost" in line]
+    assert lost == ["log of ada: it lost lines between 2026-01-02T03:04:05+0000 and 2026-01-02T03:04:06+0000"]
 
 
 async def test_the_time_limit_of_a_connection_is_no_news(pauses: list[float]) -> None:

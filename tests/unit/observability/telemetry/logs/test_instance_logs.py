@@ -31,17 +31,17 @@ class Machine:
         self._problem = problem
         self._hangs = hangs
         self.follows = False
-        self.asked: list[tuple[int, datetime | None, str]] = []
+        self.asked: list[tuple[int | None, datetime | None, str]] = []
 
     async def log(
-        self, instance: Instance, *, lines: int, follow: bool, since: datetime | None = None, unit: str = ""
+        self, instance: Instance, *, lines: int | None, follow: bool, since: datetime | None = None, unit: str = ""
     ) -> AsyncGenerator[str, None]:
         assert instance == ADA
         self.follows = follow
         self.asked.append((lines, since, unit))
         if self._problem:
             raise UnavailableError(self._problem)
-        for line in self._lines[-lines:]:
+        for line in self._lines[-(lines or 0) :]:
             yield line
         if self._hangs:
             await asyncio.Event().wait()
@@ -71,6 +71,16 @@ async def test_the_newest_lines_that_match_of_all_that_the_machine_has() -> None
     found = await logs(machine).read(ADA, question(2, grep="err.r [0-9]", unit="all"), first=LogSource.MACHINE)
     assert found.lines == ("error 3", "error 4")
     assert machine.asked == [(100_000, None, "")]
+
+
+async def test_a_search_that_did_not_reach_the_whole_log_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(instance_logs, "_READ", 3)
+    machine = Machine("error 1", "error 2", "fine", "fine")
+    excerpt = await logs(machine).read(ADA, question(2, grep="error"), first=LogSource.MACHINE)
+    assert excerpt.lines == ("error 2",)
+    assert "only the newest 3 lines were searched" in excerpt.note
+    enough = await logs(machine).read(ADA, question(1, grep="error"), first=LogSource.MACHINE)
+    assert "searched" not in enough.note
 
 
 async def test_monitoring_is_asked_first_and_its_lines_are_masked() -> None:

@@ -1,8 +1,8 @@
 # ruff: noqa: PTH112, PTH114, PTH115, PTH123 - pathlib would cost every start of this program on every machine 10 ms
 """Observe the agent on this machine and print one JSON object, without secrets and users' words.
 
-Usage: ``probe.py observe`` or ``probe.py chat SESSION``. Keys are used, never printed: only whether they fit, and a
-digest that the registry can compare.
+Usage: ``observer.py observe`` or ``observer.py chat SESSION``. Keys are used, never printed: only whether they fit,
+and a digest that the registry can compare.
 """
 
 import hashlib

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hermesops.machines.verify.on_machine import probe
+from hermesops.machines.verify.on_machine import observer
 from tests.support.hostile.agents.hostile_moods import MOODS, SHAPES
 from tests.support.hostile.http_service import run_mood
 from tests.support.suite.cases import each_case
@@ -44,7 +44,9 @@ def test_a_question_ends_within_its_time_and_size(mood: str) -> None:
     taken: list[int] = []
     answers: list[tuple[int, dict[str, object]]] = []
     with _agent(mood, taken) as url:
-        asking = threading.Thread(target=lambda: answers.append(probe.ask("GET", url, timeout_s=LIMIT_S)), daemon=True)
+        asking = threading.Thread(
+            target=lambda: answers.append(observer.ask("GET", url, timeout_s=LIMIT_S)), daemon=True
+        )
         asking.start()
         asking.join(ENDS_S)
     assert len(answers) == 1
@@ -53,23 +55,23 @@ def test_a_question_ends_within_its_time_and_size(mood: str) -> None:
 
 @pytest.mark.parametrize("body", [*SHAPES.values(), {"choices": [{"message": 7}]}, {"data": [7]}], ids=repr)
 def test_no_shape_of_an_answer_ends_a_look_or_a_turn(body: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = probe.parsed(json.dumps(body))
-    monkeypatch.setattr(probe, "ask", lambda *_words, **_options: (200, answer))
-    monkeypatch.setattr(probe, "unit", dict)
-    for seen in (probe.observe(), probe.chat("s")):
+    answer = observer.parsed(json.dumps(body))
+    monkeypatch.setattr(observer, "ask", lambda *_words, **_options: (200, answer))
+    monkeypatch.setattr(observer, "unit", dict)
+    for seen in (observer.observe(), observer.chat("s")):
         assert json.loads(json.dumps(seen, allow_nan=False)) == seen
 
 
 def test_json_that_is_nested_without_end_is_none() -> None:
-    assert probe.parsed("[" * 200_000) == {}
+    assert observer.parsed("[" * 200_000) == {}
 
 
 def test_skills_are_counted_in_no_folder_that_a_link_leads_to(tmp_path: Path) -> None:
     (tmp_path / "real" / "a").mkdir(parents=True)
     (tmp_path / "real" / "a" / "SKILL.md").touch()
     (tmp_path / "skills").symlink_to(tmp_path / "real")
-    assert probe.skills(str(tmp_path / "real")) == 1
-    assert probe.skills(str(tmp_path / "skills")) == -1
+    assert observer.skills(str(tmp_path / "real")) == 1
+    assert observer.skills(str(tmp_path / "skills")) == -1
 
 
 def test_folders_without_end_are_not_all_looked_into(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -80,18 +82,18 @@ def test_folders_without_end_are_not_all_looked_into(monkeypatch: pytest.MonkeyP
             answer.append(1)
             yield "", [], ["SKILL.md"]
 
-    monkeypatch.setattr(probe, "os", SimpleNamespace(walk=walk, path=os.path))
-    assert probe.skills(str(tmp_path)) <= probe.MOST_FOLDERS
-    assert len(answer) == probe.MOST_FOLDERS + 1
+    monkeypatch.setattr(observer, "os", SimpleNamespace(walk=walk, path=os.path))
+    assert observer.skills(str(tmp_path)) <= observer.MOST_FOLDERS
+    assert len(answer) == observer.MOST_FOLDERS + 1
 
 
 def test_a_file_is_read_as_far_as_it_may_go(tmp_path: Path) -> None:
-    (tmp_path / "large").write_bytes(b"x" * (probe.LARGEST + 1))
-    assert len(probe.read(str(tmp_path / "large"))) == probe.LARGEST
+    (tmp_path / "large").write_bytes(b"x" * (observer.LARGEST + 1))
+    assert len(observer.read(str(tmp_path / "large"))) == observer.LARGEST
 
 
 def test_an_answer_that_drips_has_one_time_for_all_of_it() -> None:
     with _agent("drips_body", []) as url:
         began = time.monotonic()
-        assert probe.ask("GET", url, timeout_s=LIMIT_S)[0] == 0
+        assert observer.ask("GET", url, timeout_s=LIMIT_S)[0] == 0
         assert time.monotonic() - began >= LIMIT_S

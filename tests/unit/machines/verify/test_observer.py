@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.access.pki.authority import Authority
-from hermesops.machines.verify.on_machine import probe
+from hermesops.machines.verify.on_machine import observer
 from hermesops.platform.parts.tls import server_pair
 from tests.support.fakes.credentials import authority_in
 
@@ -48,8 +48,8 @@ def router(authority: Authority, tmp_path: Path) -> Iterator[str]:
 def _asked(url: str, trusted: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
     provider = {"base_url": url, "key_env": "TOKEN", **({"ssl_ca_cert": trusted} if trusted else {})}
     config = {"model": {"default": "gpt-4o", "provider": "custom:helium"}, "providers": {"helium": provider}}
-    monkeypatch.setattr(probe, "read", lambda _: json.dumps(config))
-    return probe.model({"TOKEN": "t"})
+    monkeypatch.setattr(observer, "read", lambda _: json.dumps(config))
+    return observer.model({"TOKEN": "t"})
 
 
 def test_a_router_of_the_environments_authority_is_trusted_by_the_agents_file(

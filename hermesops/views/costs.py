@@ -1,0 +1,38 @@
+"""Shapes of the cost of machines, and of agents' use of models."""
+
+from typing import TYPE_CHECKING
+
+from hermesops.views import shapes
+
+if TYPE_CHECKING:
+    from hermesops.agents.cells.cost.costs import Costs
+    from hermesops.users.billing.model_usage import UsageSum
+
+
+def cost(costs: "Costs") -> dict[str, object]:
+    """Monthly cost of machines by the registry's rows, and by JustAVPS."""
+    return {
+        "cells": [{"cell": cell, **shapes.bill(bill)} for cell, bill in costs.cells.items()],
+        "plans": [{"plan": plan, **shapes.bill(bill)} for plan, bill in costs.plans.items()],
+        "platform": shapes.bill(costs.platform),
+        "without_row": shapes.bill(costs.without_row),
+        "estimated": shapes.bill(costs.total),
+        "actual": {
+            "monthly": None if costs.actual is None else f"{costs.actual:.2f}",
+            "machines": None if costs.actual is None and costs.problem else costs.rented,
+        },
+        "problem": costs.problem.message if costs.problem else None,
+        "difference": None if costs.difference is None else f"{costs.difference:.2f}",
+    }
+
+
+def usage(usage_sum: "UsageSum") -> dict[str, object]:
+    """The JSON object of a sum of model usage: answers, failures, tokens and US dollars."""
+    return {
+        "name": usage_sum.name,
+        "answers": usage_sum.answers,
+        "failures": usage_sum.failures,
+        "input_tokens": usage_sum.input_tokens,
+        "output_tokens": usage_sum.output_tokens,
+        "usd": f"{usage_sum.micros / 1_000_000:.6f}",
+    }
