@@ -17,12 +17,13 @@ PACKAGE = Path(hermesops.__file__).parent
 
 def test_a_traceback_shows_no_values_to_anybody(capsys: pytest.CaptureFixture[str]) -> None:
     token = secrets.token_hex(16)
+    missing: dict[str, str] = {}
     forms = [process_log.for_terminal(coloured=True), process_log.for_terminal(coloured=False), process_log.AS_JSON]
     try:
         for rendered in forms:
             process_log.open_log(logging.INFO, rendered)
             try:
-                {}[len(token)]
+                missing["nothing"]
             except KeyError:
                 structlog.get_logger("x").exception("pass_broke")
             printed = capsys.readouterr().err
