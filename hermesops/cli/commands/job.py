@@ -28,7 +28,7 @@ def list_() -> None:
     """List jobs: their pending work, the last run, its problem, and the next run."""
     states = _states(context.compose())
     rows = [shape(state) for state in states]
-    table("job-list", "jobs", ("job", "due", "last", "done", "next", "problem"), rows, "no jobs")
+    table("job-list", "jobs", ("job", "due", "last", "problem", "next", "done"), rows, "no jobs")
     problem = next((state.problem for state in states if state.problem), None)
     if problem:
         say(advice(f"it is not known what is due: {problem.message};", problem.hint))
