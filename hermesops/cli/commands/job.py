@@ -133,4 +133,4 @@ def _next(state: "JobState") -> str:
         return "never by itself"
     if not state.is_late:
         return str(timestamp(state.earliest))
-    return "when a worker looks" if state.due else "when something is due"
+    return "by any worker" if state.due else "when due"
