@@ -26,11 +26,17 @@ MachineName = NewType("MachineName", str)
 """The only field at the vendor that identifies a machine's owner; see ``machine_name``."""
 
 _ALIAS = re.compile(r"[a-z][a-z0-9-]{0,30}")
+_BEGINNING = re.compile(r"[0-9a-f]{8}")
 _MACHINE_NAME = re.compile(r"hermes-(?P<environment>[a-z0-9]+)-(?P<cell>[a-z0-9-]+)-(?P<key>[0-9a-f]{12})")
 _PLATFORM_NAME = re.compile(r"hermes-(?P<environment>[a-z0-9]+)-platform")
 
 _USERS = UUID("6f8d3c1a-5b1e-4a52-9d5c-0d7f5e0f8a11")
 """Namespace of user ids that are made from an alias, where Helium has none."""
+
+
+def is_beginning_of_id(text: str) -> bool:
+    """Whether a text can be the first part of a UUID, as lists show it."""
+    return bool(_BEGINNING.fullmatch(text))
 
 
 def is_alias(text: str) -> bool:

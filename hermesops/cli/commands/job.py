@@ -28,7 +28,7 @@ def list_() -> None:
     """List jobs: their pending work, the last run, its problem, and the next run."""
     states = _states(context.compose())
     rows = [shape(state) for state in states]
-    table("job-list", "jobs", ("job", "due", "last", "done", "next", "problem"), rows, "no jobs")
+    table("job-list", "jobs", ("job", "due", "last", "problem", "next", "done"), rows, "no jobs")
     problem = next((state.problem for state in states if state.problem), None)
     if problem:
         say(advice(f"it is not known what is due: {problem.message};", problem.hint))
@@ -133,4 +133,4 @@ def _next(state: "JobState") -> str:
         return "never by itself"
     if not state.is_late:
         return str(timestamp(state.earliest))
-    return "when a worker looks" if state.due else "when something is due"
+    return "by any worker" if state.due else "when due"

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 
 def rollback(
-    user: Annotated[str, typer.Argument(help="User id, alias or instance id.", show_default=False)] = "",
+    user: Annotated[
+        str, typer.Argument(help="User id or its first eight characters, alias, or instance id.", show_default=False)
+    ] = "",
     rollout_id: Annotated[
         str, typer.Option("--rollout", help="All instances that this rollout deployed.", show_default=False)
     ] = "",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Begin = Callable[[Connected], Awaitable[Operation]]
 
-User = Annotated[str, typer.Argument(help="User id, alias or instance id.")]
+User = Annotated[str, typer.Argument(help="User id or its first eight characters, alias, or instance id.")]
 ListOption = Annotated[
     Path | None,
     typer.Option("--from", help="With --approved-by: the list that it is on.", show_default=False, dir_okay=False),

@@ -22,6 +22,9 @@ _INDENT = "    "
 _BELOW = ("hint", "next")
 """Columns that say what to do next: they go below their row where there is no room beside it."""
 
+_KNOWN_BY_BEGINNINGS = ("id", "user")
+"""First columns whose ids commands know by the first eight characters."""
+
 _SENTENCES = ("detail", "description", "purpose", "title", "step", "why", "alerts")
 """Columns of sentences and lists: they go below their row where they would fold into narrow lines beside it."""
 
@@ -91,7 +94,7 @@ def fitted(
     lines = plain(columns, rows)
     if not below and max(map(_length, lines)) <= width:
         return Fitted(lines)
-    below = below or next((column for column in _BELOW if column in columns), "") or _narrow(columns, rows, width)
+    below = below or _next_step(columns, rows) or _narrow(columns, rows, width)
     firsts = _first_cells(columns[0], [row[0] for row in rows])
     cells = [[first, *(_ID.sub(r"\1…", cell) for cell in row[1:])] for first, row in zip(firsts, rows, strict=True)]
     beside = [_Column.of(name, [row[at] for row in cells]) for at, name in enumerate(columns) if name != below]
@@ -106,8 +109,14 @@ def fitted(
 
 def _first_cells(name: str, cells: list[str]) -> list[str]:
     """The cells that name the rows: ids by their beginnings, without a mark that would be copied, if these differ."""
-    beginnings = [_ID.sub(r"\1", cell) for cell in cells] if name == "id" else cells
+    beginnings = [_ID.sub(r"\1", cell) for cell in cells] if name in _KNOWN_BY_BEGINNINGS else cells
     return beginnings if len(set(beginnings)) == len(set(cells)) else cells
+
+
+def _next_step(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """The column that says in sentences what to do next; empty for none."""
+    longest = {name: max(_length(row[at]) for row in rows) for at, name in enumerate(columns) if name in _BELOW}
+    return next((name for name, length in longest.items() if length > _LONG_WORD), "")
 
 
 def _narrow(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> str:

@@ -16,6 +16,6 @@ def test_jobs_are_listed_with_their_last_run_and_without_their_pending_work(regi
     container: Any = part(env=part(settings=Settings.model_validate({})), registry=registry)
     states = {state.job.name: state for state in jobs_without_connection(container, AWAY).states()}
     assert (states["backups"].due, states["backups"].problem) == ((), AWAY)
-    assert (shape(states["backups"])["due"], shape(states["backups"])["next"]) == (None, "when something is due")
+    assert (shape(states["backups"])["due"], shape(states["backups"])["next"]) == (None, "when due")
     assert states["outdated"].problem is None, "it is known from the registry alone"
     assert shape(states["outdated"])["due"] == 0

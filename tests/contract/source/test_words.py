@@ -175,6 +175,48 @@ def test_a_word_that_is_gone_is_told_with_its_line_and_a_better_one() -> None:
     ]
 
 
+UNTYPED = frozenset({"asked", "found", "made", "one", "said", "seen", "told"})
+"""Names of values that do not say of which type the value is."""
+
+
+def test_values_are_named_by_their_type() -> None:
+    files = sorted(path for folder in ("hermesops", "tests/support") for path in Path(folder).rglob("*.py"))
+    named = [
+        f"{path}:{line}: {name}"
+        for path in files
+        for line, name in _local_names(ast.parse(path.read_text(encoding="utf-8")))
+        if name in UNTYPED
+    ]
+    assert len(files) > 1000
+    assert not named, "\n".join(["values that are not named by their type:", *named])
+
+
+def test_a_local_value_is_seen_wherever_it_is_bound() -> None:
+    function = "def f(made):\n    with a as found:\n        return [one for one in found]\n"
+    text = f"told = 1\n{function}class C:\n    asked: int\n"
+    assert [name for _, name in _local_names(ast.parse(text)) if name in UNTYPED] == ["made", "found", "one"]
+
+
+def _local_names(node: ast.AST, *, is_local: bool = False) -> Iterator[tuple[int, str]]:
+    """Names that functions, lambdas and comprehensions bind: parameters and variables."""
+    match node:
+        case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) if is_local:
+            yield node.lineno, name
+        case ast.ClassDef():
+            is_local = False
+        case _:
+            is_local = is_local or isinstance(node, _SCOPES)
+    for child in ast.iter_child_nodes(node):
+        yield from _local_names(child, is_local=is_local)
+
+
+_SCOPES = (
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda),
+    *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
+)
+"""Nodes whose names are local."""
+
+
 def _identifiers(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Names that the module gives: classes, functions, parameters, fields and attributes that are set."""
     found = set()

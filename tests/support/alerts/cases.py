@@ -91,10 +91,10 @@ def busy(name: str, seconds: int, every_s: int = EVERY_S) -> Series:
 
 def world(seconds: int, *names: str, every_s: int = EVERY_S) -> Series:
     """A monitor, and healthy instances."""
-    found = monitor(seconds, every_s)
+    series = monitor(seconds, every_s)
     for name in names or ("ada",):
-        found |= instance(name, seconds, every_s=every_s)
-    return found
+        series |= instance(name, seconds, every_s=every_s)
+    return series
 
 
 def _simple(
@@ -115,12 +115,12 @@ def _simple(
         good: Such as just do not.
         options: Further ones of ``Case``.
     """
-    one: Any = partial(Case, **{"scope": "instance", **options})
+    case: Any = partial(Case, **{"scope": "instance", **options})
     held = busy(labels["instance_id"], seconds, options.get("every_s", EVERY_S))
     return (
-        one(Kind.FIRES, "it fires in time", series | bad, {before: (), fires_at: (labels,)}),
-        one(Kind.BELOW, "just below", series | good, {fires_at: (), seconds: ()}),
-        one(Kind.BUSY, "an operation holds it", series | bad | held, {fires_at: (), seconds: ()}),
+        case(Kind.FIRES, "it fires in time", series | bad, {before: (), fires_at: (labels,)}),
+        case(Kind.BELOW, "just below", series | good, {fires_at: (), seconds: ()}),
+        case(Kind.BUSY, "an operation holds it", series | bad | held, {fires_at: (), seconds: ()}),
     )
 
 
@@ -152,20 +152,20 @@ def _fleet(
 
 
 def _silent(names: Sequence[str], cell: str, seconds: int, after_s: int) -> Series:
-    found = Series()
+    series = Series()
     for name in names:
-        found |= instance(name, seconds, cell=cell, silent_after_s=after_s)
-    return found
+        series |= instance(name, seconds, cell=cell, silent_after_s=after_s)
+    return series
 
 
 def _cells(lost: str, seconds: int, **numbers: int) -> Series:
     """So many instances in each cell; those of the lost ones (comma-separated) are silent after 300 s."""
-    found = monitor(seconds)
+    series = monitor(seconds)
     for cell, number in numbers.items():
-        names = [f"{cell}-{one}" for one in range(number)]
+        names = [f"{cell}-{index}" for index in range(number)]
         after_s = 300 if cell in lost.split(",") else seconds
-        found |= _silent(names, cell, seconds, after_s)
-    return found
+        series |= _silent(names, cell, seconds, after_s)
+    return series
 
 
 _HEARTBEAT = of(f"{PREFIX}timestamp_seconds")
@@ -460,7 +460,9 @@ GATEWAY: dict[str, tuple[Case, ...]] = {
             "a loop that the guard stopped for good is that loop alone",
             world(1800)
             | {
-                of("hermes_gateway_restarts_total"): then((0, 300), *((one, 15) for one in range(1, 6)), (5, 1425)),
+                of("hermes_gateway_restarts_total"): then(
+                    (0, 300), *((minute, 15) for minute in range(1, 6)), (5, 1425)
+                ),
                 _AGENT: then((1, 300), (0, 1500)),
             },
             {370: (), 400: (), 900: (), 1800: ()},
@@ -952,11 +954,11 @@ def _awake(failed: str, until: int, answered: str, since: int = 0) -> Series:
 
 def _with_turns(seconds: int, failing: int) -> Series:
     """Twenty users who talk to their agents; so many of them get no answer."""
-    found = world(seconds, *_MANY)
+    series = world(seconds, *_MANY)
     for number, name in enumerate(_MANY):
         bad, good = growing(1, seconds), steady(0, seconds)
-        found |= _turns(bad, good, name) if number < failing else _turns(good, bad, name)
-    return found
+        series |= _turns(bad, good, name) if number < failing else _turns(good, bad, name)
+    return series
 
 
 def _provisions(took: Sequence[float | str]) -> Series:

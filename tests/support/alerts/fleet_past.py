@@ -29,7 +29,7 @@ Value = Callable[[float], float | None]
 
 def past() -> list[Series]:
     """All of it."""
-    return [*_platform(), *(one for number in range(len(INSTANCES)) for one in _instance(number))]
+    return [*_platform(), *(series for number in range(len(INSTANCES)) for series in _instance(number))]
 
 
 def _is_out(cell: str, t: float) -> bool:
@@ -136,7 +136,7 @@ def _instance(number: int) -> Iterator[Series]:
 
 
 def _platform() -> Iterator[Series]:
-    members = {cell: sum(one == cell for _, one in INSTANCES) for cell in CELLS}
+    members = {cell: sum(place == cell for _, place in INSTANCES) for cell in CELLS}
     for cell, count in members.items():
         yield _series("hermesops_cell_expected", {"cell": cell}, lambda _, count=count: count)  # type: ignore[misc]
         yield _series(
@@ -183,7 +183,7 @@ def _steps(since_s: float) -> Value:
 def _series(metric: str, labels: Mapping[str, str], value: Value, kind: str = "gauge") -> Series:
     count = int((END - BEGIN) / EVERY_S) + 1
     samples = [
-        (BEGIN + number * EVERY_S, found) for number in range(count) if (found := value(number * EVERY_S)) is not None
+        (BEGIN + number * EVERY_S, figure) for number in range(count) if (figure := value(number * EVERY_S)) is not None
     ]
     return Series(metric, kind, labels, samples)
 
@@ -191,7 +191,7 @@ def _series(metric: str, labels: Mapping[str, str], value: Value, kind: str = "g
 def raw(minutes: int) -> dict[str, str]:
     """The last minutes of some instances in promtool's notation, one value a minute, without what rules record."""
     names = {name for name, _ in INSTANCES[:6]}
-    found = dict[str, str]()
+    notation = dict[str, str]()
     for series in past():
         if (
             series.metric == "ALERTS"
@@ -202,12 +202,12 @@ def raw(minutes: int) -> dict[str, str]:
         values = {at: value for at, value in series.samples if at >= END - minutes * 60}
         labels = ", ".join(f'{name}="{value}"' for name, value in series.labels.items())
         steps = [END - (minutes - number) * 60 for number in range(minutes + 1)]
-        found[f"{series.metric}{{{labels}}}"] = " ".join(str(values[at]) if at in values else "_" for at in steps)
+        notation[f"{series.metric}{{{labels}}}"] = " ".join(str(values[at]) if at in values else "_" for at in steps)
     # promtool's time begins at 0, and so do these heartbeats.
     for number in range(6):
         name, cell = INSTANCES[number]
         labels = f'instance_id="{name}", cell="{cell}", machine="machine-{number:02}"'
-        found[f'{PREFIX}timestamp_seconds{{{labels}, origin="platform"}}'] = f"0+60x{minutes}"
+        notation[f'{PREFIX}timestamp_seconds{{{labels}, origin="platform"}}'] = f"0+60x{minutes}"
         for state, value in (("used", 300), ("size", 1000)):
-            found[f'hermes_data_bytes{{{labels}, state="{state}"}}'] = f"{value}x{minutes}"
-    return {**found, "hermesops_monitor_pass_seconds": f"0.5x{minutes}"}
+            notation[f'hermes_data_bytes{{{labels}, state="{state}"}}'] = f"{value}x{minutes}"
+    return {**notation, "hermesops_monitor_pass_seconds": f"0.5x{minutes}"}

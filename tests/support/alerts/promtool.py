@@ -72,15 +72,15 @@ def all_rules() -> tuple[AlertRule, ...]:
 
 def rule_of(alert: str, case: Case) -> AlertRule:
     """The one rule that a case is about."""
-    found = [
+    matching = [
         rule
         for rule in all_rules()
         if rule.name == alert
         and case.scope in {"", rule.labels["scope"]}
         and case.severity in {"", rule.labels["severity"]}
     ]
-    assert len(found) == 1, (alert, case.says, [rule.labels for rule in found])
-    return found[0]
+    assert len(matching) == 1, (alert, case.says, [rule.labels for rule in matching])
+    return matching[0]
 
 
 def groups(alert: str = "") -> list[dict[str, Any]]:
@@ -100,12 +100,12 @@ def groups(alert: str = "") -> list[dict[str, Any]]:
 
 def _read_by(alert: str, rules: Sequence[Mapping[str, str]]) -> set[str]:
     """The names of an alert and of all records and alerts that it depends on."""
-    names, found, added = {_name(rule) for rule in rules}, set[str](), {alert}
+    names, names_read, added = {_name(rule) for rule in rules}, set[str](), {alert}
     while added:
-        found |= added
+        names_read |= added
         expressions = [rule["expr"] for rule in rules if _name(rule) in added]
-        added = {name for name in names - found if any(_reads(one, name) for one in expressions)}
-    return found
+        added = {name for name in names - names_read if any(_reads(expression, name) for expression in expressions)}
+    return names_read
 
 
 def _reads(expression: str, name: str) -> bool:
@@ -151,7 +151,7 @@ def unevaluated(promtool: Path, folder: Path, cases: Sequence[Case], *, every_s:
 
 def annotations(promtool: Path, folder: Path, alert: str, case: Case) -> list[str]:
     """The annotations of what a case makes fire, as promtool prints them."""
-    at = next(at for at, found in case.firing.items() if found)
+    at = next(at for at, labels in case.firing.items() if labels)
     test = {
         **_input(case),
         "alert_rule_test": [{"eval_time": f"{at}s", "alertname": alert, "exp_alerts": []}],
@@ -181,7 +181,7 @@ def without_answer(
     )
     printed = done.stdout + done.stderr
     # What finds something is not empty, as it is said to be: promtool names it.
-    answered = {json.loads(one) for one in re.findall(r'expr: ("(?:\\.|[^"\\])*"), time', printed)}
+    answered = {json.loads(text) for text in re.findall(r'expr: ("(?:\\.|[^"\\])*"), time', printed)}
     assert answered, printed
     return [query for query in queries if query not in answered]
 
@@ -198,8 +198,8 @@ def _document(folder: Path, alert: str, tests: Sequence[Mapping[str, Any]]) -> d
 
 
 def _common(tests: Sequence[Mapping[str, Any]]) -> int:
-    (found,) = {test["evaluated_s"] for test in tests}
-    return int(found)
+    (seconds,) = {test["evaluated_s"] for test in tests}
+    return int(seconds)
 
 
 def _input(case: Case) -> dict[str, Any]:
@@ -222,10 +222,10 @@ def _test(alert: str, case: Case) -> dict[str, Any]:
                 "eval_time": f"{at}s",
                 "exp_samples": [
                     {"labels": _selector("ALERTS", {**matchers, **rule.labels, **labels}), "value": 1}
-                    for labels in found
+                    for labels in labelled
                 ],
             }
-            for at, found in case.firing.items()
+            for at, labelled in case.firing.items()
         ],
     }
 

@@ -113,8 +113,8 @@ class Lifecycle:
 
     def _tell(self, verb: str, status: str) -> None:
         self.status = status
-        told = subscription(self._id, price=self.price, status=status, user=self.user, started_at=self.started_at)
-        self.events.append(event(f"customer.subscription.{verb}", told, at=self.now, event_id=self._event_id))
+        content = subscription(self._id, price=self.price, status=status, user=self.user, started_at=self.started_at)
+        self.events.append(event(f"customer.subscription.{verb}", content, at=self.now, event_id=self._event_id))
 
     def _bill(self, kind: str) -> None:
         self.events.append(event(kind, invoice(self._id), at=self.now, event_id=self._event_id))
@@ -131,13 +131,13 @@ class Lifecycle:
 def lifecycles(users: int, events: int, seed: int) -> tuple[Lifecycle, ...]:
     """So many users with so many events in all, the same ones for each seed."""
     chance = random.Random(seed)  # noqa: S311 - chosen anew by its seed
-    found = []
+    lives = []
     for number in range(users):
         user = str(uuid.UUID(int=chance.getrandbits(128), version=4))
         life = Lifecycle(user, random.Random(chance.random()))  # noqa: S311 - as above
         life.go(events * (number + 1) // users - events * number // users)
-        found.append(life)
-    return tuple(found)
+        lives.append(life)
+    return tuple(lives)
 
 
 def delivered(lives: Sequence[Lifecycle], *, again: float, seed: int) -> Iterator[dict[str, Any]]:
@@ -147,7 +147,7 @@ def delivered(lives: Sequence[Lifecycle], *, again: float, seed: int) -> Iterato
         again: Which part.
     """
     chance = random.Random(seed)  # noqa: S311 - as above
-    told = [one for life in lives for one in life.events]
-    told += chance.sample(told, int(len(told) * again))
-    chance.shuffle(told)
-    yield from told
+    deliveries = [sent for life in lives for sent in life.events]
+    deliveries += chance.sample(deliveries, int(len(deliveries) * again))
+    chance.shuffle(deliveries)
+    yield from deliveries

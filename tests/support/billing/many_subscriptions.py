@@ -78,8 +78,8 @@ async def trial(world: Command, scale: Scale, seed: int) -> Trial:
         size = -(-int(scale.events * (1 + AGAIN)) // scale.batches) + 1
         while batch := list(islice(events, size)):
             count += len(batch)
-            for told in batch:
-                app.registry.billing.receive(*endpoint.signed(told))
+            for content in batch:
+                app.registry.billing.receive(*endpoint.signed(content))
             await _done(connected, rounds=2)
         await _done(connected, rounds=_ROUNDS)
         wrong = {
@@ -91,7 +91,7 @@ async def trial(world: Command, scale: Scale, seed: int) -> Trial:
         return Trial(
             wrong,
             app.registry.billing.count(),
-            dict(Counter(one.kind.value for one in app.registry.operations.list(limit=100_000))),
+            dict(Counter(operation.kind.value for operation in app.registry.operations.list(limit=100_000))),
             len(rows),
             count,
             time.monotonic() - began,
@@ -105,7 +105,7 @@ async def _done(connected: Connected, *, rounds: int) -> None:
         await connected.jobs.bill(everybody=True)
         unfinished = registry.operations.unfinished()
         room = asyncio.Semaphore(_AT_ONCE)
-        await asyncio.gather(*(_run(connected, one, room) for one in unfinished))
+        await asyncio.gather(*(_run(connected, operation, room) for operation in unfinished))
         if not unfinished and not _waits(registry):
             return
 
@@ -126,7 +126,7 @@ async def _run(connected: Connected, operation: Operation, room: asyncio.Semapho
 def difference(instance: Instance | None, expected: Expected) -> str:
     """What of an agent is not as it should be; empty for nothing."""
     status = instance.status if instance else None
-    found = f"{expected}, and there is {instance and (instance.status, instance.plan, instance.grace_until)}"
+    problem = f"{expected}, and there is {instance and (instance.status, instance.plan, instance.grace_until)}"
     match expected.how:
         case _ if expected.how == RUNS:
             right = instance is not None and status is InstanceStatus.RUNNING and instance.plan is expected.plan
@@ -135,4 +135,4 @@ def difference(instance: Instance | None, expected: Expected) -> str:
         case _:
             right = instance is None or (status is InstanceStatus.SUSPENDED and instance.grace_until is not None)
             assert expected.how == ENDS
-    return "" if right else found
+    return "" if right else problem

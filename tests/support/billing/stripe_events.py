@@ -40,7 +40,7 @@ class Endpoint:
         return body, self.signature(body, at=at)
 
 
-def event(kind: str, told: Mapping[str, Any], *, at: datetime, event_id: str = "") -> dict[str, Any]:
+def event(kind: str, content: Mapping[str, Any], *, at: datetime, event_id: str = "") -> dict[str, Any]:
     """An event without its mode."""
     return {
         "id": event_id or f"evt_{secrets.token_hex(8)}",
@@ -48,7 +48,7 @@ def event(kind: str, told: Mapping[str, Any], *, at: datetime, event_id: str = "
         "api_version": "2025-06-30.basil",
         "created": int(at.timestamp()),
         "type": kind,
-        "data": {"object": dict(told)},
+        "data": {"object": dict(content)},
     }
 
 

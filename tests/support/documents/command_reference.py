@@ -42,8 +42,8 @@ def folder() -> Path:
 
 def pages() -> dict[str, str]:
     """Each page's text by its file name."""
-    found = {f"{name}.md": _page(name) for name in SUMMARIES}
-    return {INDEX: _index(), **found}
+    pages = {f"{name}.md": _page(name) for name in SUMMARIES}
+    return {INDEX: _index(), **pages}
 
 
 def differences(where: Path) -> list[str]:
@@ -89,7 +89,7 @@ def _index() -> str:
 def _lists() -> Iterator[str]:
     for name in SUMMARIES:
         for path, command in _commands(lazy_groups.load(name), name):
-            if any("--sort" in one.opts for one in command.params):
+            if any("--sort" in parameter.opts for parameter in command.params):
                 yield f"`{path}`"
 
 
@@ -132,22 +132,24 @@ def _prose(command: Any) -> str:  # noqa: ANN401 - as above
 
 
 def _arguments(command: Any, context: Any) -> str:  # noqa: ANN401 - as above
-    found = [one for one in command.params if one.param_type_name == "argument"]
-    return _table("argument", found, context)
+    parameters = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
+    return _table("argument", parameters, context)
 
 
 def _options(command: Any, context: Any) -> str:  # noqa: ANN401 - as above
-    found = [
-        one for one in command.params if one.param_type_name == "option" and not _EVERYWHERE.intersection(one.opts)
+    parameters = [
+        parameter
+        for parameter in command.params
+        if parameter.param_type_name == "option" and not _EVERYWHERE.intersection(parameter.opts)
     ]
-    return _table("option", found, context)
+    return _table("option", parameters, context)
 
 
 def _table(kind: str, parameters: list[Any], context: Any) -> str:  # noqa: ANN401 - as above
-    records = [record for record in (one.get_help_record(context) for one in parameters) if record]
+    records = [record for record in (parameter.get_help_record(context) for parameter in parameters) if record]
     if not records:
         return ""
-    rows = [f"| `{name.replace('|', chr(92) + '|')}` | {_cell(said)} |" for name, said in records]
+    rows = [f"| `{name.replace('|', chr(92) + '|')}` | {_cell(text)} |" for name, text in records]
     return "\n".join([f"| {kind} | |", "| --- | --- |", *rows])
 
 

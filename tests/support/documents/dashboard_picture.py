@@ -93,17 +93,19 @@ def shown(value: float, unit: str) -> str:
 
 
 def _lines(client: httpx.Client, panel: Panel, query: Query, span: Span, values: Mapping[str, str]) -> Iterator[Line]:
-    asked: dict[str, str | float] = {"query": filled(query.expression, values)}
+    parameters: dict[str, str | float] = {"query": filled(query.expression, values)}
     if panel.kind == "timeseries":
         step = (span.end - span.begin) / _POINTS
-        answer = client.get("/api/v1/query_range", params={**asked, "start": span.begin, "end": span.end, "step": step})
+        answer = client.get(
+            "/api/v1/query_range", params={**parameters, "start": span.begin, "end": span.end, "step": step}
+        )
     else:
-        answer = client.get("/api/v1/query", params={**asked, "time": span.end})
+        answer = client.get("/api/v1/query", params={**parameters, "time": span.end})
     assert answer.status_code == 200, f"{panel.title}: {query.expression}: {answer.text}"
-    for one in answer.json()["data"]["result"]:
-        samples = one.get("values") or [one["value"]]
+    for series in answer.json()["data"]["result"]:
+        samples = series.get("values") or [series["value"]]
         points = [(float(at), float(value)) for at, value in samples]
-        yield Line(_legend(query, one["metric"]), points)
+        yield Line(_legend(query, series["metric"]), points)
 
 
 def _legend(query: Query, labels: Mapping[str, Any]) -> str:
@@ -173,12 +175,12 @@ def _graph(panel: Panel, lines: Sequence[Line], span: Span, width: float, height
 
 def _stacked(lines: Sequence[Line]) -> list[tuple[Line, list[Point], Mapping[float, float]]]:
     floor = dict[float, float]()
-    found = list[tuple[Line, list[Point], Mapping[float, float]]]()
+    stacked = list[tuple[Line, list[Point], Mapping[float, float]]]()
     for line in lines:
         points = [(at, value + floor.get(at, 0)) for at, value in line.points]
-        found.append((line, points, dict(floor)))
+        stacked.append((line, points, dict(floor)))
         floor.update(points)
-    return found
+    return stacked
 
 
 def _without_gaps(points: Sequence[Point], span: Span) -> Iterator[list[Point]]:
@@ -234,7 +236,7 @@ def _rounded(value: float, unit: str) -> float:
     if unit == "bytes":
         size = 1024.0 ** max(0, int(math.log(value, 1024)))
     elif unit == "s":
-        size = next((one for one in (86400.0, 3600.0, 60.0) if value >= one), 1.0)
+        size = next((seconds for seconds in (86400.0, 3600.0, 60.0) if value >= seconds), 1.0)
     size *= 10.0 ** math.floor(math.log10(value / size))
     return next(step * size for step in (1, 2, 4, 8, 10) if step * size >= value * 0.999)
 

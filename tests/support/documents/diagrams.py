@@ -81,13 +81,13 @@ def _node(name: str, title: str, commands: Sequence[str]) -> str:
 
 def _content(name: str) -> tuple[str, list[str]]:
     file, _, job = name.partition(":")
-    found = workflow(file)
-    environment = str(found.jobs[job].get("environment", ""))
+    pipeline = workflow(file)
+    environment = str(pipeline.jobs[job].get("environment", ""))
     where = environment.replace("${{ matrix.target }}", "staging, production").replace(
         "${{ inputs.target }}", "as asked"
     )
-    title = f"{file}.yml" if len(found.jobs) == 1 else f"{file}.yml: {job}"
-    return f"{title}{f' ({where})' if where else ''}", list(_commands(found.steps(job)))
+    title = f"{file}.yml" if len(pipeline.jobs) == 1 else f"{file}.yml: {job}"
+    return f"{title}{f' ({where})' if where else ''}", list(_commands(pipeline.steps(job)))
 
 
 def _commands(steps: Iterator[Mapping[str, str]]) -> Iterator[str]:

@@ -46,26 +46,26 @@ async def on_terminal(command: Command, *words: str) -> str:
     )
     os.close(theirs)
     read = asyncio.to_thread(_all_of, ours)
-    told, _ = await asyncio.gather(read, process.wait())
-    return re.split(r"(?:\x1b\[\d*A|\x1b\[2K|\r)+(?!\n)", told.replace("\r\n", "\n"))[-1]
+    output, _ = await asyncio.gather(read, process.wait())
+    return re.split(r"(?:\x1b\[\d*A|\x1b\[2K|\r)+(?!\n)", output.replace("\r\n", "\n"))[-1]
 
 
 def _all_of(terminal: int) -> str:
-    found = bytearray()
+    output = bytearray()
     try:
         while part := os.read(terminal, 65536):
-            found += part
+            output += part
     except OSError:  # the other end was closed: all is read
         pass
     finally:
         os.close(terminal)
-    return found.decode(errors="replace")
+    return output.decode(errors="replace")
 
 
-def drawn(told: str, title: str) -> str:
+def drawn(output: str, title: str) -> str:
     """A terminal that shows that text, as SVG."""
     console = Console(record=True, width=_COLUMNS, file=io.StringIO(), force_terminal=True)
-    console.print(Text.from_ansi(f"$ {title}\n{told.strip()}"))
+    console.print(Text.from_ansi(f"$ {title}\n{output.strip()}"))
     return _FROM_ELSEWHERE.sub("", console.export_svg(title=title, unique_id="terminal")) + "\n"
 
 
@@ -87,13 +87,13 @@ async def halted_rollout(world: Command) -> str:
 def dashboard_pictures(url: str) -> dict[str, str]:
     """Each of Grafana's dashboards from the answers of a Prometheus with the past of a made-up fleet, by its name."""
     span = dashboard_picture.Span(fleet_past.BEGIN, fleet_past.END)
-    found = dict[str, str]()
+    pictures = dict[str, str]()
     for path in sorted((assets.folder("roles") / "hermes_platform_monitoring/files/dashboards").glob("*.json")):
         read = dashboards.read(path.read_text(), path.name)
         assert isinstance(read, Dashboard), read
         answers = dashboard_picture.ask(url, read, span, {"instance": fleet_past.SHOWN})
-        found[path.stem] = dashboard_picture.drawn(read, answers, span, "six hours of a made-up fleet of 18")
-    return found
+        pictures[path.stem] = dashboard_picture.drawn(read, answers, span, "six hours of a made-up fleet of 18")
+    return pictures
 
 
 def _draw_dashboards(folder: Path) -> None:

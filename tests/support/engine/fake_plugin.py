@@ -131,16 +131,16 @@ class FakeProvider(provider_pb2_grpc.ResourceProviderServicer):
             return provider_pb2.CreateResponse(properties=struct({**inputs, "ip": UNKNOWN, "status": UNKNOWN}))
         self._fault("Create", request.name, context)
         with self._world() as world:
-            found = next((k for k, v in world["objects"].items() if v["name"] == inputs["name"]), None)
-            if found is None:
+            machine_id = next((k for k, v in world["objects"].items() if v["name"] == inputs["name"]), None)
+            if machine_id is None:
                 number = world["counters"][request.name] = world["counters"].get(request.name, 0) + 1
-                found = f"machine-{request.name}-{number}"
-                world["objects"][found] = {"name": inputs["name"], "inputs": inputs}
+                machine_id = f"machine-{request.name}-{number}"
+                world["objects"][machine_id] = {"name": inputs["name"], "inputs": inputs}
             outputs = {**inputs, "ip": address_of(request.name), "status": "running"}
         if inputs.get("password"):
-            outputs["rootPassword"] = {SIGNATURE: SECRET, "value": f"pw-{found}"}
-        self._partial("Create", request, context, found, outputs)
-        return provider_pb2.CreateResponse(id=found, properties=struct(outputs))
+            outputs["rootPassword"] = {SIGNATURE: SECRET, "value": f"pw-{machine_id}"}
+        self._partial("Create", request, context, machine_id, outputs)
+        return provider_pb2.CreateResponse(id=machine_id, properties=struct(outputs))
 
     def _partial(
         self, rpc: str, request: Message, context: grpc.ServicerContext, resource_id: str, outputs: dict[str, Any]
@@ -173,16 +173,16 @@ class FakeProvider(provider_pb2_grpc.ResourceProviderServicer):
         name = plain(request.inputs).get("name")
         with self._world() as world:
             objects = world["objects"]
-            found = request.id or next((key for key, thing in objects.items() if thing["name"] == name), "")
-            if found not in objects:
+            machine_id = request.id or next((key for key, thing in objects.items() if thing["name"] == name), "")
+            if machine_id not in objects:
                 return provider_pb2.ReadResponse()
-            inputs = objects[found]["inputs"]
-            status = objects[found].get("status", "running")
+            inputs = objects[machine_id]["inputs"]
+            status = objects[machine_id].get("status", "running")
         given = plain(request.properties)
         outputs = {**given, **inputs, "ip": given.get("ip", "10.0.0.1"), "status": status}
         if inputs.get("password"):
-            outputs["rootPassword"] = {SIGNATURE: SECRET, "value": f"pw-{found}"}
-        return provider_pb2.ReadResponse(id=found, inputs=struct(inputs), properties=struct(outputs))
+            outputs["rootPassword"] = {SIGNATURE: SECRET, "value": f"pw-{machine_id}"}
+        return provider_pb2.ReadResponse(id=machine_id, inputs=struct(inputs), properties=struct(outputs))
 
     def Delete(self, request: Message, context: grpc.ServicerContext) -> Message:  # noqa: N802
         self._note("Delete", request)

@@ -133,10 +133,10 @@ def _machines(names: Sequence[str], properties: Mapping[str, Any], *, in_order: 
                 options = pulumi.ResourceOptions(depends_on=before, import_=properties.get("import_id"))
                 super().__init__("justavps:index:Machine", name, {**outputs, **inputs}, options)
 
-        made: list[Machine] = []
+        machines: list[Machine] = []
         for name in names:
-            made.append(Machine(name, list(made[-1:]) if in_order else []))
-        if made:
-            pulumi.export("ip", made[0].ip)  # type: ignore[attr-defined]
+            machines.append(Machine(name, list(machines[-1:]) if in_order else []))
+        if machines:
+            pulumi.export("ip", machines[0].ip)  # type: ignore[attr-defined]
 
     return program

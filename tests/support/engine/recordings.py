@@ -144,9 +144,9 @@ class Scenario:
         """The state file as the CLI left it before a step; before the first one, an empty stack with its salt."""
         checkpoints = self.data["checkpoints"]
         for earlier in range(number - 1, 0, -1):
-            found = checkpoints.get(str(earlier))
-            if isinstance(found, dict):
-                return found
+            checkpoint = checkpoints.get(str(earlier))
+            if isinstance(checkpoint, dict):
+                return checkpoint
         first = next(c for c in checkpoints.values() if isinstance(c, dict))
         latest = {"secrets_providers": first["checkpoint"]["latest"].get("secrets_providers"), "metadata": {}}
         return {"version": 3, "checkpoint": {"stack": "organization/rec/dev", "latest": latest}}
@@ -193,7 +193,7 @@ def canonical(value: Property) -> Property:
     """The same value with ids that are made anew in each run made equal."""
     match value:
         case str():
-            return UUID.sub(lambda found: found[0] if found[0] in UNKNOWNS else "<UUID>", value)
+            return UUID.sub(lambda match: match[0] if match[0] in UNKNOWNS else "<UUID>", value)
         case dict():
             return {canonical(k): canonical(v) for k, v in value.items() if k not in VOLATILE}
         case list():

@@ -92,18 +92,18 @@ def require_same(walked: Sequence[Stop], other: Sequence[Stop]) -> None:
     Raises:
         AssertionError: They are not; it has the first difference whole, each value in a line.
     """
-    for one, two in zip_longest(walked, other):
-        if one == two:
+    for step, two in zip_longest(walked, other):
+        if step == two:
             continue
-        if one is None or two is None:
-            raise AssertionError(f"one walk ends before step {(one or two).number}")
+        if step is None or two is None:
+            raise AssertionError(f"one walk ends before step {(step or two).number}")
         values = [
-            (field.name, getattr(one, field.name), getattr(two, field.name))
+            (field.name, getattr(step, field.name), getattr(two, field.name))
             for field in fields(Stop)
-            if getattr(one, field.name) != getattr(two, field.name)
+            if getattr(step, field.name) != getattr(two, field.name)
         ]
         lines = [line for name, first, second in values for line in (name, f"  {first}", f"  {second}")]
-        raise AssertionError("\n".join([f"the walks differ at step {one.number}", *lines]))
+        raise AssertionError("\n".join([f"the walks differ at step {step.number}", *lines]))
 
 
 def is_walked(scenario: Scenario, number: int) -> bool:
@@ -158,8 +158,8 @@ def resources_of(stack: FakeStack) -> tuple[str, ...]:
     """The state's resources without what differs from run to run: times, ids made anew, ciphertexts."""
     if not stack.state_file.exists():
         return ()
-    found = stack.state().get("resources", [])
-    return tuple(sorted(str(_plain(canonical({k: r[k] for k in COMPARED if k in r}))) for r in found))
+    resources = stack.state().get("resources", [])
+    return tuple(sorted(str(_plain(canonical({k: r[k] for k in COMPARED if k in r}))) for r in resources))
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401  any JSON

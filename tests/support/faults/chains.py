@@ -89,7 +89,7 @@ class Chain:
     @property
     def entry(self) -> Fault | None:
         """Of the table of faults."""
-        return next((one for one in FAULTS if one.name == self.fault), None)
+        return next((fault for fault in FAULTS if fault.name == self.fault), None)
 
     @property
     def expected(self) -> About:
@@ -151,7 +151,9 @@ async def run(chain: Chain, fleet: WatchedFleet) -> Outcome:
         _judge(chain, fleet, outcome, began, left)
         after = await fleet.gateways()
         spared = USERS if chain.is_alone else ()
-        changed = [one for one in spared if one not in (chain.user, *chain.restarted) and before[one] != after[one]]
+        changed = [
+            user for user in spared if user not in (chain.user, *chain.restarted) and before[user] != after[user]
+        ]
         if changed:
             outcome.wrong.append(f"the gateways of {', '.join(changed)} were started anew: {before} {after}")
     except (AssertionError, HermesError, TimeoutError) as error:
@@ -170,18 +172,18 @@ async def run_all(chosen: Sequence[Chain], fleet: WatchedFleet, report: Callable
 
     Three at once would be many: of a fleet of three, alerts say of many what they would say of each.
     """
-    two, found = asyncio.Semaphore(2), list[Outcome]()
+    two, outcomes = asyncio.Semaphore(2), list[Outcome]()
 
     async def lane(some: Sequence[Chain]) -> None:
         for chain in some:
             async with two:
-                found.append(await run(chain, fleet))
-                report(line(found[-1]))
+                outcomes.append(await run(chain, fleet))
+                report(line(outcomes[-1]))
 
-    shared = [one for one in chosen if not one.is_alone]
-    await asyncio.gather(*(lane([one for one in shared if one.user == user]) for user in USERS))
-    await lane([one for one in chosen if one.is_alone])
-    return found
+    shared = [each for each in chosen if not each.is_alone]
+    await asyncio.gather(*(lane([chain for chain in shared if chain.user == user]) for user in USERS))
+    await lane([chain for chain in chosen if chain.is_alone])
+    return outcomes
 
 
 async def _happen(chain: Chain, fleet: WatchedFleet, outcome: Outcome) -> None:
@@ -258,7 +260,9 @@ async def _until_ended(chain: Chain, fleet: WatchedFleet) -> None:
     async def ended() -> bool | Pending[bool]:
         if chain.shows:
             return not await chain.shows(fleet) or Pending("it shows")
-        open_ones = [one for one in fleet.record.firings if one.ended is None and one.about == chain.expected]
+        open_ones = [
+            firing for firing in fleet.record.firings if firing.ended is None and firing.about == chain.expected
+        ]
         return True if not open_ones and not fleet.record.problem else Pending(f"{open_ones} {fleet.record.problem}")
 
     await until(ended, what=f"{chain.expected} to end", timeout_s=_QUIET_S, every_s=0.5)
@@ -268,23 +272,25 @@ def _judge(chain: Chain, fleet: WatchedFleet, outcome: Outcome, began: float, le
     """Which alerts fired beside the one, and what the monitor did; of a chain beside others, about its user."""
     mine = {chain.user, chain.about, "fleet"}
     fired = [
-        one
-        for one in fleet.record.since(began)
-        if one.about not in {chain.expected, *left} and (chain.is_alone or one.about[1] in mine)
+        firing
+        for firing in fleet.record.since(began)
+        if firing.about not in {chain.expected, *left} and (chain.is_alone or firing.about[1] in mine)
     ]
-    outcome.beside = sorted({_word(one) for one in fired})
-    for one in fired:
-        if one.told_s >= FLICKER_S and one.about[0] not in chain.beside:
-            outcome.wrong.append(f"{' of '.join(one.about)} fired as well ({one.figure}), for {one.told_s:.0f} s")
-    repairs = {one for one in fleet.monitor.repairs(began) if chain.is_alone or one[1] == chain.user}
-    outcome.repairs = sorted(" ".join(one) for one in repairs)
+    outcome.beside = sorted({_word(firing) for firing in fired})
+    for firing in fired:
+        if firing.told_s >= FLICKER_S and firing.about[0] not in chain.beside:
+            outcome.wrong.append(
+                f"{' of '.join(firing.about)} fired as well ({firing.figure}), for {firing.told_s:.0f} s"
+            )
+    repairs = {repair for repair in fleet.monitor.repairs(began) if chain.is_alone or repair[1] == chain.user}
+    outcome.repairs = sorted(" ".join(repair) for repair in repairs)
     if not repairs <= chain.repairs:
         outcome.wrong.append(f"the monitor did {sorted(repairs - chain.repairs)}")
 
 
-def _word(one: Firing) -> str:
-    words = ":".join(one.about)
-    return words if one.told_s >= FLICKER_S else f"({words})"
+def _word(firing: Firing) -> str:
+    words = ":".join(firing.about)
+    return words if firing.told_s >= FLICKER_S else f"({words})"
 
 
 async def act(fleet: WatchedFleet, user: str, action: Action) -> None:
@@ -348,8 +354,8 @@ def both(*acts: Act) -> Act:
     """One after the other."""
 
     async def do(fleet: WatchedFleet, user: str) -> None:
-        for one in acts:
-            await one(fleet, user)
+        for act in acts:
+            await act(fleet, user)
 
     return do
 
@@ -377,10 +383,10 @@ async def _turns(fleet: WatchedFleet, chain: Chain) -> AsyncIterator[None]:
 
 def line(outcome: Outcome) -> str:
     """An outcome in a line."""
-    seconds = " ".join("-" if one is None else f"{one:.0f}" for one in outcome.seconds)
-    found = "; ".join(outcome.wrong) or "well"
+    seconds = " ".join("-" if figure is None else f"{figure:.0f}" for figure in outcome.seconds)
+    verdict = "; ".join(outcome.wrong) or "well"
     return (
-        f"{outcome.chain.fault}: {outcome.chain.alert or 'none'} {seconds} {outcome.beside} {outcome.repairs} {found}"
+        f"{outcome.chain.fault}: {outcome.chain.alert or 'none'} {seconds} {outcome.beside} {outcome.repairs} {verdict}"
     )
 
 
@@ -388,18 +394,18 @@ def show(outcomes: Sequence[Outcome], not_had: Iterable[NotHad]) -> str:
     """The table, and what is not in it, with reasons."""
     columns = ("alert", "runbook", "drill", "to alert", "runbook s", "to end", "beside", "repairs", "found")
     table = Table(*columns, title="Faults of real machines; seconds")
-    for one in outcomes:
+    for outcome in outcomes:
         table.add_row(
-            one.chain.alert or "none",
-            one.runbook,
-            one.chain.fault,
+            outcome.chain.alert or "none",
+            outcome.runbook,
+            outcome.chain.fault,
             *(
                 f"{seconds:.0f}" if seconds is not None else "-"
-                for seconds in (one.alert_s, one.runbook_s, one.resolved_s)
+                for seconds in (outcome.alert_s, outcome.runbook_s, outcome.resolved_s)
             ),
-            " ".join(one.beside),
-            " ".join(one.repairs),
-            "; ".join(one.wrong) or "well",
+            " ".join(outcome.beside),
+            " ".join(outcome.repairs),
+            "; ".join(outcome.wrong) or "well",
         )
     for left in not_had:
         table.add_row(left.alert or "none", "-", left.fault or "-", "-", "-", "-", "", "", f"not had: {left.why}")

@@ -97,28 +97,28 @@ class Record:
 
     def _note(self, alerts: tuple[Alert, ...], now: float) -> None:
         # An alert may fire twice about the same, as page and as ticket, of which the page mutes the ticket.
-        loudest_last = sorted(alerts, key=lambda one: not one.is_muted)
-        seen = {(one.name, self._whose(one)): one for one in loudest_last if one.name != WATCHDOG}
-        told = {about for about, one in seen.items() if not one.is_muted}
-        open_ones = {one.about: one for one in self.firings if one.ended is None}
-        for about, alert in seen.items():
-            one = open_ones.get(about)
-            if one is None:
-                one = Firing(about, now, figure=alert.figure)
-                self.firings.append(one)
-            elif about in told and about in self.told:
-                one.told_s += now - self.at
-        for about, one in open_ones.items():
-            if about not in seen:
-                one.ended = now
-        self.told, self.at = frozenset(told), now
+        loudest_last = sorted(alerts, key=lambda alert: not alert.is_muted)
+        alert_of = {(alert.name, self._whose(alert)): alert for alert in loudest_last if alert.name != WATCHDOG}
+        loud = {about for about, alert in alert_of.items() if not alert.is_muted}
+        open_ones = {firing.about: firing for firing in self.firings if firing.ended is None}
+        for about, alert in alert_of.items():
+            firing = open_ones.get(about)
+            if firing is None:
+                firing = Firing(about, now, figure=alert.figure)
+                self.firings.append(firing)
+            elif about in loud and about in self.told:
+                firing.told_s += now - self.at
+        for about, firing in open_ones.items():
+            if about not in alert_of:
+                firing.ended = now
+        self.told, self.at = frozenset(loud), now
 
     def _whose(self, alert: Alert) -> str:
         return self.users.get(alert.instance) or alert.instance or alert.cell or "fleet"
 
     def since(self, moment: float) -> list[Firing]:
         """Those that fired after a moment, also if they began before it."""
-        return [one for one in self.firings if one.ended is None or one.ended > moment]
+        return [firing for firing in self.firings if firing.ended is None or firing.ended > moment]
 
 
 class LoggedMonitor:
@@ -209,7 +209,7 @@ class WatchedFleet:
 
     async def on_platform(self, script: str, *, timeout_s: float = 120) -> str:
         """The same on the platform's host."""
-        [machine] = [one for one in await self.command.machines() if one["name"] == PLATFORM]
+        [machine] = [row for row in await self.command.machines() if row["name"] == PLATFORM]
         async with self.channel(machine["id"]) as channel:
             return await _run(channel, script, timeout_s)
 
@@ -241,13 +241,13 @@ class WatchedFleet:
 
     async def gateways(self) -> dict[str, str]:
         """Of each user, what changes when the gateway or the machine is started anew."""
-        found = {}
+        starts = {}
         for user in USERS:
             try:
-                found[user] = await self.on_machine(user, _GATEWAY, timeout_s=20)
+                starts[user] = await self.on_machine(user, _GATEWAY, timeout_s=20)
             except (HermesError, AssertionError):
-                found[user] = "unknown"
-        return found
+                starts[user] = "unknown"
+        return starts
 
     async def quiet(self, whose: Collection[str] = (), *, within_s: float) -> None:
         """Wait until no alert fires, or none about those users and cells."""
@@ -255,8 +255,8 @@ class WatchedFleet:
         async def none() -> bool | Pending[bool]:
             if self.record.problem:
                 return Pending(self.record.problem)
-            told = sorted(one for one in self.record.told if not whose or one[1] in whose)
-            return Pending(str(told)) if told else True
+            loud = sorted(about for about in self.record.told if not whose or about[1] in whose)
+            return Pending(str(loud)) if loud else True
 
         await until(none, what="all alerts to end", timeout_s=within_s, every_s=1)
 
@@ -313,8 +313,8 @@ async def watched_fleet(home: Path, *, has_platform: bool = False) -> AsyncItera
 
 
 async def _instance(command: Command, user: str) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = (await command.ok("instance", "show", user, "--json")).json["instance"]
-    return found
+    instance: Mapping[str, Any] = (await command.ok("instance", "show", user, "--json")).json["instance"]
+    return instance
 
 
 @asynccontextmanager

@@ -128,7 +128,7 @@ class Crowd:
     def _words(self, chance: random.Random) -> tuple[str, ...]:
         user = chance.choice(self._users)
         try:
-            cells = {one.user_alias: one.cell for one in self._registry.instances.list()}
+            cells = {instance.user_alias: instance.cell for instance in self._registry.instances.list()}
         except UnavailableError:
             cells = {}  # the database is being restarted
         if user not in cells:
@@ -167,7 +167,7 @@ class Crowd:
 
     async def finish(self) -> list[Ran]:
         """Continue what is unfinished, on either computer, until nothing is; what was said on the way."""
-        said: list[Ran] = []
+        runs: list[Ran] = []
         for number in range(_ROUNDS):
             computer = self._shared.computers[number % len(self._shared.computers)]
             listed = (await computer.ok("operation", "list", "--json")).json["operations"]
@@ -178,42 +178,42 @@ class Crowd:
             wanted += [_AWAKE[row["status"]](row["user"]) for row in idle if row["status"] in _AWAKE]
             if not wanted:
                 # Machines that somebody gave up on halfway are nobody's: workers give them back.
-                said.append(await computer.run("job", "run", "lifecycle", "--yes"))
+                runs.append(await computer.run("job", "run", "lifecycle", "--yes"))
                 break
-            said += await self._at_once([(computer, words) for words in wanted])
-        return said
+            runs += await self._at_once([(computer, words) for words in wanted])
+        return runs
 
     async def contradictions(self) -> list[str]:
         """What is not as it should be once everything is finished."""
-        found = [str(ran) for ran in self.told if ran.exit_code not in _KNOWN_ENDS and not _lost_an_order(ran)]
-        one, two = self._shared.computers
+        problems = [str(ran) for ran in self.told if ran.exit_code not in _KNOWN_ENDS and not _lost_an_order(ran)]
+        first, two = self._shared.computers
         looks = [
-            (one, ("fleet", "drift", "--exit-code")),
+            (first, ("fleet", "drift", "--exit-code")),
             (two, ("fleet", "drift", "--exit-code")),
-            (one, ("registry", "check")),
-            *((computer, ("audit", "verify")) for computer in (one, two)),
-            (one, ("stack", "preview", "--all", "--exit-code")),
+            (first, ("registry", "check")),
+            *((computer, ("audit", "verify")) for computer in (first, two)),
+            (first, ("stack", "preview", "--all", "--exit-code")),
             (two, ("stack", "refresh", "--all", "--preview", "--exit-code")),
         ]
-        found += [str(ran) for ran in await self._at_once(looks) if ran.exit_code != 0]
-        living = (await one.ok("instance", "list", "--json")).json["instances"]
+        problems += [str(ran) for ran in await self._at_once(looks) if ran.exit_code != 0]
+        living = (await first.ok("instance", "list", "--json")).json["instances"]
         open_ones = (await two.ok("operation", "list", "--json")).json["operations"]
         machines = await self._shared.vendor.machines()
         rows = Counter(row["machine_name"] for row in living)
-        found += [f"under way: {row}" for row in open_ones]
-        found += [f"{row['user']} is {row['status']}" for row in living if row["status"] != "running"]
-        found += [f"{machine}" for machine in machines if machine["status"] != "ready"]
+        problems += [f"under way: {row}" for row in open_ones]
+        problems += [f"{row['user']} is {row['status']}" for row in living if row["status"] != "running"]
+        problems += [f"{machine}" for machine in machines if machine["status"] != "ready"]
         if Counter(machine["name"] for machine in machines) != rows:
-            found.append(f"machines {machines}, rows {rows}")
-        found += [f"{name} was ordered {count} times" for name, count in self._shared.orders().items() if count != 1]
-        return found + [str(ran) for ran in await self._changed({row["user"]: row["plan"] for row in living})]
+            problems.append(f"machines {machines}, rows {rows}")
+        problems += [f"{name} was ordered {count} times" for name, count in self._shared.orders().items() if count != 1]
+        return problems + [str(ran) for ran in await self._changed({row["user"]: row["plan"] for row in living})]
 
     async def _changed(self, plans: Mapping[str, str]) -> list[Ran]:
         """Whose machine was not what their rows say: there is something left for a provision to do."""
         ran = await self._at_once(
             [(self._shared.computers[0], ("provision", user, "--plan", plan)) for user, plan in plans.items()]
         )
-        return [one for one in ran if one.exit_code != 0 or one.stderr]
+        return [each for each in ran if each.exit_code != 0 or each.stderr]
 
     async def _at_once(self, wanted: Sequence[tuple[Command, tuple[str, ...]]]) -> list[Ran]:
         room = asyncio.Semaphore(_AT_ONCE)

@@ -101,7 +101,7 @@ async def trial(world: Command, scale: Scale, seed: int) -> Told:
         await up_killed_at(world, chance.randint(1, scale.machines // (scale.kills + 1)))
     ups = await up_until_done(world, app)
     async with app.connect() as connected:
-        made = await repair_all(world, Manner(partial(_run_here, world, connected), at_once=AT_ONCE))
+        repairs = await repair_all(world, Manner(partial(_run_here, world, connected), at_once=AT_ONCE))
     ended = chance.choice(users)
     await world.ok("instance", "terminate", ended, "--yes", "--reason", "test")
     await check_whole(app, set(users) - {ended})
@@ -111,13 +111,13 @@ async def trial(world: Command, scale: Scale, seed: int) -> Told:
         ground = Ground(connected, chance)
         await plant(ground, app.registry.fleet.list_ordered(), scale.times)
     repaired = await repair_all(world, _same_each_time(world, ground.names))
-    found = {Expected(r.finding["kind"], ground.names.get(s := r.finding["subject"], s)) for r in repaired.rounds[0]}
-    assert found == ground.expected, found ^ ground.expected
+    expected = {Expected(r.finding["kind"], ground.names.get(s := r.finding["subject"], s)) for r in repaired.rounds[0]}
+    assert expected == ground.expected, expected ^ ground.expected
     await check_whole(app, set(users) - {ended} - ground.leaving)
     after = await rows(world)
     for user in after.keys() - ground.anew:
         assert after[user] == before[user], f"{user} was {before[user]}, is {after[user]}"
-    return Told(ups, _decisions(repaired, ground.names), await final(app), _figures(scale, ups, made, repaired))
+    return Told(ups, _decisions(repaired, ground.names), await final(app), _figures(scale, ups, repairs, repaired))
 
 
 async def order_faults(world: Command, app: Container, chance: random.Random, times: int) -> None:
@@ -191,15 +191,15 @@ async def check_whole(app: Container, users: set[str]) -> None:
     assert {instance.status for instance in living.values()} == {InstanceStatus.RUNNING}
     async with app.vendor() as client:
         listed = await client.list_machines()
-    assert Counter(machine.name for machine in listed) == Counter(one.machine_name for one in living.values())
-    assert {machine.id for machine in listed} == {one.machine_id for one in living.values()}
+    assert Counter(machine.name for machine in listed) == Counter(instance.machine_name for instance in living.values())
+    assert {machine.id for machine in listed} == {instance.machine_id for instance in living.values()}
     assert {machine.status for machine in listed} == {MachineStatus.READY}
     for cell in app.registry.cells.list():
         changes = (await app.cell_stacks.preview(cell.name)).changes
-        assert [one for one in changes if one.kind is not ChangeKind.SAME] == []
+        assert [change for change in changes if change.kind is not ChangeKind.SAME] == []
         drift = (await app.cell_stacks.preview_refresh(cell.name)).changes
-        assert [one for one in drift if one.kind is not ChangeKind.SAME] == []
-    assert not [one for one in app.registry.operations.list() if not one.status.has_ended]
+        assert [change for change in drift if change.kind is not ChangeKind.SAME] == []
+    assert not [operation for operation in app.registry.operations.list() if not operation.status.has_ended]
     assert app.contradictions() == ()
 
 
@@ -213,23 +213,23 @@ async def final(app: Container) -> dict[str, tuple[str, ...]]:
     """What every user has in the end."""
     async with app.vendor() as client:
         machines = {machine.id: machine for machine in await client.list_machines()}
-    told: dict[str, tuple[str, ...]] = {}
+    lines: dict[str, tuple[str, ...]] = {}
     for row in app.registry.fleet.list_ordered():
         machine = machines[row.instance.machine_id or ""]
         has = (machine.status.value, machine.server_type, machine.region)
-        told[row.instance.title] = (row.instance.plan, row.instance.status, row.instance.cell, row.server_type, *has)
-    return told
+        lines[row.instance.title] = (row.instance.plan, row.instance.status, row.instance.cell, row.server_type, *has)
+    return lines
 
 
 def _decisions(repairs: Repairs, names: Mapping[str, str]) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
     """What the first look said: how often a command has to be repeated may hang on how busy the computer is."""
     return tuple(
         (
-            one.finding["kind"],
-            _called(names, one.finding["subject"]),
-            tuple(_called(names, command) for command in (*one.finding["repair"], *one.finding["otherwise"])),
+            repair.finding["kind"],
+            _called(names, repair.finding["subject"]),
+            tuple(_called(names, command) for command in (*repair.finding["repair"], *repair.finding["otherwise"])),
         )
-        for one in repairs.rounds[0]
+        for repair in repairs.rounds[0]
     )
 
 
@@ -240,15 +240,15 @@ def _called(names: Mapping[str, str], text: str) -> str:
     return re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "ID", text)
 
 
-def _figures(scale: Scale, ups: tuple[int, ...], made: Repairs, repaired: Repairs) -> dict[str, str]:
-    kinds = Counter(one.finding["kind"] for one in repaired.rounds[0])
+def _figures(scale: Scale, ups: tuple[int, ...], first_repairs: Repairs, repaired: Repairs) -> dict[str, str]:
+    kinds = Counter(repair.finding["kind"] for repair in repaired.rounds[0])
     exits = Counter(ran.exit_code for ran in repaired.commands)
     return {
         "machines in cells": f"{scale.machines} in {scale.cells}",
         "runs killed": str(scale.kills),
         "then runs, with exit": ", ".join(map(str, ups)),
         "faults of the vendor": str(min(scale.machines, scale.times * len(_ORDERS))),
-        "to finish what was begun": f"{len(made.commands)} commands in {len(made.rounds)} rounds",
+        "to finish what was begun": f"{len(first_repairs.commands)} commands in {len(first_repairs.rounds)} rounds",
         "differences planted": ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())),
         "to repair them": f"{len(repaired.commands)} commands in {len(repaired.rounds)} rounds",
         "with exits": ", ".join(f"{count} of {code}" for code, count in sorted(exits.items())),

@@ -64,13 +64,13 @@ class Ground:
         """The resources of a cell's state, to be edited."""
         if cell not in self.states:
             self.states[cell] = deepcopy(dict(await self.app.cell_stacks.export(cell)))
-        found: list[dict[str, Any]] = self.states[cell]["deployment"]["resources"]
-        return found
+        resources: list[dict[str, Any]] = self.states[cell]["deployment"]["resources"]
+        return resources
 
     async def machine_of(self, row: Ordered) -> dict[str, Any]:
         """A machine in the state of its cell."""
         resources = await self.resources(row.instance.cell)
-        return next(one for one in resources if one["urn"].endswith(f"::{row.instance.machine_name}"))
+        return next(resource for resource in resources if resource["urn"].endswith(f"::{row.instance.machine_name}"))
 
     async def order(self, row: Ordered, name: str) -> None:
         """Rent a machine as a row's, under a name."""
@@ -199,13 +199,13 @@ async def plant(ground: Ground, rows: Sequence[Ordered], times: int) -> None:
     for broken in ALONE:
         for _ in range(times):
             await broken(ground, next(victims))
-    one, other = victims
-    for row, wrong in ((one, other), (other, one)):
+    victim, other = victims
+    for row, wrong in ((victim, other), (other, victim)):
         ground.app.registry.instances.set_machine(row.instance.id, MachineId(_id(wrong)), why="test")
         ground.expect(Kind.MACHINE_REPLACED, row.instance.title)
     for name in ground.app.registry.fleet.ended_machines():
         ground.names[name] = "machine of one that ended"
-        await ground.order(one, name)
+        await ground.order(victim, name)
         ground.expect(Kind.ORPHAN_ENDED, ground.names[name])
     for cell, state in ground.states.items():
         await ground.app.cell_states.take(cell, state, why="test")

@@ -134,17 +134,17 @@ class Proofs:
 def tar(*entries: tuple[tarfile.TarInfo, bytes], format_: int = tarfile.GNU_FORMAT) -> bytes:
     """A whole archive of these entries, which says that it amounts to no state."""
     data, times = io.BytesIO(), tar_stream.Times()
-    with tarfile.open(fileobj=data, mode="w", format=format_) as made:
+    with tarfile.open(fileobj=data, mode="w", format=format_) as archive:
         for entry, content in entries:
             entry.size = len(content) or entry.size
-            made.addfile(entry, io.BytesIO(content) if content else None)
+            archive.addfile(entry, io.BytesIO(content) if content else None)
             times.add(0)
-        tar_stream.write_trailer(made, Digest().result(), len(entries), times)
+        tar_stream.write_trailer(archive, Digest().result(), len(entries), times)
     return data.getvalue()
 
 
 def entry(name: str, change: Callable[[tarfile.TarInfo], object] = lambda _: None) -> tuple[tarfile.TarInfo, bytes]:
     """An entry of an archive, changed."""
-    made = tarfile.TarInfo(name)
-    change(made)
-    return made, b""
+    member = tarfile.TarInfo(name)
+    change(member)
+    return member, b""

@@ -108,10 +108,10 @@ def flipped(seed: int) -> Callable[[Path], None]:
 
 def of_no_text(path: Path) -> None:
     """A database whose schema is damaged so that SQLite's own message about it is no UTF-8."""
-    with closing(sqlite3.connect(path)) as made:
-        made.execute("PRAGMA journal_mode=DELETE")
-        made.execute("CREATE TABLE zzzzzzzz (x)")
-        made.commit()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode=DELETE")
+        connection.execute("CREATE TABLE zzzzzzzz (x)")
+        connection.commit()
     data = path.read_bytes()
     assert data.count(b"CREATE TABLE zzzzzzzz") == 1
     path.write_bytes(data.replace(b"CREATE TABLE zzzzzzzz", b"CREXTE TABLE zzzzzzzz").replace(b"zzzzzzzz", b"\xeb" * 8))

@@ -70,11 +70,11 @@ class HostileFleet:
         async with vendor_of(self.world.home / "local" / "world") as vendor, contextlib.AsyncExitStack() as stack:
             for number, user in enumerate(self.bad):
                 mood = moods[number % len(moods)]
-                path, said = await _made(stack, mood)
+                path, content = await _made(stack, mood)
                 files = f"machines/{self.machines[user]}/toolbox/files"
                 where = {"path": path, "mode": "644"}
-                told = await vendor.post(f"{files}/upload", params=where, content=json.dumps(said))
-                told.raise_for_status()
+                response = await vendor.post(f"{files}/upload", params=where, content=json.dumps(content))
+                response.raise_for_status()
                 stack.push_async_callback(vendor.delete, files, params={"path": path})
             yield
 
@@ -95,8 +95,8 @@ class HostileFleet:
     def last_of(self, query: str) -> datetime | None:
         """The newest moment that a query of the registry gives for one of the good ones; it selects a user and that."""
         with closing(sqlite3.connect(self.world.home / "local" / "registry.db")) as registry:
-            found = [at for user, at in registry.execute(query).fetchall() if user in self.good and at]
-        return max((datetime.fromisoformat(at).replace(tzinfo=UTC) for at in found), default=None)
+            times = [at for user, at in registry.execute(query).fetchall() if user in self.good and at]
+        return max((datetime.fromisoformat(at).replace(tzinfo=UTC) for at in times), default=None)
 
     async def learn_machines(self) -> None:
         """Look up where they are; a move changes it."""
@@ -105,7 +105,9 @@ class HostileFleet:
         async with vendor_of(self.world.home / "local" / "world") as vendor:
             listed = (await vendor.get("machines")).json()
         machines = listed if isinstance(listed, list) else listed["machines"]
-        self.machines.update({users[one["name"]]: one["id"] for one in machines if one["name"] in users})
+        self.machines.update(
+            {users[machine["name"]]: machine["id"] for machine in machines if machine["name"] in users}
+        )
 
 
 async def _made(stack: contextlib.AsyncExitStack, mood: str) -> tuple[str, Mapping[str, Any]]:
@@ -167,13 +169,13 @@ async def see_everything_done(fleet: HostileFleet, *moods: str) -> None:
         await run(fleet, "fleet", "drift", "--deep", ends={0, 6, 7}, names=False)
         # Its narration shortens lists of names; below, fleet outdated has to name every bad one.
         ran = await run(fleet, "rollout", "start", release, "--all", *QUICK, *AT_ONCE, ends={6}, names=False)
-        told = (await world.ok("rollout", "status", "--json")).json
+        status = (await world.ok("rollout", "status", "--json")).json
         outdated = {
             row["user"]: row["why"]
             for row in (await run(fleet, "fleet", "outdated", "--json", ends={0})).json["outdated"]
         }
-    reached = {one["user"] for one in told["targets"] if one["on_release"]}
-    assert (told["rollout"]["state"], reached) == ("done", good), str(ran)
+    reached = {target["user"] for target in status["targets"] if target["on_release"]}
+    assert (status["rollout"]["state"], reached) == ("done", good), str(ran)
     assert outdated.keys() == set(fleet.bad), f"{outdated}\n{ran}"
     assert all("left unchanged: " in why for why in outdated.values()), outdated
     ages = {row["user"]: row["age_s"] for row in (await world.ok("backup", "list", "--json")).json["instances"]}

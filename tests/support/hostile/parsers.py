@@ -156,15 +156,15 @@ def _replaced(draw: st.DrawFn, value: Any) -> bytes:  # noqa: ANN401 - JSON
 
 
 def _places(value: object, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    found = [path]
+    places = [path]
     inner: Mapping[Any, object] = {}
     if isinstance(value, dict):
         inner = value
     elif isinstance(value, list):
         inner = dict(enumerate(value))
-    for key, one in inner.items():
-        found += _places(one, (*path, key))
-    return found
+    for key, item in inner.items():
+        places += _places(item, (*path, key))
+    return places
 
 
 def _with(value: Any, path: tuple[Any, ...], new: object) -> object:  # noqa: ANN401 - JSON
@@ -199,8 +199,8 @@ class Outcomes:
     most_bytes: int = 0
 
     def __str__(self) -> str:
-        told = ", ".join(f"{count} {end}" for end, count in self.ends.most_common())
-        return f"{self.slowest_s * 1000:7.1f} ms {self.most_bytes / MEBIBYTE:6.1f} MiB  {told}"
+        counts = ", ".join(f"{count} {end}" for end, count in self.ends.most_common())
+        return f"{self.slowest_s * 1000:7.1f} ms {self.most_bytes / MEBIBYTE:6.1f} MiB  {counts}"
 
 
 @dataclass(frozen=True)
@@ -375,8 +375,8 @@ def _node_status(data: bytes) -> object:
     done = Completed(0, data, data)
     assert last_words(done).isprintable()
     with understood("m1", "status"):
-        told = object_in(done, "m1", "status")
-        return SlotsState.from_status(told), State.from_json(told.get("state"))
+        report = object_in(done, "m1", "status")
+        return SlotsState.from_status(report), State.from_json(report.get("state"))
 
 
 @_parser(_json(READING))
@@ -567,10 +567,10 @@ def _wire(kind: type[wire.Wire], sample: object, name: str) -> None:
     call = Call("GET", "/machines", changes=False)
 
     def read(data: bytes) -> object:
-        found = validated(call, loaded(call, data), kind)
-        if isinstance(found, wire.Machine):
-            found.url_of_port(8642)
-        return found
+        request = validated(call, loaded(call, data), kind)
+        if isinstance(request, wire.Machine):
+            request.url_of_port(8642)
+        return request
 
     PARSERS[name] = Parser(read, _json(sample), OURS)
 
@@ -715,7 +715,7 @@ def _trusting(store: _Kept) -> Documents:
     return Documents(store, trust, None)  # type: ignore[arg-type]  # as above
 
 
-_SIGNERS = json.dumps([asdict(one) for one in HANDOUT.signers]).encode()
+_SIGNERS = json.dumps([asdict(signer) for signer in HANDOUT.signers]).encode()
 
 
 @_parser(lambda: _SIGNERS)
@@ -829,8 +829,8 @@ def fuzz_all(cases: int, *, number: int, report: Callable[[str], None]) -> Mappi
         number: The same one repeats a run.
         report: Takes a line about each parser.
     """
-    found = {}
+    texts = {}
     for name, parser in PARSERS.items():
-        found[name] = parser.fuzz(cases, number=number)
-        report(f"{name:26} {sum(found[name].ends.values()):6} cases {found[name]}")
-    return found
+        texts[name] = parser.fuzz(cases, number=number)
+        report(f"{name:26} {sum(texts[name].ends.values()):6} cases {texts[name]}")
+    return texts

@@ -16,8 +16,8 @@ async def make(command: Command, name: str) -> str:
         order = {"name": "pattern", "server_type": "starter", "region": "hel1", "image_id": known["id"]}
         machine = (await api.post("/machines", json=order)).raise_for_status().json()["id"]
         await told(api, f"/machines/{machine}")
-        asked = await api.post(f"/machines/{machine}/image", json={"name": name})
-        image = str(asked.raise_for_status().json()["id"])
+        response = await api.post(f"/machines/{machine}/image", json={"name": name})
+        image = str(response.raise_for_status().json()["id"])
         await told(api, f"/images/{image}")
         (await api.delete(f"/machines/{machine}")).raise_for_status()
     know(command, name, image)

@@ -61,10 +61,10 @@ class World(Client):
         return self.machines[machine_id]
 
     async def create_machine(self, order: MachineOrder) -> Machine:
-        found = next((m for m in self.machines.values() if m.name == order.name), None)
-        if found:
+        existing = next((m for m in self.machines.values() if m.name == order.name), None)
+        if existing:
             self._alive()
-            return found
+            return existing
         self._change(f"order {order.name}")
         machine = Machine(id=str(uuid.uuid4()), name=order.name, status=MachineStatus.READY, image_id=order.image_id)
         self.machines[machine.id] = machine
@@ -139,7 +139,7 @@ class World(Client):
 
     def observe(self, machine_id: str) -> Completed:
         self._alive()
-        seen = {
+        expected = {
             "distribution": "debian",
             "version": "12",
             "architecture": "x86_64",
@@ -149,7 +149,7 @@ class World(Client):
             "agent": {"hermes_agent": "0.19.0"},
             "release": RELEASE,
         }
-        return Completed(0, json.dumps(seen).encode(), b"")
+        return Completed(0, json.dumps(expected).encode(), b"")
 
 
 @dataclass

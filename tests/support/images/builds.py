@@ -97,8 +97,8 @@ class Workshop:
             variables=variables,
             extra={"hermes-node": program},
         )
-        told = {**variables, "hermes_node_program": str(program)}
-        return Recipe(definition, inputs, "local", "starter", "hel1", told, {"hermesops": "test"})
+        given = {**variables, "hermes_node_program": str(program)}
+        return Recipe(definition, inputs, "local", "starter", "hel1", given, {"hermesops": "test"})
 
 
 @dataclass

@@ -86,25 +86,25 @@ async def _channels(address: str) -> dict[str, str]:
     from pulumi.runtime._grpc_settings import _GRPC_CHANNEL_OPTIONS  # noqa: PLC0415 - what the SDK opens with
 
     keep_pulumi_direct()
-    found = dict[str, str]()
+    channels = dict[str, str]()
     for name, opened in (("grpc", channel(address)), ("sdk", grpc.insecure_channel(address, _GRPC_CHANNEL_OPTIONS))):
-        found[name] = str(await asyncio.to_thread(opened.unary_unary(_CALL, None, None), b"", timeout=10), "ascii")
+        channels[name] = str(await asyncio.to_thread(opened.unary_unary(_CALL, None, None), b"", timeout=10), "ascii")
     async with async_channel(address) as opened_async:
-        found["grpc.aio"] = str(await opened_async.unary_unary(_CALL, None, None)(b"", timeout=10), "ascii")
-    return found
+        channels["grpc.aio"] = str(await opened_async.unary_unary(_CALL, None, None)(b"", timeout=10), "ascii")
+    return channels
 
 
 async def _case(variables: dict[str, str], url: str, address: str) -> dict[str, str]:
     os.environ.update(variables)  # noqa: TID251 - the shell of this case
     try:
-        found = await _channels(address) if address else {}
+        answers = await _channels(address) if address else {}
         for name, ask in CLIENTS.items():
             try:
                 await ask(url)
-                found[name] = ANSWERED
+                answers[name] = ANSWERED
             except (HermesError, httpx.HTTPError) as error:
-                found[name] = f"{type(error).__name__}: {error}"
-        return found
+                answers[name] = f"{type(error).__name__}: {error}"
+        return answers
     finally:
         for name in variables:
             del os.environ[name]  # noqa: TID251 - as above

@@ -54,15 +54,17 @@ class JobIssuer:
 
 @contextmanager
 def job_issuer(subject: str) -> Iterator[JobIssuer]:
-    made = JobIssuer(subject)
+    issuer = JobIssuer(subject)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            asked = parse_qs(urlsplit(self.path).query)
-            is_let_in = self.headers["Authorization"] == f"Bearer {BEARER}" and asked["api-version"] == ["2"]
+            parameters = parse_qs(urlsplit(self.path).query)
+            is_let_in = self.headers["Authorization"] == f"Bearer {BEARER}" and parameters["api-version"] == ["2"]
             self.send_response(HTTPStatus.OK if is_let_in else HTTPStatus.FORBIDDEN)
             self.end_headers()
-            self.wfile.write(json.dumps({"value": made.token(asked["audience"][0])} if is_let_in else {}).encode())
+            self.wfile.write(
+                json.dumps({"value": issuer.token(parameters["audience"][0])} if is_let_in else {}).encode()
+            )
 
         def log_message(self, *_: object) -> None:
             pass
@@ -71,8 +73,8 @@ def job_issuer(subject: str) -> Iterator[JobIssuer]:
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        made.address = f"http://127.0.0.1:{server.server_port}"
-        yield made
+        issuer.address = f"http://127.0.0.1:{server.server_port}"
+        yield issuer
     finally:
         server.shutdown()
         server.server_close()

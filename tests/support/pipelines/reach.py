@@ -36,14 +36,14 @@ def findings(document: Document, *, main_only: Collection[str]) -> list[str]:
     """
     events = _events(document)
     unreviewed = sorted(name for name, given in events.items() if _is_unreviewed(name, given))
-    found = []
+    findings = []
     for name, job in document["jobs"].items():
         more = list(_more_than_public(document, job))
         if unreviewed:
-            found += [f"{name}, by {', '.join(unreviewed)}: {one}" for one in more]
+            findings += [f"{name}, by {', '.join(unreviewed)}: {way}" for way in more]
         if more:
-            found += [f"{name}: {one}" for one in _unwalled(document, job, events, main_only)]
-    return found
+            findings += [f"{name}: {way}" for way in _unwalled(document, job, events, main_only)]
+    return findings
 
 
 def _events(document: Document) -> Mapping[str, Any]:
@@ -107,13 +107,13 @@ def environments_of(job: Mapping[str, Any], events: Mapping[str, Any]) -> set[st
     """Names of the environments that a job may be in; an expression that is not a list of choices is itself."""
     given = job.get("environment", "")
     name = str(given["name"] if isinstance(given, Mapping) else given)
-    found = _ONE_NAME.search(name)
-    if found is None:
+    match = _ONE_NAME.search(name)
+    if match is None:
         return {name or "none"}
-    source, key = found.groups()
+    source, key = match.groups()
     choices = (
         job.get("strategy", {}).get("matrix", {}).get(key)
         if source == "matrix"
         else ((events.get(_BY_HAND) or {}).get("inputs", {}).get(key, {}).get("options"))
     )
-    return {name.replace(found[0], str(one)) for one in choices} if isinstance(choices, list) else {name}
+    return {name.replace(match[0], str(choice)) for choice in choices} if isinstance(choices, list) else {name}

@@ -44,11 +44,11 @@ class JobRun:
     output: str = ""
 
     def step(self, name: str) -> StepRun:
-        return next(one for one in self.steps if one.name == name)
+        return next(step for step in self.steps if step.name == name)
 
     @property
     def failed(self) -> list[StepRun]:
-        return [one for one in self.steps if one.exit_code]
+        return [step for step in self.steps if step.exit_code]
 
 
 async def run_job(
@@ -68,7 +68,7 @@ async def run_job(
         variables: As GitHub would have filled them in.
         without: Names of steps that need what is not here.
     """
-    made = JobRun(folder)
+    job_run = JobRun(folder)
     (folder / "Makefile").symlink_to(ROOT / "Makefile")
     files = {
         name: folder / name.lower() for name in ("GITHUB_ENV", "GITHUB_PATH", "GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT")
@@ -83,18 +83,18 @@ async def run_job(
         **variables,
     }
     for step in workflow.steps(job):
-        is_due = not made.failed or "!cancelled()" in str(step.get("if", ""))
+        is_due = not job_run.failed or "!cancelled()" in str(step.get("if", ""))
         if "run" not in step or step["name"] in without or not is_due:
             continue
-        made.steps.append(await _run(step, given, folder))
+        job_run.steps.append(await _run(step, given, folder))
         for line in files["GITHUB_ENV"].read_text().splitlines():
             name, _, value = line.partition("=")
             given[name] = value
         added = map(_forked, files["GITHUB_PATH"].read_text().split())
         given["PATH"] = ":".join([*added, command.environ["PATH"]])
-    made.summary = files["GITHUB_STEP_SUMMARY"].read_text()
-    made.output = files["GITHUB_OUTPUT"].read_text()
-    return made
+    job_run.summary = files["GITHUB_STEP_SUMMARY"].read_text()
+    job_run.output = files["GITHUB_OUTPUT"].read_text()
+    return job_run
 
 
 def _forked(place: str) -> str:
@@ -116,8 +116,8 @@ async def _run(step: Mapping[str, Any], given: Mapping[str, str], folder: Path) 
     )
     try:
         async with asyncio.timeout(_LONGEST_S):
-            said, _ = await process.communicate()
+            output, _ = await process.communicate()
     finally:
         if process.returncode is None:
             os.killpg(process.pid, 9)
-    return StepRun(step["name"], process.returncode or 0, said.decode(errors="replace"))
+    return StepRun(step["name"], process.returncode or 0, output.decode(errors="replace"))

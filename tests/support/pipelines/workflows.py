@@ -37,8 +37,8 @@ class Workflow:
 
     @property
     def events(self) -> Mapping[str, Any]:
-        found = self.content["on"]
-        return found if isinstance(found, Mapping) else {str(found): None}
+        triggers = self.content["on"]
+        return triggers if isinstance(triggers, Mapping) else {str(triggers): None}
 
     @property
     def jobs(self) -> Mapping[str, Mapping[str, Any]]:
@@ -47,9 +47,9 @@ class Workflow:
 
     def steps(self, job: str = "") -> Iterator[Mapping[str, Any]]:
         """All steps, or those of one job."""
-        for name, one in self.jobs.items():
+        for name, content in self.jobs.items():
             if job in {"", name}:
-                yield from one["steps"]
+                yield from content["steps"]
 
 
 def workflows() -> list[Workflow]:
@@ -57,7 +57,7 @@ def workflows() -> list[Workflow]:
 
 
 def workflow(name: str) -> Workflow:
-    return next(one for one in workflows() if one.name == name)
+    return next(workflow for workflow in workflows() if workflow.name == name)
 
 
 def programs(script: str) -> Iterator[list[str]]:

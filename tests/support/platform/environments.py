@@ -46,32 +46,32 @@ def run_of(environment: str) -> Run:
 def golden(run: Run) -> str:
     """Every resource with its parent and its properties; not tags, which policies judge, nor programs."""
     lines: list[str] = []
-    for one in sorted(run.resources, key=lambda one: (_parent(one), one.name, one.type)):
-        lines.append(_headed(one))
-        lines += [f"    {line}" for line in _told(one.inputs)]
+    for resource in sorted(run.resources, key=lambda resource: (_parent(resource), resource.name, resource.type)):
+        lines.append(_headed(resource))
+        lines += [f"    {line}" for line in _told(resource.inputs)]
     lines += ["exports", *(f"    {line}" for line in _told(dict(run.exports)))]
     return "\n".join(lines) + "\n"
 
 
-def _parent(one: Registered) -> str:
+def _parent(resource: Registered) -> str:
     """What it is a part of; empty for the stack, whose name is that of the process's first program."""
-    if one.parent.startswith("pulumi:pulumi:Stack::"):
+    if resource.parent.startswith("pulumi:pulumi:Stack::"):
         return ""
-    return one.parent.replace("pulumi:pulumi:Stack$", "").replace("hermesops:platform:", "").replace("::", " ")
+    return resource.parent.replace("pulumi:pulumi:Stack$", "").replace("hermesops:platform:", "").replace("::", " ")
 
 
-def _headed(one: Registered) -> str:
-    parent = _parent(one)
-    flags = [word for word, on in (("protected", one.protect), ("retained", one.retain)) if on]
-    return "  ".join(filter(None, [parent and f"{parent} /", one.type, one.name, " and ".join(flags)]))
+def _headed(resource: Registered) -> str:
+    parent = _parent(resource)
+    flags = [word for word, on in (("protected", resource.protect), ("retained", resource.retain)) if on]
+    return "  ".join(filter(None, [parent and f"{parent} /", resource.type, resource.name, " and ".join(flags)]))
 
 
 def _told(value: Mapping[str, object]) -> Iterator[str]:
-    for key, one in sorted(value.items()):
-        if key in {"tags", "tagSpecifications", "userData", "code"} or one is None:
+    for key, inner in sorted(value.items()):
+        if key in {"tags", "tagSpecifications", "userData", "code"} or inner is None:
             continue
-        document = isinstance(one, str) and one.startswith("{")
-        text = json.loads(one) if document and isinstance(one, str) else one
+        document = isinstance(inner, str) and inner.startswith("{")
+        text = json.loads(inner) if document and isinstance(inner, str) else inner
         if isinstance(text, Mapping):
             yield f"{key}:"
             yield from (f"  {line}" for line in _of_document(text) if line)

@@ -20,15 +20,17 @@ ADMIN: Document = {"Statement": [{"Sid": "All", "Effect": "Allow", "Action": "*"
 def decides(document: Document, effect: str, action: str, resource: str, context: Context) -> bool:
     """Whether a statement of this effect is about the request."""
     return any(
-        one["Effect"] == effect and _is_about(one, action, resource) and _holds(one.get("Condition", {}), context)
-        for one in _listed(document["Statement"])
+        statement["Effect"] == effect
+        and _is_about(statement, action, resource)
+        and _holds(statement.get("Condition", {}), context)
+        for statement in _listed(document["Statement"])
     )
 
 
 def allows(documents: Sequence[Document], action: str, resource: str, context: Context) -> bool:
     """Whether documents of one kind, together, allow a request."""
-    denied = any(decides(one, "Deny", action, resource, context) for one in documents)
-    return not denied and any(decides(one, "Allow", action, resource, context) for one in documents)
+    denied = any(decides(document, "Deny", action, resource, context) for document in documents)
+    return not denied and any(decides(document, "Allow", action, resource, context) for document in documents)
 
 
 def _is_about(statement: Mapping[str, Any], action: str, resource: str) -> bool:
@@ -38,13 +40,13 @@ def _is_about(statement: Mapping[str, Any], action: str, resource: str) -> bool:
 def _named(statement: Mapping[str, Any], element: str, value: str) -> bool:
     patterns = _listed(statement.get(element, statement.get(f"Not{element}")))
     if element == "Action":
-        patterns = [one.lower() for one in patterns]
-    return any(_like(one, value) for one in patterns) is (element in statement)
+        patterns = [pattern.lower() for pattern in patterns]
+    return any(_like(pattern, value) for pattern in patterns) is (element in statement)
 
 
 def _holds(conditions: Mapping[str, Mapping[str, Any]], context: Context) -> bool:
     return all(
-        _OPERATORS[operator](context.get(key), [str(one) for one in _listed(wanted)])
+        _OPERATORS[operator](context.get(key), [str(text) for text in _listed(wanted)])
         for operator, keys in conditions.items()
         for key, wanted in keys.items()
     )
@@ -55,7 +57,7 @@ def _equals(value: str | None, wanted: list[str]) -> bool:
 
 
 def _likes(value: str | None, wanted: list[str]) -> bool:
-    return value is not None and any(_like(one, value) for one in wanted)
+    return value is not None and any(_like(pattern, value) for pattern in wanted)
 
 
 _OPERATORS: Mapping[str, Callable[[str | None, list[str]], bool]] = {
@@ -77,7 +79,7 @@ def _like(pattern: str, value: str) -> bool:
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile("".join({"*": ".*", "?": "."}.get(one, re.escape(one)) for one in pattern), re.DOTALL)
+    return re.compile("".join({"*": ".*", "?": "."}.get(sign, re.escape(sign)) for sign in pattern), re.DOTALL)
 
 
 def _listed(value: Any) -> list[Any]:  # noqa: ANN401 - IAM writes a list of one as its element
@@ -165,37 +167,41 @@ def _make(account: Account, who: str) -> bool:
 
 
 def _widen(account: Account, who: str) -> bool:
-    for arn, found in account.identities.items():
-        if ADMIN in found.documents:
+    for arn, identity in account.identities.items():
+        if ADMIN in identity.documents:
             continue
-        if any(account.may(who, one, arn, bound=found.boundary) for one in _RIGHTS[found.is_user]):
-            found.documents = [ADMIN]
+        if any(account.may(who, action, arn, bound=identity.boundary) for action in _RIGHTS[identity.is_user]):
+            identity.documents = [ADMIN]
             return account.note(who, "gives all rights to", arn)
     return False
 
 
 def _loosen(account: Account, who: str) -> bool:
-    for arn, found in account.identities.items():
-        if not found.boundary:
+    for arn, identity in account.identities.items():
+        if not identity.boundary:
             continue
-        others = [one for one in account.policies if one != found.boundary and account.policies[one] is ADMIN]
-        rebound = next((one for one in others if account.may(who, _BOUND[found.is_user], arn, bound=one)), None)
-        if rebound or account.may(who, _LOOSENED[found.is_user], arn, bound=found.boundary):
-            found.boundary = None
+        others = [
+            policy for policy in account.policies if policy != identity.boundary and account.policies[policy] is ADMIN
+        ]
+        rebound = next(
+            (policy for policy in others if account.may(who, _BOUND[identity.is_user], arn, bound=policy)), None
+        )
+        if rebound or account.may(who, _LOOSENED[identity.is_user], arn, bound=identity.boundary):
+            identity.boundary = None
             return account.note(who, "takes the bound from", arn)
     return False
 
 
 def _become(account: Account, who: str) -> bool:
-    for arn, found in account.identities.items():
-        if arn not in account.held and (_enters(account, who, arn) if found.is_user else _runs(account, who, arn)):
+    for arn, identity in account.identities.items():
+        if arn not in account.held and (_enters(account, who, arn) if identity.is_user else _runs(account, who, arn)):
             account.held.add(arn)
             return account.note(who, "becomes", arn)
     return False
 
 
 def _enters(account: Account, who: str, user: str) -> bool:
-    return any(account.may(who, one, user) for one in _ENTERED)
+    return any(account.may(who, action, user) for action in _ENTERED)
 
 
 def _runs(account: Account, who: str, role: str) -> bool:

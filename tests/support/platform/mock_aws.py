@@ -31,8 +31,8 @@ class Run:
 
     def one(self, kind: str, name: str = "") -> Registered:
         """The one resource of a kind, and name where one is given."""
-        (found,) = [one for one in self.judged.of(kind) if name in {"", one.name}]
-        return found
+        (resource,) = [each for each in self.judged.of(kind) if name in {"", each.name}]
+        return resource
 
 
 @contextmanager

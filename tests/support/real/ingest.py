@@ -59,13 +59,13 @@ class Ingest:
         return f"https://{self.address}:{self.port}"
 
     def of(self, path: str) -> list[Received]:
-        return [one for one in self.received if one.path == path]
+        return [request for request in self.received if request.path == path]
 
     def lines(self) -> list[tuple[dict[str, str], str]]:
-        return [line for one in self.of(LOGS) for line in one.lines()]
+        return [line for request in self.of(LOGS) for line in request.lines()]
 
     def has_metric(self, name: str) -> bool:
-        return any(name.encode() in one.metrics() for one in self.of(WRITE))
+        return any(name.encode() in request.metrics() for request in self.of(WRITE))
 
     async def open(self) -> None:
         """Listen, again after ``close`` too."""

@@ -269,7 +269,9 @@ async def relaying(
     async with ProxyClient(f"http://{HOST}:9", alone=True) as proxy:
         relay = Relay(registry, callers.caller_of, lambda *held: callers.renew(*held).to_json(), proxy, places)
         server = MutualTlsListener(
-            lambda one: relay.converse(one.certificate, one.reader, one.writer), own.context, bounds or _patient(0)
+            lambda connection: relay.converse(connection.certificate, connection.reader, connection.writer),
+            own.context,
+            bounds or _patient(0),
         )
         serving = asyncio.create_task(server.serve(listener))
         try:

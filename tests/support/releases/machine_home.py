@@ -244,14 +244,14 @@ class ReleaseHome:
         self,
         lock: Lock,
         *,
-        said: Signed | None = None,
+        statement: Signed | None = None,
         signers: tuple[Signed, ...] | None = None,
         revocations: Signed | None = None,
     ) -> Path:
         """Hand a release in, or in its place what somebody said of one."""
         text = lock.to_json().decode()
         chain = (signers_by("ada", 1, "ada"),) if signers is None else signers
-        handout = Handout(said or signed_by("ada", text), chain, revocations)
+        handout = Handout(statement or signed_by("ada", text), chain, revocations)
         path = self.layout.root / "run/handout.json"
         path.touch(0o600)
         path.write_bytes(handout.to_json())

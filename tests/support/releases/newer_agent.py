@@ -73,13 +73,13 @@ def newer_agent(wheel: Path, folder: Path, *, version: str = "0.20.0", dies: boo
     info = f"hermes_agent-{version}.dist-info"
     _change(files, f"{info}/METADATA", {f"\nVersion: {OLD}\n": f"\nVersion: {version}\n"})
     files[f"{info}/RECORD"] = _record(files, f"{info}/RECORD")
-    made = folder / f"hermes_agent-{version}-py3-none-any.whl"
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+    target = folder / f"hermes_agent-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name in sorted(files):
             entry = zipfile.ZipInfo(name)
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, files[name])
-    return made
+    return target
 
 
 def _renamed(name: str, version: str) -> str:

@@ -26,9 +26,9 @@ def own_python_archive() -> PinnedFile:
         root = unpacked(*_PACKAGES)
         require(root is not None, "Debian's Python 3.11: apt-get download")
         assert root is not None
-        made = path.with_name(f".{path.name}.{os.getpid()}")
-        made.write_bytes(_packed(root / "usr"))
-        made.replace(path)
+        partial_path = path.with_name(f".{path.name}.{os.getpid()}")
+        partial_path.write_bytes(_packed(root / "usr"))
+        partial_path.replace(path)
     return pinned(path)
 
 

@@ -58,7 +58,7 @@ class Index(Resolver, Pip):
 
     def files(self, python: str) -> dict[str, bytes]:
         """Every wheel for a Python."""
-        agents = {file_of(one): agent_wheel(one, notifies=one != OF_INDEX[0]) for one in OF_INDEX}
+        agents = {file_of(version): agent_wheel(version, notifies=version != OF_INDEX[0]) for version in OF_INDEX}
         tag = f"cp{python.replace('.', '')}"
         return {**agents, f"aiohttp-3.14.1-{tag}-{tag}-manylinux_2_28_x86_64.whl": f"aiohttp for {python}".encode()}
 
@@ -105,8 +105,8 @@ class MemoryStore(FolderStorage):
     held: dict[str, bytes] = field(default_factory=dict)
 
     def read(self, name: str, *, at_most: int | None = None) -> bytes | None:
-        found = self.held.get(name)
-        return found if found is None else found[:at_most]
+        file = self.held.get(name)
+        return file if file is None else file[:at_most]
 
     def write(self, name: str, content: bytes) -> None:
         self.held[name] = content

@@ -42,8 +42,8 @@ class RealReleases:
         older = next(blob for blob in wheels if blob.name.startswith("hermes_agent-"))
         path = self.folder / older.name
         path.write_bytes(self.releases.blob(older))
-        made = newer_agent(path, self.folder, version=version, dies=dies, schema=schema)
-        own = blob_store.keep(made.name, made.read_bytes())
+        wheel = newer_agent(path, self.folder, version=version, dies=dies, schema=schema)
+        own = blob_store.keep(wheel.name, wheel.read_bytes())
         changed = tuple(sorted((own if blob == older else blob for blob in wheels), key=_name))
         requirements = blob_store.keep("requirements.txt", render(self.python, changed))
         pythons = {self.python: Wheels(requirements, changed)}

@@ -31,10 +31,10 @@ class WrittenSystem(GatewaySystem):
         ran = self.running
         if words[0] in {"stop", "kill"} and ran:
             self.writer.stop()
-        told = super().control(*words)
+        answer = super().control(*words)
         if self.running and not ran:
             self.writer.start(newer=self.runs != OLD)
-        return told
+        return answer
 
     writer: "Writer"
 
@@ -135,12 +135,12 @@ def cycle(folder: Path, count: int) -> Cycled:
         _go(home, number)
     system.writer.stop()
     with closing(sqlite3.connect(database)) as held:
-        found = Counter(text for (text,) in held.execute("SELECT content FROM messages WHERE role = 'user'"))
+        counts = Counter(text for (text,) in held.execute("SELECT content FROM messages WHERE role = 'user'"))
     accepted = system.writer.accepted
     return Cycled(
         len(accepted),
-        sum(found[text] == 0 for text in accepted),
-        sum(found[text] > 1 for text in accepted),
+        sum(counts[text] == 0 for text in accepted),
+        sum(counts[text] > 1 for text in accepted),
         system.writer.problems,
     )
 

@@ -116,11 +116,11 @@ def run_health(seed: int, *, harm: float = 1.0, canaries: Sequence[int] = (10, 5
 def _figures(
     draw: Random, vital: Vital, count: int, factor: float, weather: float
 ) -> dict[InstanceId, tuple[float, float]]:
-    found: dict[InstanceId, tuple[float, float]] = {}
+    figures: dict[InstanceId, tuple[float, float]] = {}
     for number in range(count):
         usual = exp(draw.gauss(0, 1.2))
         before, after = usual * exp(draw.gauss(0, 0.2)), usual * exp(draw.gauss(0, 0.2) + weather) * factor
         if vital in {Vital.GATEWAY_ERRORS, Vital.RESTARTS}:
             before, after = float(draw.random() < 0.1), float(draw.random() < 0.1 * exp(weather))
-        found[InstanceId(str(number))] = before, after
-    return found
+        figures[InstanceId(str(number))] = before, after
+    return figures

@@ -40,5 +40,7 @@ def started(registry: Registry, *instances: Instance, rollout_id: str = "r1", ac
     """A rollout to those, just begun."""
     now = registry.now()
     rollout = replace(ROLLOUT, id=RolloutId(rollout_id), action=action, created_at=now, updated_at=now)
-    registry.rollouts.add(rollout, [target_of(one, number) for number, one in enumerate(instances)], STARTED_ROW)
+    registry.rollouts.add(
+        rollout, [target_of(instance, number) for number, instance in enumerate(instances)], STARTED_ROW
+    )
     return rollout

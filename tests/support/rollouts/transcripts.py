@@ -72,8 +72,8 @@ def steered() -> World:
 def hours() -> World:
     """A freeze, a window that closes, users at night and one who is busy."""
     targets = [
-        replace(one, quiet=QuietHours(time(11), time(14)) if number % 5 == 2 else None)
-        for number, one in enumerate(fleet(10))
+        replace(target, quiet=QuietHours(time(11), time(14)) if number % 5 == 2 else None)
+        for number, target in enumerate(fleet(10))
     ]
     world = World(targets, replace(QUICK, windows=("Mon 12:00-13:00 UTC", "Mon 15:00-20:00 UTC")))
     world.frozen = [Freeze("f1", BEGAN, BEGAN + timedelta(minutes=50), "an incident", "ada")]
@@ -97,13 +97,13 @@ def tell(world: World) -> str:
     """What was decided, when, and why."""
     lines: list[str] = []
     users = {target.id: target.facts.user for target in world.placed.values()}
-    for told in map(explain, world.events):
-        passed = int((told.at - BEGAN).total_seconds())
+    for explained in map(explain, world.events):
+        passed = int((explained.at - BEGAN).total_seconds())
         clock = f"{passed // 3600:02}:{passed // 60 % 60:02}:{passed % 60:02}"
-        lines.append(f"{clock} {told.what}{f' | {told.why}' if told.why else ''}")
-        lines += [f"           {line}" for line in told.evidence]
-    tried = [one for one in world.placed.values() if one.state is not TargetState.WAITING]
-    lines += ["", *(f"{one.facts.user}: {one.state} {one.detail}".strip() for one in tried)]
+        lines.append(f"{clock} {explained.what}{f' | {explained.why}' if explained.why else ''}")
+        lines += [f"           {line}" for line in explained.evidence]
+    tried = [target for target in world.placed.values() if target.state is not TargetState.WAITING]
+    lines += ["", *(f"{target.facts.user}: {target.state} {target.detail}".strip() for target in tried)]
     text = "\n".join(lines) + "\n"
     for instance_id, user in users.items():
         text = text.replace(instance_id, user)

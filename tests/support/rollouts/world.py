@@ -157,8 +157,8 @@ class World(RolloutRows, RolloutHealth):
     # Rows
 
     async def read(self) -> Records:
-        latest = {kind_of(one.event): one for one in self.events}
-        placed = tuple(sorted(self.placed.values(), key=lambda one: one.position))
+        latest = {kind_of(event.event): event for event in self.events}
+        placed = tuple(sorted(self.placed.values(), key=lambda target: target.position))
         return Records(self.rollout, placed, tuple(latest.values()), tuple(self.frozen))
 
     async def state(self) -> RolloutState:
@@ -309,11 +309,11 @@ class World(RolloutRows, RolloutHealth):
         self, changed: Mapping[InstanceId, ChangeSpan], untouched: Sequence[InstanceId], vitals: Sequence[str]
     ) -> HealthObservation:
         self.looks += 1
-        well = {one: Liveness(answers=True, exercised=True) for one in changed}
+        well = {each: Liveness(answers=True, exercised=True) for each in changed}
         if self.comparisons is not None:
             return HealthObservation(well | self.liveness_of, self.comparisons)
         return HealthObservation(
-            well | {one: liveness for one, liveness in self.liveness_of.items() if one in changed},
+            well | {each: liveness for each, liveness in self.liveness_of.items() if each in changed},
             tuple(
                 Comparison(
                     Vital(vital),
@@ -361,12 +361,12 @@ class World(RolloutRows, RolloutHealth):
         """Bring it to its end, as the operations' loop does."""
         runner = self.runner()
         while True:
-            seen = await runner.observe()
-            step = runner.decide(seen)
+            observation = await runner.observe()
+            step = runner.decide(observation)
             if isinstance(step, Done):
                 return step.outcome
             assert isinstance(step, Decision)
-            await runner.do(step, seen)
+            await runner.do(step, observation)
 
     def run(self, *, for_s: float | None = None, word: Callable[[], bool] | None = None) -> str:
         """Drive it in virtual time.
@@ -424,7 +424,7 @@ class World(RolloutRows, RolloutHealth):
         return self.machines[self.nth(position).id]
 
     def reasons(self, kind: type[TargetsUpdated | WaitBegun]) -> list[str]:
-        return [one.event.why for one in self.events if isinstance(one.event, kind)]
+        return [event.event.why for event in self.events if isinstance(event.event, kind)]
 
 
 def fleet(size: int) -> list[Target]:

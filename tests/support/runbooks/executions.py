@@ -90,7 +90,7 @@ async def halted(world: Command, *words: str) -> dict[str, str]:
 def outcomes(ran: Ran) -> dict[str, str]:
     """What became of each step of a run, by its name."""
     steps: list[dict[str, Any]] = ran.json["steps"]
-    return {one["step"]: one["outcome"] for one in steps}
+    return {step["step"]: step["outcome"] for step in steps}
 
 
 @execution("gateways-stopped")
@@ -99,8 +99,8 @@ async def gateways_stopped(world: Command) -> None:
     for user in ("ada", "bob"):
         await on_machine(world, user, "systemctl stop hermes-gateway.service")
     assert "2 down" in (await world.ok("fleet", "status", "--ask")).stdout
-    found = await halted(world, "agent-reachability-burn")
-    assert found["status-after"] == "differs"
+    outcomes = await halted(world, "agent-reachability-burn")
+    assert outcomes["status-after"] == "differs"
     for user in ("ada", "bob"):
         await mended(world, "GatewayDown", "--instance", user)
     await mended(world, "agent-reachability-burn", "--from", "status-after")
@@ -113,8 +113,8 @@ async def gateways_restart(world: Command) -> None:
     await world.ok("rollout", "start", loops, *ROLLOUT)
     restarts = [await restarts_of(world, "ada"), await restarts_of(world, "ada")]
     assert restarts[1] > restarts[0], "what GatewayLooping counts"
-    found = await mended(world, "GatewayLooping", *FOR_ADA)
-    assert found["roll-back"] == "done"
+    outcomes = await mended(world, "GatewayLooping", *FOR_ADA)
+    assert outcomes["roll-back"] == "done"
     assert await restarts_of(world, "ada") == 0
 
 
@@ -125,8 +125,8 @@ async def orders_refused(world: Command) -> None:
     await world.ok("local", "fault", "clear")
     assert stuck.exit_code, str(stuck)
     assert "status          provisioning" in (await world.ok("instance", "show", "cyd")).stdout
-    found = await mended(world, "ProvisionSlow", "--instance", "cyd")
-    assert found["again"] == "done"
+    outcomes = await mended(world, "ProvisionSlow", "--instance", "cyd")
+    assert outcomes["again"] == "done"
     await world.ok("instance", "terminate", "cyd", "--now", "--without-backup", "--yes", "--reason", "t")
 
 
@@ -149,22 +149,22 @@ async def model_token_dead(world: Command) -> None:
 @execution("model-token-leaked")
 async def model_token_leaked(world: Command) -> None:
     before = await generation_of(world)
-    found = await mended(world, "RouterTokenExpiring", *FOR_ADA, "--from", "revoke")
-    assert (found["revoke"], found["turn"]) == ("done", "done")
+    outcomes = await mended(world, "RouterTokenExpiring", *FOR_ADA, "--from", "revoke")
+    assert (outcomes["revoke"], outcomes["turn"]) == ("done", "done")
     assert await generation_of(world) == before + 1
 
 
 @execution("backup-damaged")
 async def backup_damaged(world: Command) -> None:
-    made = (await world.ok("backup", "create", "ada", "--json")).json
+    backup = (await world.ok("backup", "create", "ada", "--json")).json
     with sqlite3.connect(world.home / "local" / "world" / "machines.db", timeout=30) as store:
-        changed = store.execute("UPDATE files SET data = x'00' WHERE owner = ?", (made["made"]["backup"],))
+        changed = store.execute("UPDATE files SET data = x'00' WHERE owner = ?", (backup["made"]["backup"],))
         assert changed.rowcount
     store.close()
     damaged = await world.run("backup", "check", "ada")
     assert damaged.exit_code == 3, str(damaged)
-    found = await mended(world, "backup-does-not-restore", *FOR_ADA)
-    assert (found["back-up"], found["check"]) == ("done", "done")
+    outcomes = await mended(world, "backup-does-not-restore", *FOR_ADA)
+    assert (outcomes["back-up"], outcomes["check"]) == ("done", "done")
 
 
 @execution("agent-left-behind")
@@ -197,8 +197,8 @@ async def release_store_older(world: Command) -> None:
     [signers] = (world.home / "local").rglob("signers.json")
     held = signers.read_bytes()
     signers.unlink()
-    found = await mended(world, "release-key")
-    assert found["restore"] == "done"
+    outcomes = await mended(world, "release-key")
+    assert outcomes["restore"] == "done"
     assert signers.read_bytes() == held
 
 
@@ -209,8 +209,8 @@ async def cell_deleted(world: Command) -> None:
         await world.ok("backup", "create", user)
     for user in ("ada", "eve"):
         await delete_behind_its_back(world.home / "local" / "world", await machine_of(world, user))
-    found = await halted(world, "CellLost")
-    assert found["drift-after"] == "differs"
+    outcomes = await halted(world, "CellLost")
+    assert outcomes["drift-after"] == "differs"
     for user in ("ada", "eve"):
         await mended(world, "machine-gone", "--instance", user)
     await mended(world, "CellLost", "--from", "drift-after")
@@ -220,8 +220,8 @@ async def cell_deleted(world: Command) -> None:
 @execution("vendor-silent")
 async def vendor_silent(world: Command) -> None:
     await world.ok("local", "fault", "set", "server-error", "--times", "5000")
-    found = await halted(world, "vendor-down")
-    assert found["status-after"] == "differs"
+    outcomes = await halted(world, "vendor-down")
+    assert outcomes["status-after"] == "differs"
     await world.ok("local", "fault", "clear")
     await mended(world, "vendor-down", "--from", "status-after")
 
@@ -233,8 +233,8 @@ async def toolbox_cut(world: Command) -> None:
     assert (ran.exit_code, "no machine answers by toolbox" in ran.stdout) == (8, True), str(ran)
     assert "(runbook break-glass)" in f"{ran.stdout}{ran.stderr}"
     await world.ok("local", "fault", "clear")
-    found = await mended(world, "VendorDown", "--from", "status-after")
-    assert found["doctor-after"] == "done"
+    outcomes = await mended(world, "VendorDown", "--from", "status-after")
+    assert outcomes["doctor-after"] == "done"
 
 
 @execution("vendor-and-reports-away")
@@ -243,13 +243,13 @@ async def vendor_and_reports_away(world: Command) -> None:
     for user in users[1:]:
         await world.ok("provision", user, "--plan", "light")
     shown = [(await world.ok("instance", "show", user, "--json")).json["instance"] for user in users]
-    async with watched(world) as (seen, host), monitoring(seen):
-        async with reporting(host, {one["instance_id"]: one["cell"] for one in shown}):
-            await alerts_until(seen, lambda names: not names)
-        await alerts_until(seen, lambda names: names == {"FleetGap"})
-        assert set((await mended(seen, "FleetGap")).values()) == {"done"}, "agents answer: nothing is done to them"
-        async with reporting(host, {one["instance_id"]: one["cell"] for one in shown}):
-            await alerts_until(seen, lambda names: not names)
+    async with watched(world) as (command, host), monitoring(command):
+        async with reporting(host, {instance["instance_id"]: instance["cell"] for instance in shown}):
+            await alerts_until(command, lambda names: not names)
+        await alerts_until(command, lambda names: names == {"FleetGap"})
+        assert set((await mended(command, "FleetGap")).values()) == {"done"}, "agents answer: nothing is done to them"
+        async with reporting(host, {instance["instance_id"]: instance["cell"] for instance in shown}):
+            await alerts_until(command, lambda names: not names)
     for user in users[1:]:
         await world.ok("instance", "terminate", user, "--now", "--without-backup", "--yes", "--reason", "t")
 
@@ -258,8 +258,8 @@ async def vendor_and_reports_away(world: Command) -> None:
 async def worker_killed(world: Command) -> None:
     await world.killed_at("backing up", "instance", "suspend", "ada", "--reason", "t")
     assert "suspend" in (await world.ok("operation", "list")).stdout
-    found = await halted(world, "controller-lost", *FOR_ADA)
-    assert found["continue"] == "done", found
+    outcomes = await halted(world, "controller-lost", *FOR_ADA)
+    assert outcomes["continue"] == "done", outcomes
     await world.ok("instance", "resume", "ada", "--reason", "t")
     await mended(world, "controller-lost", *FOR_ADA, "--from", "operations-after")
 
@@ -267,8 +267,8 @@ async def worker_killed(world: Command) -> None:
 @execution("model-broken")
 async def model_broken(world: Command) -> None:
     await world.ok("local", "fault", "set", "model-fails", "--times", "500")
-    found = await halted(world, "ModelFailing", *FOR_ADA)
-    assert found["turn"] == "differs"
+    outcomes = await halted(world, "ModelFailing", *FOR_ADA)
+    assert outcomes["turn"] == "differs"
     await world.ok("local", "fault", "clear")
     await mended(world, "ModelFailing", *FOR_ADA, "--from", "turn")
 
@@ -276,8 +276,8 @@ async def model_broken(world: Command) -> None:
 @execution("model-limited")
 async def model_limited(world: Command) -> None:
     await world.ok("local", "fault", "set", "model-limited", "--times", "500")
-    found = await halted(world, "ModelRateLimited", *FOR_ADA)
-    assert (found["restart"], found["turn"]) == ("done", "differs")
+    outcomes = await halted(world, "ModelRateLimited", *FOR_ADA)
+    assert (outcomes["restart"], outcomes["turn"]) == ("done", "differs")
     await world.ok("local", "fault", "clear")
     await mended(world, "ModelRateLimited", *FOR_ADA, "--from", "turn")
 
@@ -300,16 +300,16 @@ async def messenger_lost(world: Command) -> None:
 
 @execution("monitor-killed")
 async def monitor_killed(world: Command) -> None:
-    async with watched(world) as (seen, _):
-        async with monitoring(seen) as monitor:
-            await alerts_until(seen, lambda names: "MonitorDown" not in names)
+    async with watched(world) as (command, _):
+        async with monitoring(command) as monitor:
+            await alerts_until(command, lambda names: "MonitorDown" not in names)
             monitor.kill()
-            await alerts_until(seen, lambda names: "MonitorDown" in names)
-            found = await halted(seen, "MonitorDown")
-            assert (found["pass"], found["monitor-after"]) == ("done", "differs")
-        async with monitoring(seen):
-            await alerts_until(seen, lambda names: "MonitorDown" not in names)
-            await mended(seen, "MonitorDown", "--from", "monitor-after")
+            await alerts_until(command, lambda names: "MonitorDown" in names)
+            outcomes = await halted(command, "MonitorDown")
+            assert (outcomes["pass"], outcomes["monitor-after"]) == ("done", "differs")
+        async with monitoring(command):
+            await alerts_until(command, lambda names: "MonitorDown" not in names)
+            await mended(command, "MonitorDown", "--from", "monitor-after")
 
 
 @execution("many-stopped")
@@ -319,10 +319,10 @@ async def many_stopped(world: Command) -> None:
         await world.ok("provision", user, "--plan", "light")
     for user in users:
         await stop_behind_its_back(world, user)
-    seen = await world.ok("monitor", "--once", "--json")
-    assert seen.json["stopped"], str(seen)
-    found = await halted(world, "MonitorStoppedActing")
-    assert found["status-after"] == "differs"
+    response = await world.ok("monitor", "--once", "--json")
+    assert response.json["stopped"], str(response)
+    outcomes = await halted(world, "MonitorStoppedActing")
+    assert outcomes["status-after"] == "differs"
     for user in users:
         assert (await mended(world, "HeartbeatMissed", "--instance", user))["bring-up"] == "done"
     await mended(world, "MonitorStoppedActing", "--from", "status-after")
@@ -333,59 +333,59 @@ async def many_stopped(world: Command) -> None:
 @execution("monitoring-away")
 async def monitoring_away(world: Command) -> None:
     with alertmanager.receiving() as outside:
-        async with watched(world, watchdog_url=f"{outside.url}/watchdog") as (seen, host):
+        async with watched(world, watchdog_url=f"{outside.url}/watchdog") as (command, host):
             await heard(outside, more=2)
             for service in ("nginx", "alertmanager"):
                 await asyncio.to_thread(host.stop, service)
             before = len(outside.messages)
             await pause(3 * 60 * SCALE)
             assert len(outside.messages) == before, "what a receiver outside notices"
-            assert (await seen.run("alert", "list")).exit_code == 4
-            assert set((await mended(seen, "Watchdog")).values()) == {"done"}
+            assert (await command.run("alert", "list")).exit_code == 4
+            assert set((await mended(command, "Watchdog")).values()) == {"done"}
             for service in ("alertmanager", "nginx"):
                 host.start(service)
             await heard(outside, more=2)
-            await alerts_until(seen, lambda _: True)
+            await alerts_until(command, lambda _: True)
 
 
 @execution("platform-service-ended")
 async def platform_service_ended(world: Command) -> None:
-    async with watched(world) as (seen, host):
+    async with watched(world) as (command, host):
         await asyncio.to_thread(host.stop, "ingest")
-        await alerts_until(seen, lambda names: names == {"PlatformServiceDown"})
-        found = await halted(seen, "PlatformServiceDown")
-        assert (found["status"], found["alerts-after"]) == ("done", "differs")
+        await alerts_until(command, lambda names: names == {"PlatformServiceDown"})
+        outcomes = await halted(command, "PlatformServiceDown")
+        assert (outcomes["status"], outcomes["alerts-after"]) == ("done", "differs")
         host.start("ingest")
-        await alerts_until(seen, lambda names: "PlatformServiceDown" not in names)
-        await mended(seen, "PlatformServiceDown", "--from", "alerts-after")
+        await alerts_until(command, lambda names: "PlatformServiceDown" not in names)
+        await mended(command, "PlatformServiceDown", "--from", "alerts-after")
 
 
 @execution("revocations-unheard")
 async def revocations_unheard(world: Command) -> None:
-    async with watched(world) as (seen, host):
+    async with watched(world) as (command, host):
         heard = host.folder / "data/revocations/revoked.map"
         half_an_hour_ago = time.time() - 1800
         os.utime(heard, (half_an_hour_ago, half_an_hour_ago))
-        await alerts_until(seen, lambda names: "RevocationsStale" in names)
-        found = await halted(seen, "RevocationsStale")
-        assert (found["certificates"], found["alerts-after"]) == ("done", "differs")
+        await alerts_until(command, lambda names: "RevocationsStale" in names)
+        outcomes = await halted(command, "RevocationsStale")
+        assert (outcomes["certificates"], outcomes["alerts-after"]) == ("done", "differs")
         heard.touch()
-        await alerts_until(seen, lambda names: "RevocationsStale" not in names)
-        await mended(seen, "RevocationsStale", "--from", "alerts-after")
+        await alerts_until(command, lambda names: "RevocationsStale" not in names)
+        await mended(command, "RevocationsStale", "--from", "alerts-after")
 
 
 @execution("platform-certificate-old")
 async def platform_certificate_old(world: Command) -> None:
     files = world.home / "host"
     issue = ("identity", "host", "127.0.0.1", "--out", str(files), "--reason", "t")
-    async with watched(world, life=timedelta(days=10)) as (seen, host):
-        await alerts_until(seen, lambda names: "PlatformCertificateExpiring" in names)
-        found = await halted(seen, "PlatformCertificateExpiring")
-        assert (found["status"], found["alerts-after"]) == ("done", "differs")
+    async with watched(world, life=timedelta(days=10)) as (command, host):
+        await alerts_until(command, lambda names: "PlatformCertificateExpiring" in names)
+        outcomes = await halted(command, "PlatformCertificateExpiring")
+        assert (outcomes["status"], outcomes["alerts-after"]) == ("done", "differs")
         await world.ok(*issue)
         host.certify(files)
-        await alerts_until(seen, lambda names: "PlatformCertificateExpiring" not in names)
-        await mended(seen, "PlatformCertificateExpiring", "--from", "alerts-after")
+        await alerts_until(command, lambda names: "PlatformCertificateExpiring" not in names)
+        await mended(command, "PlatformCertificateExpiring", "--from", "alerts-after")
     assert "all of them are good" in (await world.ok(*issue)).stdout
 
 
@@ -395,11 +395,11 @@ NOTHING_USED = Usage(InstanceId("0" * 32), date(2026, 1, 1), ROUTES[0].name, ROU
 
 @execution("database-log-stuck")
 async def database_log_stuck(world: Command) -> None:
-    async with watched(world) as (seen, host):
+    async with watched(world) as (command, host):
         host.figures.database = ("up 1", "repository_up 1", "log_segments_waiting 500")
-        await alerts_until(seen, lambda names: "PlatformDatabaseLogStuck" in names)
+        await alerts_until(command, lambda names: "PlatformDatabaseLogStuck" in names)
         host.figures.database = ("up 1", "repository_up 0")
-        await ended_once(seen, "PlatformDatabaseLogStuck", lambda: setattr(host.figures, "database", DATABASE))
+        await ended_once(command, "PlatformDatabaseLogStuck", lambda: setattr(host.figures, "database", DATABASE))
 
 
 @execution("database-backup-old")
@@ -408,34 +408,34 @@ async def database_backup_old(world: Command) -> None:
         at = time.time() - 3600 * hours_ago
         host.figures.database = (*DATABASE, f'backup_timestamp_seconds{{type="diff"}} {at:.0f}')
 
-    async with watched(world) as (seen, host):
+    async with watched(world) as (command, host):
         backed_up(27)
-        await ended_once(seen, "PlatformBackupOverdue", lambda: backed_up(0))
+        await ended_once(command, "PlatformBackupOverdue", lambda: backed_up(0))
 
 
 @execution("platform-disk-full")
 async def platform_disk_full(world: Command) -> None:
-    async with watched(world) as (seen, host):
+    async with watched(world) as (command, host):
         host.figures.used = 0.97
-        await ended_once(seen, "PlatformDiskFilling", lambda: setattr(host.figures, "used", 0.3))
+        await ended_once(command, "PlatformDiskFilling", lambda: setattr(host.figures, "used", 0.3))
 
 
 @execution("router-cut-off")
 async def router_cut_off(world: Command) -> None:
     ledger = OneLedger()
     ledger.problem = "the registry does not answer"
-    async with watched(world) as (seen, host), routing(host, world.home / "router", ledger):
-        await ended_once(seen, "RouterAccountsStale", lambda: setattr(ledger, "problem", ""))
+    async with watched(world) as (command, host), routing(host, world.home / "router", ledger):
+        await ended_once(command, "RouterAccountsStale", lambda: setattr(ledger, "problem", ""))
 
 
 @execution("router-folder-gone")
 async def router_folder_gone(world: Command) -> None:
     folder = world.home / "spool"
-    async with watched(world) as (seen, host), routing(host, folder, OneLedger()) as (books, _):
-        await alerts_until(seen, lambda _: bool(host.query("hermes_router_usage_lost_total")))
+    async with watched(world) as (command, host), routing(host, folder, OneLedger()) as (books, _):
+        await alerts_until(command, lambda _: bool(host.query("hermes_router_usage_lost_total")))
         shutil.rmtree(folder)
         books.use(NOTHING_USED)
-        await ended_once(seen, "RouterUsageLost", folder.mkdir)
+        await ended_once(command, "RouterUsageLost", folder.mkdir)
         books.use(NOTHING_USED)
         assert books.spool.lost == 1
 
@@ -443,12 +443,12 @@ async def router_folder_gone(world: Command) -> None:
 @execution("provider-key-ended")
 async def provider_key_ended(world: Command) -> None:
     status = "401"
-    async with watched(world) as (seen, host), routing(host, world.home / "router", OneLedger()) as (_, metrics):
+    async with watched(world) as (command, host), routing(host, world.home / "router", OneLedger()) as (_, metrics):
 
         def answered() -> str:
             # As the router's hook counts them; another provider stands in for the one that refuses.
-            for route, told in ((ROUTES[0], status), (ROUTES[1], "200")):
-                labels = {"provider": route.provider, "model": route.name, "status": told}
+            for route, answer in ((ROUTES[0], status), (ROUTES[1], "200")):
+                labels = {"provider": route.provider, "model": route.name, "status": answer}
                 metrics.count("hermes_router_provider_answers_total", **labels)
             return metrics.exposition()
 
@@ -458,7 +458,7 @@ async def provider_key_ended(world: Command) -> None:
             nonlocal status
             status = "200"
 
-        await ended_once(seen, "ProviderKeyRefused", key_is_good)
+        await ended_once(command, "ProviderKeyRefused", key_is_good)
 
 
 def _begun_earlier(world: Command, earlier: timedelta) -> None:
@@ -476,13 +476,13 @@ def _begun_earlier(world: Command, earlier: timedelta) -> None:
 async def provision_killed(world: Command) -> None:
     await world.killed_at("creating machine", "provision", "ira", "--plan", "light")
     _begun_earlier(world, timedelta(minutes=15))
-    async with watched(world) as (seen, _):
-        monitor = await seen.start("monitor", "--every", "1")
+    async with watched(world) as (command, _):
+        monitor = await command.start("monitor", "--every", "1")
         try:
-            await alerts_until(seen, lambda names: "ProvisionStuck" in names)
-            found = await mended(seen, "ProvisionStuck", "--instance", "ira")
-            assert found["continue"] == "done"
-            await alerts_until(seen, lambda names: "ProvisionStuck" not in names)
+            await alerts_until(command, lambda names: "ProvisionStuck" in names)
+            outcomes = await mended(command, "ProvisionStuck", "--instance", "ira")
+            assert outcomes["continue"] == "done"
+            await alerts_until(command, lambda names: "ProvisionStuck" not in names)
         finally:
             monitor.terminate()
             await monitor.communicate()
@@ -510,8 +510,8 @@ async def sshd_left_open(world: Command) -> None:
         )
     )
     registry.close()
-    found = await mended(world, "BreakGlassOpen", *FOR_ADA)
-    assert found["close"] == "done"
+    outcomes = await mended(world, "BreakGlassOpen", *FOR_ADA)
+    assert outcomes["close"] == "done"
     assert "there is no order" in (await world.ok("instance", "break-glass", "ada", "--close", "--reason", "t")).stdout
 
 
@@ -522,8 +522,8 @@ async def registry_overwritten(world: Command) -> None:
         left.unlink()
     assert (await world.ok("registry", "copies", "--json")).json["copies"]
     database.write_bytes(b"rubbish " * 1000)
-    found = await mended(world, "registry-damaged")
-    assert found["restore"] == "done"
+    outcomes = await mended(world, "registry-damaged")
+    assert outcomes["restore"] == "done"
 
 
 @execution("registry-lost")
@@ -532,15 +532,15 @@ async def registry_lost(world: Command) -> None:
         for file in [path, *path.rglob("*")] if path.is_dir() else [path]:
             if file.is_file():
                 file.unlink()
-    found = await mended(world, "registry-rebuilt")
-    assert found["rebuild"] == "done"
+    outcomes = await mended(world, "registry-rebuilt")
+    assert outcomes["rebuild"] == "done"
 
 
 @execution("rotation-unfinished")
 async def rotation_unfinished(world: Command) -> None:
     await world.ok("secrets", "rotate", "registry.key", "--prepare", "--reason", "t")
-    found = await mended(world, "registry-key")
-    assert found["rotate"] == "done"
+    outcomes = await mended(world, "registry-key")
+    assert outcomes["rotate"] == "done"
 
 
 @execution("key-leaked")
@@ -553,8 +553,8 @@ async def pulumi_state_cut(world: Command) -> None:
     cell = (await world.ok("instance", "show", "ada", "--json")).json["instance"]["cell"]
     state = world.home / "local" / "pulumi" / ".pulumi" / "stacks" / "fleet" / f"{cell}.json"
     state.write_bytes(state.read_bytes()[:100])
-    found = await mended(world, "pulumi-state-damaged", *FOR_ADA)
-    assert found["put-back"] == "done"
+    outcomes = await mended(world, "pulumi-state-damaged", *FOR_ADA)
+    assert outcomes["put-back"] == "done"
 
 
 @execution("price-unknown")
@@ -568,13 +568,13 @@ async def price_unknown(world: Command) -> None:
     assert taken.exit_code == 7, str(taken)
     assert "do not belong to one plan" in taken.stdout
     came_before(world, timedelta(hours=2))
-    async with watched(unknowing) as (seen, host), monitoring(seen):
-        await alerts_until(seen, lambda names: "BillingEventsWaiting" in names)
-        found = await halted(seen, "BillingEventsWaiting")
-        assert found["again"] == "differs", "nobody has named the price yet"
-        found = await mended(knowing.with_variables(HERMESOPS_MONITORING_URL=host.url), "BillingEventsWaiting")
-        assert (found["again"], found["aside-after"]) == ("done", "done")
-        await alerts_until(seen, lambda names: "BillingEventsWaiting" not in names)
+    async with watched(unknowing) as (command, host), monitoring(command):
+        await alerts_until(command, lambda names: "BillingEventsWaiting" in names)
+        outcomes = await halted(command, "BillingEventsWaiting")
+        assert outcomes["again"] == "differs", "nobody has named the price yet"
+        outcomes = await mended(knowing.with_variables(HERMESOPS_MONITORING_URL=host.url), "BillingEventsWaiting")
+        assert (outcomes["again"], outcomes["aside-after"]) == ("done", "done")
+        await alerts_until(command, lambda names: "BillingEventsWaiting" not in names)
     await knowing.ok("worker", "--once")
     assert USER in (await knowing.ok("instance", "list")).stdout
     await world.ok("instance", "terminate", USER, "--now", "--without-backup", "--yes", "--reason", "t")
@@ -583,8 +583,8 @@ async def price_unknown(world: Command) -> None:
 async def ended_once(world: Command, alert: str, mend: Callable[[], object]) -> None:
     """Run the runbook of an alert of the platform's own before and after it is mended."""
     await alerts_until(world, lambda names: alert in names)
-    found = await halted(world, alert)
-    assert (found["status"], found["alerts-after"]) == ("done", "differs")
+    outcomes = await halted(world, alert)
+    assert (outcomes["status"], outcomes["alerts-after"]) == ("done", "differs")
     mend()
     await alerts_until(world, lambda names: alert not in names)
     await mended(world, alert, "--from", "alerts-after")
@@ -627,7 +627,7 @@ async def machine_of(world: Command, user: str) -> str:
 async def generation_of(world: Command) -> int:
     """Of ada's model token."""
     tokens = (await world.ok("token", "list", "ada", "--json")).json["tokens"]
-    return next(int(one["generation"]) for one in tokens if one["purpose"] == "models")
+    return next(int(token["generation"]) for token in tokens if token["purpose"] == "models")
 
 
 async def restarts_of(world: Command, user: str) -> int:

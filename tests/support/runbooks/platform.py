@@ -63,7 +63,7 @@ async def alerts_until(world: Command, expected: Callable[[set[str]], bool]) -> 
     """Wait until the open alerts are as expected."""
 
     async def as_expected() -> bool | Pending[bool]:
-        names = {str(one["alert"]) for one in (await world.ok("alert", "list", "--json")).json["alerts"]}
+        names = {str(alert["alert"]) for alert in (await world.ok("alert", "list", "--json")).json["alerts"]}
         return True if expected(names) else Pending(str(names))
 
     await until(as_expected, what="the alerts that are expected", timeout_s=_WITHIN_S, every_s=1)

@@ -73,15 +73,15 @@ class FakeJustAvps:
 
     def app(self) -> Starlette:
         """The API as an ASGI application."""
-        one = "/api/v1/machines/{machine_id}"
+        path = "/api/v1/machines/{machine_id}"
         return Starlette(
             routes=[
                 Route("/api/v1/machines", self._list, methods=["GET"]),
                 Route("/api/v1/machines", self._order, methods=["POST"]),
-                Route(one, self._observe, methods=["GET"]),
-                Route(one, self._delete, methods=["DELETE"]),
-                Route(f"{one}/resize", self._resize, methods=["POST"]),
-                Route(f"{one}/image", self._save, methods=["POST"]),
+                Route(path, self._observe, methods=["GET"]),
+                Route(path, self._delete, methods=["DELETE"]),
+                Route(f"{path}/resize", self._resize, methods=["POST"]),
+                Route(f"{path}/image", self._save, methods=["POST"]),
                 Route("/api/v1/images", self._list_images, methods=["GET"]),
                 Route("/api/v1/images/{image_id}", self._look_at_image, methods=["GET"]),
                 Route("/api/v1/images/{image_id}", self._delete_image, methods=["DELETE"]),

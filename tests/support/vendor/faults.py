@@ -72,16 +72,16 @@ class Account:
             nonlocal kept
             try:
                 if kept:
-                    seen = await self.machines.update(
+                    machine = await self.machines.update(
                         kept, self.name, {"server_type": size}, timeout_s=5, report=_nobody
                     )
                 else:
                     order = MachineSpec(self.name, size, "hel1", "")
-                    seen = await self.machines.create(order, timeout_s=5, report=_nobody)
+                    machine = await self.machines.create(order, timeout_s=5, report=_nobody)
             except HalfMadeError as error:
                 kept = error.observed.id
                 raise
-            return seen.id
+            return machine.id
 
         return await self._until_well(run)
 
@@ -95,9 +95,9 @@ class Account:
 
     async def read(self, machine_id: str) -> None:
         async def run() -> str:
-            seen = await self.machines.read(machine_id, self.name)
-            assert seen is not None, "a machine that exists was called gone"
-            return seen.id
+            machine = await self.machines.read(machine_id, self.name)
+            assert machine is not None, "a machine that exists was called gone"
+            return machine.id
 
         assert await self._until_well(run) == machine_id
 
@@ -115,14 +115,14 @@ class Account:
             nonlocal kept
             try:
                 if kept:
-                    seen = await self.images.update(kept, self.image_name, {}, timeout_s=5, report=_nobody)
+                    image = await self.images.update(kept, self.image_name, {}, timeout_s=5, report=_nobody)
                 else:
                     order = ImageSpec(self.image_name, machine_id)
-                    seen = await self.images.create(order, timeout_s=5, report=_nobody)
+                    image = await self.images.create(order, timeout_s=5, report=_nobody)
             except HalfMadeError as error:
                 kept = error.observed.id
                 raise
-            return seen.id
+            return image.id
 
         return await self._until_well(run)
 
@@ -144,34 +144,34 @@ class Account:
 
 async def create(account: Account, kind: FaultKind, times: int) -> None:
     await account.strike(kind, times)
-    made = await account.made()
-    assert [row["id"] for row in await account.named()] == [made]
+    machine = await account.made()
+    assert [row["id"] for row in await account.named()] == [machine]
 
 
 async def update(account: Account, kind: FaultKind, times: int) -> None:
-    made = await account.made()
+    machine = await account.made()
     await account.strike(kind, times)
-    await account.resized(made, "pro")
-    assert [(row["id"], row["server_type"]) for row in await account.named()] == [(made, "pro")]
+    await account.resized(machine, "pro")
+    assert [(row["id"], row["server_type"]) for row in await account.named()] == [(machine, "pro")]
 
 
 async def read(account: Account, kind: FaultKind, times: int) -> None:
-    made = await account.made()
+    machine = await account.made()
     await account.strike(kind, times)
-    await account.read(made)
+    await account.read(machine)
 
 
 async def delete(account: Account, kind: FaultKind, times: int) -> None:
-    made = await account.made()
+    machine = await account.made()
     await account.strike(kind, times)
-    await account.deleted(made)
+    await account.deleted(machine)
     assert await account.named() == []
 
 
 async def save(account: Account, kind: FaultKind, times: int) -> None:
-    made = await account.made()
+    machine = await account.made()
     await account.strike(kind, times)
-    saved = await account.saved(made)
+    saved = await account.saved(machine)
     assert [row["id"] for row in await account.named("images")] == [saved]
 
 

@@ -117,8 +117,8 @@ class World:
             if not (is_coming and kind == "provision"):
                 yield f"under way: {kind} {subject} {step}"
         log = (self.run.command.home / "local" / "world" / "server.log").read_text()
-        made = Counter(re.findall(r"machine_step +machine=(hermes-local-cell\S+) +step=create", log))
-        if doubled := {name: count for name, count in made.items() if count > self.orders.get(name, 1)}:
+        counts = Counter(re.findall(r"machine_step +machine=(hermes-local-cell\S+) +step=create", log))
+        if doubled := {name: count for name, count in counts.items() if count > self.orders.get(name, 1)}:
             yield f"made more than once: {doubled}"
 
     def _read(self, query: str) -> list[Any]:
@@ -251,10 +251,10 @@ def _strike(world: World, act: Act, kind: FaultKind, times: int) -> Trial:
         if again.exit_code != 0:
             wrong.append(f"not finished: {again} after {ran}")
     wrong += world.wrongs()
-    said = " ".join(line for line in ran.stderr.splitlines() if line.startswith(("error: ", "hint: ")))
-    said = _OWN.sub("…", said)
+    lines = " ".join(line for line in ran.stderr.splitlines() if line.startswith(("error: ", "hint: ")))
+    lines = _OWN.sub("…", lines)
     struck = times - left
-    return Trial(kind, act.name, times, struck, ran.exit_code, said, commands, ran.seconds, "; ".join(wrong))
+    return Trial(kind, act.name, times, struck, ran.exit_code, lines, commands, ran.seconds, "; ".join(wrong))
 
 
 def _happen(world: World, act: Act) -> None:

@@ -40,11 +40,11 @@ async def make(stub: "provider_pb2_grpc.ResourceProviderAsyncStub", count: int, 
         request = proto.CreateRequest(urn=_urn(name), properties=values.write(inputs), timeout=60)
         for _ in range(tries):
             try:
-                made: proto.CreateResponse = await stub.Create(request)
+                response: proto.CreateResponse = await stub.Create(request)
             except grpc.aio.AioRpcError as error:
                 repeated[error.code()] += 1
             else:
-                return made.id
+                return response.id
         raise AssertionError(f"{name} was not made in {tries} tries")
 
     ids = await asyncio.gather(*map(create, names(count)))

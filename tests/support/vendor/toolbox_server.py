@@ -78,10 +78,10 @@ class ToolboxServer:
     async def execute(self, request: Request) -> Response:
         if odd := self._oddity(request):
             return odd
-        asked = await request.json()
-        process = await self._start(asked)
+        request_body = await request.json()
+        process = await self._start(request_body)
         try:
-            out, err = await asyncio.wait_for(process.communicate(), asked.get("timeout", 60))
+            out, err = await asyncio.wait_for(process.communicate(), request_body.get("timeout", 60))
         except TimeoutError:
             os.killpg(process.pid, signal.SIGKILL)
             await process.communicate()
@@ -135,16 +135,16 @@ class ToolboxServer:
             path.unlink()
         return JSONResponse({"deleted": True, "path": str(path)})
 
-    async def _start(self, asked: dict[str, Any]) -> asyncio.subprocess.Process:
-        env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8", **asked.get("env", {})}
+    async def _start(self, order: dict[str, Any]) -> asyncio.subprocess.Process:
+        env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8", **order.get("env", {})}
         process = await asyncio.create_subprocess_exec(
             "/bin/sh",
             "-c",
-            str(asked["command"]),
+            str(order["command"]),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            cwd=str(asked.get("cwd") or "/"),
+            cwd=str(order.get("cwd") or "/"),
             env=env,
             start_new_session=True,
         )

@@ -39,8 +39,8 @@ class ToldMemory:
         """See ``AgentMemory.recall``."""
         return tuple(_WORD.findall(await self._chat(user, f"RUN: tail -n 1000 {PLACE}")))
 
-    async def _chat(self, user: str, said: str) -> str:
-        return (await self.world.ok("instance", "chat", user, said, *_WHY)).stdout
+    async def _chat(self, user: str, text: str) -> str:
+        return (await self.world.ok("instance", "chat", user, text, *_WHY)).stdout
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class WrittenMemory:
 
     async def teach(self, user: str, word: str) -> None:
         """See ``AgentMemory.teach``."""
-        known = "".join(f"{one}\n" for one in (*await self.recall(user), word))
+        known = "".join(f"{fact}\n" for fact in (*await self.recall(user), word))
         async with self._toolbox() as vendor:
             path = f"{await self._files(user)}/upload"
             sent = await vendor.post(path, params={"path": PLACE, "mode": "644"}, content=known.encode())

@@ -73,8 +73,8 @@ class SmallReleases(ReleaseTransfer):
         self.world = world
         self.kept = kept
 
-    async def of(self, _instance_id: InstanceId, told: str) -> ReleaseId | None:
-        noted = told or self.world.noted
+    async def of(self, _instance_id: InstanceId, release: str) -> ReleaseId | None:
+        noted = release or self.world.noted
         return ReleaseId(noted) if noted in self.kept else None
 
     async def deploy(self, machine_id: MachineId, release: ReleaseId) -> None:
@@ -162,11 +162,11 @@ class SmallWorld(FakeRegistry):
     # Looks, Rests, HandsOver
 
     async def observe(self, _instance_id: InstanceId) -> Observation:
-        seen = await self.observe_as(self.instance)
-        node = seen.own_node
+        observation = await self.observe_as(self.instance)
+        node = observation.own_node
         if node and node.release and not node.switching:
             self.noted = node.release
-        return seen
+        return observation
 
     async def observe_as(self, instance: Instance) -> Observation:
         computer = self.computers.get(instance.machine_name)
@@ -175,7 +175,7 @@ class SmallWorld(FakeRegistry):
         machine = MachineState(computer.id, computer.status, computer.server_type)
         if computer.status is not MachineStatus.READY or not computer.answers:
             return Observation(instance, machine)
-        asked = "asked" if self.certifies else None
+        request = "asked" if self.certifies else None
         node = NodeState(
             computer.owner,
             computer.epoch,
@@ -183,7 +183,7 @@ class SmallWorld(FakeRegistry):
             computer.release,
             fenced=computer.fenced,
             switching=computer.switching,
-            request=asked,
+            request=request,
             names=computer.names,
         )
         health = GatewayHealth.OK if computer.runs else GatewayHealth.REFUSED
@@ -273,8 +273,8 @@ class SmallWorld(FakeRegistry):
         return next(backup for backup in self.kept_backups if backup.id == snapshot)
 
     async def make(self, instance: Instance, machine_id: MachineId, *, why: str) -> Backup:
-        if found := self.made(instance.id, why):
-            return found
+        if kept := self.made(instance.id, why):
+            return kept
         computer = self._by_id(machine_id)
         assert computer.fenced, "a copy of a state that is being written"
         if self.store_goes:

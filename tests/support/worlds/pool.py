@@ -192,24 +192,24 @@ def problems(cloud: Cloud, size: int, image: int) -> list[str]:
     """What is not as it must be once everything has come to rest."""
     registry = cloud.registry
     instances, unassigned = registry.instances.list(), registry.unassigned.list(cell=CELL)
-    found = list(cloud.wrong)
-    names = sorted([*(one.machine_name for one in instances), *(one.name for one in unassigned)])
+    problems = list(cloud.wrong)
+    names = sorted([*(row.machine_name for row in instances), *(row.name for row in unassigned)])
     if names != sorted(cloud.machines) or set(names) != cloud.stack:
-        found.append(f"rows {names}, machines {sorted(cloud.machines)}, stack {sorted(cloud.stack)}")
+        problems.append(f"rows {names}, machines {sorted(cloud.machines)}, stack {sorted(cloud.stack)}")
     room = CELL_SIZE - len(instances)
-    ready = [one for one in unassigned if one.status is UnassignedStatus.READY and one.wanted]
+    ready = [row for row in unassigned if row.status is UnassignedStatus.READY and row.wanted]
     if len(ready) != len(unassigned) or len(ready) != min(size, room):
-        found.append(f"the pool is {[(one.name, one.status) for one in unassigned]}, and should be {size}")
-    if any(one.image_id != IMAGES[image] for one in ready):
-        found.append("a stale image is in the pool")
-    if touched := [one.name for one in ready if one.machine_id in cloud.owners]:
-        found.append(f"a user's machine is in the pool again: {touched}")
-    if cloud.gone & {one.machine_name for one in instances}:
-        found.append("an instance is on a machine that was destroyed")
-    keys = {registry.instance_secrets.api_server_key(one.id) for one in instances}
+        problems.append(f"the pool is {[(row.name, row.status) for row in unassigned]}, and should be {size}")
+    if any(row.image_id != IMAGES[image] for row in ready):
+        problems.append("a stale image is in the pool")
+    if touched := [row.name for row in ready if row.machine_id in cloud.owners]:
+        problems.append(f"a user's machine is in the pool again: {touched}")
+    if cloud.gone & {row.machine_name for row in instances}:
+        problems.append("an instance is on a machine that was destroyed")
+    keys = {registry.instance_secrets.api_server_key(row.id) for row in instances}
     if len(keys) != len(instances):
-        found.append("two instances have one key")
-    return found + [one.what for one in registry.consistency.contradictions()]
+        problems.append("two instances have one key")
+    return problems + [contradiction.what for contradiction in registry.consistency.contradictions()]
 
 
 def opened(registry: Registry) -> None:

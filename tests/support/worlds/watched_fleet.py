@@ -80,7 +80,7 @@ class Rows(FakeRegistry):
 
     def leases_renew(self, held: list[Lease]) -> frozenset[str]:
         self._reach()
-        lost = frozenset(one.subject for one in held if one.holder != self.holder)
+        lost = frozenset(lease.subject for lease in held if lease.holder != self.holder)
         if not lost:
             self.until = asyncio.get_running_loop().time() + LEASE_S
         return lost
@@ -100,19 +100,19 @@ class Rows(FakeRegistry):
 
         instances = tuple(
             ExpectedInstance(
-                one.instance_id,
-                one.instance_id,
-                one.cell,
-                one.status,
-                self.watched.recorded.get(one.instance_id),
-                at(one.gone_at),
-                one.busy,
-                self.watched.reported.get(one.instance_id),
+                host.instance_id,
+                host.instance_id,
+                host.cell,
+                host.status,
+                self.watched.recorded.get(host.instance_id),
+                at(host.gone_at),
+                host.busy,
+                self.watched.reported.get(host.instance_id),
             )
-            for one in self.watched.hosts.values()
+            for host in self.watched.hosts.values()
         )
         day = BEGAN + timedelta(seconds=now - 86_400)
-        repairs = tuple(one for one in self.watched.repairs if one.began_at >= day)
+        repairs = tuple(repair for repair in self.watched.repairs if repair.began_at >= day)
         return ExpectedFleet(self.now(), at(self.watched.listed_at), instances, repairs)
 
     def now(self) -> datetime:
@@ -176,10 +176,10 @@ class WatchedFleet:
 
         async def all_of_them() -> None:
             async with asyncio.timeout(seconds + 3600):
-                tasks = [asyncio.create_task(one.run()) for one in monitors]
+                tasks = [asyncio.create_task(monitor.run()) for monitor in monitors]
                 await self.clock.pause(seconds)
-                for one in monitors:
-                    one.stop()
+                for monitor in monitors:
+                    monitor.stop()
                 await asyncio.gather(*tasks)
 
         self.clock.run(all_of_them())
@@ -191,7 +191,7 @@ class WatchedFleet:
         return list(self.hosts.values())[number]
 
     def figures(self, fleet: ExpectedFleet) -> Figures:
-        return Figures({one.id: fleet.now - timedelta(hours=3) for one in fleet.instances})
+        return Figures({instance.id: fleet.now - timedelta(hours=3) for instance in fleet.instances})
 
     def now(self) -> float:
         return asyncio.get_running_loop().time()
@@ -214,7 +214,7 @@ class Metrics(PlatformMetrics):
         assert METRIC in promql
         self.fleet.reach("prometheus")
         await self.fleet.clock.pause(self.fleet.reading_takes_s)
-        now, found = self.fleet.now(), []
+        now, hosts = self.fleet.now(), []
         for host in self.fleet.hosts.values():
             sent = now - now % HEARTBEATS_EVERY_S
             if host.answers(sent) and not host.mute(sent):
@@ -223,10 +223,10 @@ class Metrics(PlatformMetrics):
                 at = (BEGAN + timedelta(seconds=host.beat_at + self.fleet.moved_s)).timestamp()
                 for what in ("written", "sampled"):
                     labels = {"instance_id": host.instance_id, "what": what}
-                    found.append({"metric": labels, "value": [at, str(at)]})
-                said = {"instance_id": host.instance_id, "what": "gateway", "status": self.fleet.gateway.value}
-                found.append({"metric": said, "value": [at, "1"]})
-        return found
+                    hosts.append({"metric": labels, "value": [at, str(at)]})
+                report = {"instance_id": host.instance_id, "what": "gateway", "status": self.fleet.gateway.value}
+                hosts.append({"metric": report, "value": [at, "1"]})
+        return hosts
 
     async def push(self, text: str) -> None:
         self.fleet.pushed.append(text)

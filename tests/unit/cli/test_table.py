@@ -44,7 +44,14 @@ def test_ids_that_name_the_rows_keep_their_beginnings_so_that_state_and_time_hav
     assert shown.lines[1] == "72dbaadb  schedule_termination  cleo-longer-name  done    2026-11-28 17:34Z"
     alike = [[each.replace("87f3d76d", "72dbaadb"), *row[1:]] for each, row in zip(ids, rows, strict=True)]
     assert table.fitted(columns, alike, 80).lines[1].startswith(ids[0]), "beginnings that are the same name nothing"
-    assert table.fitted(("user", *columns[1:]), rows, 80).lines[1].startswith(ids[0]), "of a user's id no beginning is"
+    machines = table.fitted(("machine_id", *columns[1:]), rows, 80)
+    assert machines.lines[1].startswith(ids[0]), "no command knows a machine by the beginning of its id"
+
+
+def test_a_next_time_is_no_next_step() -> None:
+    rows = [["tokens", "3", "when something is due", "one agent was handed its token, another was not"]]
+    assert len(table.fitted(("job", "due", "next", "done"), rows, 60).lines) > 2
+    assert "when something is due" in table.fitted(("job", "due", "next", "done"), rows, 60).lines[1]
 
 
 def test_a_short_cell_never_goes_below_its_row() -> None:

@@ -57,13 +57,16 @@ class ProvisionPreflight:
         """The agent of an earlier request; ``None`` for a new user.
 
         Raises:
-            UsageError: ``user_text`` is neither an alias nor an id.
+            UsageError: ``user_text`` is neither an alias nor an id, or begins the id of a user.
             RefusedError: It is suspended, is being changed, or is of the other plan.
         """
         parse_user(user_text)
         try:
             user = self.registry.users.resolve(user_text)
         except UsageError:
+            if ids := self.registry.instances.users_whose_id_begins(user_text):
+                hint = Hint(("provision", ids[0], "--plan", plan.value))
+                raise UsageError(f"{user_text} begins the id of a user; no new one is called so", hint=hint) from None
             return None  # a new one
         instance = self.registry.instances.of_user(user.id)
         if instance is not None:

@@ -61,11 +61,11 @@ def _archive(files: dict[str, bytes]) -> bytes:
 
 def check_text(ran: Ran) -> None:
     """Nothing that a terminal obeys, no bug, and no line that poses as one of ours."""
-    said = ran.stdout + ran.stderr
-    assert all(char.isprintable() or char == "\n" for char in said), ascii(said)
-    assert "Traceback" not in said, said
-    assert "a bug" not in said, said
-    assert not [line for line in said.splitlines() if line.startswith("hermes-node: all is well")]
+    output = ran.stdout + ran.stderr
+    assert all(char.isprintable() or char == "\n" for char in output), ascii(output)
+    assert "Traceback" not in output, output
+    assert "a bug" not in output, output
+    assert not [line for line in output.splitlines() if line.startswith("hermes-node: all is well")]
 
 
 LONGEST_S = 120.0
@@ -102,8 +102,8 @@ async def taken_over(world: Command) -> AsyncIterator[TakenOver]:
 async def see_it_backed_up(pair: TakenOver, mood: str) -> None:
     """Have the agent be in a mood: an operator is told, the other agent is well, and a backup is made all the same."""
     await set_mood(pair.world, pair.bad, proxy=mood, node=mood)
-    told = await pair.gateway(pair.bad)
-    assert told in {"ok", "silent", "degraded"}, told
+    response = await pair.gateway(pair.bad)
+    assert response in {"ok", "silent", "degraded"}, response
     assert await pair.gateway(pair.good) == "ok"
     backed_up = await pair.world.run("backup", "create", pair.bad, timeout_s=LONGEST_S)
     check_text(backed_up)

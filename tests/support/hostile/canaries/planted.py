@@ -131,8 +131,8 @@ class Watcher:
             self.seen[label] = self.seen.get(label, 0) + 1
             self.leaks |= {Leak(name, f"{label}: command line") for name in self.canaries.within(words)}
             if label != COMMAND:
-                found = set(self.canaries.within(environment)) - set(ALLOWED.get(label, ()))
-                self.leaks |= {Leak(name, f"{label}: environment") for name in found}
+                names = set(self.canaries.within(environment)) - set(ALLOWED.get(label, ()))
+                self.leaks |= {Leak(name, f"{label}: environment") for name in names}
 
 
 @contextmanager
@@ -156,25 +156,25 @@ def watching(canaries: Canaries) -> Iterator[Watcher]:
         libc.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
-def in_output(canaries: Canaries, said: Sequence[Ran]) -> set[Leak]:
+def in_output(canaries: Canaries, runs: Sequence[Ran]) -> set[Leak]:
     """Canaries that commands printed."""
     return {
         Leak(name, f"hermesops {' '.join(ran.arguments)}: output")
-        for ran in said
+        for ran in runs
         for name in canaries.within(f"{ran.stdout}\n{ran.stderr}".encode())
     }
 
 
 def in_files(canaries: Canaries, *folders: Path) -> set[Leak]:
     """Canaries in files below folders: their names and their bytes, whatever they are."""
-    found = set[Leak]()
+    leaks = set[Leak]()
     for folder in folders:
         for file in folder.rglob("*"):
-            found |= {Leak(name, str(file)) for name in canaries.within(os.fsencode(file))}
+            leaks |= {Leak(name, str(file)) for name in canaries.within(os.fsencode(file))}
             if file.is_symlink() or not file.is_file() or file.stat().st_size > _LARGEST:
                 continue
-            found |= {Leak(name, str(file)) for name in canaries.within(file.read_bytes())}
-    return found
+            leaks |= {Leak(name, str(file)) for name in canaries.within(file.read_bytes())}
+    return leaks
 
 
 def _label(words: Sequence[str]) -> str:
@@ -196,7 +196,7 @@ def _descendants(root: int) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (stat := _read(int(entry.name), "stat")):
             parents[int(entry.name)] = int(stat.rpartition(b")")[2].split()[1])
-    found, known = list[int](), {root}
+    pids, known = list[int](), {root}
     for pid in sorted(parents):  # a child may have a smaller number than its parent: walk up
         walk, path = pid, list[int]()
         while walk not in known and walk in parents and walk not in path:
@@ -204,8 +204,8 @@ def _descendants(root: int) -> list[int]:
             walk = parents[walk]
         if walk in known and path:
             known.update(path)
-            found += path
-    return found
+            pids += path
+    return pids
 
 
 def _read(pid: int, name: str) -> bytes:

@@ -115,9 +115,9 @@ class Command:
         """Run a command, send it a signal when it narrates ``line`` the ``nth`` time; return what it ended with."""
         process, started, read = await self.start(*arguments), time.monotonic(), b""
         assert process.stderr is not None
-        async for said in process.stderr:
-            read += said
-            nth -= line in said.decode()
+        async for raw in process.stderr:
+            read += raw
+            nth -= line in raw.decode()
             if not nth:
                 break
         if process.returncode is None:

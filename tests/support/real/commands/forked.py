@@ -79,8 +79,8 @@ class Forked:
             if child == 0:
                 be(COMMAND, words, self.command.environ, out, err, executable=python)
             code = _end_of(child, timeout_s)
-            said = [file.read_text(encoding="utf-8") for file in (out, err)]
-        ran = Ran(words, code, said[0], said[1], time.monotonic() - began)
+            texts = [file.read_text(encoding="utf-8") for file in (out, err)]
+        ran = Ran(words, code, texts[0], texts[1], time.monotonic() - began)
         self.said.append(ran)
         return ran
 

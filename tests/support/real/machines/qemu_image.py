@@ -54,8 +54,8 @@ def _definition(packages: Sequence[str]) -> BaseDefinition:
 
 
 def _only(root: Path, pattern: str) -> Path:
-    (found,) = root.glob(pattern)
-    return found
+    (path,) = root.glob(pattern)
+    return path
 
 
 def _disk_of(root: Path) -> Path:

@@ -90,7 +90,7 @@ class Notified:
     @property
     def firing(self) -> list[dict[str, str]]:
         """Labels of those that fire."""
-        return [one["labels"] for one in self.body["alerts"] if one["status"] == "firing"]
+        return [alert["labels"] for alert in self.body["alerts"] if alert["status"] == "firing"]
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Receiver:
 
     def alerts(self, path: str) -> list[str]:
         """Names of those that fired, in the order in which they were told."""
-        return [labels["alertname"] for one in self.messages if one.path == path for labels in one.firing]
+        return [labels["alertname"] for message in self.messages if message.path == path for labels in message.firing]
 
 
 @contextmanager
@@ -157,8 +157,8 @@ def _within_templates(bin_folder: Path) -> list[str]:
 def _ready(server: "subprocess.Popen[bytes]", log: Path) -> str:
     for _ in range(_STARTS_S * 10):
         assert server.poll() is None, log.read_text()
-        if found := _LISTENS.search(log.read_text()):
-            url = f"http://{found[1]}"
+        if match := _LISTENS.search(log.read_text()):
+            url = f"http://{match[1]}"
             if _answers(url):
                 return url
         waiting.pause_blocking(0.1)

@@ -99,8 +99,8 @@ class PlatformHost:
     def has_router(self) -> None:
         """Have Prometheus ask for a router's figures, too, as role hermes_platform_llm_router does."""
         labels = {"service": "router", "__metrics_path__": host_figures.ROUTER}
-        asked = [{"targets": [f"127.0.0.1:{self.ports['host']}"], "labels": labels}]
-        (self.folder / "settings/scraped-router.json").write_text(json.dumps(asked))
+        targets = [{"targets": [f"127.0.0.1:{self.ports['host']}"], "labels": labels}]
+        (self.folder / "settings/scraped-router.json").write_text(json.dumps(targets))
 
     def machine(
         self, *, cell: str = "cell1", instance: str = "", of: Authority | None = None, environment: str = ENVIRONMENT
@@ -114,8 +114,8 @@ class PlatformHost:
 
     def service(self, name: str) -> Client:
         """A service of that name."""
-        made = self.authority.introduce(CallerName(ENVIRONMENT, name), life=timedelta(hours=1))
-        return self._client(made.pem, made.key, "", None)
+        certificate = self.authority.introduce(CallerName(ENVIRONMENT, name), life=timedelta(hours=1))
+        return self._client(certificate.pem, certificate.key, "", None)
 
     def reader(self) -> httpx.Client:
         """hermesops' own process."""
@@ -132,7 +132,7 @@ class PlatformHost:
         with self.reader() as reader:
             answer = reader.get("/prometheus/api/v1/query", params={"query": promql})
             assert answer.status_code == 200, answer.text
-            return [(one["metric"], float(one["value"][1])) for one in answer.json()["data"]["result"]]
+            return [(sample["metric"], float(sample["value"][1])) for sample in answer.json()["data"]["result"]]
 
     def log(self, name: str) -> str:
         """What a service said."""
@@ -259,9 +259,9 @@ def _lay(folder: Path, given: Mapping[str, Any]) -> None:
 def _command(name: str, given: Mapping[str, Any], root: Path) -> list[str]:
     """What the unit runs."""
     unit = rendered(ROLE, f"hermes-platform-{name}.service.j2", given).replace("\\\n", " ")
-    found = re.search(r"^ExecStart=(.*)$", unit, re.MULTILINE)
-    assert found, unit
-    words = shlex.split(found[1])
+    match = re.search(r"^ExecStart=(.*)$", unit, re.MULTILINE)
+    assert match, unit
+    words = shlex.split(match[1])
     if words[0].startswith("/usr/"):
         words[0] = str(root / words[0].lstrip("/"))
     if name == "ingest":
@@ -281,7 +281,7 @@ def _with_shared_files(root: Path, words: Sequence[str]) -> list[str]:
 def _free_ports(*names: str) -> dict[str, int]:
     with ExitStack() as stack:
         sockets = {name: stack.enter_context(socket.create_server(("127.0.0.1", 0))) for name in names}
-        return {name: int(one.getsockname()[1]) for name, one in sockets.items()}
+        return {name: int(socket_.getsockname()[1]) for name, socket_ in sockets.items()}
 
 
 def _await(host: PlatformHost, name: str) -> None:

@@ -82,8 +82,8 @@ def _ready(server: "subprocess.Popen[bytes]", log: Path, prefix: str) -> str:
     """Its URL, once it answers there."""
     for _ in range(_STARTS_S * 10):
         assert server.poll() is None, log.read_text()
-        if (found := _LISTENS.search(log.read_text())) and _answers(f"http://{found[1]}{prefix.rstrip('/')}"):
-            return f"http://{found[1]}"
+        if (match := _LISTENS.search(log.read_text())) and _answers(f"http://{match[1]}{prefix.rstrip('/')}"):
+            return f"http://{match[1]}"
         waiting.pause_blocking(0.1)
     raise AssertionError(log.read_text())
 

@@ -92,10 +92,16 @@ class Providers:
         body = self.bodies[-1]
         if body.get("stream"):
             return StreamingResponse(_anthropic_stream(act, body["model"]), media_type="text/event-stream")
-        said = {"type": "text", "text": "anthropic answers"}
+        block = {"type": "text", "text": "anthropic answers"}
         usage = {"input_tokens": 20, "output_tokens": 5}
-        told = {"id": "m1", "type": "message", "role": "assistant", "model": body["model"], "stop_reason": "end_turn"}
-        return JSONResponse({**told, "content": [said], "usage": usage})
+        message = {
+            "id": "m1",
+            "type": "message",
+            "role": "assistant",
+            "model": body["model"],
+            "stop_reason": "end_turn",
+        }
+        return JSONResponse({**message, "content": [block], "usage": usage})
 
     async def _openai(self, request: Request) -> Response:
         act = await self._act("openai", request.headers["authorization"].removeprefix("Bearer "), request)
@@ -107,8 +113,8 @@ class Providers:
         message = {"role": "assistant", "content": "openai answers"}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
         usage = {"prompt_tokens": 20, "completion_tokens": 5, "total_tokens": 25}
-        told = {"id": "c1", "object": "chat.completion", "created": 1, "model": body["model"]}
-        return JSONResponse({**told, "choices": [choice], "usage": usage})
+        completion = {"id": "c1", "object": "chat.completion", "created": 1, "model": body["model"]}
+        return JSONResponse({**completion, "choices": [choice], "usage": usage})
 
     async def _gemini(self, request: Request) -> Response:
         act = await self._act("gemini", request.headers.get("x-goog-api-key", ""), request)
@@ -146,13 +152,13 @@ async def _anthropic_stream(act: str, model: str) -> AsyncIterator[str]:
 
 
 async def _openai_stream(model: str) -> AsyncIterator[str]:
-    told = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": model}
+    chunk = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": model}
     for piece in ("openai ", "answers"):
         delta = {"index": 0, "delta": {"role": "assistant", "content": piece}, "finish_reason": None}
-        yield f"data: {json.dumps({**told, 'choices': [delta]})}\n\n"
-    yield f"data: {json.dumps({**told, 'choices': [{'index': 0, 'delta': {}, 'finish_reason': 'stop'}]})}\n\n"
+        yield f"data: {json.dumps({**chunk, 'choices': [delta]})}\n\n"
+    yield f"data: {json.dumps({**chunk, 'choices': [{'index': 0, 'delta': {}, 'finish_reason': 'stop'}]})}\n\n"
     usage = {"prompt_tokens": 20, "completion_tokens": 5, "total_tokens": 25}
-    yield f"data: {json.dumps({**told, 'choices': [], 'usage': usage})}\n\n"
+    yield f"data: {json.dumps({**chunk, 'choices': [], 'usage': usage})}\n\n"
     yield "data: [DONE]\n\n"
 
 

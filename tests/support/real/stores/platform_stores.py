@@ -80,10 +80,14 @@ class StoresHost:
 
     def client(self, name: str, *, environment: str = ENVIRONMENT, authority: Authority | None = None) -> Path:
         """A folder with files ``crt``, ``key`` and ``authorities`` of a service of that name."""
-        made = (authority or self.authority).introduce(CallerName(environment, name), life=_LIFE)
+        certificate = (authority or self.authority).introduce(CallerName(environment, name), life=_LIFE)
         folder = self.world.folder / f"{environment}-{name}"
         folder.mkdir(exist_ok=True)
-        for file, text in {"crt": made.pem, "key": made.key, "authorities": self.authority.certificate}.items():
+        for file, text in {
+            "crt": certificate.pem,
+            "key": certificate.key,
+            "authorities": self.authority.certificate,
+        }.items():
             (folder / file).write_text(text)
             (folder / file).chmod(0o600)
         return folder

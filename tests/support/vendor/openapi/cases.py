@@ -39,9 +39,9 @@ class Target:
 
     def schema(self) -> BaseSchema:
         """What it is held to."""
-        made = schemathesis.openapi.from_dict(document(self.url))
-        made.config.update(base_url=self.url)
-        return made
+        schema = schemathesis.openapi.from_dict(document(self.url))
+        schema.config.update(base_url=self.url)
+        return schema
 
 
 @contextlib.contextmanager

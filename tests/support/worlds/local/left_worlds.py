@@ -55,12 +55,12 @@ def _list_of_this_run(folder: Path) -> int:
 
 def sweep(lists: Path) -> list[str]:
     """Remove every world whose run is dead; says of each what became of it. A list stays while its world does."""
-    told: list[str] = []
+    lines: list[str] = []
     for path in sorted(lists.glob("[!.]*")):
         with _dead(path) as is_dead:
             if is_dead:
-                told += _remove(path)
-    return told
+                lines += _remove(path)
+    return lines
 
 
 @contextmanager
@@ -84,7 +84,7 @@ def _dead(path: Path) -> Iterator[bool]:
 
 def _remove(path: Path) -> list[str]:
     lines = dict.fromkeys(line.partition(" ")[::2] for line in path.read_text().splitlines())
-    told, failed = [], False
+    reported, failed = [], False
     for state in (Path(value) for kind, value in lines if kind == _WORLD):
         if not state.exists():
             continue
@@ -92,15 +92,15 @@ def _remove(path: Path) -> list[str]:
             _purge(state)
         except HermesError as error:
             failed = True
-            told.append(f"could not remove {state}, left by a killed run: {error.message}")
+            reported.append(f"could not remove {state}, left by a killed run: {error.message}")
         else:
             shutil.rmtree(state, ignore_errors=True)
-            told.append(f"removed {state}, left by a killed run")
+            reported.append(f"removed {state}, left by a killed run")
     if not failed:
         for _, value in lines:
             shutil.rmtree(value, ignore_errors=True)
         path.unlink()
-    return told
+    return reported
 
 
 def _purge(state: Path) -> None:

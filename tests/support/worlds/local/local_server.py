@@ -91,10 +91,10 @@ async def serving(
 ) -> AsyncIterator[LocalCloud]:
     """Run a server until the block ends; machines stay."""
     stop, up = asyncio.Event(), asyncio.Event()
-    told: list[Serving] = []
+    servers: list[Serving] = []
 
     def serving_at(where: Serving) -> None:
-        told.append(where)
+        servers.append(where)
         up.set()
 
     server = asyncio.create_task(
@@ -113,7 +113,7 @@ async def serving(
     waiting.cancel()
     if server.done():
         await server
-    (where,) = told
+    (where,) = servers
     key = (folder / "api.key").read_text().strip()
     async with httpx.AsyncClient(
         base_url=where.api_url, headers={"Authorization": f"Bearer {key}"}, timeout=30

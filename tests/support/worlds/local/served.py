@@ -55,7 +55,7 @@ def served_world(folder: Path, *, object_store_program: Path | None = None) -> I
     folder.parent.mkdir(parents=True, exist_ok=True)
     where.unlink(missing_ok=True)
     command = [*_SERVER, str(folder), str(where), *([str(object_store_program)] if object_store_program else [])]
-    with log.open("wb") as said, subprocess.Popen(command, cwd=_ROOT, stdout=said, stderr=said) as server:
+    with log.open("wb") as output, subprocess.Popen(command, cwd=_ROOT, stdout=output, stderr=output) as server:
         try:
             yield ServedWorld(_told(where, server, log), (folder / "api.key").read_text().strip())
         finally:

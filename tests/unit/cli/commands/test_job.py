@@ -41,9 +41,9 @@ def test_a_chore_with_its_last_turn_and_its_next_one() -> None:
     resting = JobState(PRUNE, LAST, ("ada",), "", AT + 6 * MINUTE, is_late=False, is_chosen=True)
     assert job.shape(resting) == SHAPE
     late = replace(resting, is_late=True)
-    assert job.shape(late)["next"] == "when a worker looks"
+    assert job.shape(late)["next"] == "by any worker"
     idle = job.shape(replace(late, due=()))
-    assert (idle["next"], idle["due"]) == ("when something is due", 0)
+    assert (idle["next"], idle["due"]) == ("when due", 0)
     left = job.shape(JobState(PRUNE, None, ("ada",), "", None, is_late=True, is_chosen=False))
     assert (left["next"], left["by_workers"], left["last"]) == ("never by itself", False, None)
 

@@ -19,6 +19,7 @@ from hermesops.model.ids import (
     UserId,
     instance_subject,
     is_alias,
+    is_beginning_of_id,
     user_id_of,
 )
 from hermesops.model.plan import Plan
@@ -45,6 +46,24 @@ _ALIASES = (
 """Selects the aliases of users who have, or had, an instance."""
 
 
+def _users_whose_id_begins(connection: sa.Connection, text: str) -> list[UserId]:
+    begins = sa.cast(hermes_instances.c.user_id, sa.String).like(f"{text}%")
+    ids = connection.scalars(sa.select(hermes_instances.c.user_id).where(begins).distinct())
+    return [UserId(id_) for id_ in ids]
+
+
+def _of_user_whose_id_begins(connection: sa.Connection, text: str) -> sa.Select[Any]:
+    """Selects the instance of the only user whose id begins so: a living one first, then the newest; else none."""
+    ids = _users_whose_id_begins(connection, text)
+    if len(ids) > 1:
+        raise UsageError(
+            f"the ids of {len(ids)} users begin with {text}: {', '.join(sorted(ids))}",
+            hint=Hint(("instance", "list", "-o", "wide"), "shows whole ids"),
+        )
+    is_meant = hermes_instances.c.user_id.in_(ids)
+    return ALL.where(is_meant).order_by(LIVING.desc(), hermes_instances.c.created_at.desc()).limit(1)
+
+
 class InstanceRepository(Repository):
     """Instances: at most one per user that is not terminated."""
 
@@ -67,8 +86,10 @@ class InstanceRepository(Repository):
     def find(self, text: str) -> Instance:
         """The instance with that user alias, user id or instance id: a living one first, then the newest.
 
+        A user's id may be given by its first eight characters, as lists show it, where no alias is the same.
+
         Raises:
-            UsageError: There is none.
+            UsageError: There is none, or ids of several users begin so.
         """
         id_ = user_id_of(text)
         if id_:
@@ -79,9 +100,18 @@ class InstanceRepository(Repository):
             row = connection.execute(
                 ALL.where(is_meant).order_by(LIVING.desc(), hermes_instances.c.created_at.desc()).limit(1)
             ).one_or_none()
+            if row is None and is_beginning_of_id(text):
+                row = connection.execute(_of_user_whose_id_begins(connection, text)).one_or_none()
             if row is None:
                 raise unknown_name("user", text, connection.scalars(_ALIASES))
         return instance_of(row)
+
+    def users_whose_id_begins(self, text: str) -> list[UserId]:
+        """Ids of users with an instance that begin with these eight characters, as lists show them."""
+        if not is_beginning_of_id(text):
+            return []
+        with self._database.reading() as connection:
+            return _users_whose_id_begins(connection, text)
 
     def list(
         self,

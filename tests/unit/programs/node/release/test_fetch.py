@@ -66,9 +66,9 @@ def test_an_edited_lock_is_refused(home: ReleaseHome) -> None:
     text = LOCK.to_json().decode()
     edited = dataclasses.replace(LOCK, config_schema=330).to_json().decode()
     with pytest.raises(RefusedError, match="does not hold"):
-        fetch(home.node, home.offer(LOCK, said=Signed(edited, signed(text).signature)), lease=None)
+        fetch(home.node, home.offer(LOCK, statement=Signed(edited, signed(text).signature)), lease=None)
     with pytest.raises(BadRequestError, match="not canonical"):
-        fetch(home.node, home.offer(LOCK, said=signed(text + "\n")), lease=None)
+        fetch(home.node, home.offer(LOCK, statement=signed(text + "\n")), lease=None)
 
 
 def test_from_the_first_signers_on_others_count_only_when_those_have_signed_them(home: ReleaseHome) -> None:
@@ -82,7 +82,7 @@ def test_from_the_first_signers_on_others_count_only_when_those_have_signed_them
     fetch(home.node, home.offer(LOCK), lease=None)
 
     def offer(lock: str, *signers: Signed) -> tuple[dict[str, Any], int]:
-        return fetch(home.node, home.offer(LOCK, said=signed(text, lock), signers=signers), lease=None)
+        return fetch(home.node, home.offer(LOCK, statement=signed(text, lock), signers=signers), lease=None)
 
     with pytest.raises(RefusedError, match="do not follow"):
         offer("eve", signers_by("eve", 1, "eve"))
@@ -101,9 +101,9 @@ def test_signers_that_come_back_are_others_than_those_before(home: ReleaseHome) 
     home.upload(LOCK)
     text, first, both = LOCK.to_json().decode(), signers_by("ada", 1, "ada"), signers_by("ada", 2, "ada", "bob")
     chain = (first, both, signers_by("bob", 3, "ada"))
-    assert fetch(home.node, home.offer(LOCK, said=signed(text), signers=chain), lease=None)[1] == 0
+    assert fetch(home.node, home.offer(LOCK, statement=signed(text), signers=chain), lease=None)[1] == 0
     with pytest.raises(RefusedError, match="number 2, and this machine knows number 3"):
-        fetch(home.node, home.offer(LOCK, said=signed(text), signers=(first, both)), lease=None)
+        fetch(home.node, home.offer(LOCK, statement=signed(text), signers=(first, both)), lease=None)
 
 
 @pytest.mark.parametrize("numbers", [(2,), (1, 3), (1, 1), (2, 1)])
@@ -119,7 +119,9 @@ def test_nothing_is_believed_of_a_handout_that_does_not_hold_whole(home: Release
     for lock, revocations in (("eve", held), ("bob", taken_back(held.text, "eve"))):
         with pytest.raises(RefusedError, match="does not hold"):
             fetch(
-                home.node, home.offer(LOCK, said=signed(text, lock), signers=chain, revocations=revocations), lease=None
+                home.node,
+                home.offer(LOCK, statement=signed(text, lock), signers=chain, revocations=revocations),
+                lease=None,
             )
         assert not home.layout.signers.exists()
         assert not home.layout.revocations.exists()
