@@ -19,7 +19,7 @@ const ATTACHED = /\n\nFile ([^\n]{1,130}):\n(`{3,})\n(?:(?!\2)[\s\S])*?\n\2$/;
 /**
  * @typedef {object} Page
  * @property {() => {reason: string|null}} availability why nothing can be sent, or null
- * @property {(problem: Problem) => void} signedOut
+ * @property {() => void} signedOut
  * @property {() => void} changed the list of conversations may be another one
  */
 
@@ -106,7 +106,7 @@ export class Conversation {
       announce("Another device sent a message.");
       await this.#load();
     } catch (problem) {
-      if (problem.isSignedOut) this.#page.signedOut(problem);
+      if (problem.isSignedOut) this.#page.signedOut();
     }
   }
 
@@ -168,9 +168,13 @@ export class Conversation {
     this.#page.changed();
   }
 
-  /** The message was refused: it goes back where it was written. */
+  /** The message was refused: it goes back where it was written. Signed out, it is sent after the next sign-in. */
   #failed(problem, answer) {
-    if (!(problem instanceof Problem)) throw problem;
+    if (!(problem instanceof Problem)) {
+      answer.fail("The page could not show this answer. Load the page again.");
+      throw problem;
+    }
+    if (problem.isSignedOut) return this.#page.signedOut();
     if (this.#reader.turn !== null) return answer.fail(wordsOf(problem));
     answer.element.remove();
     this.#lastSent()?.remove();
@@ -212,7 +216,7 @@ export class Conversation {
 
   #refused(problem, again) {
     if (!(problem instanceof Problem)) throw problem;
-    if (problem.isSignedOut) return this.#page.signedOut(problem);
+    if (problem.isSignedOut) return this.#page.signedOut();
     const words = wordsOf(problem);
     fill(this.#notice, words, again && button({ class: "small", onclick: again }, "Try again"));
     return alarm(words);

@@ -129,7 +129,7 @@ function readList(lines, at, depth) {
   while (next < lines.length && kindOf(lines[next]) === kind && !RULE.test(lines[next])) {
     const item = readItem(lines, next);
     const blocks = parseBlocks(item.lines, depth + 1);
-    if (blocks.some(({ line }) => line > 0 && isBlank(item.lines[line - 1]))) tight = false;
+    if (blocks.slice(1).some(({ line }) => isBlank(item.lines[line - 1]))) tight = false;
     items.push({ blocks, checked: item.checked });
     next = item.end;
     let following = next;
