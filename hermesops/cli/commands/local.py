@@ -139,7 +139,8 @@ def serve(driver: Driver = None) -> None:
     env = context.environment()
     platform = [sys.executable, "-m", "hermesops", "--env", env.name, "identity", "serve"]
     platform += ["--date-shift", str(WorldFiles(env.world).date_shift)]
-    context.run(serve_world(env, driver or "", report=say, platform=platform))
+    users = [sys.executable, "-m", "hermesops", "--env", env.name, "api", "serve"]
+    context.run(serve_world(env, driver or "", report=say, platform=platform, users=users))
 
 
 @fault.command("set")
