@@ -20,7 +20,7 @@ UV := $(or $(shell command -v uv),build/uv/bin/uv)
 # command=package: a package is installed only when its command is missing.
 MACHINES := systemd-nspawn=systemd-container mmdebstrap=mmdebstrap nft=nftables ip=iproute2 mkfs.ext4=e2fsprogs ssh-keygen=openssh-client
 LINTING := shellcheck=shellcheck git=git
-TESTING := $(MACHINES) $(LINTING) initdb=postgresql restic=restic bwrap=bubblewrap
+TESTING := $(MACHINES) $(LINTING) initdb=postgresql restic=restic bwrap=bubblewrap chromium=chromium
 SOAKING := $(MACHINES) git=git qemu-system-x86_64=qemu-system-x86 socat=socat restic=restic
 # What other bases than Debian 12's are built with: files, not commands.
 BASES := /usr/share/distro-info/ubuntu.csv=distro-info-data /usr/share/keyrings/ubuntu-archive-keyring.gpg=ubuntu-keyring
