@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from axe_playwright_python.base import AXE_SCRIPT
-from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
+from playwright.async_api import Browser, ConsoleMessage, Page, StorageState, async_playwright, expect
 
 from tests.support.pages.cutting_proxy import CuttingProxy
 from tests.support.suite.prerequisites import require
@@ -15,8 +15,10 @@ from tests.support.suite.prerequisites import require
 PHONE, DESK = (390, 844), (1440, 900)
 Scheme = Literal["light", "dark"]
 
-_PATIENCE_MS = 20_000
+_PATIENCE_MS = 60_000
 """For whatever a busy computer takes; nothing waits for it to end."""
+
+expect.set_options(timeout=_PATIENCE_MS)
 
 _AXE = """async () => {
     const {violations} = await axe.run(document, {resultTypes: ["violations"]});
@@ -72,17 +74,23 @@ class WatchedPage:
 
 @asynccontextmanager
 async def watched_page(
-    browser: Browser, proxy: CuttingProxy, size: tuple[int, int] = DESK, scheme: Scheme = "light"
+    browser: Browser,
+    proxy: CuttingProxy,
+    size: tuple[int, int] = DESK,
+    scheme: Scheme = "light",
+    state: StorageState | None = None,
 ) -> AsyncIterator[WatchedPage]:
     """A tab of a fresh profile that reaches nothing but through the proxy.
 
     Args:
         size: Pixels in width and height.
+        state: Cookies that it begins with.
     """
     context = await browser.new_context(
         proxy={"server": proxy.url, "bypass": "<-loopback>"},
         viewport={"width": size[0], "height": size[1]},
         color_scheme=scheme,
+        storage_state=state,
         reduced_motion="reduce",
         locale="en-GB",
         timezone_id="UTC",

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 _PIECE = 1 << 16
 _STREAMED = b"text/event-stream"
 _EVENT = b"event: "
+_OF_CHROMIUM = (".googleapis.com:443", ".google.com:443")
 
 
 @dataclass
@@ -40,8 +41,8 @@ class CuttingProxy:
             writer.transport.abort()
 
     def foreign(self) -> list[str]:
-        """Addresses beyond this computer that the browser asked for."""
-        return [url for _, url in self.asked if not _is_ours(url)]
+        """Addresses beyond this computer that a page asked for; Chromium asks its maker by itself."""
+        return [url for _, url in self.asked if not _is_ours(url) and not url.endswith(_OF_CHROMIUM)]
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Carry one request."""

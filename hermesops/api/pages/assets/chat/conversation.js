@@ -34,6 +34,8 @@ export class Conversation {
   #composer;
   #reader = null;
   #answer = null;
+  /** Its question on the page; null for one of another device. */
+  #asked = null;
   #isFollowing = true;
   #left = new AbortController();
 
@@ -56,7 +58,7 @@ export class Conversation {
     await this.#load();
     if (this.#left.signal.aborted) return;
     const unsent = this.#composer.unsent();
-    if (unsent !== null && this.#reader === null) this.#carry(unsent);
+    if (unsent !== null && this.#reader === null) this.#sendAgain(unsent);
     const { signal } = this.#left;
     const look = () => document.hidden || this.#lookAgain();
     const timer = setInterval(look, LOOK_AGAIN_MS);
@@ -84,16 +86,20 @@ export class Conversation {
     try {
       const { data } = await ask("GET", `/chat/conversations/${encodeURIComponent(this.name)}`);
       if (this.#left.signal.aborted) return;
-      this.#showMessages(data.messages ?? []);
-      if (data.open_turn) this.#readOn(data.open_turn);
+      this.#showMessages(data.messages);
+      if (data.open_turn && this.#reader === null) this.#readOn(data.open_turn);
     } catch (problem) {
       this.#refused(problem, () => this.#load());
     }
   }
 
+  /** Show the history above what was sent since it was asked for, of which it may have the message already. */
   #showMessages(messages) {
-    fill(this.#messages, messages.map((message) => (message.role === "user" ? sent(message) : received(message))));
-    if (messages.length === 0) this.#messages.append(welcome());
+    const history = messages.map((message) => (message.role === "user" ? sent(message) : received(message)));
+    const present = this.#reader === null ? [] : [this.#asked, this.#answer.element].filter(Boolean);
+    if (this.#asked && present.length > 0 && isSame(history.at(-1), this.#asked)) history.pop();
+    fill(this.#messages, history, present);
+    if (!this.#messages.hasChildNodes()) this.#messages.append(welcome());
     this.#follow(true);
   }
 
@@ -111,16 +117,25 @@ export class Conversation {
   }
 
   #send(message) {
-    this.#messages.append(sent(message));
+    this.#asked = sent(message);
+    this.#messages.append(this.#asked);
     announce("Sent.");
     this.#carry(message);
   }
 
+  /** A message that was sent before the page was loaded again; the server may have it, and the agent. */
+  #sendAgain(message) {
+    this.#asked = [...this.#messages.querySelectorAll(".user")].at(-1) ?? null;
+    if (!isSame(this.#asked, sent(message))) {
+      this.#asked = sent(message);
+      this.#messages.append(this.#asked);
+    }
+    this.#carry(message);
+  }
+
   /** Send a message, which is kept until its turn has a name, and read the answer. */
-  #carry(message) {
-    const { text, key, files } = message;
+  #carry({ text, key, files }) {
     const body = { message: text, conversation: this.name, client_key: key, ...(files.length > 0 && { files: files.map(({ id }) => id) }) };
-    if (!this.#lastSent()?.dataset.text.startsWith(text)) this.#messages.append(sent(message));
     this.#read({ message: body });
   }
 
@@ -161,7 +176,7 @@ export class Conversation {
 
   #ended(reader) {
     if (this.#reader !== reader) return;
-    [this.#reader, this.#answer] = [null, null];
+    [this.#reader, this.#answer, this.#asked] = [null, null, null];
     this.#notice.textContent = "";
     if (this.#left.signal.aborted) return;
     this.#composer.setWorking(false);
@@ -177,7 +192,7 @@ export class Conversation {
     if (problem.isSignedOut) return this.#page.signedOut();
     if (this.#reader.turn !== null) return answer.fail(wordsOf(problem));
     answer.element.remove();
-    this.#lastSent()?.remove();
+    this.#asked?.remove();
     this.#composer.giveBack();
     return this.#refused(problem, null);
   }
@@ -202,15 +217,11 @@ export class Conversation {
     return undefined;
   }
 
-  #lastSent() {
-    return [...this.#messages.querySelectorAll(".user")].at(-1);
-  }
-
   /** Not sent yet: its text goes back into the composer. */
   #takeBack() {
     this.#reader.leave();
     this.#answer.element.remove();
-    this.#lastSent()?.remove();
+    this.#asked?.remove();
     this.#composer.giveBack();
   }
 
@@ -233,6 +244,11 @@ export class Conversation {
     if (this.#isFollowing) this.#scroller.scrollTop = this.#scroller.scrollHeight;
     this.#toEnd.hidden = this.#isFollowing;
   }
+}
+
+/** Whether two messages of the user are one: the agent has files behind the text. */
+function isSame(history, asked) {
+  return Boolean(history?.dataset.text?.startsWith(asked.dataset.text));
 }
 
 /** A user's message: its text as it is, and its files by name; the agent has texts of files behind the message. */
