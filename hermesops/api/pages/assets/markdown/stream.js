@@ -1,9 +1,10 @@
 /**
  * An answer that grows, as elements.
  *
- * Text that comes can change the last block alone, so each block is made once, when the next one begins, and stays:
- * what a reader selected or focused there is left in peace. The last block is made anew at most once a frame, and less
- * often the longer that takes, so a hostile answer costs a part of the processor and never the page.
+ * Text that comes can change the last block alone, or the one before while the last is a line without its end. So each
+ * block is made once, when it cannot change any more, and stays: a reader's selection and focus in it are left in peace.
+ * Open blocks are made anew at most once a frame, and less often the longer that takes, so a hostile answer costs a part
+ * of the processor and never the page.
  */
 
 import { element } from "../base/dom.js";
@@ -20,9 +21,9 @@ const SHARE = 4;
 export class MarkdownStream {
   #box;
   #text = "";
-  /** Where the block begins that may still change, and its element. */
+  /** Where the blocks begin that may still change, and their elements. */
   #open = 0;
-  #tail = null;
+  #tail = [];
   #made = 0;
   #timer = null;
   #restMs = 0;
@@ -54,7 +55,7 @@ export class MarkdownStream {
 
   #begin() {
     this.#box.replaceChildren();
-    [this.#open, this.#tail, this.#made, this.#rest] = [0, null, 0, null];
+    [this.#open, this.#tail, this.#made, this.#rest] = [0, [], 0, null];
   }
 
   #show(isFinal) {
@@ -71,14 +72,14 @@ export class MarkdownStream {
     const isCut = this.#text.length > LONGEST_FORMATTED;
     const lines = this.#text.slice(this.#open, LONGEST_FORMATTED).split("\n");
     const blocks = parseBlocks(lines.map((line) => (line.endsWith("\r") ? line.slice(0, -1) : line)));
-    const focused = this.#tail?.contains(document.activeElement) ? focusable(this.#tail).indexOf(document.activeElement) : -1;
-    this.#tail?.remove();
-    this.#tail = null;
-    let from = 0;
+    const firstOpen = isFinal && !isCut ? blocks.length : indexOfOpen(blocks, lines);
+    const focused = focusable(this.#tail).indexOf(document.activeElement);
+    for (const part of this.#tail) part.remove();
+    this.#tail = [];
+    const begin = this.#open;
     for (const [index, block] of blocks.entries()) {
-      const isOpen = index === blocks.length - 1 && (!isFinal || isCut);
-      this.#open += lengthOf(lines.slice(from, block.line));
-      from = block.line;
+      const isOpen = index >= firstOpen;
+      if (index <= firstOpen) this.#open = begin + lengthOf(lines.slice(0, block.line));
       if ((isOpen && isCut) || this.#made > MOST_ELEMENTS) {
         this.#rest = element("div", { class: "unformatted", dir: "auto" });
         this.#box.append(this.#rest);
@@ -86,10 +87,11 @@ export class MarkdownStream {
       }
       const part = renderBlock(block, !isOpen);
       this.#box.append(part);
-      if (isOpen) this.#tail = part;
+      if (isOpen) this.#tail.push(part);
       else this.#made += 1 + part.getElementsByTagName("*").length;
     }
-    if (focused !== -1) focusable(this.#tail ?? this.#box.lastElementChild)[focused]?.focus({ preventScroll: true });
+    const after = this.#tail.length > 0 ? this.#tail : [...this.#box.children].slice(-2);
+    if (focused !== -1) focusable(after)[focused]?.focus({ preventScroll: true });
   }
 
   /** Add the text behind the formatted part as it is. */
@@ -99,8 +101,14 @@ export class MarkdownStream {
   }
 }
 
-function focusable(part) {
-  return [...part.querySelectorAll("a, button, [tabindex]")];
+/** The first block that may change: a line without its end may still join the block before it. */
+function indexOfOpen(blocks, lines) {
+  const last = blocks.length - 1;
+  return last > 0 && blocks[last].line === lines.length - 1 ? last - 1 : last;
+}
+
+function focusable(parts) {
+  return parts.flatMap((part) => [...part.querySelectorAll("a, button, [tabindex]")]);
 }
 
 function lengthOf(lines) {
