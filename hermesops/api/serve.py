@@ -62,7 +62,7 @@ async def serve(container: "Container", listener: socket.socket) -> None:
         beside: list[Coroutine[Any, Any, None]] = [chat.run()]
         if container.env.is_local:
             beside.append(_renew_tokens(connected))
-        server = _Server(application(parts), listener)
+        server = Server(application(parts), listener)
         running = [asyncio.ensure_future(work) for work in beside]
         try:
             await server.serve_until_cancelled()
@@ -179,7 +179,7 @@ class _Configuring:
             log.warning("operation_not_ended", operation=operation.id, why=error.message)
 
 
-class _Server(uvicorn.Server):
+class Server(uvicorn.Server):
     """uvicorn on a socket that is ours before it starts; signals are the process's."""
 
     def __init__(self, app: ASGIApp, listener: socket.socket) -> None:

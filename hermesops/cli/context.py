@@ -151,7 +151,10 @@ def _open_log(level: int, *, as_json: bool) -> None:
     plain = structlog.processors.JSONRenderer() if as_json else _as_a_line
     shown: list[Any] = [structlog.processors.format_exc_info, plain]
     if sys.stderr.isatty():
-        shown = [structlog.dev.ConsoleRenderer(colors=terminal.has_colour(sys.stderr))]
+        # Without the values of local variables in tracebacks: words of users are among them.
+        plain_traceback = structlog.dev.plain_traceback
+        has_colour = terminal.has_colour(sys.stderr)
+        shown = [structlog.dev.ConsoleRenderer(colors=has_colour, exception_formatter=plain_traceback)]
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

@@ -61,8 +61,13 @@ class Transcript:
         return self.messages[-1].id if self.messages else 0
 
     def question_after(self, mark: int, text: str) -> Message | None:
-        """The user's message with this text after a mark."""
-        return next((m for m in self.messages if m.id > mark and m.role == "user" and m.text == text), None)
+        """The user's message with this text after a mark, else the first one there.
+
+        An agent may store a message in other words, as with a note for each image, and a conversation has one turn at a
+        time: what a user said after the mark is the turn's.
+        """
+        behind = [m for m in self.messages if m.id > mark and m.role == "user"]
+        return next((m for m in behind if m.text == text), behind[0] if behind else None)
 
     def answer_after(self, question: Message) -> Message | None:
         """The message that ends the turn of a question, before the user's next message."""

@@ -15,6 +15,7 @@ from hermesops.errors import RefusedError, UnknownOutcomeError
 from hermesops.model.ids import InstanceId, UserId
 from hermesops.store.user_rows.accounts import Accounts
 from hermesops.wire.foreign_text import one_line, visible
+from hermesops.wire.settings import is_schedule
 
 LONGEST_NAME = 100
 LONGEST_PROMPT = 5_000
@@ -74,6 +75,8 @@ class AgentJobs:
             JobRefusedError: The agent does not take it, as for a schedule that is none; or there are too many.
             UnknownOutcomeError: The agent may have got it.
         """
+        if not is_schedule(schedule):
+            raise JobRefusedError("the schedule is none, such as '0 9 * * 1-5', 'every 2h' or '30m'", field="cron")
         if len(await self.list(user_id)) >= MOST:
             raise JobRefusedError(f"your agent has {MOST} jobs already")
         agent = await self._agent(user_id)

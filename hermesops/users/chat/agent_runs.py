@@ -23,9 +23,15 @@ _MOST_MESSAGES = 200
 _MOST_CHARACTERS = 400_000
 """Bounds of the history that goes with a message; older messages are left out. The agent's memory keeps the rest."""
 
+NO_ANSWER = "[There was no answer to this message: it was stopped or interrupted. Do not act on it.]"
+"""Stands in the history for an answer that a stop or a crash prevented."""
+
 _MOST_TEXT = 1_000_000
 _MOST_SESSIONS = 200
 _TITLE = 120
+_IMAGE_NOTES = re.compile(r"(?:\n\[screenshot\])+\s*\Z")
+"""What hermes-agent 0.19.0 stores for the images of a message."""
+
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 """Names that the relay takes in a path."""
 
@@ -158,16 +164,35 @@ def run_of(answer: Mapping[str, Any]) -> Run:
 
 
 def history_of(transcript: Transcript) -> Sequence[Mapping[str, str]]:
-    """The newest spoken messages of a transcript, as a run takes them; tools' messages are left out. Pure."""
-    spoken = [m for m in transcript.messages if m.text and (m.role == "user" or (m.role == "assistant" and m.is_final))]
+    """The newest spoken messages of a transcript, as a run takes them; tools' messages are left out. Pure.
+
+    A question that got no answer is followed by a note: hermes-agent 0.19.0 puts two messages of the user into one, and
+    would do what the user stopped (observed 2026-11-29).
+    """
     kept: list[Mapping[str, str]] = []
     left = _MOST_CHARACTERS
-    for message in reversed(spoken[-_MOST_MESSAGES:]):
-        left -= len(message.text)
+    for message in reversed(_with_notes(spoken_in(transcript))[-_MOST_MESSAGES:]):
+        left -= len(message["content"])
         if left < 0:
             break
-        kept.append({"role": message.role, "content": message.text})
+        kept.append(message)
     return kept[::-1]
+
+
+def spoken_in(transcript: Transcript) -> Sequence[Message]:
+    """What user and agent said; tools' messages are left out. Pure."""
+    return [m for m in transcript.messages if m.text and (m.role == "user" or (m.role == "assistant" and m.is_final))]
+
+
+def _with_notes(messages: Sequence[Message]) -> Sequence[Mapping[str, str]]:
+    noted: list[Mapping[str, str]] = []
+    for message in messages:
+        if message.role == "user" and noted and noted[-1]["role"] == "user":
+            noted.append({"role": "assistant", "content": NO_ANSWER})
+        noted.append({"role": message.role, "content": message.text})
+    if noted and noted[-1]["role"] == "user":
+        noted.append({"role": "assistant", "content": NO_ANSWER})
+    return noted
 
 
 def content_of(message: str, images: Sequence[ChatFile]) -> Sequence[Mapping[str, object]]:
@@ -198,11 +223,11 @@ def _is_final(row: Mapping[str, Any]) -> bool:
 
 
 def _text(value: object) -> str:
-    """Text of a message, plain or in parts; images are left out."""
+    """Text of a message, plain or in parts; images are left out, and the notes that stand for them."""
     if isinstance(value, list):
         parts = [part.get("text") for part in value[:_MOST_MESSAGES] if isinstance(part, dict)]
         value = "\n".join(part for part in parts if isinstance(part, str))
-    return value[:_MOST_TEXT].strip() if isinstance(value, str) else ""
+    return _IMAGE_NOTES.sub("", value[:_MOST_TEXT]).strip() if isinstance(value, str) else ""
 
 
 def _conversation(row: Mapping[str, Any]) -> Conversation | None:

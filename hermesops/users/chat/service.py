@@ -18,7 +18,7 @@ from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import UserId
 from hermesops.store.user_rows.accounts import Account, Accounts
 from hermesops.store.user_rows.turns import ConversationRow
-from hermesops.users.chat.agent_runs import AgentRuns
+from hermesops.users.chat.agent_runs import AgentRuns, spoken_in
 from hermesops.users.chat.agent_runs import Conversation as Listed
 from hermesops.users.chat.carrier import ChatRows, TurnCarrier, shown_end
 from hermesops.users.chat.decide import Finish
@@ -320,11 +320,6 @@ def together(rows: Sequence[ConversationRow], listed: Mapping[str, Listed]) -> t
         if last_at is not None:
             both[name] = Conversation(name, each.title, last_at, row.open_turn if row else None)
     return tuple(sorted(both.values(), key=lambda each: each.last_at, reverse=True))
-
-
-def spoken_in(transcript: Transcript) -> Sequence[Message]:
-    """What user and agent said; tools' messages are left out. Pure."""
-    return [m for m in transcript.messages if m.text and (m.role == "user" or (m.role == "assistant" and m.is_final))]
 
 
 def answer_in(transcript: Transcript, mark: int) -> str:

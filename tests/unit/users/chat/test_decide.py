@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hermesops.model.chat.transcript import AgentView, Message, Run, RunState, Transcript
 from hermesops.model.chat.turn import ENDED, Turn, TurnState
 from hermesops.model.ids import InstanceId, UserId
-from hermesops.users.chat.decide import LONGEST, SETTLING, UNREACHED, Finish, Follow, Send, Taken, Wait, next_step
+from hermesops.users.chat.decide import LONGEST, SETTLING, UNREACHED, Finish, Follow, Send, Stop, Taken, Wait, next_step
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
 QUESTION = Message(7, "user", "hello")
@@ -17,7 +17,12 @@ ANSWER = Message(8, "assistant", "YOU SAID: hello", is_final=True)
 
 
 def a_turn(
-    state: TurnState, *, age: timedelta = timedelta(seconds=1), run: str = "", sent: timedelta | None = None
+    state: TurnState,
+    *,
+    age: timedelta = timedelta(seconds=1),
+    run: str = "",
+    sent: timedelta | None = None,
+    is_stopped: bool = False,
 ) -> Turn:
     return Turn(
         id="t1",
@@ -31,6 +36,7 @@ def a_turn(
         transcript_mark=5,
         run_id=run,
         sent_at=NOW - sent if sent is not None else None,
+        stop_at=NOW if is_stopped else None,
     )
 
 
@@ -49,6 +55,9 @@ def test_a_lost_answer_is_settled_by_the_transcript_and_never_sent_twice_while_i
     assert next_step(a_turn(TurnState.SENDING, sent=late), view(active=1), NOW) == Wait()
     assert next_step(a_turn(TurnState.SENDING, sent=timedelta(seconds=1)), view(), NOW) == Wait()
     assert next_step(a_turn(TurnState.SENDING, sent=late), view(), NOW) == Send(0)
+    # A conversation has one turn at a time: what the user said after the mark is the turn's, in whatever words.
+    noted = Message(7, "user", "hello [1 image]")
+    assert next_step(a_turn(TurnState.SENDING, sent=late), view(noted), NOW) == Taken()
     # The same words before the mark are of an earlier turn.
     assert next_step(a_turn(TurnState.SENDING, sent=late), view(Message(3, "user", "hello")), NOW) == Send(3)
 
@@ -93,6 +102,22 @@ def test_an_agent_that_does_not_answer_fails_the_turn_in_the_end(state: TurnStat
     assert step.detail
 
 
+def test_a_stopped_turn_is_never_sent_and_its_run_is_stopped() -> None:
+    late = SETTLING + timedelta(seconds=1)
+    stopped = Finish(TurnState.STOPPED)
+    for seen in (None, view(), view(QUESTION)):
+        assert next_step(a_turn(TurnState.QUEUED, is_stopped=True), seen, NOW) == stopped
+    assert next_step(a_turn(TurnState.SENDING, sent=late, is_stopped=True), view(), NOW) == stopped
+    # It may have been sent: that is found out first.
+    assert next_step(a_turn(TurnState.SENDING, sent=late, is_stopped=True), None, NOW) == Wait()
+    assert next_step(a_turn(TurnState.SENDING, sent=late, is_stopped=True), view(QUESTION), NOW) == Taken()
+    running = a_turn(TurnState.RUNNING, run="r1", is_stopped=True)
+    assert next_step(running, view(run=Run(RunState.RUNNING)), NOW) == Stop("r1")
+    assert next_step(running, view(run=Run(RunState.STOPPING)), NOW) == Follow("r1")
+    assert next_step(running, view(run=Run(RunState.COMPLETED, "hi")), NOW) == Finish(TurnState.DONE, text="hi")
+    assert next_step(running, view(QUESTION), NOW) == stopped
+
+
 _MESSAGES = st.lists(
     st.builds(
         Message,
@@ -117,15 +142,17 @@ _VIEWS = st.none() | st.builds(
     run=st.sampled_from(["", "r1"]),
     age=st.integers(0, 2 * int(LONGEST.total_seconds())),
     seen=_VIEWS,
+    is_stopped=st.booleans(),
 )
 def test_whatever_the_agent_shows_each_turn_ends_and_none_is_sent_twice(
-    state: TurnState, run: str, age: int, seen: AgentView | None
+    state: TurnState, run: str, age: int, seen: AgentView | None, *, is_stopped: bool
 ) -> None:
-    turn = a_turn(state, age=timedelta(seconds=age), run=run, sent=timedelta(seconds=age))
+    turn = a_turn(state, age=timedelta(seconds=age), run=run, sent=timedelta(seconds=age), is_stopped=is_stopped)
     step = next_step(turn, seen, NOW)
     if isinstance(step, Send):
         assert state in {TurnState.QUEUED, TurnState.SENDING}
         assert seen is not None
+        assert not is_stopped
         if state is TurnState.SENDING:
             assert seen.transcript.question_after(turn.transcript_mark, turn.message) is None
             assert seen.active_runs == 0
