@@ -1,31 +1,28 @@
-"""The chat page as a user drives it: in a real browser, on the users' API of a simulated world, with ada's agent."""
+"""The chat page as a user drives it: in a real Chromium, on the users' API."""
 
-import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from uuid import uuid4
 
 from playwright.async_api import Browser, Locator, Page, StorageState, expect
 
 from tests.support.pages.browser import DESK, Scheme, WatchedPage, watched_page
 from tests.support.pages.cutting_proxy import CuttingProxy, cutting_proxy
-from tests.support.real.commands.command import Command, local_world
 
 _BACK_ONLINE = "dispatchEvent(new Event('online'))"
 _WAKE_MS = 50
 
 
 @dataclass
-class ChatWorld:
-    """A simulated world with one user, ada, and a browser.
+class Browsers:
+    """Ada's browsers.
 
     Attributes:
+        url: Of the users' API.
         state: Cookies of a browser that has signed in; empty before the first one did.
     """
 
-    command: Command
     browser: Browser
     url: str
     state: StorageState = field(default_factory=StorageState)
@@ -34,7 +31,7 @@ class ChatWorld:
     async def open(
         self, *, conversation: str = "", size: tuple[int, int] = DESK, scheme: Scheme = "light"
     ) -> AsyncIterator["ChatPage"]:
-        """A browser of ada's in a conversation, a new one unless named.
+        """A browser in a conversation, a new one unless named.
 
         Afterwards the page has broken no rule of its Content-Security-Policy, has thrown nothing, and has asked no other
         computer for anything.
@@ -147,17 +144,3 @@ class ChatPage:
             }"""
         )
         return shows
-
-
-@asynccontextmanager
-async def chat_world(home: Path, browser: Browser) -> AsyncIterator[ChatWorld]:
-    """A simulated world in which ada has an agent."""
-    async with local_world(home, driver="sim") as command:
-        await command.ok("provision", "ada", "--plan", "light")
-        world = json.loads((home / "local" / "world" / "world.json").read_text())
-        yield ChatWorld(command, browser, world["users_url"])
-
-
-async def texts(locator: Locator) -> Sequence[str]:
-    """The texts of all that match."""
-    return [text.strip() for text in await locator.all_inner_texts()]

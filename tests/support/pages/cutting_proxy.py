@@ -25,6 +25,7 @@ class CuttingProxy:
         cuts: Streams that were cut.
         is_away: Whether every connection is cut at once.
         resumed: Values of ``Last-Event-ID``.
+        held: Requests for addresses with this text wait until ``release``; empty for none.
     """
 
     url: str = ""
@@ -33,12 +34,19 @@ class CuttingProxy:
     cuts: int = 0
     is_away: bool = False
     resumed: list[str] = field(default_factory=list)
+    held: str = ""
+    _released: asyncio.Event = field(default_factory=asyncio.Event)
     _open: set[asyncio.StreamWriter] = field(default_factory=set)
 
     def cut_all(self) -> None:
         """Cut every open connection, and each new one while ``is_away``."""
         for writer in tuple(self._open):
             writer.transport.abort()
+
+    def release(self) -> None:
+        """Let what is held go on."""
+        self.held = ""
+        self._released.set()
 
     def foreign(self) -> list[str]:
         """Addresses beyond this computer that a page asked for; Chromium asks its maker by itself."""
@@ -60,6 +68,8 @@ class CuttingProxy:
         method, target, _ = request.split(" ")
         self.asked.append((method, target))
         address = urlsplit(target)
+        if self.held and self.held in target:
+            await self._released.wait()
         if self.is_away or not _is_ours(target):
             writer.transport.abort()
             return

@@ -51,9 +51,11 @@ class Page {
   /** Why no message can be sent, or null. */
   availability() {
     if (!this.#isSignedIn) return { reason: "You are signed out. Sign in again to write." };
-    if (this.#instance?.status === "provisioning") return { reason: "Your agent is being made. That takes a few seconds." };
+    if (this.#instance?.status === "provisioning")
+      return { reason: "Your agent is being made. That takes a few seconds." };
     if (this.#instance === "none") return { reason: "You have no agent yet. It is here as soon as your plan is paid." };
-    if (this.#instance?.status === "suspended") return { reason: "Your agent is suspended. Open Plan to see the reason." };
+    if (this.#instance?.status === "suspended")
+      return { reason: "Your agent is suspended. Open Plan to see the reason." };
     return { reason: null };
   }
 
@@ -76,7 +78,13 @@ class Page {
     sessionStorage.setItem(ONWARD, location.hash); // the way to the issuer and back loses it
     fill(
       this.#view,
-      element("div", { class: "card narrow" }, element("h2", {}, "Talk to your agent"), element("p", {}, "Sign in to read your conversations and to write."), element("a", { class: "button primary", href: SIGN_IN }, "Sign in")),
+      element(
+        "div",
+        { class: "card narrow" },
+        element("h2", {}, "Talk to your agent"),
+        element("p", {}, "Sign in to read your conversations and to write."),
+        element("a", { class: "button primary", href: SIGN_IN }, "Sign in"),
+      ),
     );
   }
 
@@ -105,7 +113,10 @@ class Page {
     this.#leave();
     this.#menu.close();
     if (section) this.#showSection(section);
-    else this.#showConversation(/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/.test(name ?? "") ? name : (this.#conversations[0]?.name ?? FIRST));
+    else
+      this.#showConversation(
+        /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/.test(name ?? "") ? name : (this.#conversations[0]?.name ?? FIRST),
+      );
   }
 
   #leave() {
@@ -178,7 +189,15 @@ class Page {
       if (problem.isSignedOut) return this.signedOut();
       const words = problem.isAbsent ? "There is nothing of this kind here yet." : wordsOf(problem);
       alarm(words);
-      fill(box, element("div", { class: "card" }, element("p", { class: "failure" }, words), button({ onclick: () => this.#guarded(act, box) }, "Try again")));
+      fill(
+        box,
+        element(
+          "div",
+          { class: "card" },
+          element("p", { class: "failure" }, words),
+          button({ onclick: () => this.#guarded(act, box) }, "Try again"),
+        ),
+      );
     }
     return undefined;
   }

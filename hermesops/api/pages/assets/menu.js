@@ -29,15 +29,30 @@ export class Menu {
   /** @param {{name: string, title: string, last_at: string, open_turn: string|null}[]} conversations */
   showConversations(conversations, current) {
     const isListed = conversations.some(({ name }) => name === current);
-    this.#entries = isListed || current === null ? conversations : [{ name: current, title: "", last_at: null, open_turn: null }, ...conversations];
+    this.#entries =
+      isListed || current === null
+        ? conversations
+        : [{ name: current, title: "", last_at: null, open_turn: null }, ...conversations];
     const focused = this.#conversations.contains(document.activeElement) ? document.activeElement.hash : null;
-    fill(this.#conversations, this.#entries.map((entry) => conversationLink(entry, entry.name === current)));
+    fill(
+      this.#conversations,
+      this.#entries.map((entry) => conversationLink(entry, entry.name === current)),
+    );
     if (focused !== null) [...this.#conversations.querySelectorAll("a")].find(({ hash }) => hash === focused)?.focus();
   }
 
   /** @param {{path: string, title: string}[]} sections those that the API has */
   showSections(sections, current) {
-    fill(this.#sections, sections.map(({ path, title }) => element("li", {}, element("a", { href: linkTo(path), "aria-current": path === current ? "page" : null }, title))));
+    fill(
+      this.#sections,
+      sections.map(({ path, title }) =>
+        element(
+          "li",
+          {},
+          element("a", { href: linkTo(path), "aria-current": path === current ? "page" : null }, title),
+        ),
+      ),
+    );
   }
 
   titleOf(name) {
@@ -76,8 +91,11 @@ function conversationLink(entry, isCurrent) {
       "a",
       { href: linkTo("chat", entry.name), "aria-current": isCurrent ? "page" : null },
       element("span", { class: "title", dir: "auto" }, titleOf(entry)),
-      entry.open_turn && element("span", { class: "pulse" }, element("span", { class: "hidden" }, "the agent is working")),
-      !entry.open_turn && time && element("time", { datetime: time.toISOString(), title: longTime(time) }, shortTime(time)),
+      entry.open_turn &&
+        element("span", { class: "pulse" }, element("span", { class: "hidden" }, "the agent is working")),
+      !entry.open_turn &&
+        time &&
+        element("time", { datetime: time.toISOString(), title: longTime(time) }, shortTime(time)),
     ),
   );
 }

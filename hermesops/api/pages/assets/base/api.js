@@ -97,7 +97,8 @@ export function upload(file, onProgress, signal) {
     for (const [name, value] of Object.entries(headersOf("POST", undefined))) request.setRequestHeader(name, value);
     request.upload.onprogress = ({ loaded, total }) => onProgress(total ? loaded / total : 0);
     request.onload = () => {
-      if (request.status >= 300) return reject(problemOf(request.status, request.responseText, request.getResponseHeader("retry-after")));
+      if (request.status >= 300)
+        return reject(problemOf(request.status, request.responseText, request.getResponseHeader("retry-after")));
       try {
         return resolve(JSON.parse(request.responseText));
       } catch {

@@ -36,7 +36,11 @@ export function element(tag, attributes = {}, ...children) {
 /** An outline that assistive technology skips; the control around it has the name. */
 export function icon(name) {
   const svg = document.createElementNS(SVG, "svg");
-  for (const [key, value] of [["viewBox", "0 0 24 24"], ["aria-hidden", "true"], ["class", "icon"]]) {
+  for (const [key, value] of [
+    ["viewBox", "0 0 24 24"],
+    ["aria-hidden", "true"],
+    ["class", "icon"],
+  ]) {
     svg.setAttribute(key, value);
   }
   const path = document.createElementNS(SVG, "path");

@@ -11,7 +11,10 @@ export function plain(text) {
 
 /** A command, a file's name: each invisible character shows as its number, for a reader decides by what it says. */
 export function visible(text) {
-  return text.replace(INVISIBLE, (character) => `⟨U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
+  return text.replace(
+    INVISIBLE,
+    (character) => `⟨U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`,
+  );
 }
 
 /** The beginning of a text, cut between characters. */

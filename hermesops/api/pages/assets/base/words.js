@@ -52,7 +52,10 @@ export function timeOf(value) {
 /** Today the hour, else the day. */
 export function shortTime(time) {
   const isToday = time.toDateString() === new Date().toDateString();
-  return time.toLocaleString(undefined, isToday ? { hour: "2-digit", minute: "2-digit" } : { day: "numeric", month: "short" });
+  return time.toLocaleString(
+    undefined,
+    isToday ? { hour: "2-digit", minute: "2-digit" } : { day: "numeric", month: "short" },
+  );
 }
 
 export function longTime(time) {

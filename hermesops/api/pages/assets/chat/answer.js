@@ -8,14 +8,25 @@ import { plain, shortened, visible } from "../base/text.js";
 import { sentence, wordsOf } from "../base/words.js";
 
 const CHOICES = { once: "Allow once", session: "Allow in this conversation", always: "Always allow", deny: "Deny" };
-const OUTCOMES = { once: "Allowed once", session: "Allowed in this conversation", always: "Always allowed", deny: "Denied", expired: "Nobody answered in time" };
+const OUTCOMES = {
+  once: "Allowed once",
+  session: "Allowed in this conversation",
+  always: "Always allowed",
+  deny: "Denied",
+  expired: "Nobody answered in time",
+};
 const LONGEST_PREVIEW = 200;
 const LONGEST_COMMAND = 20_000;
 
 export class Answer {
   element;
   #parts = element("div", { class: "parts" });
-  #state = element("p", { class: "state" }, element("span", { class: "pulse", "aria-hidden": "true" }), "Your agent is working …");
+  #state = element(
+    "p",
+    { class: "state" },
+    element("span", { class: "pulse", "aria-hidden": "true" }),
+    "Your agent is working …",
+  );
   #texts = [];
   #writes = false;
   #tools = null;
@@ -27,7 +38,13 @@ export class Answer {
   /** @param {() => string|null} turn the id of the turn, once it is known */
   constructor(turn = () => null) {
     this.#turn = turn;
-    this.element = element("li", { class: "message agent" }, element("h2", { class: "hidden" }, "Your agent"), this.#parts, this.#state);
+    this.element = element(
+      "li",
+      { class: "message agent" },
+      element("h2", { class: "hidden" }, "Your agent"),
+      this.#parts,
+      this.#state,
+    );
   }
 
   /** An answer that has ended before. */
@@ -104,15 +121,26 @@ export class Answer {
     const heading = `approval-${crypto.randomUUID()}`;
     const failure = element("p", { class: "failure", role: "alert" });
     const buttons = offered.map((choice) =>
-      button({ class: choice === "deny" ? "danger" : choice === "once" ? "primary" : "", onclick: () => this.#answer(key, choice) }, CHOICES[choice]),
+      button(
+        {
+          class: choice === "deny" ? "danger" : choice === "once" ? "primary" : "",
+          onclick: () => this.#answer(key, choice),
+        },
+        CHOICES[choice],
+      ),
     );
     const card = element(
       "section",
       { class: "approval", "aria-labelledby": heading },
       element("h3", { id: heading }, "May your agent run this command?"),
       textOf(description) && element("p", { dir: "auto" }, plain(shortened(textOf(description), 1000))),
-      element("pre", { tabindex: "0", role: "group", "aria-label": "Command" }, element("code", {}, visibleLines(textOf(command)))),
-      !isReadable && element("p", { class: "note" }, "The command is too long to show to its end, so it can only be denied."),
+      element(
+        "pre",
+        { tabindex: "0", role: "group", "aria-label": "Command" },
+        element("code", {}, visibleLines(textOf(command))),
+      ),
+      !isReadable &&
+        element("p", { class: "note" }, "The command is too long to show to its end, so it can only be denied."),
       element("div", { class: "choices" }, buttons),
       failure,
     );
@@ -128,7 +156,9 @@ export class Answer {
     if (buttons.some((other) => other.dataset.sent)) return;
     buttons[0].dataset.sent = "1";
     try {
-      await ask("POST", `/chat/turns/${encodeURIComponent(this.#turn() ?? "")}/approval`, { body: { id: key, choice } });
+      await ask("POST", `/chat/turns/${encodeURIComponent(this.#turn() ?? "")}/approval`, {
+        body: { id: key, choice },
+      });
       this.#resolve(key, choice);
     } catch (problem) {
       if (!(problem instanceof Problem)) throw problem;
@@ -184,7 +214,9 @@ export class Answer {
     this.#running.clear();
     for (const [key] of this.#cards) this.#resolve(key, "");
     const text = this.#texts.map((stream) => stream.text).join("\n\n");
-    this.#state.replaceWith(element("div", { class: "end" }, told && element("p", { class: kind || "note" }, told), text && copyAll(text)));
+    this.#state.replaceWith(
+      element("div", { class: "end" }, told && element("p", { class: kind || "note" }, told), text && copyAll(text)),
+    );
   }
 }
 

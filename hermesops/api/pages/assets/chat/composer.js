@@ -17,7 +17,15 @@ export class Composer {
   element;
   #conversation;
   #actions;
-  #text = element("textarea", { id: "message", rows: "1", maxlength: LONGEST_MESSAGE, placeholder: "Message your agent", "aria-describedby": "hint", autocomplete: "off", enterkeyhint: "send" });
+  #text = element("textarea", {
+    id: "message",
+    rows: "1",
+    maxlength: LONGEST_MESSAGE,
+    placeholder: "Message your agent",
+    "aria-describedby": "hint",
+    autocomplete: "off",
+    enterkeyhint: "send",
+  });
   #hint = element("p", { id: "hint", class: "hint" });
   #go = element("button", { type: "submit", class: "go primary" });
   #uploads = new Uploads(() => this.refresh());
@@ -33,10 +41,20 @@ export class Composer {
     this.#text.value = sessionStorage.getItem(this.#key("draft")) ?? "";
     this.#text.addEventListener("keydown", (event) => this.#pressed(event));
     this.#text.addEventListener("input", () => this.#written());
-    this.#text.addEventListener("paste", (event) => this.#uploads.add([...event.clipboardData.files]) && event.preventDefault());
+    this.#text.addEventListener(
+      "paste",
+      (event) => this.#uploads.add([...event.clipboardData.files]) && event.preventDefault(),
+    );
     const row = element("div", { class: "row" }, this.#uploads.chooser, this.#text, this.#go);
     const label = element("label", { for: "message", class: "hidden" }, "Message");
-    this.element = element("form", { class: "composer", onsubmit: (event) => this.#submitted(event) }, label, this.#uploads.element, row, this.#hint);
+    this.element = element(
+      "form",
+      { class: "composer", onsubmit: (event) => this.#submitted(event) },
+      label,
+      this.#uploads.element,
+      row,
+      this.#hint,
+    );
     this.element.addEventListener("dragover", (event) => event.preventDefault());
     this.element.addEventListener("drop", (event) => {
       event.preventDefault();
@@ -61,7 +79,11 @@ export class Composer {
   /** Show whether a message can be sent, and the reason if not. */
   refresh() {
     const reason = this.#isWorking ? null : this.#reason();
-    this.#hint.textContent = reason ?? (this.#isWorking ? "Your agent is working. Write on meanwhile; Stop ends this answer." : "Enter sends, Shift and Enter begin a new line.");
+    this.#hint.textContent =
+      reason ??
+      (this.#isWorking
+        ? "Your agent is working. Write on meanwhile; Stop ends this answer."
+        : "Enter sends, Shift and Enter begin a new line.");
     this.#hint.classList.toggle("important", Boolean(reason) && reason !== NOTHING);
     const name = this.#isWorking ? "Stop" : "Send";
     if (this.#go.getAttribute("aria-label") !== name) {

@@ -46,11 +46,20 @@ export class Conversation {
   constructor(name, page) {
     this.name = name;
     this.#page = page;
-    this.#composer = new Composer(name, { send: (message) => this.#send(message), stop: () => this.#stop(), availability: () => page.availability() });
+    this.#composer = new Composer(name, {
+      send: (message) => this.#send(message),
+      stop: () => this.#stop(),
+      availability: () => page.availability(),
+    });
     this.#scroller.append(this.#messages);
     this.#scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     new ResizeObserver(() => this.#follow(false)).observe(this.#messages);
-    this.element = element("div", { class: "conversation" }, this.#scroller, element("div", { class: "foot" }, this.#toEnd, this.#notice, this.#composer.element));
+    this.element = element(
+      "div",
+      { class: "conversation" },
+      this.#scroller,
+      element("div", { class: "foot" }, this.#toEnd, this.#notice, this.#composer.element),
+    );
   }
 
   /** Show the messages; a turn that is open is read on. */
@@ -63,7 +72,11 @@ export class Conversation {
     const look = () => document.hidden || this.#lookAgain();
     const timer = setInterval(look, LOOK_AGAIN_MS);
     signal.addEventListener("abort", () => clearInterval(timer));
-    for (const [target, name] of [[document, "visibilitychange"], [window, "online"]]) target.addEventListener(name, look, { signal });
+    for (const [target, name] of [
+      [document, "visibilitychange"],
+      [window, "online"],
+    ])
+      target.addEventListener(name, look, { signal });
   }
 
   /** Stop reading and listening; turns go on. */
@@ -89,7 +102,10 @@ export class Conversation {
       this.#showMessages(data.messages);
       if (data.open_turn && this.#reader === null) this.#readOn(data.open_turn);
     } catch (problem) {
-      this.#refused(problem, () => this.#load());
+      this.#refused(problem, () => {
+        this.#clearNotice("refusal");
+        return this.#load();
+      });
     }
   }
 
@@ -119,6 +135,7 @@ export class Conversation {
   #send(message) {
     this.#asked = sent(message);
     this.#messages.append(this.#asked);
+    this.#clearNotice("refusal");
     announce("Sent.");
     this.#carry(message);
   }
@@ -135,7 +152,12 @@ export class Conversation {
 
   /** Send a message, which is kept until its turn has a name, and read the answer. */
   #carry({ text, key, files }) {
-    const body = { message: text, conversation: this.name, client_key: key, ...(files.length > 0 && { files: files.map(({ id }) => id) }) };
+    const body = {
+      message: text,
+      conversation: this.name,
+      client_key: key,
+      ...(files.length > 0 && { files: files.map(({ id }) => id) }),
+    };
     this.#read({ message: body });
   }
 
@@ -177,7 +199,7 @@ export class Conversation {
   #ended(reader) {
     if (this.#reader !== reader) return;
     [this.#reader, this.#answer, this.#asked] = [null, null, null];
-    this.#notice.textContent = "";
+    this.#clearNotice("connection");
     if (this.#left.signal.aborted) return;
     this.#composer.setWorking(false);
     this.#page.changed();
@@ -199,10 +221,18 @@ export class Conversation {
 
   #connection(reader, waitsS, problem) {
     if (reader !== this.#reader) return;
-    if (waitsS === null) this.#notice.textContent = "";
-    else if (!navigator.onLine) this.#notice.textContent = reader.turn === null ? "You are offline. The message is sent as soon as you are back." : "You are offline. The answer goes on as soon as you are back.";
-    else if (problem.status === 0) this.#notice.textContent = "Connection lost. Connecting again …";
-    else this.#notice.textContent = wordsOf(problem);
+    if (waitsS === null) this.#clearNotice("connection");
+    else this.#notify("connection", connectionWords(reader, problem));
+  }
+
+  /** @param {"connection"|"refusal"} kind a notice about the connection goes by itself, a refusal with the next message */
+  #notify(kind, ...words) {
+    this.#notice.dataset.kind = kind;
+    fill(this.#notice, words);
+  }
+
+  #clearNotice(kind) {
+    if (this.#notice.dataset.kind === kind) fill(this.#notice);
   }
 
   async #stop() {
@@ -229,7 +259,7 @@ export class Conversation {
     if (!(problem instanceof Problem)) throw problem;
     if (problem.isSignedOut) return this.#page.signedOut();
     const words = wordsOf(problem);
-    fill(this.#notice, words, again && button({ class: "small", onclick: again }, "Try again"));
+    this.#notify("refusal", words, again && button({ class: "small", onclick: again }, "Try again"));
     return alarm(words);
   }
 
@@ -244,6 +274,12 @@ export class Conversation {
     if (this.#isFollowing) this.#scroller.scrollTop = this.#scroller.scrollHeight;
     this.#toEnd.hidden = this.#isFollowing;
   }
+}
+
+function connectionWords(reader, problem) {
+  if (!navigator.onLine)
+    return `You are offline. The ${reader.turn === null ? "message is sent" : "answer goes on"} as soon as you are back.`;
+  return problem.status === 0 ? "Connection lost. Connecting again …" : wordsOf(problem);
 }
 
 /** Whether two messages of the user are one: the agent has files behind the text. */
@@ -290,5 +326,14 @@ function stamp(at) {
 }
 
 function welcome() {
-  return element("li", { class: "welcome" }, element("h2", {}, "What can your agent do for you?"), element("p", {}, "It has a computer of its own, remembers what you tell it, and asks before it does something dangerous."));
+  return element(
+    "li",
+    { class: "welcome" },
+    element("h2", {}, "What can your agent do for you?"),
+    element(
+      "p",
+      {},
+      "It has a computer of its own, remembers what you tell it, and asks before it does something dangerous.",
+    ),
+  );
 }

@@ -34,7 +34,12 @@ export function askDeletion(name, title, onDeleted) {
     element("h2", { id: "deletion" }, `Delete “${title}”?`),
     element("p", {}, "Its messages are gone for good. What your agent has put into its memory stays there."),
     told,
-    element("div", { class: "choices" }, button({ onclick: () => dialog.close(), autofocus: true }, "Keep it"), button({ class: "danger", onclick: remove }, "Delete it")),
+    element(
+      "div",
+      { class: "choices" },
+      button({ onclick: () => dialog.close(), autofocus: true }, "Keep it"),
+      button({ class: "danger", onclick: remove }, "Delete it"),
+    ),
   );
   document.body.append(dialog);
   dialog.showModal();

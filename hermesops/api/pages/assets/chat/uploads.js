@@ -18,12 +18,23 @@ export class Uploads {
   /** @param {() => void} changed what `reason` answers may be another */
   constructor(changed) {
     this.#changed = changed;
-    const input = element("input", { type: "file", multiple: true, hidden: true, "aria-label": "Files", tabindex: "-1" });
+    const input = element("input", {
+      type: "file",
+      multiple: true,
+      hidden: true,
+      "aria-label": "Files",
+      tabindex: "-1",
+    });
     input.addEventListener("change", () => {
       this.add([...input.files]);
       input.value = "";
     });
-    this.chooser = element("div", {}, input, button({ class: "quiet attach", "aria-label": "Attach files", onclick: () => input.click() }, icon("attach")));
+    this.chooser = element(
+      "div",
+      {},
+      input,
+      button({ class: "quiet attach", "aria-label": "Attach files", onclick: () => input.click() }, icon("attach")),
+    );
   }
 
   /** Upload these files; the refused ones are named. @returns {boolean} whether there was any */
@@ -38,7 +49,9 @@ export class Uploads {
 
   /** Why nothing can be sent because of files, or null. */
   reason() {
-    return this.#entries.some(({ isLoading }) => isLoading) ? "Wait until the files are uploaded, or remove them." : null;
+    return this.#entries.some(({ isLoading }) => isLoading)
+      ? "Wait until the files are uploaded, or remove them."
+      : null;
   }
 
   /** The uploaded files, which leave the list. */
@@ -73,7 +86,9 @@ export class Uploads {
   #refuse(name, reason) {
     const words = `${nameOf(name)} was not added: ${reason}`;
     const line = element("li", { class: "refused" }, element("span", {}, words));
-    line.append(button({ class: "quiet", "aria-label": `Dismiss: ${nameOf(name)}`, onclick: () => line.remove() }, icon("close")));
+    line.append(
+      button({ class: "quiet", "aria-label": `Dismiss: ${nameOf(name)}`, onclick: () => line.remove() }, icon("close")),
+    );
     this.element.append(line);
     alarm(words);
   }

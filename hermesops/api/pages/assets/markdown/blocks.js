@@ -61,7 +61,8 @@ function readBlock(lines, at, depth) {
   const fence = openFence(line);
   if (fence) return readFence(lines, at, fence);
   const heading = HEADING.exec(line);
-  if (heading) return [{ type: "heading", level: heading[1].length, text: headingText(line, heading[0].length) }, at + 1];
+  if (heading)
+    return [{ type: "heading", level: heading[1].length, text: headingText(line, heading[0].length) }, at + 1];
   if (RULE.test(line)) return [{ type: "rule" }, at + 1];
   if (depth < DEEPEST && QUOTE.test(line)) return readQuote(lines, at, depth);
   if (depth < DEEPEST && ITEM.test(line)) return readList(lines, at, depth);
@@ -267,7 +268,10 @@ function interrupts(line, depth = 0) {
 
 /** A paragraph's lines without their indentation; two spaces at an end stay, they break the line. */
 function joined(lines) {
-  return lines.map((line) => line.trimStart()).join("\n").trimEnd();
+  return lines
+    .map((line) => line.trimStart())
+    .join("\n")
+    .trimEnd();
 }
 
 function isBlank(line) {

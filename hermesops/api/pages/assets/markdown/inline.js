@@ -11,7 +11,21 @@ const PLAIN = /[^\\`*_~[\]!<&\n]+/y;
 const ESCAPED = /[!-/:-@[-`{-~]/;
 const AUTOLINK = /<((?:https?:\/\/|mailto:)[^\s<>]{1,2048})>/iy;
 const ENTITY = /&(?:#(\d{1,7})|#[xX]([0-9a-fA-F]{1,6})|([a-zA-Z]{2,8}));/y;
-const NAMED = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: "\u00a0", hellip: "…", mdash: "—", ndash: "–", copy: "©", times: "×", rarr: "→", larr: "←" };
+const NAMED = {
+  amp: "&",
+  lt: "<",
+  gt: ">",
+  quot: '"',
+  apos: "'",
+  nbsp: "\u00a0",
+  hellip: "…",
+  mdash: "—",
+  ndash: "–",
+  copy: "©",
+  times: "×",
+  rarr: "→",
+  larr: "←",
+};
 const LONGEST_DESTINATION = 2048;
 const LONGEST_SHOWN = 80;
 const MOST_BRACKETS = 1000;
@@ -136,7 +150,8 @@ class InlineParser {
 
   #open(isImage) {
     const text = isImage ? "![" : "[";
-    if (this.#brackets.length < MOST_BRACKETS) this.#brackets.push({ place: this.#nodes.length, isImage, isActive: true });
+    if (this.#brackets.length < MOST_BRACKETS)
+      this.#brackets.push({ place: this.#nodes.length, isImage, isActive: true });
     this.#plain(text);
   }
 
@@ -148,7 +163,8 @@ class InlineParser {
     this.#at = target.end;
     if (!bracket.isImage) for (const outer of this.#brackets) outer.isActive &&= outer.isImage;
     const href = safeAddress(target.destination);
-    if (href !== null) this.#nodes.push({ type: "link", href, isImage: bracket.isImage, children: withoutLinks(children) });
+    if (href !== null)
+      this.#nodes.push({ type: "link", href, isImage: bracket.isImage, children: withoutLinks(children) });
     else this.#nodes.push(...children, { type: "text", text: inParentheses(target.destination) });
     return undefined;
   }
@@ -173,7 +189,8 @@ class InlineParser {
     const match = matchAt(ENTITY, this.#text, this.#at);
     if (!match) return this.#plain("&");
     const [whole, decimal, hexadecimal, name] = match;
-    const character = name === undefined ? characterOf(parseInt(decimal ?? hexadecimal, decimal ? 10 : 16)) : NAMED[name];
+    const character =
+      name === undefined ? characterOf(parseInt(decimal ?? hexadecimal, decimal ? 10 : 16)) : NAMED[name];
     return this.#plain(character ?? whole, whole.length);
   }
 
@@ -228,7 +245,10 @@ function close(closer, shown, openers, bottoms) {
     openers.length = at + 1;
     for (const [name, value] of bottoms) if (value > at) bottoms.set(name, at);
     const count = closer.mark === "~" ? 2 : Math.min(2, opener.length, closer.length);
-    const children = shown.splice(place + 1).map(asText).filter((node) => node.type !== "text" || node.text);
+    const children = shown
+      .splice(place + 1)
+      .map(asText)
+      .filter((node) => node.type !== "text" || node.text);
     const type = closer.mark === "~" ? "deleted" : ["emphasis", "strong"][count - 1];
     const depth = 1 + children.reduce((deepest, child) => Math.max(deepest, child.depth ?? 0), 0);
     shown.push(...(depth > DEEPEST ? children : [{ type, depth, children: merged(children) }]));
@@ -289,7 +309,8 @@ function skipTitle(text, at) {
   const end = { '"': '"', "'": "'", "(": ")" }[text[at]];
   if (end === undefined) return at;
   let next = at + 1;
-  while (next < text.length && next - at < LONGEST_DESTINATION && text[next] !== end) next += text[next] === "\\" ? 2 : 1;
+  while (next < text.length && next - at < LONGEST_DESTINATION && text[next] !== end)
+    next += text[next] === "\\" ? 2 : 1;
   return text[next] === end ? skipSpace(text, next + 1) : at;
 }
 

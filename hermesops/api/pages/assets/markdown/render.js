@@ -22,7 +22,11 @@ export function renderBlock(block, isFinal) {
     case "code":
       return renderCode(block, isFinal);
     case "quote":
-      return element("blockquote", {}, block.blocks.map((inner) => renderBlock(inner, isFinal)));
+      return element(
+        "blockquote",
+        {},
+        block.blocks.map((inner) => renderBlock(inner, isFinal)),
+      );
     case "list":
       return renderList(block, isFinal);
     case "table":
@@ -37,7 +41,11 @@ export function renderBlock(block, isFinal) {
 function renderCode({ language, text }, isFinal) {
   const shown = plain(text);
   const head = element("figcaption", {}, element("span", {}, language || "text"), isFinal && copyButton(shown));
-  const code = element("pre", { tabindex: "0", role: "group", "aria-label": `Code, ${language || "text"}` }, element("code", {}, shown));
+  const code = element(
+    "pre",
+    { tabindex: "0", role: "group", "aria-label": `Code, ${language || "text"}` },
+    element("code", {}, shown),
+  );
   return element("figure", { class: "code" }, head, code);
 }
 
@@ -58,22 +66,35 @@ function copyButton(text) {
 function renderList({ start, tight, items }, isFinal) {
   const isTasks = items.every(({ checked }) => checked !== null);
   const attributes = { class: isTasks ? "tasks" : null, start: start !== null && start !== 1 ? start : null };
-  return element(start === null ? "ul" : "ol", attributes, items.map((item) => renderItem(item, tight, isFinal)));
+  return element(
+    start === null ? "ul" : "ol",
+    attributes,
+    items.map((item) => renderItem(item, tight, isFinal)),
+  );
 }
 
 function renderItem({ blocks, checked }, tight, isFinal) {
-  const box = checked !== null && element("input", { type: "checkbox", disabled: true, checked, "aria-label": checked ? "done" : "open" });
-  const inner = blocks.map((block) => (tight && block.type === "paragraph" ? renderInline(block.text) : renderBlock(block, isFinal)));
+  const box =
+    checked !== null &&
+    element("input", { type: "checkbox", disabled: true, checked, "aria-label": checked ? "done" : "open" });
+  const inner = blocks.map((block) =>
+    tight && block.type === "paragraph" ? renderInline(block.text) : renderBlock(block, isFinal),
+  );
   return element("li", { dir: "auto" }, box, inner);
 }
 
 function renderTable({ align, rows: [head, ...rows] }) {
-  const cell = (tag) => (text, column) => element(tag, { class: align[column], scope: tag === "th" ? "col" : null, dir: "auto" }, renderInline(text));
+  const cell = (tag) => (text, column) =>
+    element(tag, { class: align[column], scope: tag === "th" ? "col" : null, dir: "auto" }, renderInline(text));
   const table = element(
     "table",
     {},
     element("thead", {}, element("tr", {}, head.map(cell("th")))),
-    element("tbody", {}, rows.map((row) => element("tr", {}, row.map(cell("td"))))),
+    element(
+      "tbody",
+      {},
+      rows.map((row) => element("tr", {}, row.map(cell("td")))),
+    ),
   );
   return element("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Table" }, table);
 }

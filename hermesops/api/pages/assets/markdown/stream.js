@@ -41,7 +41,8 @@ export class MarkdownStream {
   /** @param {string} text to add at the end; shown with the next frame or a little later */
   append(text) {
     this.#text += text;
-    if (this.#timer === null) this.#timer = setTimeout(() => requestAnimationFrame(() => this.#show(false)), this.#restMs);
+    if (this.#timer === null)
+      this.#timer = setTimeout(() => requestAnimationFrame(() => this.#show(false)), this.#restMs);
   }
 
   /** @param {string} [text] of the whole answer; nothing comes after it */

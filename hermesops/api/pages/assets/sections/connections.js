@@ -12,7 +12,22 @@ export const connections = {
   async show(box) {
     const { data } = await ask("GET", "/connections");
     const listed = Array.isArray(data) ? data : [];
-    const entries = listed.map(({ service, state }) => element("li", {}, element("span", {}, visible(String(service))), element("span", { class: "badge" }, visible(String(state)))));
-    fill(box, card("Connected services", entries.length > 0 ? element("ul", { class: "jobs" }, entries) : element("p", {}, "No service is connected yet.")));
+    const entries = listed.map(({ service, state }) =>
+      element(
+        "li",
+        {},
+        element("span", {}, visible(String(service))),
+        element("span", { class: "badge" }, visible(String(state))),
+      ),
+    );
+    fill(
+      box,
+      card(
+        "Connected services",
+        entries.length > 0
+          ? element("ul", { class: "jobs" }, entries)
+          : element("p", {}, "No service is connected yet."),
+      ),
+    );
   },
 };

@@ -16,7 +16,11 @@ export async function has(path) {
 /** Names and values; those without a value are left out. */
 export function facts(entries) {
   const shown = entries.filter(([, value]) => value !== null && value !== undefined && value !== "");
-  return element("dl", { class: "facts" }, shown.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))));
+  return element(
+    "dl",
+    { class: "facts" },
+    shown.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))),
+  );
 }
 
 export function card(heading, ...children) {

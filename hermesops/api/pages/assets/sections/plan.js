@@ -9,7 +9,8 @@ import { card, facts } from "./parts.js";
 const STATES = {
   running: "Your agent is running.",
   provisioning: "Your agent is being made. That takes a few seconds.",
-  suspended: "Your agent is suspended: it does not run, and everything it knows is kept. It runs again as soon as your plan is paid.",
+  suspended:
+    "Your agent is suspended: it does not run, and everything it knows is kept. It runs again as soon as your plan is paid.",
   terminated: "Your agent has ended.",
 };
 

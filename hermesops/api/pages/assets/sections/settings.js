@@ -9,8 +9,18 @@ import { has } from "./parts.js";
 
 const FIELDS = [
   { name: "model", label: "Model", kind: "choice", about: "The language model that your agent thinks with." },
-  { name: "personality", label: "Personality", kind: "text", about: "How your agent should be and speak, in your words." },
-  { name: "disabled_tools", label: "Tools switched off", kind: "lines", about: "One name a line. Your agent does not use them." },
+  {
+    name: "personality",
+    label: "Personality",
+    kind: "text",
+    about: "How your agent should be and speak, in your words.",
+  },
+  {
+    name: "disabled_tools",
+    label: "Tools switched off",
+    kind: "lines",
+    about: "One name a line. Your agent does not use them.",
+  },
 ];
 
 export const settings = {
@@ -22,7 +32,14 @@ export const settings = {
     const fields = FIELDS.filter(({ name }) => name in data);
     const told = element("p", { class: "notice", role: "status" });
     const save = element("button", { type: "submit", class: "primary" }, "Save");
-    const form = element("form", { class: "card" }, element("h2", {}, "How your agent works"), fields.map((field) => labelled(field, data[field.name], data.models ?? [])), element("div", { class: "choices" }, save), told);
+    const form = element(
+      "form",
+      { class: "card" },
+      element("h2", {}, "How your agent works"),
+      fields.map((field) => labelled(field, data[field.name], data.models ?? [])),
+      element("div", { class: "choices" }, save),
+      told,
+    );
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
       await write(form, fields, data, etag, told, () => this.show(box));
@@ -34,18 +51,37 @@ export const settings = {
 function labelled({ name, label, kind, about }, value, models) {
   const id = `setting-${name}`;
   const attributes = { id, name, "aria-describedby": `${id}-about` };
-  const control = kind === "choice" ? choice(attributes, value, models) : element("textarea", { rows: kind === "text" ? 6 : 3, maxlength: 8000, ...attributes });
+  const control =
+    kind === "choice"
+      ? choice(attributes, value, models)
+      : element("textarea", { rows: kind === "text" ? 6 : 3, maxlength: 8000, ...attributes });
   if (kind !== "choice") control.value = kind === "lines" ? value.join("\n") : value;
-  return element("div", { class: "field" }, element("label", { for: id }, label), control, element("p", { id: `${id}-about`, class: "hint" }, about));
+  return element(
+    "div",
+    { class: "field" },
+    element("label", { for: id }, label),
+    control,
+    element("p", { id: `${id}-about`, class: "hint" }, about),
+  );
 }
 
 function choice(attributes, value, models) {
   const names = ["", ...new Set([...models, value].filter(Boolean))];
-  return element("select", attributes, names.map((name) => element("option", { value: name, selected: name === value }, visible(name) || "The one of your plan")));
+  return element(
+    "select",
+    attributes,
+    names.map((name) =>
+      element("option", { value: name, selected: name === value }, visible(name) || "The one of your plan"),
+    ),
+  );
 }
 
 async function write(form, fields, before, etag, told, again) {
-  const changes = Object.fromEntries(fields.map((field) => [field.name, valueOf(form.elements[field.name], field.kind)]).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(before[name])));
+  const changes = Object.fromEntries(
+    fields
+      .map((field) => [field.name, valueOf(form.elements[field.name], field.kind)])
+      .filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(before[name])),
+  );
   if (Object.keys(changes).length === 0) {
     told.textContent = "Nothing was changed.";
     return;
@@ -67,6 +103,10 @@ function reload(again) {
 }
 
 function valueOf(control, kind) {
-  if (kind === "lines") return control.value.split("\n").map((line) => line.trim()).filter(Boolean);
+  if (kind === "lines")
+    return control.value
+      .split("\n")
+      .map((line) => line.trim())
+      .filter(Boolean);
   return control.value;
 }

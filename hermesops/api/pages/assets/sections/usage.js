@@ -32,7 +32,10 @@ export const usage = {
 function budget({ cost_micros: cost, budget_micros: most }) {
   const words = `${moneyOf(cost)} of ${moneyOf(most)} used`;
   const meter = element("meter", { min: 0, max: most, value: cost, high: most * 0.9, optimum: 0, "aria-label": words });
-  const left = most > cost ? `${words}. At the end of the budget your agent pauses until the next period.` : `${words}. Your agent pauses until the next period.`;
+  const left =
+    most > cost
+      ? `${words}. At the end of the budget your agent pauses until the next period.`
+      : `${words}. Your agent pauses until the next period.`;
   return element("div", { class: "budget" }, meter, element("p", {}, left));
 }
 
