@@ -10,7 +10,7 @@ from hermesops.api.pages_served import Pages
 from hermesops.api.sign_in.page_sessions import COOKIE, PageSessions
 from hermesops.api.sign_in.tokens import InvalidTokenError, Tokens
 from hermesops.model.ids import UserId
-from hermesops.store.user_rows.accounts import Accounts
+from hermesops.store.user_rows.accounts import UserAccounts
 from hermesops.store.user_rows.files import ChatFiles
 from hermesops.users.agent_jobs.service import AgentJobs
 from hermesops.users.agent_settings.service import AgentSettings
@@ -39,7 +39,7 @@ class ApiParts:
     tokens: Tokens
     sessions: PageSessions
     limits: Limits
-    accounts: Accounts
+    accounts: UserAccounts
     files: ChatFiles
     chat: Chat
     jobs: AgentJobs

@@ -89,7 +89,9 @@ async def _relay(container: "Container") -> AsyncIterator[RelayClient]:
         listener.setblocking(False)
         url = f"https://{_LOOPBACK}:{listener.getsockname()[1]}"
         serving = asyncio.ensure_future(container.relay.serve(listener, [_LOOPBACK], grace_s=1))
-        credential = CallerCredential(lambda request: container.callers.admit(API, request, why="hermesops api serve"))
+        credential = CallerCredential(
+            lambda request: container.callers.admit(API, request, why="the users' API of this process")
+        )
         try:
             yield RelayClient(lambda: url, credential.context)
         finally:

@@ -36,7 +36,7 @@ from hermesops.localcloud.issuer.issuer import LocalIssuer, Person
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.operation import Operation
 from hermesops.store.registry.database import Database
-from hermesops.store.user_rows.accounts import Accounts
+from hermesops.store.user_rows.accounts import UserAccounts
 from hermesops.store.user_rows.approvals import TurnApprovals
 from hermesops.store.user_rows.files import ChatFiles
 from hermesops.store.user_rows.sessions import WebSessions
@@ -156,7 +156,7 @@ class UsersApi:
             lambda request: self.relay.callers.admit(API, request, why="test"), lambda: self.relay.clock().timestamp()
         )
         relay = RelayClient(lambda: f"https://{HOST}:{self.relay.port}", credential.context)
-        accounts, rows, runs, events = Accounts(self.database), self.rows, AgentRuns(relay), EventLog()
+        accounts, rows, runs, events = UserAccounts(self.database), self.rows, AgentRuns(relay), EventLog()
         carrier = TurnCarrier(rows, runs, events, uuid4().hex, accounts.now)
         chat = Chat(accounts, rows, runs, events, carrier)
         origin, url = f"http://localhost:{port}", self.issuer.url
@@ -194,7 +194,7 @@ async def users_api(folder: Path, url: str, clock: TurnedClock) -> AsyncIterator
         listener = socket.create_server((HOST, 0))
         issuer = LocalIssuer(
             f"http://{HOST}:{listener.getsockname()[1]}/issuer",
-            lambda: [Person(id_, name) for id_, name in Accounts(database).named()],
+            lambda: [Person(id_, name) for id_, name in UserAccounts(database).named()],
         )
         routes = [Mount("/issuer", routes=issuer.routes())]
         await stack.enter_async_context(served(Starlette(routes=routes), listener))
