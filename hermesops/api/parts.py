@@ -14,6 +14,7 @@ from hermesops.store.user_rows.accounts import UserAccounts
 from hermesops.store.user_rows.files import ChatFiles
 from hermesops.users.agent_jobs.service import AgentJobs
 from hermesops.users.agent_settings.service import AgentSettings
+from hermesops.users.billing.door import StripeDoor
 from hermesops.users.chat.service import Chat
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -32,6 +33,7 @@ class ApiParts:
         origin: Of the pages, as browsers send it.
         hosts: Names by which the API is asked.
         settings: ``None`` where this process may not change settings.
+        stripe: ``None`` where there is no signing secret of Stripe's.
     """
 
     origin: str
@@ -45,6 +47,7 @@ class ApiParts:
     jobs: AgentJobs
     settings: AgentSettings | None
     pages: Pages
+    stripe: StripeDoor | None = None
 
 
 def parts_of(request: Request) -> ApiParts:

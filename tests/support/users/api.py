@@ -43,13 +43,18 @@ from hermesops.store.user_rows.sessions import WebSessions
 from hermesops.store.user_rows.turns import Turns
 from hermesops.users.agent_jobs.service import AgentJobs
 from hermesops.users.agent_settings.service import AgentSettings, Patch
+from hermesops.users.billing.door import StripeDoor
 from hermesops.users.chat.agent_runs import AgentRuns
 from hermesops.users.chat.carrier import ChatRows, TurnCarrier
 from hermesops.users.chat.events import EventLog
 from hermesops.users.chat.service import Chat
+from tests.support.billing.stripe_events import Endpoint, fresh_secret
 from tests.support.real.relay import HOST, RelayWorld, relaying
 from tests.support.real.stores.registries import KEYS, TurnedClock
 from tests.support.users.scripted_agent import ScriptedAgent
+
+STRIPE = Endpoint(fresh_secret())
+"""The endpoint whose events the API takes."""
 
 APPROVAL = timedelta(seconds=55)
 
@@ -176,6 +181,7 @@ class UsersApi:
             jobs=AgentJobs(accounts, relay),
             settings=AgentSettings(self.relay.registry, _no_machines),
             pages=Pages.load(),
+            stripe=StripeDoor(lambda: [STRIPE.secret], self.relay.registry.billing.receive, 300),
         )
         return chat, parts
 

@@ -1,16 +1,17 @@
 """The committed description of the API is the one of its routes, and names every answer."""
 
-from tests.support.documents import openapi
+from hermesops.api.application import openapi
+from tests.support.documents import openapi as written
 
 METHODS = {"get", "post", "patch", "delete"}
 
 
 def test_the_committed_description_is_the_one_of_the_routes() -> None:
-    assert openapi.file().read_text(encoding="utf-8") == openapi.text(), "run: make reference"
+    assert written.file().read_text(encoding="utf-8") == written.text(), "run: make reference"
 
 
 def test_each_operation_says_what_it_may_answer_instead() -> None:
-    document = openapi.openapi()
+    document = openapi()
     assert document["openapi"] == "3.1.0"
     operations = [
         (f"{method} {path}", operation)
@@ -26,6 +27,6 @@ def test_each_operation_says_what_it_may_answer_instead() -> None:
 
 
 def test_no_field_of_a_request_is_open() -> None:
-    schemas = openapi.openapi()["components"]["schemas"]
+    schemas = openapi()["components"]["schemas"]
     for name in ("ChatRequest", "ApprovalRequest", "JobRequest", "SettingsRequest"):
         assert schemas[name]["additionalProperties"] is False, name
