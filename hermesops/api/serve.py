@@ -23,7 +23,7 @@ from hermesops.api.sign_in.issuer_client import IssuerAddresses, IssuerClient
 from hermesops.api.sign_in.page_sessions import PageSessions
 from hermesops.api.sign_in.tokens import Issuer, Tokens
 from hermesops.base.waiting import cancel, pause
-from hermesops.errors import HermesError, Hint, UsageError
+from hermesops.errors import HermesError, Hint, RefusedError, UsageError
 from hermesops.model.ids import UserId
 from hermesops.model.operation import Operation
 from hermesops.users.agent_settings.service import AgentSettings, Patch
@@ -53,15 +53,16 @@ async def serve(container: "Container", listener: socket.socket) -> None:
     In the local world, which has no relay of its own, this process is one too, and renews the tokens that it needs.
 
     Raises:
+        RefusedError: It is not the local world: this process would hold tokens that open machines.
         UsageError: A setting is missing.
         UnavailableError: The local world is not up.
     """
+    if not container.env.is_local:
+        raise RefusedError("the users' API is its own relay so far, which is for the local world alone")
     async with container.connect() as connected, _relay(container) as relay:
         chat = container.make_chat(relay)
         parts = _parts(connected, relay, chat, int(listener.getsockname()[1]))
-        beside: list[Coroutine[Any, Any, None]] = [chat.run()]
-        if container.env.is_local:
-            beside.append(_renew_tokens(connected))
+        beside: list[Coroutine[Any, Any, None]] = [chat.run(), _renew_tokens(connected)]
         server = Server(application(parts), listener)
         running = [asyncio.ensure_future(work) for work in beside]
         try:
@@ -71,15 +72,8 @@ async def serve(container: "Container", listener: socket.socket) -> None:
 
 
 def origin_of(container: "Container", port: int) -> str:
-    """The origin of users' pages.
-
-    Raises:
-        UsageError: It is not set, outside the local world.
-    """
-    origin = container.env.settings.web.origin
-    if origin or container.env.is_local:
-        return origin or f"http://localhost:{port}"
-    raise UsageError("the users' API needs its origin", hint=Hint(("settings", "set", "web.origin", "https://HOST")))
+    """The origin of users' pages."""
+    return container.env.settings.web.origin or f"http://localhost:{port}"
 
 
 @asynccontextmanager

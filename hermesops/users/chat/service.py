@@ -226,12 +226,14 @@ class Chat:
         account = await self.running(user_id)
         if await asyncio.to_thread(self._turns.unfinished, user_id, conversation):
             raise ConversationBusyError("this conversation has an answer under way", hint="wait for it, or stop it")
+        is_there = True
         try:
             await self._runs.forget(account.instance_id, conversation)
         except NoSuchThingError:
-            raise NoSuchConversationError("there is no such conversation") from None
-        finally:
-            await asyncio.to_thread(self._turns.forget_conversation, user_id, conversation)
+            is_there = False
+        await asyncio.to_thread(self._turns.forget_conversation, user_id, conversation)
+        if not is_there:
+            raise NoSuchConversationError("there is no such conversation")
 
     # UserAccounts
 
