@@ -44,6 +44,7 @@ demo: .venv/installed need-machines ## From nothing to a user's own agent that a
 	run hermesops provision $(USER_NAME) --plan light
 	run hermesops instance chat $(USER_NAME) 'RUN: hostname' --reason demo
 	printf '\n%s\n' 'next, to watch it: hermesops local up --monitoring'
+	hermesops local status | sed -n 's/^chat  */to chat with it in a browser: /p'
 
 test: .venv/installed need-testing need-built ## All tests; T='-k word' chooses among them
 	@echo "==> Testing with $(WORKERS) workers; what boots machines runs in one of them, one after the other"
@@ -78,10 +79,11 @@ pipeline-summary: ## In a pipeline: the text on standard input as a block of cod
 		echo
 	} >>"$$GITHUB_STEP_SUMMARY"
 
-reference: .venv/installed ## Write what documents take from the code: runbooks/reference from commands' help, the wings, the pipelines
+reference: .venv/installed ## Write what documents take from the code: runbooks/reference from commands' help, the wings, the pipelines, the API
 	@echo "==> Writing runbooks/reference"
 	python -m tests.support.documents.command_reference
 	python -m tests.support.documents.diagrams
+	python -m tests.support.documents.openapi
 
 pictures: .venv/installed need-testing ## Make the README's pictures, runbooks/pictures, from real runs on 200 simulated agents
 	@echo "==> Making runbooks/pictures"

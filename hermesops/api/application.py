@@ -10,7 +10,7 @@ from fastapi.openapi.utils import get_openapi
 from hermesops.api import problems
 from hermesops.api.front import Front
 from hermesops.api.parts import ApiParts
-from hermesops.api.routes import chat, cron, files, instance, me, pages, settings, sign_in, usage
+from hermesops.api.routes import chat, cron, files, instance, me, pages, settings, sign_in, usage, webhooks
 
 VERSION = "1"
 PREFIX = "/api/hermes"
@@ -44,7 +44,7 @@ def routed() -> FastAPI:
     )
     for router in ROUTERS:
         app.include_router(router, prefix=PREFIX, responses=problems.RESPONSES)
-    for router in (sign_in.router, pages.router):
+    for router in (sign_in.router, pages.router, webhooks.router):
         app.include_router(router, include_in_schema=False)
     for kind, answer in problems.HANDLERS.items():
         app.add_exception_handler(kind, answer)

@@ -10,10 +10,11 @@ from hermesops.api.pages_served import Pages
 from hermesops.api.sign_in.page_sessions import COOKIE, PageSessions
 from hermesops.api.sign_in.tokens import InvalidTokenError, Tokens
 from hermesops.model.ids import UserId
-from hermesops.store.user_rows.accounts import Accounts
+from hermesops.store.user_rows.accounts import UserAccounts
 from hermesops.store.user_rows.files import ChatFiles
 from hermesops.users.agent_jobs.service import AgentJobs
 from hermesops.users.agent_settings.service import AgentSettings
+from hermesops.users.billing.door import StripeDoor
 from hermesops.users.chat.service import Chat
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -32,6 +33,7 @@ class ApiParts:
         origin: Of the pages, as browsers send it.
         hosts: Names by which the API is asked.
         settings: ``None`` where this process may not change settings.
+        stripe: ``None`` where there is no signing secret of Stripe's.
     """
 
     origin: str
@@ -39,12 +41,13 @@ class ApiParts:
     tokens: Tokens
     sessions: PageSessions
     limits: Limits
-    accounts: Accounts
+    accounts: UserAccounts
     files: ChatFiles
     chat: Chat
     jobs: AgentJobs
     settings: AgentSettings | None
     pages: Pages
+    stripe: StripeDoor | None = None
 
 
 def parts_of(request: Request) -> ApiParts:

@@ -21,6 +21,7 @@ from hermesops.api.sign_in.tokens import InvalidTokenError
 from hermesops.errors import HermesError, RefusedError, UnavailableError, UnknownOutcomeError, UsageError
 from hermesops.users.agent_jobs.service import JobRefusedError
 from hermesops.users.agent_settings.service import ChangedMeanwhileError, SettingsRefusedError
+from hermesops.users.billing.door import UnsignedEventError
 from hermesops.users.chat.files import TooManyFilesError
 from hermesops.users.chat.service import (
     AgentNotReadyError,
@@ -47,6 +48,7 @@ STATUSES: tuple[tuple[type[HermesError], HTTPStatus, str, str], ...] = (
     (SettingsRefusedError, HTTPStatus.CONFLICT, "refused", ""),
     (JobRefusedError, HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", ""),
     (TooManyFilesError, HTTPStatus.CONFLICT, "too-many-files", ""),
+    (UnsignedEventError, HTTPStatus.UNAUTHORIZED, "unsigned", ""),
     (AgentNotReadyError, HTTPStatus.SERVICE_UNAVAILABLE, "agent-not-ready", ""),
     (AgentBusyError, HTTPStatus.SERVICE_UNAVAILABLE, "agent-busy", "your agent takes no request now; try again"),
     (UsageError, HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", ""),

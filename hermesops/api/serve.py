@@ -23,7 +23,7 @@ from hermesops.api.sign_in.issuer_client import IssuerAddresses, IssuerClient
 from hermesops.api.sign_in.page_sessions import PageSessions
 from hermesops.api.sign_in.tokens import Issuer, Tokens
 from hermesops.base.waiting import cancel, pause
-from hermesops.errors import HermesError, Hint, UsageError
+from hermesops.errors import HermesError, Hint, RefusedError, UsageError
 from hermesops.model.ids import UserId
 from hermesops.model.operation import Operation
 from hermesops.users.agent_settings.service import AgentSettings, Patch
@@ -53,15 +53,16 @@ async def serve(container: "Container", listener: socket.socket) -> None:
     In the local world, which has no relay of its own, this process is one too, and renews the tokens that it needs.
 
     Raises:
+        RefusedError: It is not the local world: this process would hold tokens that open machines.
         UsageError: A setting is missing.
         UnavailableError: The local world is not up.
     """
+    if not container.env.is_local:
+        raise RefusedError("the users' API is its own relay so far, which is for the local world alone")
     async with container.connect() as connected, _relay(container) as relay:
         chat = container.make_chat(relay)
         parts = _parts(connected, relay, chat, int(listener.getsockname()[1]))
-        beside: list[Coroutine[Any, Any, None]] = [chat.run()]
-        if container.env.is_local:
-            beside.append(_renew_tokens(connected))
+        beside: list[Coroutine[Any, Any, None]] = [chat.run(), _renew_tokens(connected)]
         server = Server(application(parts), listener)
         running = [asyncio.ensure_future(work) for work in beside]
         try:
@@ -71,15 +72,8 @@ async def serve(container: "Container", listener: socket.socket) -> None:
 
 
 def origin_of(container: "Container", port: int) -> str:
-    """The origin of users' pages.
-
-    Raises:
-        UsageError: It is not set, outside the local world.
-    """
-    origin = container.env.settings.web.origin
-    if origin or container.env.is_local:
-        return origin or f"http://localhost:{port}"
-    raise UsageError("the users' API needs its origin", hint=Hint(("settings", "set", "web.origin", "https://HOST")))
+    """The origin of users' pages."""
+    return container.env.settings.web.origin or f"http://localhost:{port}"
 
 
 @asynccontextmanager
@@ -89,7 +83,9 @@ async def _relay(container: "Container") -> AsyncIterator[RelayClient]:
         listener.setblocking(False)
         url = f"https://{_LOOPBACK}:{listener.getsockname()[1]}"
         serving = asyncio.ensure_future(container.relay.serve(listener, [_LOOPBACK], grace_s=1))
-        credential = CallerCredential(lambda request: container.callers.admit(API, request, why="hermesops api serve"))
+        credential = CallerCredential(
+            lambda request: container.callers.admit(API, request, why="the users' API of this process")
+        )
         try:
             yield RelayClient(lambda: url, credential.context)
         finally:
@@ -129,6 +125,7 @@ def _parts(connected: "Connected", relay: RelayClient, chat: Chat, port: int) ->
         jobs=container.make_agent_jobs(relay),
         settings=AgentSettings(container.registry, _Configuring(connected).begin),
         pages=Pages.load(),
+        stripe=container.stripe_door,
     )
 
 

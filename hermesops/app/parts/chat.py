@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from hermesops.agents.relay.client import RelayClient
     from hermesops.app.container import Container
     from hermesops.store.registry.database import Database
-    from hermesops.store.user_rows.accounts import Accounts
+    from hermesops.store.user_rows.accounts import UserAccounts
     from hermesops.store.user_rows.sessions import WebSessions
     from hermesops.users.agent_jobs.service import AgentJobs
     from hermesops.users.chat.carrier import ChatRows
@@ -30,11 +30,11 @@ def messages(container: "Container") -> "KeyRing":
     return container.registry_place.messages()
 
 
-def accounts(container: "Container") -> "Accounts":
+def accounts(container: "Container") -> "UserAccounts":
     """Users' agents, as the users' API sees them."""
-    from hermesops.store.user_rows.accounts import Accounts
+    from hermesops.store.user_rows.accounts import UserAccounts
 
-    return Accounts(container.user_rows)
+    return UserAccounts(container.user_rows)
 
 
 def web_sessions(container: "Container") -> "WebSessions":

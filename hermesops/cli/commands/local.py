@@ -228,6 +228,7 @@ def _show(status: "WorldStatus") -> None:
         f"backups {backups}",
         f"images  {len(status.images)}",
         *([f"metrics {status.monitoring_url}"] if status.monitoring_url else []),
+        *([f"chat    {status.users_url}/hermes-max/chat"] if status.users_url else []),
         "",
     ]
     result("local-status", {}, lines)

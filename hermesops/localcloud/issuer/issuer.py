@@ -180,7 +180,7 @@ def _page(people: Sequence[Person], query: Mapping[str, str]) -> str:
         f'<p><button name="user" value="{html.escape(user.id)}">Continue as {html.escape(user.name)}</button></p>'
         for user in people
     )
-    nobody = "<p>This local world has no user yet: <code>hermesops provision ada --plan light</code></p>"
+    nobody = "<p>This local world has no user with an agent yet.</p>"
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Sign in</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1"></head><body><main>'

@@ -122,11 +122,11 @@ def _people(env: Environment) -> "Sequence[Person]":
     from hermesops.access.registry_place import registry_url
     from hermesops.localcloud.issuer.issuer import Person
     from hermesops.store.registry.database import Database
-    from hermesops.store.user_rows.accounts import Accounts
+    from hermesops.store.user_rows.accounts import UserAccounts
 
     database = Database(registry_url(env))
     try:
-        return [] if database.is_missing() else [Person(id_, name) for id_, name in Accounts(database).named()]
+        return [] if database.is_missing() else [Person(id_, name) for id_, name in UserAccounts(database).named()]
     finally:
         database.close()
 

@@ -60,7 +60,7 @@ class UsageOfMonth:
     turns: int
 
 
-class Accounts:
+class UserAccounts:
     """Users' agents."""
 
     def __init__(self, database: Database) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from hermesops.agents.relay.client import AgentEndedError, NoSuchThingError, RelayClient
 from hermesops.errors import RefusedError, UnknownOutcomeError
 from hermesops.model.ids import InstanceId, UserId
-from hermesops.store.user_rows.accounts import Accounts
+from hermesops.store.user_rows.accounts import UserAccounts
 from hermesops.wire.foreign_text import one_line, visible
 from hermesops.wire.settings import is_schedule
 
@@ -52,7 +52,7 @@ class AgentJob:
 class AgentJobs:
     """Jobs of users' agents."""
 
-    def __init__(self, accounts: Accounts, relay: RelayClient) -> None:
+    def __init__(self, accounts: UserAccounts, relay: RelayClient) -> None:
         self._accounts = accounts
         self._relay = relay
 
@@ -121,8 +121,8 @@ def job_of(row: Mapping[str, Any]) -> AgentJob | None:
         _line(schedule, LONGEST_SCHEDULE),
         _text(row.get("prompt")),
         row.get("enabled") is True and row.get("state") != "paused",
-        _moment(row.get("next_run_at")),
-        _moment(row.get("last_run_at")),
+        _timestamp(row.get("next_run_at")),
+        _timestamp(row.get("last_run_at")),
         _line(row.get("last_status"), 64),
     )
 
@@ -143,9 +143,9 @@ def _text(value: object) -> str:
     return visible(value[:LONGEST_PROMPT]) if isinstance(value, str) else ""
 
 
-def _moment(value: object) -> datetime | None:
+def _timestamp(value: object) -> datetime | None:
     try:
-        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+        timestamp = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
         return None
-    return moment and (moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC))
+    return timestamp and (timestamp.replace(tzinfo=UTC) if timestamp.tzinfo is None else timestamp.astimezone(UTC))

@@ -211,7 +211,7 @@ def _messages(rows: Sequence[object]) -> Sequence[Message]:
             str(row.get("role"))[:16],
             _text(row.get("content")),
             is_final=_is_final(row),
-            at=_moment(row.get("timestamp")),
+            at=_timestamp(row.get("timestamp")),
         )
         for row in rows
         if isinstance(row, dict) and isinstance(row.get("id"), int)
@@ -236,18 +236,18 @@ def _conversation(row: Mapping[str, Any]) -> Conversation | None:
     if name is None:
         return None
     title = row.get("title") or row.get("preview")
-    last_at = _moment(row.get("last_active")) or _moment(row.get("started_at"))
+    last_at = _timestamp(row.get("last_active")) or _timestamp(row.get("started_at"))
     return Conversation(name, one_line(title, longest=_TITLE) if isinstance(title, str) else "", last_at)
 
 
-def _moment(value: object) -> datetime | None:
-    """A moment as the agent gives it: seconds since 1970, or text of ISO 8601."""
+def _timestamp(value: object) -> datetime | None:
+    """A time as the agent gives it: seconds since 1970, or text of ISO 8601."""
     try:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return datetime.fromtimestamp(value, UTC)
         if isinstance(value, str):
-            moment = datetime.fromisoformat(value)
-            return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+            timestamp = datetime.fromisoformat(value)
+            return timestamp.replace(tzinfo=UTC) if timestamp.tzinfo is None else timestamp.astimezone(UTC)
     except (ValueError, OverflowError, OSError):
         return None
     return None

@@ -16,7 +16,7 @@ from hermesops.model.chat.transcript import Message, Transcript
 from hermesops.model.chat.turn import Turn, TurnState, session_of
 from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.model.ids import UserId
-from hermesops.store.user_rows.accounts import Account, Accounts
+from hermesops.store.user_rows.accounts import Account, UserAccounts
 from hermesops.store.user_rows.turns import ConversationRow
 from hermesops.users.chat.agent_runs import AgentRuns, spoken_in
 from hermesops.users.chat.agent_runs import Conversation as Listed
@@ -83,7 +83,7 @@ class Chat:
     """One user's chat with one agent, for every user."""
 
     def __init__(
-        self, accounts: Accounts, rows: ChatRows, runs: AgentRuns, events: EventLog, carrier: TurnCarrier
+        self, accounts: UserAccounts, rows: ChatRows, runs: AgentRuns, events: EventLog, carrier: TurnCarrier
     ) -> None:
         self._accounts = accounts
         self._rows = rows
@@ -226,14 +226,16 @@ class Chat:
         account = await self.running(user_id)
         if await asyncio.to_thread(self._turns.unfinished, user_id, conversation):
             raise ConversationBusyError("this conversation has an answer under way", hint="wait for it, or stop it")
+        is_there = True
         try:
             await self._runs.forget(account.instance_id, conversation)
         except NoSuchThingError:
-            raise NoSuchConversationError("there is no such conversation") from None
-        finally:
-            await asyncio.to_thread(self._turns.forget_conversation, user_id, conversation)
+            is_there = False
+        await asyncio.to_thread(self._turns.forget_conversation, user_id, conversation)
+        if not is_there:
+            raise NoSuchConversationError("there is no such conversation")
 
-    # Accounts
+    # UserAccounts
 
     async def account(self, user_id: UserId) -> Account:
         """The user's agent.
@@ -316,7 +318,7 @@ def together(rows: Sequence[ConversationRow], listed: Mapping[str, Listed]) -> t
     both = {row.name: Conversation(row.name, "", row.last_at, row.open_turn) for row in rows}
     for name, each in listed.items():
         row = both.get(name)
-        last_at = max((moment for moment in (row and row.last_at, each.last_at) if moment), default=None)
+        last_at = max((at for at in (row and row.last_at, each.last_at) if at), default=None)
         if last_at is not None:
             both[name] = Conversation(name, each.title, last_at, row.open_turn if row else None)
     return tuple(sorted(both.values(), key=lambda each: each.last_at, reverse=True))

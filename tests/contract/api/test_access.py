@@ -30,7 +30,7 @@ def routes() -> list[APIRoute]:
 
 
 def line(route: APIRoute) -> str:
-    return f"{next(iter(route.methods))} {route.path}"
+    return f"{next(iter(route.methods or ()))} {route.path}"
 
 
 async def ask(client: Client, route: APIRoute) -> Any:  # noqa: ANN401 - httpx's answer

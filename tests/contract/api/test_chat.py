@@ -194,9 +194,11 @@ async def test_a_process_that_dies_is_followed_by_another_which_ends_the_turn(ap
         assert (await anext(events)).kind == "turn"
         api.relay.clock.turn(carrier.LEASE.total_seconds() + 1)
         await eventually(lambda: second.chat._carrying, "the second carrier")
-        api.agent.end(api.agent.run, "first second")
+        api.agent.run.is_read = False  # the dead process's connection has ended
+        api.agent.push(api.agent.run, "message.delta", delta="third")
+        api.agent.end(api.agent.run, "first second third")
         rest = [event async for event in events]
-    assert [(event.kind, event.data) for event in rest] == [("done", {"text": "first second"})]
+    assert [(event.kind, event.data) for event in rest] == [("done", {"text": "first second third"})]
     assert int(rest[0].id.partition(":")[2]) > STEP
     assert api.agent.posts == 1
 

@@ -36,20 +36,25 @@ from hermesops.localcloud.issuer.issuer import LocalIssuer, Person
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.operation import Operation
 from hermesops.store.registry.database import Database
-from hermesops.store.user_rows.accounts import Accounts
+from hermesops.store.user_rows.accounts import UserAccounts
 from hermesops.store.user_rows.approvals import TurnApprovals
 from hermesops.store.user_rows.files import ChatFiles
 from hermesops.store.user_rows.sessions import WebSessions
 from hermesops.store.user_rows.turns import Turns
 from hermesops.users.agent_jobs.service import AgentJobs
 from hermesops.users.agent_settings.service import AgentSettings, Patch
+from hermesops.users.billing.door import StripeDoor
 from hermesops.users.chat.agent_runs import AgentRuns
 from hermesops.users.chat.carrier import ChatRows, TurnCarrier
 from hermesops.users.chat.events import EventLog
 from hermesops.users.chat.service import Chat
+from tests.support.billing.stripe_events import Endpoint, fresh_secret
 from tests.support.real.relay import HOST, RelayWorld, relaying
 from tests.support.real.stores.registries import KEYS, TurnedClock
 from tests.support.users.scripted_agent import ScriptedAgent
+
+STRIPE = Endpoint(fresh_secret())
+"""The endpoint whose events the API takes."""
 
 APPROVAL = timedelta(seconds=55)
 
@@ -156,7 +161,7 @@ class UsersApi:
             lambda request: self.relay.callers.admit(API, request, why="test"), lambda: self.relay.clock().timestamp()
         )
         relay = RelayClient(lambda: f"https://{HOST}:{self.relay.port}", credential.context)
-        accounts, rows, runs, events = Accounts(self.database), self.rows, AgentRuns(relay), EventLog()
+        accounts, rows, runs, events = UserAccounts(self.database), self.rows, AgentRuns(relay), EventLog()
         carrier = TurnCarrier(rows, runs, events, uuid4().hex, accounts.now)
         chat = Chat(accounts, rows, runs, events, carrier)
         origin, url = f"http://localhost:{port}", self.issuer.url
@@ -176,6 +181,7 @@ class UsersApi:
             jobs=AgentJobs(accounts, relay),
             settings=AgentSettings(self.relay.registry, _no_machines),
             pages=Pages.load(),
+            stripe=StripeDoor(lambda: [STRIPE.secret], self.relay.registry.billing.receive, 300),
         )
         return chat, parts
 
@@ -194,7 +200,7 @@ async def users_api(folder: Path, url: str, clock: TurnedClock) -> AsyncIterator
         listener = socket.create_server((HOST, 0))
         issuer = LocalIssuer(
             f"http://{HOST}:{listener.getsockname()[1]}/issuer",
-            lambda: [Person(id_, name) for id_, name in Accounts(database).named()],
+            lambda: [Person(id_, name) for id_, name in UserAccounts(database).named()],
         )
         routes = [Mount("/issuer", routes=issuer.routes())]
         await stack.enter_async_context(served(Starlette(routes=routes), listener))

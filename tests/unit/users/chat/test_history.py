@@ -49,9 +49,9 @@ def test_what_tools_said_is_left_out() -> None:
     ]
     transcript = Transcript(tuple(agent_runs._messages(rows)))
     assert [message["content"] for message in history_of(transcript)] == ["look", "done"]
-    moment = transcript.messages[-1].at
-    assert moment is not None
-    assert moment.isoformat() == "2026-01-01T12:00:00.500000+00:00"
+    at = transcript.messages[-1].at
+    assert at is not None
+    assert at.isoformat() == "2026-01-01T12:00:00.500000+00:00"
 
 
 def test_notes_for_images_are_no_words_of_the_users() -> None:
