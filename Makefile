@@ -22,6 +22,8 @@ MACHINES := systemd-nspawn=systemd-container mmdebstrap=mmdebstrap nft=nftables 
 LINTING := shellcheck=shellcheck git=git
 TESTING := $(MACHINES) $(LINTING) initdb=postgresql restic=restic bwrap=bubblewrap chromium=chromium
 SOAKING := $(MACHINES) git=git qemu-system-x86_64=qemu-system-x86 socat=socat restic=restic
+# What the pictures of the chat page are written in.
+PICTURING := /usr/share/doc/fonts-inter=fonts-inter
 # What other bases than Debian 12's are built with: files, not commands.
 BASES := /usr/share/distro-info/ubuntu.csv=distro-info-data /usr/share/keyrings/ubuntu-archive-keyring.gpg=ubuntu-keyring
 
@@ -30,7 +32,7 @@ LINTERS := ruff format mypy arrows ansible yaml shell pipelines secrets
 WORKERS ?= 3
 USER_NAME ?= ada
 
-.PHONY: help setup demo test test-fast lint reference pictures coverage mutants bench soak clean pipeline-check pipeline-setup pipeline-approval pipeline-summary $(addprefix lint-,$(LINTERS)) built need-built need-machines need-linting need-testing need-soaking need-bases
+.PHONY: help setup demo test test-fast lint reference pictures coverage mutants bench soak clean pipeline-check pipeline-setup pipeline-approval pipeline-summary $(addprefix lint-,$(LINTERS)) built need-built need-machines need-linting need-testing need-picturing need-soaking need-bases
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
@@ -85,7 +87,7 @@ reference: .venv/installed ## Write what documents take from the code: runbooks/
 	python -m tests.support.documents.diagrams
 	python -m tests.support.documents.openapi
 
-pictures: .venv/installed need-testing ## Make the README's pictures, runbooks/pictures, from real runs on 200 simulated agents
+pictures: .venv/installed need-testing need-picturing ## Make the README's pictures, runbooks/pictures, from real runs on 200 simulated agents
 	@echo "==> Making runbooks/pictures"
 	python -m tests.support.documents.pictures
 
@@ -184,6 +186,9 @@ need-linting:
 
 need-testing:
 	@$(call need,$(TESTING))
+
+need-picturing:
+	@$(call need,$(PICTURING))
 
 need-soaking:
 	@$(call need,$(SOAKING))

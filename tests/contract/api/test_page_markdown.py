@@ -1,4 +1,4 @@
-"""The page's Markdown in a real Chromium: as the reference reads it, the same however it arrives, and never at a stop."""
+"""The page's Markdown in a real Chromium: read as the reference does, the same however it arrives, and never stuck."""
 
 import asyncio
 import random
@@ -27,7 +27,8 @@ window.shapeOf = (node) => {
                 shape.push(`<pre>${(child.querySelector("code") ?? child).textContent.replace(/\\n$/, "")}`);
             } else if (child.matches("div")) walk(child);
             else {
-                shape.push(`<${child.localName.replace(/^h[1-6]$/, "h")}${child.href ?? ""}${child.start > 1 ? child.start : ""}>`);
+                const start = child.start > 1 ? child.start : "";
+                shape.push(`<${child.localName.replace(/^h[1-6]$/, "h")}${child.href ?? ""}${start}>`);
                 walk(child);
                 shape.push("</>");
             }
@@ -68,12 +69,15 @@ _NAMES = {"s": "del"} | {f"h{level}": "h" for level in range(1, 7)}
 
 _PARTS = (
     "plain words", "*one*", "**two**", "***three***", "~~gone~~", "`code`", "``a ` b``", "a_b_c", "_x_y_", "2 * 3 * 4",
-    "[link](https://a.example/b)", '[titled](https://a.example "t")', "[*in* link](https://a.example/x(y))", "[no link]",
-    "<https://auto.example/>", "&lt;b&gt; &amp; &#42;", "\\*escaped\\*", "a  \nb", "a\\\nb", "<b>html</b>", "![", "](", "**a*",
+    "[link](https://a.example/b)", '[titled](https://a.example "t")', "[*in* link](https://a.example/x(y))",
+    "[no link]", "<https://auto.example/>", "&lt;b&gt; &amp; &#42;",
+    "\\*escaped\\*", "a  \nb", "a\\\nb", "<b>html</b>", "![", "](",
+    "**a*",
     "*a **b** c*", "**a *b* c**", "***a** b*", "*(a*b)*", "“*q*”", "x*y*z", "[a *b](https://a.example) c*",
 )  # fmt: skip
 _BLOCKS = (
-    "# {}", "### {} ###", "{}\n===", "{}\n---", "{}\n{}", "- {}\n- {}", "- {}\n\n- {}", "* {}\n  {}\n* {}", "1. {}\n2. {}",
+    "# {}", "### {} ###", "{}\n===", "{}\n---", "{}\n{}", "- {}\n- {}", "- {}\n\n- {}", "* {}\n  {}\n* {}",
+    "1. {}\n2. {}",
     "7) {}\n8) {}", "- {}\n  - {}\n    - {}", "- {}\n\n  {}\n- {}", "1. {}\n   - {}\n   - {}", "> {}\n> {}", "> {}\n{}",
     "> - {}\n> - {}", "> > {}\n> {}", "```\n{}\n```", "~~~py\n{}\n\n{}\n~~~", "    {}", "- ```\n  {}\n  ```", "***",
     "| {} | b |\n|:--|--:|\n| {} | x \\| y |\n| c |", "a | b\n- | -\n{} | {}", "- {}\n{}", "-\n  {}", "1986\\. {}",
@@ -133,7 +137,7 @@ def _as_opened(address: str) -> str:
 
 def documents(seed: int, count: int) -> Sequence[str]:
     """Documents of everything that agents write, mixed at random."""
-    chance = random.Random(seed)
+    chance = random.Random(seed)  # noqa: S311 - of test documents
     made = []
     for _ in range(count):
         blocks = [chance.choice(_BLOCKS) for _ in range(chance.randint(1, 5))]
@@ -178,7 +182,7 @@ async def test_it_is_read_as_the_reference_reads_it(page: Page) -> None:
 
 
 async def test_it_looks_the_same_however_it_arrives(page: Page) -> None:
-    chance = random.Random(86)
+    chance = random.Random(86)  # noqa: S311 - of test documents
     for text in documents(86, 25):
         cuts = sorted(chance.sample(range(len(text)), min(8, len(text) - 1)))
         pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]

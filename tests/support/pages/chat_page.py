@@ -33,8 +33,8 @@ class Browsers:
     ) -> AsyncIterator["ChatPage"]:
         """A browser in a conversation, a new one unless named.
 
-        Afterwards the page has broken no rule of its Content-Security-Policy, has thrown nothing, and has asked no other
-        computer for anything.
+        Afterwards the page has broken no rule of its Content-Security-Policy, has thrown nothing, and has asked no
+        other computer for anything.
         """
         async with (
             cutting_proxy() as proxy,
@@ -131,7 +131,7 @@ class ChatPage:
             if await self.focused() == name:
                 assert await self.shows_focus(), f"{name}: nobody sees that it has the focus"
                 return
-        raise AssertionError(f"{most} × {key} lead not to {name}")
+        raise AssertionError(f"{most} times {key} lead not to {name}")
 
     async def shows_focus(self) -> bool:
         """Whether the focused element, or a box around it, has an outline."""

@@ -1,4 +1,4 @@
-"""The browser's only way to anything: an HTTP proxy to loopback that lists every request, and cuts streams of events."""
+"""The browser's only way to anything: an HTTP proxy to loopback that lists requests, and cuts streams of events."""
 
 import asyncio
 import contextlib

@@ -83,4 +83,5 @@ async def scripted_chat(folder: Path, browser: Browser) -> AsyncIterator[Scripte
         ):
             patch.setattr(module, name, seconds)
         async with users_api(folder, f"sqlite:///{folder}/registry.db", TurnedClock()) as api:
+            api.agent.says = False
             yield ScriptedChat(api, Browsers(browser, api.process.url))

@@ -50,6 +50,7 @@ class ScriptedAgent:
         stores: Whether a run's question comes into the transcript.
         says: Whether runs answer by themselves, with the question and an echo in pieces.
         bearers: Keys that it was asked with.
+        titles: Of sessions, by their names.
     """
 
     runs: dict[str, Run] = field(default_factory=dict)
@@ -64,6 +65,7 @@ class ScriptedAgent:
     stops: int = 0
     last_id: int = 0
     bearers: set[str] = field(default_factory=set)
+    titles: dict[str, str] = field(default_factory=dict)
 
     def app(self) -> Starlette:
         return Starlette(
@@ -179,7 +181,11 @@ class ScriptedAgent:
 
     async def _sessions(self, _request: Request) -> Response:
         data = [
-            {"id": name, "title": f"About {rows[0]['content']}", "last_active": rows[-1]["timestamp"]}
+            {
+                "id": name,
+                "title": self.titles.get(name, f"About {rows[0]['content']}"),
+                "last_active": rows[-1]["timestamp"],
+            }
             for name, rows in self.sessions.items()
         ]
         return JSONResponse({"object": "list", "data": data})

@@ -133,7 +133,7 @@ export class Answer {
       "section",
       { class: "approval", "aria-labelledby": heading },
       element("h3", { id: heading }, "May your agent run this command?"),
-      textOf(description) && element("p", { dir: "auto" }, plain(shortened(textOf(description), 1000))),
+      textOf(description) && element("p", { dir: "auto" }, sentence(plain(shortened(textOf(description), 1000)))),
       element(
         "pre",
         { tabindex: "0", role: "group", "aria-label": "Command" },
