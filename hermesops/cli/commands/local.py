@@ -140,7 +140,8 @@ def serve(driver: Driver = None) -> None:
     env = context.environment()
     platform = [sys.executable, "-m", "hermesops", "--env", env.name, "identity", "serve"]
     platform += ["--date-shift", str(WorldFiles(env.world).date_shift)]
-    context.run(serve_world(env, driver or "", report=say, platform=platform))
+    users = [sys.executable, "-m", "hermesops", "--env", env.name, "api", "serve"]
+    context.run(serve_world(env, driver or "", report=say, platform=platform, users=users))
 
 
 @fault.command("set")
@@ -228,6 +229,7 @@ def _show(status: "WorldStatus") -> None:
         f"backups {backups}",
         f"images  {len(status.images)}",
         *([f"metrics {status.monitoring_url}"] if status.monitoring_url else []),
+        *([f"chat    {status.users_url}/hermes-max/chat"] if status.users_url else []),
         "",
     ]
     result("local-status", {}, lines)
