@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pytest import Item, StashKey  # noqa: PT013 - types
 
-BUDGETS = {"machines": 300.0, "others": 300.0}
+BUDGETS = {"machines": 240.0, "others": 240.0}
 """Seconds of one part. What boots machines runs in one worker, the rest in both, beside what always runs."""
 
 
