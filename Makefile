@@ -20,8 +20,10 @@ UV := $(or $(shell command -v uv),build/uv/bin/uv)
 # command=package: a package is installed only when its command is missing.
 MACHINES := systemd-nspawn=systemd-container mmdebstrap=mmdebstrap nft=nftables ip=iproute2 mkfs.ext4=e2fsprogs ssh-keygen=openssh-client
 LINTING := shellcheck=shellcheck git=git
-TESTING := $(MACHINES) $(LINTING) initdb=postgresql restic=restic bwrap=bubblewrap
+TESTING := $(MACHINES) $(LINTING) initdb=postgresql restic=restic bwrap=bubblewrap chromium=chromium
 SOAKING := $(MACHINES) git=git qemu-system-x86_64=qemu-system-x86 socat=socat restic=restic
+# What the pictures of the chat page are written in.
+PICTURING := /usr/share/doc/fonts-inter=fonts-inter
 # What other bases than Debian 12's are built with: files, not commands.
 BASES := /usr/share/distro-info/ubuntu.csv=distro-info-data /usr/share/keyrings/ubuntu-archive-keyring.gpg=ubuntu-keyring
 
@@ -30,7 +32,7 @@ LINTERS := ruff format mypy arrows ansible yaml shell pipelines secrets
 WORKERS ?= 3
 USER_NAME ?= ada
 
-.PHONY: help setup demo test test-fast lint reference pictures coverage mutants bench soak clean pipeline-check pipeline-setup pipeline-approval pipeline-summary $(addprefix lint-,$(LINTERS)) built need-built need-machines need-linting need-testing need-soaking need-bases
+.PHONY: help setup demo test test-fast lint reference pictures coverage mutants bench soak clean pipeline-check pipeline-setup pipeline-approval pipeline-summary $(addprefix lint-,$(LINTERS)) built need-built need-machines need-linting need-testing need-picturing need-soaking need-bases
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
@@ -44,6 +46,7 @@ demo: .venv/installed need-machines ## From nothing to a user's own agent that a
 	run hermesops provision $(USER_NAME) --plan light
 	run hermesops instance chat $(USER_NAME) 'RUN: hostname' --reason demo
 	printf '\n%s\n' 'next, to watch it: hermesops local up --monitoring'
+	hermesops local status | sed -n 's/^chat  */to chat with it in a browser: /p'
 
 test: .venv/installed need-testing need-built ## All tests; T='-k word' chooses among them
 	@echo "==> Testing with $(WORKERS) workers; what boots machines runs in one of them, one after the other"
@@ -78,12 +81,13 @@ pipeline-summary: ## In a pipeline: the text on standard input as a block of cod
 		echo
 	} >>"$$GITHUB_STEP_SUMMARY"
 
-reference: .venv/installed ## Write what documents take from the code: runbooks/reference from commands' help, the wings, the pipelines
+reference: .venv/installed ## Write what documents take from the code: runbooks/reference from commands' help, the wings, the pipelines, the API
 	@echo "==> Writing runbooks/reference"
 	python -m tests.support.documents.command_reference
 	python -m tests.support.documents.diagrams
+	python -m tests.support.documents.openapi
 
-pictures: .venv/installed need-testing ## Make the README's pictures, runbooks/pictures, from real runs on 200 simulated agents
+pictures: .venv/installed need-testing need-picturing ## Make the README's pictures, runbooks/pictures, from real runs on 200 simulated agents
 	@echo "==> Making runbooks/pictures"
 	python -m tests.support.documents.pictures
 
@@ -182,6 +186,9 @@ need-linting:
 
 need-testing:
 	@$(call need,$(TESTING))
+
+need-picturing:
+	@$(call need,$(PICTURING))
 
 need-soaking:
 	@$(call need,$(SOAKING))

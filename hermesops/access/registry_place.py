@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from hermesops.access.identity.current_operator import who_acts
-from hermesops.access.secrets.catalog import REGISTRY_KEY
+from hermesops.access.secrets.catalog import MESSAGES_KEY, REGISTRY_KEY
 from hermesops.access.secrets.environment import secrets_of
 from hermesops.access.secrets.keyring.key_ring import KeyRing
 from hermesops.access.secrets.keyring.ring import Ring
@@ -28,6 +28,7 @@ from hermesops.store.registry.database import Database
 from hermesops.store.registry.maintenance.backup import Copies
 from hermesops.store.registry.maintenance.log_archive import archive_words
 from hermesops.store.registry.maintenance.restore import restore
+from hermesops.store.registry.maintenance.write_guard import refuse_moved
 from hermesops.store.registry.open import migrate_registry
 from hermesops.store.registry.schema import schema_version
 
@@ -95,6 +96,33 @@ class RegistryPlace:
             RefusedError: It is missing, damaged, or readable by others.
         """
         return self._key_ring(False)
+
+    def open_user_rows(self) -> Database:
+        """Open the tables of the users' half; what they hold is sealed with another key than the registry's.
+
+        Raises:
+            RefusedError: The tables are older or newer than this code.
+            UnavailableError: The database does not answer.
+        """
+        database = Database(self._url)
+        try:
+            schema_version.require(database)
+        except BaseException:
+            database.close()
+            raise
+        if database.is_sqlite:
+            database.in_write = refuse_moved
+        return database
+
+    def messages(self) -> KeyRing:
+        """The key ring that seals what users say; made on first use.
+
+        Raises:
+            RefusedError: It is damaged, or readable by others.
+        """
+        secrets = secrets_of(self._env)
+        secrets.made(MESSAGES_KEY, Ring.fresh().to_text())
+        return KeyRing.kept(partial(secrets.read, MESSAGES_KEY), source=secrets.where(MESSAGES_KEY))
 
     def open(self) -> Registry:
         """Open the registry, as ``open_registry`` does."""

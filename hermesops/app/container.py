@@ -207,6 +207,15 @@ class Container:
 
     billing_events = cached_property(parts.users.billing_events)
     model_usage = cached_property(parts.users.model_usage)
+    stripe_door = cached_property(parts.users.stripe_door)
+
+    user_rows = cached_property(parts.chat.user_rows)
+    messages = cached_property(parts.chat.messages)
+    accounts = cached_property(parts.chat.accounts)
+    web_sessions = cached_property(parts.chat.web_sessions)
+    chat_rows = cached_property(parts.chat.chat_rows)
+    make_chat = parts.chat.chat
+    make_agent_jobs = parts.chat.agent_jobs
 
     # Automation
 

@@ -21,6 +21,7 @@ class Extra(StrEnum):
     BILLING = "billing"
     BUILD = "build"
     LOCAL = "local"
+    PLATFORM = "platform"
     ROLES = "roles"
 
 

@@ -93,11 +93,20 @@ def compose(*, report: "Reporter | None" = None, logs_all: bool = False) -> "Con
     from hermesops.app import Container
     from hermesops.automation.doctor.environments import require_known
 
-    _chosen.level = logging.DEBUG if _chosen.verbose else logging.INFO if logs_all else logging.WARNING
-    _chosen.is_service = logs_all
+    choose_log(logs_all=logs_all)
     env = environment()
     require_known(env)
     return Container(env, report or _chosen.report, _warn)
+
+
+def choose_log(*, logs_all: bool) -> None:
+    """Choose the lowest level of the log, before ``run``.
+
+    Args:
+        logs_all: Log at level INFO, not only warnings, and as JSON where no terminal reads it.
+    """
+    _chosen.level = logging.DEBUG if _chosen.verbose else logging.INFO if logs_all else logging.WARNING
+    _chosen.is_service = logs_all
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
@@ -106,8 +115,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
     from hermesops.cli.options.time_limit import limit
 
-    if _chosen.level is not None:
-        _open_log(_chosen.level, as_json=_chosen.is_service)
+    _open_log(logging.WARNING if _chosen.level is None else _chosen.level, as_json=_chosen.is_service)
     gc.freeze()
     gc.enable()
     return asyncio.run(limit.keep(work))
@@ -148,20 +156,15 @@ def _open_log(level: int, *, as_json: bool) -> None:
     """
     import structlog
 
-    plain = structlog.processors.JSONRenderer() if as_json else _as_a_line
-    shown: list[Any] = [structlog.processors.format_exc_info, plain]
+    from hermesops.base import process_log
+
     if sys.stderr.isatty():
-        shown = [structlog.dev.ConsoleRenderer(colors=terminal.has_colour(sys.stderr))]
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            *shown,
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
+        rendered = process_log.for_terminal(coloured=terminal.has_colour(sys.stderr))
+    elif as_json:
+        rendered = process_log.AS_JSON
+    else:
+        rendered = (structlog.processors.format_exc_info, _as_a_line)
+    process_log.open_log(level, rendered)
 
 
 def _as_a_line(_logger: object, level: str, fields: "MutableMapping[str, Any]") -> str:

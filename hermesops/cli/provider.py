@@ -34,17 +34,13 @@ def _announce(port: int) -> None:
 
 def _open_vendor() -> "JustAvps":
     """The vendor of the environment that ``HERMESOPS_ENV`` names; read when the first machine is asked for."""
-    import structlog
-
     from hermesops.app import endpoint_of
+    from hermesops.base import process_log
     from hermesops.infra.provider.vendor import JustAvps
     from hermesops.settings.environment import Environment
     from hermesops.vendor.justavps import Client
 
     # Engines read the port from stdout and show stderr to operators, so every call to the vendor stays unsaid.
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
+    process_log.open_log(logging.WARNING, process_log.for_terminal(coloured=False))
     endpoint = endpoint_of(Environment.load())
     return JustAvps(Client(endpoint.api_url, endpoint.api_key))

@@ -28,6 +28,7 @@ from hermesops.settings.sections import (
     RouterSettings,
     SecretsSettings,
     Section,
+    WebSettings,
 )
 
 PREFIX = "HERMESOPS_"
@@ -187,6 +188,7 @@ class Settings(Section):
     monitoring: MonitoringSettings = MonitoringSettings.model_validate({})
     platform: PlatformSettings = PlatformSettings.model_validate({})
     billing: BillingSettings = BillingSettings.model_validate({})
+    web: WebSettings = WebSettings.model_validate({})
 
     @field_validator("server_types", "data_gb")
     @classmethod

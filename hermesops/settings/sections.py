@@ -11,6 +11,8 @@ from hermesops.model.plan import Plan
 _PINNED = r"https://[^\s,#]+#sha256=[0-9a-f]{64}"
 
 
+_HTTPS = r"^(https://[^\s#]{1,512})?$"
+
 _MOST_DAYS = 36_500
 """A hundred years: what "for ever" is given as, and no date that follows from it ends in an overflow."""
 
@@ -228,6 +230,32 @@ class MonitoringSettings(Section):
     repairs_per_hour: int = Field(20, ge=1, le=100_000, description="Machines that the monitor repairs in all, an hour")
     silent_share: float = Field(
         0.2, ge=0, le=1, description="Share of silent agents above which the monitor repairs none"
+    )
+
+
+class WebSettings(Section):
+    """Table ``[web]``: the users' pages and API: their address, the issuer of tokens, and the key of what users say."""
+
+    origin: str = Field(
+        "",
+        pattern=r"^(https://[A-Za-z0-9.-]+(:[0-9]{1,5})?)?$",
+        description="Origin of the users' pages and API, https://HOST; empty: http://localhost:PORT in the local world",
+    )
+    issuer: str = Field(
+        "", pattern=_HTTPS, description="Issuer of users' tokens, as their claim iss has it; empty: the local world's"
+    )
+    issuer_kind: Literal["cognito", "supabase"] = Field("cognito", description="Kind of the issuer")
+    client_id: str = Field(
+        "", max_length=128, description="Client of the issuer that users' tokens are for, and by which pages sign in"
+    )
+    keys_url: str = Field("", pattern=_HTTPS, description="URL of the issuer's keys (JWKS)")
+    authorize_url: str = Field("", pattern=_HTTPS, description="URL at which browsers sign in at the issuer")
+    token_url: str = Field("", pattern=_HTTPS, description="URL at which the issuer gives tokens for codes")
+    messages_key_file: Path | None = Field(
+        None, description="Key that encrypts what users say in rows; empty: keys/messages.key, made on first use"
+    )
+    denied: str = Field(
+        "", max_length=100_000, description="Ids of users whom the API refuses, comma-separated, as for abuse"
     )
 
 

@@ -36,6 +36,19 @@ API_KEY = SecretSpec(
     ),
 )
 REGISTRY_KEY = SecretSpec("registry.key", "encrypts secrets in the registry", "registry.key_file")
+MESSAGES_KEY = SecretSpec(
+    "messages.key",
+    "encrypts in rows what users say, until it is answered",
+    "web.messages_key_file",
+    rotation=(
+        Hint(
+            ("secrets", "set", "messages.key", "--from", "FILE"),
+            ", where FILE has the ring with one more key, which it names as current",
+        ),
+        Hint("restart", ("api", "serve")),
+        "an hour later nothing is sealed with the old key but sessions of pages: those users sign in again",
+    ),
+)
 PULUMI_PASSPHRASE = SecretSpec(
     "pulumi.passphrase",
     "encrypts secrets in Pulumi's state",
@@ -143,6 +156,7 @@ BILLING_KEY = SecretSpec(
 CATALOG = (
     API_KEY,
     REGISTRY_KEY,
+    MESSAGES_KEY,
     PULUMI_PASSPHRASE,
     ROUTER_KEY,
     PROVIDERS_KEY,

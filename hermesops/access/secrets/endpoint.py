@@ -23,6 +23,7 @@ class Endpoint:
         broker_addresses: Of the vendor's broker, which machines' firewalls accept.
         daemon_port: Port of machines to which the broker connects.
         platform_url: The platform's service for machines; empty where there is none.
+        issuer_url: The local world's issuer of users' tokens; empty where there is none.
     """
 
     api_url: str
@@ -33,6 +34,7 @@ class Endpoint:
     broker_addresses: tuple[str, ...]
     daemon_port: int
     platform_url: str = ""
+    issuer_url: str = ""
 
     def __post_init__(self) -> None:
         """Refuse a key that no request could carry.
@@ -65,6 +67,7 @@ def local_endpoint(world_file: Path) -> Endpoint:
             broker_addresses=(world["broker_address"],),
             daemon_port=int(world["daemon_port"]),
             platform_url=str(world.get("platform_url", "")),
+            issuer_url=str(world.get("issuer_url", "")),
         )
     except FileNotFoundError:
         raise UnavailableError("the local world is not up", hint=Hint(("local", "up"))) from None

@@ -1,8 +1,9 @@
 """Allowed routes, parameters and headers of the relay; everything else is refused. Pure.
 
 Source: routes, parameters and headers of hermes-agent 0.19.0's API server, and what later ones add (steering a run,
-replay of events; ``machines.capabilities.facts``), which an older agent answers with 404 or ignores. Its jobs, skills,
-toolsets, callbacks of messengers and mirrors of profiles are not relayed: no message of a user needs them.
+replay of events; ``machines.capabilities.facts``), which an older agent answers with 404 or ignores. Its jobs are
+relayed for the users' API alone. Its skills, toolsets, callbacks of messengers and mirrors of profiles are not relayed:
+no message of a user needs them.
 """
 
 import re
@@ -26,7 +27,7 @@ _TARGET = re.compile(
     r"/agents/(?P<agent>[a-z0-9-]{1,36})(?P<path>(?:/[A-Za-z0-9][A-Za-z0-9._:-]*)+)(?:\?(?P<query>.*))?"
 )
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
-_PARAMETER = re.compile(r"(?P<name>limit|offset|source|include_children)=[A-Za-z0-9_-]{0,64}")
+_PARAMETER = re.compile(r"(?P<name>limit|offset|source|include_children|include_disabled)=[A-Za-z0-9_-]{0,64}")
 _VALUE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,254}[\x21-\x7e])?")
 _LONGEST_TARGET = 1024
 
@@ -39,6 +40,7 @@ class Route:
         path: Its parts; ``*`` stands for any one name.
         total_s: Seconds from the question to the end of the answer.
         silence_s: Seconds without a byte of the answer.
+        callers: Services that may use it; empty for all.
     """
 
     method: str
@@ -46,6 +48,7 @@ class Route:
     total_s: float = QUICK_S
     silence_s: float = QUICK_S
     has_query: bool = False
+    callers: frozenset[str] = frozenset()
 
     @property
     def title(self) -> str:
@@ -57,21 +60,33 @@ class Route:
         """Whether a body is passed on."""
         return self.method in {"POST", "PATCH"}
 
-    def fits(self, method: str, parts: Sequence[str]) -> bool:
-        """Whether a request is for this route."""
-        if (method, len(parts)) != (self.method, len(self.path)):
+    def fits(self, method: str, parts: Sequence[str], caller: str) -> bool:
+        """Whether a request of a service is for this route."""
+        if (method, len(parts)) != (self.method, len(self.path)) or (self.callers and caller not in self.callers):
             return False
         return all(
             _NAME.fullmatch(part) if own == "*" else part == own for own, part in zip(self.path, parts, strict=True)
         )
 
 
-def _quick(line: str, total_s: float = QUICK_S, silence_s: float = QUICK_S, *, has_query: bool = False) -> Route:
+API = "api"
+"""Name of the users' API as a caller."""
+
+
+def _quick(
+    line: str,
+    total_s: float = QUICK_S,
+    silence_s: float = QUICK_S,
+    *,
+    has_query: bool = False,
+    callers: frozenset[str] = frozenset(),
+) -> Route:
     method, path = line.split(" /")
-    return Route(method, tuple(path.split("/")), total_s, silence_s, has_query)
+    return Route(method, tuple(path.split("/")), total_s, silence_s, has_query, callers)
 
 
 _turn = partial(_quick, total_s=TURN_S, silence_s=SILENCE_S)
+_of_api = partial(_quick, callers=frozenset({API}))
 ROUTES = (
     _quick("GET /health"),
     _quick("GET /v1/health"),
@@ -97,6 +112,11 @@ ROUTES = (
     _quick("POST /api/sessions/*/fork"),
     _turn("POST /api/sessions/*/chat"),
     _turn("POST /api/sessions/*/chat/stream"),
+    _of_api("GET /api/jobs", has_query=True),
+    _of_api("POST /api/jobs"),
+    _of_api("DELETE /api/jobs/*"),
+    _of_api("POST /api/jobs/*/pause"),
+    _of_api("POST /api/jobs/*/resume"),
 )
 
 _TO_AGENT = frozenset({"accept", "idempotency-key", "last-event-id", "x-hermes-session-id", "x-hermes-session-key"})
@@ -118,11 +138,12 @@ class Wanted:
     target: str
 
 
-def wanted(method: str, target: str) -> Wanted:
+def wanted(method: str, target: str, caller: str = "") -> Wanted:
     """Parse a request's target; refuses targets that need decoding or normalising.
 
     Args:
         target: ``/agents/<agent>/<path of the agent's API>``, as it came.
+        caller: Name of the service that asks.
 
     Raises:
         RefusedRequestError: It is malformed, or no allowed route.
@@ -133,7 +154,7 @@ def wanted(method: str, target: str) -> Wanted:
             HTTPStatus.BAD_REQUEST, "bad_path", "the path must be /agents/USER/ and a path of the agent's API"
         )
     parts = match["path"].removeprefix("/").split("/")
-    route = next((route for route in ROUTES if route.fits(method, parts)), None)
+    route = next((route for route in ROUTES if route.fits(method, parts, caller)), None)
     if route is None:
         raise RefusedRequestError(HTTPStatus.NOT_FOUND, "not_carried", "the relay does not pass this route to agents")
     query = match["query"]

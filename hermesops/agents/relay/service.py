@@ -146,7 +146,7 @@ class Relay:
                     await self._relay(exchange, head, record)
 
     async def _relay(self, exchange: Exchange, head: Head, record: RequestRecord) -> None:
-        request = wanted(head.method, head.target)
+        request = wanted(head.method, head.target, record.caller)
         record.route = request.route.title
         headers = headers_to_agent(head.headers)
         if head.size and not request.route.has_body:

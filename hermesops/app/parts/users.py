@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from hermesops.app.connected import Connected
     from hermesops.app.container import Container
     from hermesops.users.billing.directory import BillingEvents
+    from hermesops.users.billing.door import StripeDoor
     from hermesops.users.billing.model_usage import ModelUsage
     from hermesops.users.billing.service import Billing
 
@@ -17,6 +18,21 @@ def billing_events(container: "Container") -> "BillingEvents":
     from hermesops.users.billing.directory import BillingEvents
 
     return BillingEvents(container.registry)
+
+
+def stripe_door(container: "Container") -> "StripeDoor | None":
+    """Takes Stripe's events; ``None`` where there is no signing secret."""
+    from hermesops.access.secrets.catalog import BILLING_SECRET
+    from hermesops.users.billing.door import StripeDoor
+
+    secrets = container.secrets
+    if secrets.find(BILLING_SECRET) is None:
+        return None
+
+    def lines() -> list[str]:
+        return [line.strip() for line in secrets.read(BILLING_SECRET).splitlines() if line.strip()]
+
+    return StripeDoor(lines, container.registry.billing.receive, container.env.settings.billing.tolerance_s)
 
 
 def model_usage(container: "Container") -> "ModelUsage":

@@ -136,10 +136,12 @@ def serve(driver: Driver = None) -> None:
     from hermesops.localcloud.world.files import WorldFiles
     from hermesops.platform.local.world import serve_world
 
+    context.choose_log(logs_all=True)
     env = context.environment()
     platform = [sys.executable, "-m", "hermesops", "--env", env.name, "identity", "serve"]
     platform += ["--date-shift", str(WorldFiles(env.world).date_shift)]
-    context.run(serve_world(env, driver or "", report=say, platform=platform))
+    users = [sys.executable, "-m", "hermesops", "--env", env.name, "api", "serve"]
+    context.run(serve_world(env, driver or "", report=say, platform=platform, users=users))
 
 
 @fault.command("set")
@@ -227,6 +229,7 @@ def _show(status: "WorldStatus") -> None:
         f"backups {backups}",
         f"images  {len(status.images)}",
         *([f"metrics {status.monitoring_url}"] if status.monitoring_url else []),
+        *([f"chat    {status.users_url}/hermes-max/chat"] if status.users_url else []),
         "",
     ]
     result("local-status", {}, lines)

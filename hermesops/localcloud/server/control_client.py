@@ -25,6 +25,7 @@ class WorldStatus:
         unlimited: Limits of a server type that this computer cannot enforce.
         object_store: ``endpoint``, ``iam_endpoint``, ``region`` and ``key_file`` of it; ``None`` until it is needed.
         monitoring_url: Of the platform's monitoring; empty while there is none.
+        users_url: Of the users' API, which the first browser starts.
     """
 
     is_up: bool
@@ -44,6 +45,7 @@ class WorldStatus:
     unlimited: tuple[str, ...] = ()
     object_store: Mapping[str, object] | None = None
     monitoring_url: str = ""
+    users_url: str = ""
 
 
 class ControlClient:

@@ -8,7 +8,7 @@ import contextlib
 import functools
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -36,6 +36,8 @@ from hermesops.localcloud.faults.middleware import FaultMiddleware, SilenceLimit
 from hermesops.localcloud.faults.rules import Faults
 from hermesops.localcloud.fleet.disk_copies import Backups, Images
 from hermesops.localcloud.fleet.machine_tasks import Fleet, address_of
+from hermesops.localcloud.issuer.issuer import PREFIX as ISSUER
+from hermesops.localcloud.issuer.issuer import LocalIssuer, Person
 from hermesops.localcloud.model_router.router import ModelLog, Router, Upstream
 from hermesops.localcloud.proxy.vendor_proxy import Proxy
 from hermesops.localcloud.server import control
@@ -62,7 +64,7 @@ class Serving:
     model_base_url: str
 
 
-async def serve(  # noqa: PLR0913 - the one place where a server is put together
+async def serve(  # noqa: PLR0913, PLR0915 - the one place where a server is put together
     folder: Path,
     driver: Driver,
     *,
@@ -70,6 +72,8 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
     model_port: int = MODEL_PORT,
     upstream: Upstream | None = None,
     platform: platform_socket.Service | None = None,
+    users: platform_socket.Service | None = None,
+    people: Callable[[], Sequence[Person]] = tuple,
     object_store_program: Callable[[], Path] | None = None,
     ledger: Ledger | None = None,
     serving: Callable[[Serving], None] | None = None,
@@ -83,6 +87,8 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
         model_port: Port of the model router on the driver's gateway; 0 as above, for the object store and the platform
             too.
         platform: Starts the service that machines prove themselves to; none without.
+        users: Starts the users' API; none without.
+        people: The users who can sign in.
         object_store_program: Says where versitygw is; without, the world has no object store.
         ledger: The registry, as the model router uses it; without, no token is revoked and no budget used up.
         serving: Called once everything answers.
@@ -138,7 +144,13 @@ async def serve(  # noqa: PLR0913 - the one place where a server is put together
         if platform:
             opened = platform_socket.opened(platform, store, driver.gateway, PLATFORM_PORT if model_port else 0)
             facts["platform_url"] = await stack.enter_async_context(opened)
-        api = _api(parts, port_of(api_socket), facts, objects, files.date_shift)
+        issuer = LocalIssuer(f"{where.api_url}{ISSUER}", people)
+        facts["issuer_url"] = issuer.url
+        if users:
+            facts["users_url"] = await stack.enter_async_context(
+                platform_socket.opened_for_users(users, store, _LOOPBACK)
+            )
+        api = _api(parts, port_of(api_socket), facts, objects, files.date_shift, issuer)
         proxy = Proxy(api, store, parts.fleet.broker, parts.faults)
         listeners = [
             Listener(SilenceLimit(proxy, parts.faults), api_socket, proxy.upgrade),
@@ -217,7 +229,9 @@ def vendor_routes(parts: _Parts, port: int) -> list[Route]:
     ]
 
 
-def _api(parts: _Parts, port: int, facts: Mapping[str, object], objects: ObjectStore, date_shift: Path) -> Starlette:
+def _api(
+    parts: _Parts, port: int, facts: Mapping[str, object], objects: ObjectStore, date_shift: Path, issuer: LocalIssuer
+) -> Starlette:
     handlers = {Problem: answer_problem, HTTPException: answer_http_exception, **disk_handlers(parts.store.path)}
     answering = functools.partial(Starlette, exception_handlers=handlers)
     vendor = answering(routes=vendor_routes(parts, port))
@@ -227,6 +241,7 @@ def _api(parts: _Parts, port: int, facts: Mapping[str, object], objects: ObjectS
     return answering(
         routes=[
             Mount(PREFIX, app=KeyCheck(FaultMiddleware(vendor, parts.faults, parts.fleet.names_of), parts.keys)),
+            Mount(ISSUER, routes=issuer.routes()),
             Mount(control.PREFIX, app=KeyCheck(answering(routes=own.routes()), parts.keys)),
         ],
     )

@@ -28,6 +28,7 @@ from hermesops.localcloud.world.files import WorldFiles, read_object
 from hermesops.model.ids import MachineId
 
 if TYPE_CHECKING:
+    from hermesops.localcloud.issuer.issuer import Person
     from hermesops.localcloud.model_router.router import Upstream
     from hermesops.localcloud.world.platform_socket import Service
     from hermesops.programs.model_router.accounts.books import Ledger
@@ -174,6 +175,8 @@ class World:
         report: Callable[[str], None],
         upstream: "Upstream | None" = None,
         platform: "Service | None" = None,
+        users: "Service | None" = None,
+        people: "Callable[[], Sequence[Person]]" = tuple,
         object_store_program: Callable[[], Path] | None = None,
         ledger: "Ledger | None" = None,
     ) -> None:
@@ -187,6 +190,8 @@ class World:
             model_port=0 if self._choice.is_simulated else MODEL_PORT,
             upstream=upstream,
             platform=platform,
+            users=users,
+            people=people,
             object_store_program=object_store_program,
             ledger=ledger,
         )

@@ -1,4 +1,4 @@
-"""The socket of the platform's service for machines; the first connection starts the service.
+"""The sockets of the platform's services for machines and for users; the first connection starts each.
 
 So a world whose machines ask for nothing pays for no service. What the service is stays unknown here: it is a command
 that takes ``--socket`` and the number of a listening socket.
@@ -46,22 +46,40 @@ async def opened(service: Service, store: Store, gateway: IPv4Address, port: int
         port: 0 takes last time's, at first any free one.
     """
     with listen_again(store, "platform_port", str(gateway), port) as listener:
-        keeper = asyncio.create_task(_keep(listener, service), name="keep the platform's service")
-        try:
+        async with _kept(listener, service):
             yield f"https://{gateway}:{port_of(listener)}"
-        finally:
-            keeper.cancel()
-            await asyncio.gather(keeper, return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
+async def opened_for_users(service: Service, store: Store, address: str) -> AsyncIterator[str]:
+    """Listen for users' browsers while the block lasts; gives the URL of the users' API.
+
+    Args:
+        address: Of loopback; the port is last time's, at first any free one.
+    """
+    with listen_again(store, "users_port", address, 0) as listener:
+        async with _kept(listener, service):
+            yield f"http://localhost:{port_of(listener)}"
+
+
+@contextlib.asynccontextmanager
+async def _kept(listener: socket.socket, service: Service) -> AsyncIterator[None]:
+    keeper = asyncio.create_task(_keep(listener, service), name=f"keep {' '.join(service.command[-2:])}")
+    try:
+        yield
+    finally:
+        keeper.cancel()
+        await asyncio.gather(keeper, return_exceptions=True)
 
 
 async def _keep(listener: socket.socket, service: Service) -> None:
     while True:
         await _connection(listener)
-        log.info("platform_service_started")
+        log.info("service_started", command=" ".join(service.command[-2:]))
         # It logs to the server's own log.
         command = [*service.command, "--socket", str(listener.fileno())]
         code = await run_child(command, env=service.environment, pass_fds=[listener.fileno()])
-        log.warning("platform_service_ended", exit_code=code)
+        log.warning("service_ended", command=" ".join(service.command[-2:]), exit_code=code)
         await pause(_AGAIN_AFTER_S)
 
 

@@ -1,6 +1,7 @@
 """The local world of an environment, and the object store in it."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from hermesops.settings.environment import Environment
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from hermesops.localcloud.issuer.issuer import Person
     from hermesops.localcloud.model_router.router import Upstream
     from hermesops.localcloud.world.go_tools import GoTools
     from hermesops.localcloud.world.local_world import World
@@ -74,12 +76,18 @@ async def object_store_of(env: Environment, report: Reporter) -> "Mapping[str, s
     return await world_of(env).object_store()
 
 
-async def serve_world(env: Environment, driver: str, *, report: Reporter, platform: "Sequence[str]") -> None:
+async def serve_world(
+    env: Environment, driver: str, *, report: Reporter, platform: "Sequence[str]", users: "Sequence[str]" = ()
+) -> None:
     """Be the local world's server, as ``World.serve``; beside it build the object store's program unless it is there.
 
     The build begins once there is an agent: before that nothing needs the program, and whoever makes the first image
     needs the processor. It ends with the server; a later one goes on with it, and so does the first command that needs
     it.
+
+    Args:
+        platform: The command that serves machines.
+        users: The command that serves users; empty for none.
 
     Raises:
         UsageError: The extra that the server needs is missing.
@@ -96,11 +104,31 @@ async def serve_world(env: Environment, driver: str, *, report: Reporter, platfo
             report=report,
             upstream=_upstream_of(env),
             platform=service,
+            users=Service(tuple(users), _environment_of_users(env)) if users else None,
+            people=partial(_people, env),
             ledger=ledger,
             object_store_program=lambda: tools.place(_VERSITYGW),
         )
     finally:
         await cancel(building)
+
+
+def _environment_of_users(env: Environment) -> dict[str, str]:
+    return env.for_hermesops(child_environment.BUCKET, secrets=_OF_PLATFORM | {"HERMESOPS_SECRET_MESSAGES_KEY"})
+
+
+def _people(env: Environment) -> "Sequence[Person]":
+    """Users of the world who have an agent, as its issuer offers them."""
+    from hermesops.access.registry_place import registry_url
+    from hermesops.localcloud.issuer.issuer import Person
+    from hermesops.store.registry.database import Database
+    from hermesops.store.user_rows.accounts import UserAccounts
+
+    database = Database(registry_url(env))
+    try:
+        return [] if database.is_missing() else [Person(id_, name) for id_, name in UserAccounts(database).named()]
+    finally:
+        database.close()
 
 
 def _upstream_of(env: Environment) -> "Upstream | None":

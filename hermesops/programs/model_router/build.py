@@ -8,7 +8,14 @@ _FOLDER = Path(__file__).resolve().parent
 _PACKAGE = _FOLDER.parents[1]
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _START = b"import sys\n\nfrom hermesops.programs.model_router.__main__ import main\n\nsys.exit(main())\n"
-_SHARED = ("errors.py", "base/waiting.py", "model/ids.py", "model/billing/model_usage.py", "model/billing/route.py")
+_SHARED = (
+    "errors.py",
+    "base/process_log.py",
+    "base/waiting.py",
+    "model/ids.py",
+    "model/billing/model_usage.py",
+    "model/billing/route.py",
+)
 """Modules of other packages that come along, with the packages empty."""
 
 _PACKAGES = ("hermesops", "hermesops/base", "hermesops/model", "hermesops/model/billing", "hermesops/programs")

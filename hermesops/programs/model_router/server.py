@@ -17,6 +17,7 @@ from pathlib import Path
 import structlog
 import uvicorn
 
+from hermesops.base import process_log
 from hermesops.errors import UsageError
 from hermesops.model.billing.route import ModelRoute
 from hermesops.programs.model_router.accounts.books import Books, open_books
@@ -190,7 +191,7 @@ def _litellm(settings: Configuration, parts: Parts, folder: Path) -> App:
 
 def _quieten() -> None:
     """Make LiteLLM and its libraries log the location of errors, and no contents of requests or answers."""
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    process_log.open_log(logging.INFO, process_log.for_terminal(coloured=False))
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Terse())
     logging.basicConfig(handlers=[handler], level=logging.ERROR, force=True)

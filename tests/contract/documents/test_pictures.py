@@ -1,8 +1,10 @@
 """Pictures and generated parts of documents are in step with the code, and no picture loads anything."""
 
 import re
+import struct
 from pathlib import Path
 
+from tests.support.documents import page_pictures
 from tests.support.documents.diagrams import GENERATED, ROOT, mermaid, renewed, wings
 from tests.support.documents.pictures import PICTURES, drawn
 from tests.support.platform.environments import run_of
@@ -48,6 +50,13 @@ def test_there_is_a_picture_of_every_dashboard() -> None:
     folder = ROOT / "roles/hermes_platform_monitoring/files/dashboards"
     drawn_dashboards = {path.stem.removeprefix("dashboard-") for path in PICTURES.glob("dashboard-*.svg")}
     assert drawn_dashboards == {path.stem for path in folder.glob("*.json")}
+
+
+@each_case("name", page_pictures.NAMES)
+def test_there_is_a_picture_of_the_page_in_its_size(name: str) -> None:
+    head = (PICTURES / f"{name}.png").read_bytes()[:24]
+    assert head[:8] == b"\x89PNG\r\n\x1a\n"
+    assert struct.unpack(">II", head[16:24]) == page_pictures.NAMES[name][0]
 
 
 def test_a_terminal_is_drawn_with_its_colours_and_without_its_codes() -> None:

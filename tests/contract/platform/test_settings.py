@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import yaml
@@ -17,81 +17,17 @@ from hermesops.base import assets
 from hermesops.infra.stacks.platform.outputs import PlatformOutputs
 from hermesops.machines.converge import Access, Converger, Host
 from hermesops.machines.converge.variables import literal
-from hermesops.model.plan import Plan
 from hermesops.platform.parts.control import handed_settings, host_settings
 from hermesops.settings.environment import Environment
-from hermesops.settings.fields import FIELDS, Settings, value_of
+from hermesops.settings.fields import FIELDS, value_of
 from tests.support.platform.environments import program_of, spec_of
 from tests.support.platform.mock_aws import run
+from tests.support.platform.setting_samples import environment
 
 pytestmark = pytest.mark.turns(8)
 
 OUTPUTS: PlatformOutputs[str] = PlatformOutputs(**{one.name: f"its {one.name}" for one in fields(PlatformOutputs)})
 ENDPOINT = Endpoint("http://127.0.0.1:1/api/v1", "key", None, "http://router", None, ("10.0.0.1",), 7070)
-
-NASTY = "a \"quoted\" 'word' \\ {{ 1 + 1 }} {% raw %} # = [x]\n\u00e9 \U0001f600 \t\x7f"
-"""What breaks in JSON, in YAML, in Jinja or in a shell."""
-
-NASTY_WORD = "".join(NASTY.split())
-
-OF_A_PATTERN: Mapping[str, object] = {
-    "region": NASTY_WORD,
-    "plan_regions": {"light": NASTY_WORD, "heavy": NASTY_WORD},
-    "server_types": {"light": NASTY_WORD, "heavy": NASTY_WORD},
-    "platform_url": "https://10.0.0.1:8446",
-    "monitoring.url": "https://10.0.0.1:8443",
-    "monitoring.ingest_url": "https://10.0.0.1:8443",
-    "monitoring.loki": f"https://mirror.test/loki#sha256={'0' * 64}",
-    "platform.account": "111122223333",
-    "platform.region": "eu-central-1",
-    # Read as addresses once they are there.
-    "api_url": "https://vendor.test/api/v1",
-    "router.url": "https://router.test/v1",
-    "backup.endpoint": "https://store.test",
-    "backup.iam_endpoint": "https://iam.test",
-    "prometheus_url": "https://prometheus.test",
-    "oidc.issuer": "https://issuer.test",
-    "releases": "s3://releases?region=eu-central-1",
-    "pulumi.backend": "s3://state?region=eu-central-1",
-    "billing.user_key": 'a "key" \\ \u00e9 {{ 1 }}',
-}
-"""Values that have to look like something."""
-
-
-def sample(name: str) -> object:
-    """The worst value that a setting takes, as settings.toml has it; ``None`` for files and secrets."""
-    field = FIELDS[name]
-    kind = str(field.annotation)
-    if name in OF_A_PATTERN:
-        return OF_A_PATTERN[name]
-    if "Path" in kind or "SecretStr" in kind:
-        return None
-    if "frozenset" in kind:
-        return sorted(get_args(get_args(field.annotation)[0]))
-    if "Mapping" in kind:
-        key_type, value_type = get_args(field.annotation)
-        value = {Plan: "heavy", str: NASTY}.get(value_type, 7)
-        return {("light" if key_type is Plan else NASTY): value, ("heavy" if key_type is Plan else "b.c"): value}
-    if "Literal" in kind:
-        return next(one for one in get_args(field.annotation) if one and one != field.default)
-    if field.annotation is bool:
-        return not field.default
-    if field.annotation in {int, float}:
-        return field.default
-    return "123.45" if "Decimal" in kind else NASTY
-
-
-def environment(home: Path) -> Environment:
-    """An environment in which every setting is set that is no file and no secret."""
-    given = {name: value for name in FIELDS if (value := sample(name)) is not None}
-    nested: dict[str, Any] = {}
-    for name, value in given.items():
-        table, _, key = name.rpartition(".")
-        (nested.setdefault(table, {}) if table else nested)[key] = value
-    nested["operators"] = "verified"
-    settings = Settings.model_validate(nested)
-    sources = {name: "settings.toml" if name in given else "default" for name in FIELDS}
-    return Environment("staging", home / "staging", settings, sources, {"HOME": str(home)})
 
 
 def rendered(folder: Path, settings: Mapping[str, object]) -> str:

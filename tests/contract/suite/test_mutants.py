@@ -1,6 +1,7 @@
 """Mutants: the list fits the code, a shard of it is killed, and the runner notices what is not."""
 
 import subprocess
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -83,8 +84,10 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def copy(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Copy:
-    return Copy(checkout, tmp_path_factory.mktemp("copy"))
+def copy(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
+    copy = Copy(checkout, tmp_path_factory.mktemp("copy"))
+    yield copy
+    copy.end()
 
 
 def mutant(*tests: str, before: str = CHANGE[0], after: str = CHANGE[1], hangs: bool = False) -> Mutant:

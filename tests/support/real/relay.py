@@ -256,10 +256,15 @@ def _patient(stop_s: float) -> Bounds:
 
 @contextlib.asynccontextmanager
 async def relaying(
-    folder: Path, *, places: Places | None = None, bounds: Bounds | None = None
+    folder: Path,
+    *,
+    places: Places | None = None,
+    bounds: Bounds | None = None,
+    url: str = "",
+    clock: TurnedClock | None = None,
 ) -> AsyncIterator[RelayWorld]:
-    clock = TurnedClock()
-    registry = registry_at(f"sqlite:///{folder}/registry.db", clock=clock)
+    clock = clock or TurnedClock()
+    registry = registry_at(url or f"sqlite:///{folder}/registry.db", clock=clock)
     authority = Authority.load(fresh_key(), registry, environment="local", source="memory")
     callers = Callers(registry, lambda: authority, environment="local", life=LIFE)
     own = OwnCertificate(authority, registry, [HOST], LIFE)

@@ -4,8 +4,8 @@
 """
 
 import ast
+import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -14,7 +14,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -22,7 +22,7 @@ from importlib.util import cache_from_source
 from pathlib import Path
 from queue import SimpleQueue
 from shutil import copy2, rmtree
-from typing import Any, BinaryIO
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -31,6 +31,8 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
+
+from tests.support.suite.warm_pytest import WarmPytest
 
 TOP = Path(__file__).parents[3]
 LIST = TOP / "tests" / "mutants.toml"
@@ -216,6 +218,17 @@ class Copy:
             if name and (top / name).is_file():
                 (self._top / name).parent.mkdir(parents=True, exist_ok=True)
                 copy2(top / name, self._top / name)
+        self._warm = WarmPytest(self._top, self._environment())
+
+    def libraries(self, tests: Sequence[str]) -> list[str]:
+        """Names of the libraries that these tests load when they are collected, for ``load``."""
+        self._pytest(tests, HANG_S, "--collect-only")
+        names: list[str] = json.loads((self._folder / "output.libraries").read_text(encoding="utf-8"))
+        return names
+
+    def load(self, libraries: Sequence[str]) -> None:
+        """Import these libraries once for all runs."""
+        self._warm.load(libraries)
 
     def check(self, tests: Sequence[str]) -> None:
         """Run tests without a mutant.
@@ -244,37 +257,19 @@ class Copy:
         finally:
             _write(path, text)
 
-    def _pytest(self, tests: Sequence[str], hang_s: int) -> _Ran:
-        report, temporary = self._folder / "report.xml", self._folder / "t"
+    def end(self) -> None:
+        """End the process that runs the tests."""
+        self._warm.end()
+
+    def _pytest(self, tests: Sequence[str], hang_s: int, *options: str) -> _Ran:
+        report, temporary, output = (self._folder / name for name in ("report.xml", "t", "output"))
         report.unlink(missing_ok=True)
         words = ["-x", "-q", "-ra", "-n", "0", "-p", "no:cacheprovider", f"--timeout={hang_s}"]
-        words += [f"--basetemp={temporary}", f"--junitxml={report}", *tests]
-        with (self._folder / "output").open("w+b") as output:
-            code = self._exit_code(["-m", "pytest", *words], output, hang_s * len(tests) + _GRACE_S)
-            output.seek(0)
-            text = output.read().decode(errors="replace")
+        words += [f"--basetemp={temporary}", f"--junitxml={report}", *options, *tests]
+        code = self._warm.run(words, output, hang_s * len(tests) + _GRACE_S)
+        text = output.read_text(encoding="utf-8", errors="replace")
         rmtree(temporary, ignore_errors=True)
         return _Ran(code, *_read_report(report), text)
-
-    def _exit_code(self, words: Sequence[str], output: BinaryIO, limit_s: float) -> int | None:
-        """Run Python in the copy; leaves nothing of its process group, and ``None`` where it did not end in time."""
-        process = subprocess.Popen(
-            [sys.executable, *words],
-            cwd=self._top,
-            env=self._environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            return process.wait(limit_s)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
 
     def _environment(self) -> dict[str, str]:
         programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # noqa: TID251 - of this computer
@@ -324,9 +319,19 @@ def run(top: Path, mutants: Sequence[Mutant], workers: int = 1) -> Iterator[Outc
     Raises:
         ValueError: A test fails or is skipped without any of them.
     """
-    with tempfile.TemporaryDirectory(prefix="mutants-") as name, ThreadPoolExecutor(workers) as pool:
+    with (
+        tempfile.TemporaryDirectory(prefix="mutants-") as name,
+        ExitStack() as stack,
+        ThreadPoolExecutor(workers) as pool,
+    ):
         copies = [Copy(top, Path(name, str(number))) for number in range(workers)]
-        copies[0].check(sorted({test for mutant in mutants for test in mutant.tests}))
+        for copy in copies:
+            stack.callback(copy.end)
+        tests = sorted({test for mutant in mutants for test in mutant.tests})
+        libraries = copies[0].libraries(tests)
+        for copy in copies:
+            copy.load(libraries)
+        copies[0].check(tests)
         free: SimpleQueue[Copy] = SimpleQueue()
         for copy in copies:
             free.put(copy)

@@ -110,8 +110,8 @@ class SealedCell:
 
 
 def sealed_columns() -> tuple[sa.Column[str], ...]:
-    """The columns that hold sealed values."""
-    return tuple(column for table in metadata.sorted_tables for column in table.c if column.info.get(SEALED))
+    """The columns that hold values sealed with the registry's key ring, and no other ring's."""
+    return tuple(column for table in metadata.sorted_tables for column in table.c if column.info.get(SEALED) is True)
 
 
 def sealed_cells(

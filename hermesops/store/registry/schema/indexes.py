@@ -13,6 +13,7 @@ from hermesops.store.registry.schema.tables import (
     rollout_targets,
     unassigned_machines,
 )
+from hermesops.store.registry.schema.user_tables import OPEN_TURN, turns
 
 __all__ = ["metadata"]
 
@@ -54,3 +55,4 @@ _unique_where(
     "one_replacement_per_instance", unassigned_machines.c.instance_id, where="role = 'replacement' AND wanted"
 )
 _unique_where("one_rollout_per_instance", rollout_targets.c.instance_id, where="held")
+_unique_where("one_open_turn_per_conversation", turns.c.user_id, turns.c.conversation, where=OPEN_TURN)

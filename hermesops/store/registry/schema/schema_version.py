@@ -10,8 +10,9 @@ from hermesops.errors import BrokenInvariantError, Hint, RefusedError
 from hermesops.store.registry.database import RESTORE, Database
 from hermesops.store.registry.meta import EPOCH
 from hermesops.store.registry.schema.tables import meta
+from hermesops.store.registry.schema.user_tables import metadata
 
-REVISIONS = ("0001",)
+REVISIONS = ("0001", "0002")
 """Every revision that this code knows, oldest first; it works with the last one."""
 
 MIGRATIONS = Path(__file__).parent.parent / "migrations"
@@ -70,7 +71,7 @@ def is_foreign(database: Database) -> bool:
         revision = connection.execute(sa.select(_VERSION)).scalar()
         if revision != REVISIONS[-1]:
             return revision not in REVISIONS
-        return any(not _has_columns(inspector, table) for table in meta.metadata.sorted_tables)
+        return any(not _has_columns(inspector, table) for table in metadata.sorted_tables)
 
 
 def _has_columns(inspector: sa.Inspector, table: sa.Table) -> bool:

@@ -12,7 +12,8 @@ from hermesops.model.plan import Plan
 from hermesops.store.registry.schema.columns import IpAddress, UtcTimestamp, choice, text_list, uuid
 
 SEALED = "sealed"
-"""Marks a column that holds what the registry's key encrypted, for the place ``table/column/primary key``."""
+"""Marks a column that holds encrypted values, for the place ``table/column/primary key``: ``True`` for the registry's
+key ring, else the name of the ring."""
 
 metadata = sa.MetaData(
     naming_convention={

@@ -184,7 +184,7 @@ class TestFaults:
 
     async def test_late_means_after_what_follows(self, cloud: LocalCloud, receiver: Receiver) -> None:
         await hook(cloud, receiver.url, "machine.status_changed")
-        await cloud.fault("webhook-late", seconds=1)
+        await cloud.fault("webhook-late", seconds=3)
         await cloud.ready()
         await receiver.until_told(status="provisioning")
         assert [data["status"] for data in receiver.told] == ["ready", "provisioning"]

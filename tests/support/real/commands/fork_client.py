@@ -15,8 +15,8 @@ import sys
 FORKED = ("hermesops", "pulumi-resource-justavps", "tests.support.crash.programs.dying_command")
 """Programs that the server is."""
 
-INHERITS = {"identity", "serve"}
-"""Words of a command that is given a socket, as a fork is not."""
+INHERITS = "--socket"
+"""The option of a command that is given a socket, as a fork is not."""
 
 _PASSED_ON = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP)
 
@@ -30,7 +30,7 @@ def main(python: str) -> None:
     name, arguments = os.path.basename(sys.argv[0]), sys.argv[1:]  # noqa: PTH119 - pathlib takes longer to load
     if name == "python" and arguments[:1] == ["-m"]:
         name, *arguments = arguments[1:]
-    if name not in FORKED or set(arguments) >= INHERITS:
+    if name not in FORKED or INHERITS in arguments:
         os.execv(python, [python, *sys.argv[1:]])  # noqa: S606 - as it stands there
     _signal.pthread_sigmask(_signal.SIG_BLOCK, _PASSED_ON)
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)

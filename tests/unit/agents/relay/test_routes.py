@@ -18,10 +18,19 @@ def line(route: Route, name: str = "x-1") -> str:
 
 @each_case("route", ROUTES, ids=lambda one: one.title)
 def test_every_route_is_found_by_its_path_and_method_alone(route: Route) -> None:
-    found = wanted(route.method, f"/agents/ada{line(route)}")
+    found = wanted(route.method, f"/agents/ada{line(route)}", next(iter(route.callers), "message-router"))
     assert (found.agent, found.route, found.target) == ("ada", route, line(route))
     with pytest.raises(RefusedRequestError, match="does not pass"):
         wanted("PUT", f"/agents/ada{line(route)}")
+
+
+def test_jobs_are_relayed_for_the_users_api_alone() -> None:
+    of_api = [route for route in ROUTES if route.callers]
+    assert {route.path[:2] for route in of_api} == {("api", "jobs")}
+    for route in of_api:
+        for caller in ("", "message-router", "apis"):
+            with pytest.raises(RefusedRequestError, match="does not pass"):
+                wanted(route.method, f"/agents/ada{line(route)}", caller)
 
 
 @each_case(

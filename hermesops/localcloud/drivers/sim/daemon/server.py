@@ -1,8 +1,8 @@
 """The daemon of all simulated machines: one listener on loopback, where the bearer selects the machine.
 
-At the far end of its tunnels is the agent's API. A turn of a chat is one question to the model router with the
-instance's own token: no memory, no tools. What is said is neither kept nor logged. What a request does is decided in
-``toolbox`` and ``agent``.
+At the far end of its tunnels is the agent's API. A turn of ``/v1/chat/completions`` is one question to the model router
+with the instance's own token: no memory, no tools. Nothing of it is kept; of runs with a session, ``agent.chat`` keeps
+what is said until this process ends. Nothing is logged. What a request does is decided in ``toolbox`` and ``agent``.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ import httpx
 
 from hermesops.base.network.http import own_client
 from hermesops.base.waiting import pause
+from hermesops.localcloud.drivers.sim.agent.chat import Chats
 from hermesops.localcloud.drivers.sim.agent.hostility import agent_port
 from hermesops.localcloud.drivers.sim.daemon import toolbox
 from hermesops.localcloud.drivers.sim.daemon.http_peer import HangupError, Peer, Request
@@ -41,9 +42,13 @@ class Agent:
     def __init__(self, machines: SimMachines) -> None:
         self._machines = machines
         self._http: httpx.AsyncClient | None = None
+        self._chats: Chats | None = None
 
     async def close(self) -> None:
         """Close the connections to the router."""
+        if self._chats:
+            await self._chats.close()
+            self._chats = None
         if self._http:
             await self._http.aclose()
             self._http = None
@@ -55,13 +60,33 @@ class Agent:
             guest = self._machines.guest(machine_id)
             if (request.method, request.path) == ("POST", "/v1/chat/completions"):
                 goes_on = await self._turn(guest, request, peer)
+            elif guest.gateway.knows(request.bearer()) and (events := self._events(machine_id, guest, request)):
+                goes_on = await peer.stream(events)
             else:
-                ask = functools.partial(
-                    guest.api.answer, request.method, request.path, request.bearer(), _object(request.body)
-                )
-                goes_on = await peer.answer(*self._machines.work(guest, ask))
+                goes_on = await peer.answer(*self._answered(machine_id, guest, request))
             if not goes_on:
                 return
+
+    def _answered(self, machine_id: str, guest: Guest, request: Request) -> tuple[int, dict[str, Any]]:
+        body = _object(request.body)
+        if guest.gateway.knows(request.bearer()):
+            chats = self._of_chats()
+            if answer := chats.answer(machine_id, guest.gateway, request.method, request.path, body):
+                return answer
+        ask = functools.partial(guest.api.answer, request.method, request.path, request.bearer(), body)
+        status, content = self._machines.work(guest, ask)
+        if request.path == "/health/detailed" and "readiness" in content:
+            active = self._of_chats().active(machine_id, guest.gateway)
+            content["readiness"]["checks"]["background_queues"] = {"status": "ok", "active_api_runs": active}
+        return status, content
+
+    def _events(self, machine_id: str, guest: Guest, request: Request) -> AsyncIterator[bytes] | None:
+        return self._of_chats().events(machine_id, guest.gateway, request.method, request.path)
+
+    def _of_chats(self) -> Chats:
+        self._http = self._http or own_client(timeout=_TIMEOUT)
+        self._chats = self._chats or Chats(self._http)
+        return self._chats
 
     async def _turn(self, guest: Guest, request: Request, peer: Peer) -> bool:
         gateway, body = guest.gateway, _object(request.body)

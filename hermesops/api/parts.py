@@ -1,0 +1,110 @@
+"""The services that routes call, and the user of a request."""
+
+from dataclasses import dataclass
+from typing import Annotated, cast
+
+from fastapi import Depends, Request
+
+from hermesops.api.limits import Kind, Limits
+from hermesops.api.pages_served import Pages
+from hermesops.api.sign_in.page_sessions import COOKIE, PageSessions
+from hermesops.api.sign_in.tokens import InvalidTokenError, Tokens
+from hermesops.model.ids import UserId
+from hermesops.store.user_rows.accounts import UserAccounts
+from hermesops.store.user_rows.files import ChatFiles
+from hermesops.users.agent_jobs.service import AgentJobs
+from hermesops.users.agent_settings.service import AgentSettings
+from hermesops.users.billing.door import StripeDoor
+from hermesops.users.chat.service import Chat
+
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_SAME = frozenset({"", "none", "same-origin"})
+
+
+class ForeignRequestError(Exception):
+    """A page of another origin made a browser send the request."""
+
+
+@dataclass(frozen=True)
+class ApiParts:
+    """Everything that routes call.
+
+    Attributes:
+        origin: Of the pages, as browsers send it.
+        hosts: Names by which the API is asked.
+        settings: ``None`` where this process may not change settings.
+        stripe: ``None`` where there is no signing secret of Stripe's.
+    """
+
+    origin: str
+    hosts: frozenset[str]
+    tokens: Tokens
+    sessions: PageSessions
+    limits: Limits
+    accounts: UserAccounts
+    files: ChatFiles
+    chat: Chat
+    jobs: AgentJobs
+    settings: AgentSettings | None
+    pages: Pages
+    stripe: StripeDoor | None = None
+
+
+def parts_of(request: Request) -> ApiParts:
+    """The services of the application that serves this request."""
+    return cast("ApiParts", request.app.state.parts)
+
+
+async def current_user(request: Request, parts: Annotated[ApiParts, Depends(parts_of)]) -> UserId:
+    """The user of a request: the only way from a token or a cookie to a user, which each route of a user takes.
+
+    Raises:
+        InvalidTokenError: There is no valid bearer token, and no session.
+        ForeignRequestError: See there.
+        TooManyError: The user asks too often.
+    """
+    authorization = request.headers.get("authorization", "")
+    if authorization:
+        scheme, _, token = authorization.partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            raise InvalidTokenError("a bearer token is required")
+        user = await parts.tokens.user_of(token.strip())
+    else:
+        cookie = request.cookies.get(COOKIE, "")
+        if not cookie:
+            raise InvalidTokenError("sign in, or send a bearer token")
+        refuse_foreign(request, parts.origin)
+        user = await parts.sessions.user_of(cookie)
+    parts.limits.admit(user, kind_of(request))
+    return user
+
+
+def refuse_foreign(request: Request, origin: str) -> None:
+    """Refuse what a page of another origin made a browser send with our cookie.
+
+    Raises:
+        ForeignRequestError: See there.
+    """
+    headers = request.headers
+    if headers.get("sec-fetch-site", "") not in _SAME:
+        raise ForeignRequestError("this request comes from another site")
+    if request.method in _SAFE:
+        return
+    if headers.get("origin") != origin or headers.get("x-hermes-request") != "1":
+        raise ForeignRequestError("this request lacks its origin, or the header X-Hermes-Request")
+
+
+def kind_of(request: Request) -> Kind:
+    """Which limit a request counts against."""
+    if request.method in _SAFE:
+        return "read"
+    match request.url.path.rpartition("/")[2]:
+        case "chat":
+            return "turn"
+        case "files":
+            return "file"
+    return "change"
+
+
+CurrentUser = Annotated[UserId, Depends(current_user)]
+Parts = Annotated[ApiParts, Depends(parts_of)]

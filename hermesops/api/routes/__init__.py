@@ -1,0 +1,1 @@
+"""Routes, a module for each noun: they parse, call one service, and render."""

@@ -1,0 +1,75 @@
+"""``/api/hermes/settings``: what users may set of their agent."""
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Header, HTTPException, Response
+from pydantic import BaseModel, Field
+
+from hermesops.api.parts import CurrentUser, Parts
+from hermesops.api.routes.shapes import Strict, Text
+from hermesops.users.agent_settings.service import AgentSettings, UserSettings
+
+router = APIRouter(tags=["settings"])
+
+_TOOL = r"^[a-z0-9][a-z0-9_-]{0,63}$"
+Tag = Annotated[str, Header(alias="If-Match", pattern=r'^"[0-9a-f]{32}"$')]
+
+
+class SettingsAnswer(BaseModel):
+    """Settings of the agent.
+
+    Attributes:
+        model: Name of a route; empty for the default.
+        models: Names that ``model`` can have.
+    """
+
+    model: str
+    personality: str
+    disabled_tools: list[str]
+    models: list[str]
+
+
+class SettingsRequest(Strict):
+    """Settings to change; those that are left out stay as they are."""
+
+    model: Annotated[Text, Field(max_length=64)] | None = None
+    personality: Annotated[Text, Field(max_length=8_000)] | None = None
+    disabled_tools: Annotated[list[Annotated[str, Field(pattern=_TOOL)]], Field(max_length=64)] | None = None
+
+
+class OperationAnswer(BaseModel):
+    """The operation that gives the agent its settings."""
+
+    operation: str
+
+
+@router.get("/settings")
+async def get_settings(user: CurrentUser, parts: Parts, response: Response) -> SettingsAnswer:
+    """Show the agent's settings; ``ETag`` names them for a change."""
+    settings = await _service(parts).get(user)
+    response.headers["etag"] = f'"{settings.tag}"'
+    return _answer(settings)
+
+
+@router.patch("/settings", status_code=202)
+async def change_settings(body: SettingsRequest, user: CurrentUser, parts: Parts, if_match: Tag) -> OperationAnswer:
+    """Change settings that are as ``If-Match`` says; the agent has them once the operation has ended."""
+    changes = {name: value for name, value in body.model_dump().items() if value is not None}
+    operation = await _service(parts).change(user, changes, tag=if_match.strip('"'))
+    return OperationAnswer(operation=operation)
+
+
+def _service(parts: Parts) -> AgentSettings:
+    if parts.settings is None:
+        raise HTTPException(HTTPStatus.NOT_IMPLEMENTED)
+    return parts.settings
+
+
+def _answer(settings: UserSettings) -> SettingsAnswer:
+    return SettingsAnswer(
+        model=settings.model,
+        personality=settings.personality,
+        disabled_tools=list(settings.disabled_tools),
+        models=list(settings.models),
+    )

@@ -1,0 +1,22 @@
+"""``/webhooks``: what vendors send. Each is verified over its raw bytes, kept as one row, and answered."""
+
+import asyncio
+import time
+from http import HTTPStatus
+
+from fastapi import APIRouter, HTTPException, Request
+from fastapi.responses import Response
+
+from hermesops.api.parts import Parts
+
+router = APIRouter()
+
+
+@router.post("/webhooks/stripe/hermes")
+async def stripe_event(request: Request, parts: Parts) -> Response:
+    """Take an event of Stripe's: 204 once it is a row, 401 for what Stripe did not sign, 503 to get it again."""
+    if parts.stripe is None:
+        raise HTTPException(HTTPStatus.NOT_FOUND)
+    body, signature = await request.body(), request.headers.get("stripe-signature", "")
+    await asyncio.to_thread(parts.stripe.take, body, signature, time.time())
+    return Response(status_code=HTTPStatus.NO_CONTENT)

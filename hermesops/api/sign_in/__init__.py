@@ -1,0 +1,1 @@
+"""From a request to the user who sent it: issuers' tokens, and sessions of pages that hold them."""

@@ -1,0 +1,79 @@
+"""The users' half: rows, chat with agents, jobs of agents, and sessions of pages."""
+
+import os
+import secrets
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hermesops.access.secrets.keyring.key_ring import KeyRing
+    from hermesops.agents.relay.client import RelayClient
+    from hermesops.app.container import Container
+    from hermesops.store.registry.database import Database
+    from hermesops.store.user_rows.accounts import UserAccounts
+    from hermesops.store.user_rows.sessions import WebSessions
+    from hermesops.users.agent_jobs.service import AgentJobs
+    from hermesops.users.chat.carrier import ChatRows
+    from hermesops.users.chat.service import Chat
+
+_APPROVAL = timedelta(seconds=55)
+"""For how long an agent waits for an approval: ``approvals.timeout`` of hermes-agent 0.19.0 is 60 s, less the way."""
+
+
+def user_rows(container: "Container") -> "Database":
+    """The database of the users' half."""
+    return container.registry_place.open_user_rows()
+
+
+def messages(container: "Container") -> "KeyRing":
+    """The key ring that seals what users say."""
+    return container.registry_place.messages()
+
+
+def accounts(container: "Container") -> "UserAccounts":
+    """Users' agents, as the users' API sees them."""
+    from hermesops.store.user_rows.accounts import UserAccounts
+
+    return UserAccounts(container.user_rows)
+
+
+def web_sessions(container: "Container") -> "WebSessions":
+    """Sessions of pages."""
+    from hermesops.store.user_rows.sessions import WebSessions
+
+    return WebSessions(container.user_rows, container.messages)
+
+
+def chat_rows(container: "Container") -> "ChatRows":
+    """Rows that the chat works on."""
+    from hermesops.store.user_rows.approvals import TurnApprovals
+    from hermesops.store.user_rows.files import ChatFiles
+    from hermesops.store.user_rows.turns import Turns
+    from hermesops.users.chat.carrier import ChatRows
+
+    database, ring = container.user_rows, container.messages
+    return ChatRows(Turns(database, ring), TurnApprovals(database, ring, _APPROVAL), ChatFiles(database, ring))
+
+
+def chat(container: "Container", relay: "RelayClient") -> "Chat":
+    """Users' chat with their agents, which this process carries.
+
+    Args:
+        relay: By which agents are reached.
+    """
+    from hermesops.users.chat.agent_runs import AgentRuns
+    from hermesops.users.chat.carrier import TurnCarrier
+    from hermesops.users.chat.events import EventLog
+    from hermesops.users.chat.service import Chat
+
+    rows, runs, events = container.chat_rows, AgentRuns(relay), EventLog()
+    name = f"{os.getpid()}-{secrets.token_hex(6)}"
+    carrier = TurnCarrier(rows, runs, events, name, container.accounts.now)
+    return Chat(container.accounts, rows, runs, events, carrier)
+
+
+def agent_jobs(container: "Container", relay: "RelayClient") -> "AgentJobs":
+    """Jobs that users give their agents to do at times; ``relay`` as of ``chat``."""
+    from hermesops.users.agent_jobs.service import AgentJobs
+
+    return AgentJobs(container.accounts, relay)

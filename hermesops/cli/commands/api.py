@@ -1,0 +1,46 @@
+"""``hermesops api``: the users' API and chat page, as a service.
+
+It reaches agents through the relay alone, and holds no key of the vendor's.
+"""
+
+import json
+from typing import Annotated
+
+import typer
+
+from hermesops.base.extras import Extra, require
+from hermesops.cli import context
+from hermesops.cli.console import result
+from hermesops.cli.groups.noun import Noun
+from hermesops.cli.listener import inherited, listen, serve_until_signal
+
+app = Noun(no_args_is_help=True)
+
+
+@app.command()
+def serve(
+    bind: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Where it listens, in clear.")] = "127.0.0.1:8650",
+    descriptor: Annotated[
+        int, typer.Option("--socket", help="Number of a listening socket in the place of --bind.", hidden=True)
+    ] = -1,
+) -> None:
+    """Serve users' requests and the chat page until a signal stops it. Logs JSON on stderr, no address of a request.
+
+    In the local world it is its own relay; users sign in at the world's issuer.
+    """
+    require(Extra.PLATFORM, "api serve")
+    from hermesops.api.serve import serve as serve_api
+
+    container = context.compose(logs_all=True)
+    server = inherited(descriptor) if descriptor >= 0 else listen(bind, "api", "serve")
+    context.run(serve_until_signal(server, serve_api(container, server), "the users' API"))
+
+
+@app.command()
+def openapi() -> None:
+    """Print the description of the API, OpenAPI 3.1."""
+    require(Extra.PLATFORM, "api openapi")
+    from hermesops.api.application import openapi as described
+
+    document = described()
+    result("api-openapi", {"openapi": document}, [json.dumps(document, indent=2)])

@@ -1,0 +1,214 @@
+"""An issuer of tokens for the local world's users: authorization code with PKCE, RS256, keys that no file has.
+
+Whoever reaches this computer's loopback can sign in as any user of the world: they are made up, as the world is. Its
+tokens have the claims of Amazon Cognito's access tokens.
+
+Source: RFC 6749, RFC 7636, RFC 7517; Amazon Cognito's developer guide, "Understanding the access token".
+"""
+
+import html
+import json
+import secrets
+import time
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import rsa
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+PREFIX = "/issuer"
+CLIENT = "hermes-web"
+TOKEN_S = 3600
+CODE_S = 60.0
+_KEPT = 1_000
+"""Codes and refresh tokens that are remembered; older ones are forgotten."""
+
+_HOSTS = frozenset({"localhost", "127.0.0.1"})
+_LONGEST = 2048
+
+
+@dataclass(frozen=True)
+class Person:
+    """A user of the world."""
+
+    id: str
+    name: str
+
+
+@dataclass(frozen=True)
+class _Code:
+    user: Person
+    challenge: str = field(repr=False)
+    redirect_uri: str
+    until: float
+
+
+class LocalIssuer:
+    """The issuer of one world.
+
+    Args:
+        url: Its own, as tokens name it.
+        people: The world's users.
+        clock: Seconds since 1970.
+    """
+
+    def __init__(
+        self, url: str, people: Callable[[], Sequence[Person]], clock: Callable[[], float] = time.time
+    ) -> None:
+        self.url = url
+        self._people = people
+        self._clock = clock
+        self._codes: dict[str, _Code] = {}
+        self._refreshes: dict[str, Person] = {}
+
+    def routes(self) -> list[Route]:
+        """Its routes, below its prefix."""
+        return [
+            Route("/authorize", self._ask, methods=["GET"]),
+            Route("/authorize", self._choose, methods=["POST"]),
+            Route("/token", self._token, methods=["POST"]),
+            Route("/keys", self._keys, methods=["GET"]),
+        ]
+
+    def access_token(self, user: Person, **changes: object) -> str:
+        """An access token of a user; ``changes`` are claims to have otherwise, for tests."""
+        now = int(self._clock())
+        claims: dict[str, object] = {
+            "iss": self.url,
+            "sub": user.id,
+            "username": user.name,
+            "client_id": CLIENT,
+            "token_use": "access",
+            "scope": "openid",
+            "iat": now,
+            "exp": now + TOKEN_S,
+            "jti": secrets.token_hex(16),
+        }
+        return jwt.encode({**claims, **changes}, self._key, "RS256", {"kid": self._key_id})
+
+    @cached_property
+    def _key(self) -> rsa.RSAPrivateKey:
+        return rsa.generate_private_key(65537, 2048)
+
+    @cached_property
+    def _key_id(self) -> str:
+        return secrets.token_hex(8)
+
+    async def _keys(self, _request: Request) -> Response:
+        key = await run_in_threadpool(lambda: self._key)
+        public = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key()))
+        return JSONResponse({"keys": [{**public, "kid": self._key_id, "use": "sig", "alg": "RS256"}]})
+
+    async def _ask(self, request: Request) -> Response:
+        query = dict(request.query_params)
+        if refusal := _refusal_of(query):
+            return refusal
+        people = await run_in_threadpool(self._people)
+        return HTMLResponse(_page(people, query), headers=_headers(query["redirect_uri"]))
+
+    async def _choose(self, request: Request) -> Response:
+        form = _fields(await request.form(max_files=0, max_fields=20))
+        if refusal := _refusal_of(form):
+            return refusal
+        people = {user.id: user for user in await run_in_threadpool(self._people)}
+        user = people.get(form.get("user", ""))
+        if user is None:
+            return _bad("there is no such user")
+        code = secrets.token_urlsafe(24)
+        until = self._clock() + CODE_S
+        _remember(self._codes, code, _Code(user, form["code_challenge"], form["redirect_uri"], until))
+        query = urlencode({"code": code, "state": form["state"]})
+        return RedirectResponse(f"{form['redirect_uri']}?{query}", HTTPStatus.SEE_OTHER)
+
+    async def _token(self, request: Request) -> Response:
+        form = _fields(await request.form(max_files=0, max_fields=20))
+        if form.get("client_id") != CLIENT:
+            return _error("invalid_client")
+        match form.get("grant_type"):
+            case "authorization_code":
+                user = self._of_code(form)
+            case "refresh_token":
+                user = self._refreshes.pop(form.get("refresh_token", ""), None)
+            case _:
+                return _error("unsupported_grant_type")
+        if user is None:
+            return _error("invalid_grant")
+        refresh = secrets.token_urlsafe(32)
+        _remember(self._refreshes, refresh, user)
+        access = await run_in_threadpool(self.access_token, user)
+        answer = {"access_token": access, "refresh_token": refresh, "token_type": "Bearer", "expires_in": TOKEN_S}
+        return JSONResponse(answer, headers={"cache-control": "no-store"})
+
+    def _of_code(self, form: Mapping[str, str]) -> Person | None:
+        code = self._codes.pop(form.get("code", ""), None)
+        if code is None or code.until < self._clock() or code.redirect_uri != form.get("redirect_uri"):
+            return None
+        digest = sha256(form.get("code_verifier", "").encode()).digest()
+        is_same = secrets.compare_digest(urlsafe_b64encode(digest).decode().rstrip("="), code.challenge)
+        return code.user if is_same else None
+
+
+def _refusal_of(query: Mapping[str, str]) -> Response | None:
+    """Why a sign-in cannot begin; ``None`` when it can. Browsers are sent back to loopback alone."""
+    if any(len(value) > _LONGEST for value in query.values()):
+        return _bad("a parameter is too long")
+    if query.get("client_id") != CLIENT or query.get("response_type") != "code":
+        return _bad("this is no sign-in of the local world's pages")
+    if query.get("code_challenge_method") != "S256" or not query.get("code_challenge") or not query.get("state"):
+        return _bad("the sign-in lacks its challenge, or its state")
+    redirect = urlsplit(query.get("redirect_uri", ""))
+    if redirect.scheme != "http" or redirect.hostname not in _HOSTS or redirect.query or redirect.fragment:
+        return _bad("only pages of this computer may sign in here")
+    return None
+
+
+def _page(people: Sequence[Person], query: Mapping[str, str]) -> str:
+    names = ("client_id", "response_type", "redirect_uri", "state", "code_challenge", "code_challenge_method")
+    hidden = "".join(f'<input type="hidden" name="{name}" value="{html.escape(query[name])}">' for name in names)
+    buttons = "".join(
+        f'<p><button name="user" value="{html.escape(user.id)}">Continue as {html.escape(user.name)}</button></p>'
+        for user in people
+    )
+    nobody = "<p>This local world has no user with an agent yet.</p>"
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Sign in</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"></head><body><main>'
+        "<h1>Sign in to the local world</h1>"
+        f'<form method="post" action="authorize">{hidden}{buttons or nobody}</form></main></body></html>'
+    )
+
+
+def _headers(redirect_uri: str) -> dict[str, str]:
+    redirect = urlsplit(redirect_uri)
+    onward = f"{redirect.scheme}://{redirect.netloc}"
+    policy = f"default-src 'none'; form-action 'self' {onward}; frame-ancestors 'none'; base-uri 'none'"
+    return {"content-security-policy": policy, "cache-control": "no-store", "referrer-policy": "no-referrer"}
+
+
+def _fields(form: FormData) -> dict[str, str]:
+    return {name: value for name, value in form.items() if isinstance(value, str)}
+
+
+def _bad(words: str) -> Response:
+    return Response(words, HTTPStatus.BAD_REQUEST, media_type="text/plain")
+
+
+def _error(code: str) -> Response:
+    return JSONResponse({"error": code}, HTTPStatus.BAD_REQUEST)
+
+
+def _remember(kept: dict[str, Any], key: str, value: object) -> None:
+    kept[key] = value
+    while len(kept) > _KEPT:
+        del kept[next(iter(kept))]

@@ -1,0 +1,111 @@
+"""Events of turns, as pages read them: kept until some minutes after a turn's end, and read from any place.
+
+They are in this process. Losing them costs speed alone: pages then get the answer from the agent's transcript.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hermesops.base.waiting import pause
+
+KEPT_S = 600.0
+"""Seconds after a turn's end until its events are dropped."""
+
+MOST_CHARACTERS = 4 << 20
+"""Characters of one turn's events; further pieces of the answer are left out, and its end has all of it."""
+
+STEP = 1_000_000
+"""Events of a process that carries a turn after another one have higher positions than any of the other's."""
+
+_LAST = frozenset({"done", "failed", "stopped"})
+
+
+@dataclass(frozen=True)
+class ChatEvent:
+    """An event of a turn.
+
+    Attributes:
+        id: Position in the turn; grows.
+        kind: ``delta``, ``tool``, ``approval``, ``resolved``, ``done``, ``failed`` or ``stopped``.
+        data: JSON of the event.
+    """
+
+    id: int
+    kind: str
+    data: Mapping[str, object] = field(repr=False)
+
+    @property
+    def is_last(self) -> bool:
+        """Whether nothing follows."""
+        return self.kind in _LAST
+
+
+@dataclass
+class _TurnEvents:
+    events: list[ChatEvent] = field(default_factory=list)
+    next_id: int = 1
+    characters: int = 0
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class EventLog:
+    """Events of the turns that this process carries."""
+
+    def __init__(self) -> None:
+        self._turns: dict[str, _TurnEvents] = {}
+        self._dropping: set[asyncio.Task[None]] = set()
+
+    def begin(self, turn_id: str, carries: int) -> None:
+        """Begin to carry a turn, as the ``carries``-th process that does."""
+        turn = self._turns.setdefault(turn_id, _TurnEvents())
+        turn.next_id = max(turn.next_id, (carries - 1) * STEP + 1)
+
+    def add(self, turn_id: str, kind: str, data: Mapping[str, object]) -> None:
+        """Append an event, and wake its readers."""
+        turn = self._turns.setdefault(turn_id, _TurnEvents())
+        if kind == "delta":
+            turn.characters += len(str(data.get("text")))
+            if turn.characters > MOST_CHARACTERS:
+                return
+        event = ChatEvent(turn.next_id, kind, data)
+        turn.events.append(event)
+        turn.next_id += 1
+        turn.changed.set()
+        turn.changed = asyncio.Event()
+        if event.is_last:
+            task = asyncio.ensure_future(self._drop(turn_id))
+            self._dropping.add(task)
+            task.add_done_callback(self._dropping.discard)
+
+    async def after(self, turn_id: str, position: int, *, wait_s: float) -> Sequence[ChatEvent]:
+        """The events behind a position; where there are none yet, the next ones, or nothing after ``wait_s``."""
+        turn = self._turns.setdefault(turn_id, _TurnEvents())
+        if not (turn.events and turn.events[-1].id > position):
+            try:
+                await asyncio.wait_for(turn.changed.wait(), wait_s)
+            except TimeoutError:
+                self._forget_empty(turn_id)
+                return ()
+        return [event for event in turn.events if event.id > position]
+
+    def unresolved(self, turn_id: str) -> frozenset[str]:
+        """Ids of requests for approval that pages still show as open."""
+        turn = self._turns.get(turn_id, _TurnEvents())
+        asked = {str(event.data["id"]) for event in turn.events if event.kind == "approval"}
+        return frozenset(asked - {str(event.data["id"]) for event in turn.events if event.kind == "resolved"})
+
+    def ends_after(self, turn_id: str, position: int) -> bool:
+        """Whether the turn's last event is kept, and is behind a position."""
+        events = self._turns.get(turn_id, _TurnEvents()).events
+        return bool(events) and events[-1].is_last and events[-1].id > position
+
+    def _forget_empty(self, turn_id: str) -> None:
+        """Forget a turn that is carried elsewhere, or not yet; a reader that waits for it again begins anew."""
+        turn = self._turns.get(turn_id)
+        if turn is not None and not turn.events and turn.next_id == 1:
+            del self._turns[turn_id]
+
+    async def _drop(self, turn_id: str) -> None:
+        await pause(KEPT_S)
+        self._turns.pop(turn_id, None)

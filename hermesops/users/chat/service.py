@@ -1,0 +1,331 @@
+"""Web chat as the API offers it: begin a turn, read its events, stop it, answer its requests for approval.
+
+Eligibility stands here once; every method takes the user whom the token names, and finds only that user's turns.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from hermesops.agents.relay.client import AgentBusyError, AgentEndedError, NoSuchThingError
+from hermesops.base.waiting import cancel, pause
+from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
+from hermesops.model.chat.transcript import Message, Transcript
+from hermesops.model.chat.turn import Turn, TurnState, session_of
+from hermesops.model.fleet.instance import InstanceStatus
+from hermesops.model.ids import UserId
+from hermesops.store.user_rows.accounts import Account, UserAccounts
+from hermesops.store.user_rows.turns import ConversationRow
+from hermesops.users.chat.agent_runs import AgentRuns, spoken_in
+from hermesops.users.chat.agent_runs import Conversation as Listed
+from hermesops.users.chat.carrier import ChatRows, TurnCarrier, shown_end
+from hermesops.users.chat.decide import Finish
+from hermesops.users.chat.events import STEP, ChatEvent, EventLog
+from hermesops.users.chat.files import with_texts
+
+LONGEST_MESSAGE = 100_000
+"""Characters of a user's message, its text files included."""
+
+MOST_OPEN = 2
+"""Turns that a user may have at once: the relay carries four requests to an agent, and each turn is one."""
+
+_SWEEP_S = 5.0
+_FORGET_EVERY = 720
+_LOOK_S = 2.0
+"""Seconds after which a reader of a turn that another process carries looks at its row."""
+
+
+class NoAgentError(RefusedError):
+    """The user has no agent."""
+
+
+class AgentNotReadyError(UnavailableError):
+    """The user's agent is being made."""
+
+
+class AgentSuspendedError(RefusedError):
+    """The user's agent does not run now."""
+
+
+class ConversationBusyError(RefusedError):
+    """The conversation has a turn that has not ended, or the user has too many."""
+
+
+class NoSuchTurnError(UsageError):
+    """The user has no such turn."""
+
+
+class NoSuchConversationError(UsageError):
+    """The user has no such conversation."""
+
+
+class NotAskedError(RefusedError):
+    """The turn waits for no such approval."""
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """A conversation of a user.
+
+    Attributes:
+        open_turn: Id of the turn that has not ended; ``None`` for none.
+    """
+
+    name: str
+    title: str = field(repr=False)
+    last_at: datetime
+    open_turn: str | None
+
+
+class Chat:
+    """One user's chat with one agent, for every user."""
+
+    def __init__(
+        self, accounts: UserAccounts, rows: ChatRows, runs: AgentRuns, events: EventLog, carrier: TurnCarrier
+    ) -> None:
+        self._accounts = accounts
+        self._rows = rows
+        self._turns = rows.turns
+        self._runs = runs
+        self._events = events
+        self._carrier = carrier
+        self._carrying: dict[str, asyncio.Task[None]] = {}
+
+    # Turns
+
+    async def begin(
+        self, user_id: UserId, conversation: str, client_key: str, message: str, files: Sequence[str] = ()
+    ) -> Turn:
+        """Begin a turn, or return the one that the client began with the same key; a task carries it.
+
+        Args:
+            files: Ids of files that the user uploaded for this message.
+
+        Raises:
+            NoAgentError: See there.
+            AgentSuspendedError: See there.
+            ConversationBusyError: See there.
+            UsageError: A file is not there, or the message is too long with them.
+        """
+        account = await self.running(user_id)
+        if known := await asyncio.to_thread(self._turns.of_key, user_id, client_key):
+            self._carry_open(known)
+            return known
+        await self._refuse_busy(user_id)
+        text = await asyncio.to_thread(self._text_with, user_id, message, files)
+        turn = await asyncio.to_thread(
+            self._turns.add, user_id, account.instance_id, conversation, client_key, text, files
+        )
+        if turn is None and files and not await asyncio.to_thread(self._turns.unfinished, user_id, conversation):
+            raise UsageError("a file is not there any more; upload it again", field="files")
+        if turn is None:
+            raise ConversationBusyError("this conversation has an answer under way", hint="wait for it, or stop it")
+        self._carry_open(turn)
+        return turn
+
+    async def events(self, turn: Turn, after: int) -> AsyncIterator[ChatEvent]:
+        """Yield a turn's events behind position ``after``, those to come too, until the last one."""
+        position = after
+        while True:
+            for event in await self._events.after(turn.id, position, wait_s=_LOOK_S):
+                yield event
+                position = event.id
+                if event.is_last:
+                    return
+            if turn.id in self._carrying:
+                continue
+            present = await asyncio.to_thread(self._turns.get, turn.user_id, turn.id)
+            if present is None or (present.has_ended and not self._events.ends_after(turn.id, position)):
+                yield await self._recalled(present or turn, position)
+                return
+
+    async def turn(self, user_id: UserId, turn_id: str) -> Turn:
+        """Find a turn of this user.
+
+        Raises:
+            NoSuchTurnError: See there.
+        """
+        turn = await asyncio.to_thread(self._turns.get, user_id, turn_id)
+        if turn is None:
+            raise NoSuchTurnError("there is no such turn")
+        return turn
+
+    async def stop(self, user_id: UserId, turn_id: str) -> Turn:
+        """Stop a turn; one that has ended stays as it is. It ends once its agent has stopped.
+
+        Raises:
+            NoSuchTurnError: See there.
+        """
+        turn = await self.turn(user_id, turn_id)
+        if turn.has_ended:
+            return turn
+        await asyncio.to_thread(self._turns.stop, user_id, turn_id)
+        if turn.run_id:
+            with suppress(HermesError):  # its carrier repeats it
+                await self._runs.stop(turn)
+        return turn
+
+    async def approve(self, user_id: UserId, turn_id: str, number: int, choice: str) -> None:
+        """Answer a request for approval, the oldest one that waits.
+
+        Raises:
+            NoSuchTurnError: See there.
+            NotAskedError: The request was answered, or has expired, or an older one waits: nothing was sent.
+            UnavailableError: The agent did not get the answer.
+            UnknownOutcomeError: The agent may have got it.
+        """
+        turn = await self.turn(user_id, turn_id)
+        approvals = self._rows.approvals
+        if turn.has_ended or not turn.run_id or not await asyncio.to_thread(approvals.answer, turn.id, number, choice):
+            raise NotAskedError("this request for approval was answered already, or has expired")
+        try:
+            await self._runs.approve(turn, choice)
+        except AgentBusyError:
+            await asyncio.to_thread(approvals.unanswered, turn.id, number)
+            raise
+        except RefusedError as gone:
+            raise NotAskedError("the agent does not wait for this approval any more") from gone
+
+    # Conversations
+
+    async def conversations(self, user_id: UserId) -> tuple[Conversation, ...]:
+        """A user's conversations, the last used one first; without titles while the agent does not answer.
+
+        Raises:
+            NoAgentError: See there.
+        """
+        account = await self.account(user_id)
+        rows = await asyncio.to_thread(self._turns.conversations, user_id)
+        listed: Mapping[str, Listed] = {}
+        with suppress(UnavailableError, RefusedError):
+            listed = await self._runs.conversations(account.instance_id)
+        return together(rows, listed)
+
+    async def messages(self, user_id: UserId, conversation: str) -> tuple[Sequence[Message], str | None]:
+        """The spoken messages of a conversation, from the agent's transcript, and the turn that has not ended.
+
+        Raises:
+            NoAgentError: See there.
+            AgentSuspendedError: See there.
+            UnavailableError: The agent does not answer.
+        """
+        account = await self.running(user_id)
+        open_turn = await asyncio.to_thread(self._turns.unfinished, user_id, conversation)
+        transcript = await self._runs.transcript(account.instance_id, session_of(conversation))
+        return spoken_in(transcript), open_turn.id if open_turn else None
+
+    async def forget(self, user_id: UserId, conversation: str) -> None:
+        """Delete a conversation at the agent.
+
+        Raises:
+            NoSuchConversationError: The agent has no such conversation.
+            ConversationBusyError: It has a turn that has not ended.
+        """
+        account = await self.running(user_id)
+        if await asyncio.to_thread(self._turns.unfinished, user_id, conversation):
+            raise ConversationBusyError("this conversation has an answer under way", hint="wait for it, or stop it")
+        is_there = True
+        try:
+            await self._runs.forget(account.instance_id, conversation)
+        except NoSuchThingError:
+            is_there = False
+        await asyncio.to_thread(self._turns.forget_conversation, user_id, conversation)
+        if not is_there:
+            raise NoSuchConversationError("there is no such conversation")
+
+    # UserAccounts
+
+    async def account(self, user_id: UserId) -> Account:
+        """The user's agent.
+
+        Raises:
+            NoAgentError: See there.
+        """
+        account = await asyncio.to_thread(self._accounts.of_user, user_id)
+        if account is None:
+            raise NoAgentError("you have no agent", hint="subscribe to a plan")
+        return account
+
+    async def running(self, user_id: UserId) -> Account:
+        """The user's agent, which takes requests.
+
+        Raises:
+            NoAgentError: See there.
+            AgentNotReadyError: See there.
+            AgentSuspendedError: See there.
+        """
+        account = await self.account(user_id)
+        if account.status is InstanceStatus.PROVISIONING:
+            raise AgentNotReadyError("your agent is being prepared")
+        if account.status is not InstanceStatus.RUNNING:
+            raise AgentSuspendedError(f"your agent is {account.status.value}")
+        return account
+
+    # The process
+
+    async def run(self) -> None:
+        """Carry turns that no process carries, as after a crash, until cancelled; and forget old ones."""
+        count = 0
+        try:
+            while True:
+                with suppress(UnavailableError):
+                    for turn_id in await asyncio.to_thread(self._turns.orphans):
+                        self._carry(turn_id)
+                    if count % _FORGET_EVERY == 0:
+                        await asyncio.to_thread(self._turns.forget)
+                count += 1
+                await pause(_SWEEP_S)
+        finally:
+            await cancel(*self._carrying.values())
+
+    async def _refuse_busy(self, user_id: UserId) -> None:
+        rows = await asyncio.to_thread(self._turns.conversations, user_id)
+        if sum(row.open_turn is not None for row in rows) >= MOST_OPEN:
+            raise ConversationBusyError(f"your agent works on {MOST_OPEN} answers already", hint="wait for one of them")
+
+    def _text_with(self, user_id: UserId, message: str, files: Sequence[str]) -> str:
+        text = with_texts(message.strip(), self._rows.files.waiting(user_id, files))
+        if len(text) > LONGEST_MESSAGE:
+            raise UsageError(f"the message has more than {LONGEST_MESSAGE} characters with its files", field="files")
+        return text
+
+    async def _recalled(self, turn: Turn, position: int) -> ChatEvent:
+        """The last event of a turn whose events are gone: its answer stands in the agent's transcript."""
+        text = ""
+        if turn.state is TurnState.DONE:
+            with suppress(UnavailableError, AgentEndedError):
+                transcript = await self._runs.transcript(turn.instance_id, turn.session)
+                text = answer_in(transcript, turn.transcript_mark)
+        finish = Finish(turn.state, text, turn.detail)
+        return ChatEvent(max(position, turn.carries * STEP) + 1, turn.state.value, shown_end(finish))
+
+    def _carry_open(self, turn: Turn) -> None:
+        if not turn.has_ended:
+            self._carry(turn.id)
+
+    def _carry(self, turn_id: str) -> None:
+        if turn_id in self._carrying:
+            return
+        task = asyncio.ensure_future(self._carrier.carry(turn_id))
+        self._carrying[turn_id] = task
+        task.add_done_callback(lambda _: self._carrying.pop(turn_id, None))
+
+
+def together(rows: Sequence[ConversationRow], listed: Mapping[str, Listed]) -> tuple[Conversation, ...]:
+    """A user's conversations, the last used one first, from the rows of turns and the agent's own list. Pure."""
+    both = {row.name: Conversation(row.name, "", row.last_at, row.open_turn) for row in rows}
+    for name, each in listed.items():
+        row = both.get(name)
+        last_at = max((at for at in (row and row.last_at, each.last_at) if at), default=None)
+        if last_at is not None:
+            both[name] = Conversation(name, each.title, last_at, row.open_turn if row else None)
+    return tuple(sorted(both.values(), key=lambda each: each.last_at, reverse=True))
+
+
+def answer_in(transcript: Transcript, mark: int) -> str:
+    """The answer to the first question behind a mark; empty for none. Pure."""
+    question = next((m for m in transcript.messages if m.id > mark and m.role == "user"), None)
+    answer = transcript.answer_after(question) if question else None
+    return answer.text if answer else ""
