@@ -241,7 +241,7 @@ FAULTS = (
         "the relay's token is revoked",
         prepare=(ByCommand(("token", "renew", "USER", "--reason", "drill")),),
         inject=(ByCommand(("token", "revoke", "USER", "--reason", "drill")),),
-        sign=Sign(("token", "list", "USER"), "USER platform relay", is_absent=True),
+        sign=Sign(("token", "list", "USER"), "USER platform", is_absent=True),
         undo=ByCommand(("token", "renew", "USER", "--reason", "drill")),
     ),
     Fault(

@@ -92,8 +92,8 @@ class EventLog:
     def unresolved(self, turn_id: str) -> frozenset[str]:
         """Ids of requests for approval that pages still show as open."""
         turn = self._turns.get(turn_id, _TurnEvents())
-        asked = {str(event.data["id"]) for event in turn.events if event.kind == "approval"}
-        return frozenset(asked - {str(event.data["id"]) for event in turn.events if event.kind == "resolved"})
+        requested = {str(event.data["id"]) for event in turn.events if event.kind == "approval"}
+        return frozenset(requested - {str(event.data["id"]) for event in turn.events if event.kind == "resolved"})
 
     def ends_after(self, turn_id: str, position: int) -> bool:
         """Whether the turn's last event is kept, and is behind a position."""

@@ -68,8 +68,8 @@ class WatchedPage:
     async def serious(self) -> Sequence[str]:
         """What axe finds serious or critical on the page as it stands."""
         await self.page.evaluate(AXE_SCRIPT)
-        found: list[str] = await self.page.evaluate(_AXE)
-        return found
+        violations: list[str] = await self.page.evaluate(_AXE)
+        return violations
 
 
 @asynccontextmanager

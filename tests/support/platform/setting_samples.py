@@ -58,7 +58,7 @@ def sample(name: str) -> object:
         value = {Plan: "heavy", str: NASTY}.get(value_type, 7)
         return {("light" if key_type is Plan else NASTY): value, ("heavy" if key_type is Plan else "b.c"): value}
     if "Literal" in kind:
-        return next(one for one in get_args(field.annotation) if one and one != field.default)
+        return next(word for word in get_args(field.annotation) if word and word != field.default)
     if field.annotation is bool:
         return not field.default
     if field.annotation in {int, float}:

@@ -18,7 +18,7 @@ DECIDED = {
     "messenger-disconnected": '{"detail": "fatal", "name": "messenger:slack", "ok": false}',
     "model-failing": "ticket ProviderKeyRefused",
     "clock-off": '{"clock": {"off": true, "offset_s": 42.1}, "draining": false}',
-    "model-tokens": "ada models agent none since it was revoked",
+    "model-tokens": "ada models none since it was revoked",
     "gateway-looping": "database disk image is malformed",
     "agent-reachability-burn": "critical machine-restorable ada",
 }

@@ -165,11 +165,11 @@ class Chats:
                     run.push("run.completed", output=text)
                     return
                 machine.say(run.session, "assistant", "", tool_calls=[{"function": {"name": "terminal"}}])
-                said = await _terminal(run, command)
-                machine.say(run.session, "tool", said)
+                output = await _terminal(run, command)
+                machine.say(run.session, "tool", output)
                 messages += [
                     {"role": "assistant", "content": None, "tool_calls": [_called(command)]},
-                    {"role": "tool", "tool_call_id": "call_1", "content": said},
+                    {"role": "tool", "tool_call_id": "call_1", "content": output},
                 ]
             _fail(run, "the model asks for tools without an end")
         except httpx.HTTPError as error:
