@@ -171,7 +171,7 @@ class Builder:
     def interpreter(self, pin: PinnedFile) -> OwnPython:
         """Read and check a Python that a release is to bring; see ``release.interpreter``."""
         self.report(f"checking the Python {pin.name}")
-        return own_python(pin, self.isolation)
+        return own_python(pin, self.isolation, self.report)
 
     def sources(self) -> SourceBuilder:
         """Builds the agent from source trees."""
@@ -181,7 +181,7 @@ class Builder:
         if order.archive is None:
             return None
         pin = order.archive
-        tree = read_tree(pin.name, pin.read(at_most=MAX_ARCHIVE), pin.sha256)
+        tree = read_tree(pin.name, pin.read(at_most=MAX_ARCHIVE, report=self.report), pin.sha256)
         wanted = str(read_project(tree).pythons)
         pythons = chosen_pythons(f"the agent of {tree.name}", wanted, order.pythons, interpreter)
         return self.sources().build(tree, interpreter, pythons, scratch)
@@ -276,7 +276,7 @@ class Builder:
 
 
 def _kept(interpreter: OwnPython, blob_store: BlobStore) -> Interpreter:
-    archive = blob_store.keep(interpreter.name, interpreter.content)
+    archive = blob_store.keep(interpreter.kept_name, interpreter.content)
     return Interpreter(interpreter.version, archive, interpreter.sqlite)
 
 
