@@ -9,7 +9,6 @@ import io
 import re
 import subprocess
 import tarfile
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import IO
 
 import httpx
 
+from hermesops.base.files.scratch_folder import scratch_folder
 from hermesops.base.network.http import blocking_client
 from hermesops.errors import HermesError, Hint, RefusedError, UnavailableError
 from hermesops.machines.image.packages.download import NEWEST_GLIBC
@@ -192,9 +192,7 @@ def _kept(described: bytes, known: Sequence[Lock], read: Callable[[Blob], bytes]
 
 
 def _build(source: bytes, place: Path) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=place.parent, prefix=".building-") as name:
-        folder = Path(name)
+    with scratch_folder(place.parent, ".building-") as folder:
         (folder / "sqlite3.c").write_bytes(source)
         _run(folder, "cc", *OPTIONS, "-o", "library.so", "sqlite3.c", "-lm")
         (folder / "sqlite3.c").unlink()
