@@ -22,15 +22,16 @@ _GROUP = "/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)"
 _SHOWS = f'cat "{_GROUP}/memory.max"'
 _WATCHES = f"""
 report=$1
+events="{_GROUP}/memory.events"
 shift
 trap : TERM
 "$@"
 code=$?
-sed -n 's/^oom_kill //p' "{_GROUP}/memory.events" >"$report"
+while read -r name value; do [ "$name" != oom_kill ] || echo "$value"; done <"$events" >"$report"
 exit $code
 """
 """Runs a program, and writes how many processes the kernel ended in the group: it is gone once it is empty. systemd
-ends all others of the group by SIGTERM then, which this shell outlives."""
+ends all others of the group by SIGTERM then, also twice: this shell outlives that, and starts nothing any more."""
 
 
 @dataclass(frozen=True)
