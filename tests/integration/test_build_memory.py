@@ -36,7 +36,11 @@ for _ in range(4):
 print([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children])
 """
 _FILES = "open('/build/large', 'wb').write(bytes(400 << 20))"
-_RESERVES = "import mmap\nheld = mmap.mmap(-1, 6 << 30, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)\nprint('had it all')"
+_RESERVES = """
+import mmap
+held = mmap.mmap(-1, 6 << 30, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
+print('had it all')
+"""
 """More than a limit of address space permits, and hardly any memory."""
 
 
