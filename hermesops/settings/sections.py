@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from hermesops.model.plan import Plan
 
 _PINNED = r"https://[^\s,#]+#sha256=[0-9a-f]{64}"
+_PINNED_FILE = r"(https:/)?/[^\s,#]+#sha256=[0-9a-f]{64}"
 
 
 _HTTPS = r"^(https://[^\s#]{1,512})?$"
@@ -110,6 +111,13 @@ class ReleaseSettings(Section):
         pattern=rf"^({_PINNED}( *, *{_PINNED})*)?$",
         description="Sources of SQLite for releases, comma-separated, your own mirror first: URL#sha256=DIGEST of "
         "upstream's amalgamation; after them the one that the image pins",
+    )
+    interpreter: str = Field(
+        "",
+        pattern=rf"^({_PINNED_FILE}( *, *{_PINNED_FILE})*)?$",
+        description="Python that releases built from source bring: sources of one archive install_only of "
+        "python-build-standalone, comma-separated, your own mirror first: URL#sha256=DIGEST or /PATH#sha256=DIGEST; "
+        "empty: their machines' own",
     )
 
 

@@ -190,6 +190,12 @@ async def _config_is(agent: Agent, text: str) -> bool:
     return (await agent.channel.get(_CONFIG)).decode() == text
 
 
+async def _set_turns(agent: Agent, before: int, after: int) -> None:
+    """Change a setting as the agent itself does, in its own file."""
+    change = f"s/max_turns: {before}/max_turns: {after}/"
+    await agent.run(f"su -s /bin/sh hermes -c 'grep -q turns:.{before} {_CONFIG} && sed -i \"{change}\" {_CONFIG}'")
+
+
 async def test_0_19_a_newer_one_and_0_19_again_each_have_the_users_configuration_and_all_that_was_said(
     made: Made, agent: Agent, tmp_path: Path
 ) -> None:
@@ -207,9 +213,11 @@ async def test_0_19_a_newer_one_and_0_19_again_each_have_the_users_configuration
     assert "_config_version: 50" in await agent.run(f"cat {_CONFIG}")
     await say(agent, "since", "said to the newer one")
     await agent.run("su -s /bin/sh hermes -c 'echo Likes herons. > /var/lib/hermes/memories/USER.md'")
+    await _set_turns(agent, 17, 23)
 
-    assert (await node(agent, "release rollback --drain 30"))["release"] == first
-    assert await _config_is(agent, _OF_19)
+    done = await node(agent, "release rollback --drain 30")
+    assert (done["release"], done["settings_carried"], done["settings_lost"]) == (first, 1, [])
+    assert await _config_is(agent, _OF_19.replace("17", "23"))
     assert (await messages(agent))["count"] == count + 2
     assert "herons" in await agent.run("cat /var/lib/hermes/memories/USER.md")
     await say(agent, "since", "and now to the older one")
@@ -218,9 +226,10 @@ async def test_0_19_a_newer_one_and_0_19_again_each_have_the_users_configuration
     await node(agent, f"release activate {newer.id} --no-trial --confirm-within 200")
     await node(agent, f"release confirm {newer.id}")
     await say(agent, "since", "once more to the newer one")
+    await _set_turns(agent, 23, 29)
     answer = await node(agent, f"release activate {first} --confirm-within 200")
-    assert (answer["release"], answer["rollback_method"]) == (first, "copy")
-    assert await _config_is(agent, _OF_19)
+    assert (answer["release"], answer["rollback_method"], answer["settings_carried"]) == (first, "copy", 1)
+    assert await _config_is(agent, _OF_19.replace("17", "29"))
     await node(agent, f"release confirm {first}")
     assert (await messages(agent))["count"] == count + 6
     await say(agent, "before", "hello again")

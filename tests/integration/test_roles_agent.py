@@ -131,7 +131,7 @@ EXPOSURE = {
     "hermes-monitoring-renew.service": 1.6,  # asks systemd
     "hermes-orders.service": 2.1,
     "hermes-recovery.service": 1.4,
-    "hermes-relief.service": 1.8,  # speaks to the agent's API
+    "hermes-relief.service": 1.9,  # as the metrics: it speaks to the agent's API and reads its processes
     "hermes-release.service": 9.0,  # works on the gateway, its port and the files of the agent
     "hermes-sandbox@x.service": 0.8,
     "hermes-syslog.service": 1.3,

@@ -33,7 +33,10 @@ body = {"model": "agent", "messages": [{"role": "user", "content": sys.argv[2]}]
 connection.request("POST", "/v1/chat/completions", body=json.dumps(body), headers=headers)
 print(json.loads(connection.getresponse().read())["choices"][0]["message"]["content"])
 """
-_SHOWS = "import os, sqlite3; print(sqlite3.sqlite_version, sorted(name for name in os.environ if name[:2] == 'LD'))"
+_SHOWS = """
+import os, sqlite3
+print(sqlite3.sqlite_version, sorted(name for name, value in os.environ.items() if name[:2] == "LD" and value))
+"""
 _ANSWERS = "timeout 90 sh -c 'until curl -fs http://127.0.0.1:8642/health; do sleep 0.2; done'"
 _ONE_LOG = """
 pid=$(systemctl show -P MainPID hermes-gateway.service)

@@ -184,8 +184,8 @@ def image_builds(connected: "Connected") -> "ImageBuilds":
     from hermesops.machines.image.directory import ImageBuilds
 
     container = connected.container
-    recipe = container.image_recipes.to_build
-    return ImageBuilds(container.registry, connected.image_builder, recipe, container.hold_lease)
+    recipe, find = container.image_recipes.to_build, container.releases.find_usable
+    return ImageBuilds(container.registry, connected.image_builder, recipe, container.hold_lease, find)
 
 
 def release_transfer(connected: "Connected", lease: "Lease") -> "ReleaseTransfer":

@@ -15,14 +15,23 @@ app = Noun(no_args_is_help=True)
 @app.command(waits=True)
 def build(
     name: Annotated[str, typer.Argument(help="Folder below images/.")] = "hermes-base",
+    release: Annotated[
+        str,
+        typer.Option(
+            help="Release that its machines run at first, as of a source; default: the one of the image's locks.",
+            show_default=False,
+        ),
+    ] = "",
 ) -> None:
     """Build an image, boot it, verify it and record it; builds nothing when there is one of the same inputs.
 
-    Agents' machines made from now on boot from hermes-base, and run the release that is built of its locks; the
-    platform's machine of a local world boots from hermes-platform. Simulated machines come with everything the roles
-    install: there hermes-base is saved from one as it comes, without download or Ansible, in a second.
+    Agents' machines made from now on boot from hermes-base, and run the release that is built of its locks, or another
+    one of the store; the platform's machine of a local world boots from hermes-platform. Simulated machines come with
+    everything the roles install: there hermes-base is saved from one as it comes, without download or Ansible, in a
+    second.
     """
-    built = context.run_connected(context.compose(), lambda connected: connected.image_builds.build(name))
+    container = context.compose()
+    built = context.run_connected(container, lambda connected: connected.image_builds.build(name, release=release))
     manifest = built.manifest
     data = {
         "name": manifest.name,

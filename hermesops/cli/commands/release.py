@@ -45,7 +45,9 @@ def build(
     interpreter: Annotated[
         str,
         typer.Option(
-            help="A Python that the release brings: SOURCE#sha256=…, several sources by commas.", show_default=False
+            help="A Python that the release brings: SOURCE#sha256=…, several by commas; none: the machines' own. "
+            "Default with --source: setting release.interpreter.",
+            show_default=False,
         ),
     ] = "",
     lock: Annotated[
@@ -75,14 +77,14 @@ def build(
         from hermesops.machines.release.pinned import PinnedFile
         from hermesops.machines.release.service import usual_request
 
-        usual = usual_request(container.agent_pins)
+        usual, of_setting = usual_request(container.agent_pins), container.env.settings.release.interpreter
         order = replace(
             usual,
             agent="" if wheel or is_of_source else agent or usual.agent,
             wheel=wheel,
             source=Path(source) if source and wheel else None,
             archive=PinnedFile.parse(source, sha256) if is_of_source else None,
-            interpreter=PinnedFile.parse(interpreter) if interpreter else None,
+            interpreter=PinnedFile.chosen(interpreter, of_setting if is_of_source else ""),
             pythons=tuple(python or usual.pythons),
             managed=_managed(managed),
         )

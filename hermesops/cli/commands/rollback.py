@@ -40,7 +40,11 @@ def rollback(
         str, typer.Option("--machine", help="With --direct: the machine's name or id.", show_default=False)
     ] = "",
     lose: Annotated[
-        bool, typer.Option("--lose", help="Even if rows written since cannot be migrated; they are kept aside.")
+        bool,
+        typer.Option(
+            "--lose",
+            help="Even if rows written since do not fit the older databases; they are listed and kept.",
+        ),
     ] = False,
     even_revoked: Annotated[
         bool, typer.Option("--even-revoked", help="Also to a release that was revoked or is below the floor.")
@@ -51,6 +55,8 @@ def rollback(
     wait: Wait = "",
 ) -> int:
     """Roll one instance, or all of a rollout, back to the release before. Data written since then is kept.
+
+    Settings that a user changed since stay in force where both releases have them; the result names the others.
 
     A user's machine rolls back by itself within seconds. With --to and no user, all that do not run that release are
     rolled back to it: at once, without stages, never more at a time than may be unavailable.

@@ -9,13 +9,13 @@ the image that it had reached. The caller holds the lease on building in the env
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 from hermesops.base.waiting import Pending, both, until
-from hermesops.errors import HaltedError, RefusedError, UnavailableError, UnknownOutcomeError
+from hermesops.errors import HaltedError, Hint, RefusedError, UnavailableError, UnknownOutcomeError, UsageError
 from hermesops.machines.image import manifest as manifests
 from hermesops.machines.image.definition import AgentPins, Definition, digest_of
 from hermesops.machines.image.machine_facts import Survey, survey
@@ -27,6 +27,7 @@ from hermesops.model.rollout.release import ReleaseId
 from hermesops.vendor import justavps
 from hermesops.vendor.channel import Completed, last_words
 from hermesops.vendor.justavps.errors import NotFoundError
+from hermesops.wire.documents.lock import Lock
 from hermesops.wire.foreign_text import one_line
 
 _SCRIPT_S = 300.0
@@ -55,6 +56,7 @@ class Recipe:
         variables: Extra variables of the roles; no secrets.
         versions: Of what builds it, for the manifest.
         note: What is said when it is made; empty for nothing.
+        release: The release that its machines run at first; ``None`` for the one that is built of the image's locks.
     """
 
     definition: Definition
@@ -65,6 +67,18 @@ class Recipe:
     variables: Mapping[str, object] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
+    release: ReleaseId | None = None
+
+    def with_release(self, lock: Lock) -> "Recipe":
+        """The recipe of an image whose machines run another release at first; the release is one of its inputs.
+
+        Raises:
+            UsageError: Its image has no agent.
+        """
+        name = self.definition.name
+        if self.definition.agent is None:
+            raise UsageError(f"image {name} has no agent", hint=Hint(("image", "build", name)))
+        return replace(self, inputs={**self.inputs, "release": lock.digest}, release=ReleaseId(lock.id))
 
     @property
     def digest(self) -> str:
@@ -196,6 +210,9 @@ class Builder:
         if recipe.definition.agent is None:
             await roles
             return None
+        if recipe.release:
+            await roles
+            return recipe.release
         release, _ = await both(self.release(recipe.definition.agent), roles)
         return release
 

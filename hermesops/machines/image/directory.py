@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from hermesops.machines.image.build import Builder, Built, Recipe
     from hermesops.store.operations.leases.keeper import LeaseKeeper
+    from hermesops.wire.documents.lock import Lock
 
 
 @dataclass(frozen=True)
@@ -31,24 +32,30 @@ class ImageBuilds:
     Attributes:
         recipe: Makes the recipe of an image by its name; refuses one that no machine here boots.
         hold_lease: Holds the lease of a subject, or refuses.
+        find_release: The lock of a release that machines may run, by its id or its agent's version.
     """
 
     registry: Registry
     builder: "Builder"
     recipe: "Callable[[str], Awaitable[Recipe]]"
     hold_lease: "Callable[[str], LeaseKeeper]"
+    find_release: "Callable[[str], Lock]"
 
-    async def build(self, name: str) -> "Built":
+    async def build(self, name: str, *, release: str = "") -> "Built":
         """Build an image unless there is one of the same inputs, and record it: new machines boot from it.
 
+        Its machines run ``release`` at first; empty for the one that is built of the image's locks.
+
         Raises:
-            UsageError: There is no such image.
-            RefusedError: No machine of this environment boots it.
+            UsageError: There is no such image or release, or the image has no agent.
+            RefusedError: No machine of this environment boots it, or no machine may run the release.
             LeaseHeldError: Another process builds it.
             HermesError: It could not be built; building it again continues.
         """
+        lock = self.find_release(release) if release else None
         async with self.hold_lease(f"image/{name}"):
-            built = await self.builder.build(await self.recipe(name))
+            recipe = await self.recipe(name)
+            built = await self.builder.build(recipe.with_release(lock) if lock else recipe)
             manifest = built.manifest
             self.registry.images.record(
                 manifest.image_id, name=manifest.name, digest=manifest.digest, manifest=manifest.to_json()

@@ -8,6 +8,7 @@ import json
 import platform
 import re
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from packaging.version import Version
@@ -19,9 +20,10 @@ from hermesops.machines.release.source.archive import MAX_ARCHIVE, SourceFile, S
 from hermesops.machines.release.source.isolation import Isolation, Limits
 
 _BINARY = re.compile(r"bin/python3\.[0-9]{1,2}")
+_GZIP = b"\x1f\x8b"
 _ELF, _64_BIT, _LITTLE = b"\x7fELF", 2, 1
 _PROCESSORS = {3: "x86 (32 bits)", 40: "ARM (32 bits)", 62: "x86_64", 183: "aarch64", 243: "RISC-V"}
-_X86_64 = 62
+_X86_64, _ARCHITECTURE = 62, "x86_64"
 _HEADER = 64
 _LOADER = b"/lib64/ld-linux-x86-64.so.2\0"
 _GLIBC = re.compile(rb"GLIBC_2\.([0-9]{1,3})\b")
@@ -42,7 +44,7 @@ class OwnPython:
     Attributes:
         version: Complete, as ``3.14.0``.
         sqlite: The version of the SQLite that is linked into it; empty where it loads a library.
-        name: Name of its archive.
+        name: Name of its archive, as its first source has it.
         content: Its archive.
         tree: The archive's files.
     """
@@ -59,6 +61,11 @@ class OwnPython:
         return ".".join(self.version.split(".")[:2])
 
     @property
+    def kept_name(self) -> str:
+        """Name of its archive in a release: the same wherever it was fetched from, as it is a part of the release."""
+        return f"cpython-{self.version}-{_ARCHITECTURE}.tar.gz"
+
+    @property
     def program(self) -> str:
         """Path of the program in the archive."""
         return f"python/bin/python{self.python}"
@@ -69,14 +76,16 @@ class OwnPython:
         return {f"python/{path}": file for path, file in self.tree.files.items()}
 
 
-def own_python(pin: PinnedFile, isolation: Isolation) -> OwnPython:
-    """Read, check and start a Python that a release is to bring.
+def own_python(pin: PinnedFile, isolation: Isolation, report: Callable[[str], None] = lambda _: None) -> OwnPython:
+    """Read, check and start a Python that a release is to bring; ``report`` names each source that failed.
 
     Raises:
         RefusedError: Its archive is another one, or no Python for x86_64 machines with glibc, or it does not start.
         UnavailableError: No source of it answers.
     """
-    content = pin.read(at_most=MAX_ARCHIVE)
+    content = pin.read(at_most=MAX_ARCHIVE, report=report)
+    if not content.startswith(_GZIP):  # machines unpack nothing else
+        raise RefusedError(f"{pin.name} is no tar.gz", hint="name an archive install_only of python-build-standalone")
     tree = read_tree(pin.name, content, pin.sha256)
     if tree.top != "python":
         raise RefusedError(
@@ -149,7 +158,7 @@ def refuse_old_sqlite(name: str, version: str) -> None:
 
 
 def _answer(name: str, program: str, tree: SourceTree, isolation: Isolation) -> dict[str, str]:
-    if platform.machine() != "x86_64":
+    if platform.machine() != _ARCHITECTURE:
         raise RefusedError(
             f"{name} cannot be started here, on {platform.machine()}", hint="build this release on an x86_64 computer"
         )

@@ -1,16 +1,18 @@
-"""Files that an operator names by SHA-256 and by where they are: paths or addresses, of which the first one counts."""
+"""Files that an operator names by SHA-256 and by their places: paths or addresses, in the order of their use."""
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import httpx
 
+from hermesops.base.network import web_address
 from hermesops.base.network.http import blocking_client
-from hermesops.errors import RefusedError, UnavailableError, UsageError
+from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
+from hermesops.machines.release.source.archive import refuse_changed
 
 _MARK = "#sha256="
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -40,41 +42,79 @@ class PinnedFile:
             sha256: The file's hash, where ``text`` has none.
 
         Raises:
-            UsageError: There is no hash, there are two, or an address is not https.
+            UsageError: There is no hash, there are two, or an address is not https or has a password.
         """
         parts = [part.strip().partition(_MARK) for part in text.split(",") if part.strip()]
         hashes = {digest for _, _, digest in parts if digest} | ({sha256} if sha256 else set())
         if len(hashes) != 1 or not _SHA256.fullmatch(digest := next(iter(hashes))):
             raise UsageError(
-                f"{text[:200]} is named with {len(hashes) or 'no'} SHA-256",
+                f"{', '.join(_shown(source) for source, _, _ in parts)} is named with {len(hashes) or 'no'} SHA-256",
                 hint="--sha256 and 64 digits, or SOURCE#sha256=…",
             )
         sources = tuple(source for source, _, _ in parts)
         for source in sources:
-            if "://" in source and not source.startswith("https://"):
-                raise UsageError(f"{source[:200]} is not an https address")
+            if web_address.has_user_info(source):
+                raise UsageError("an address has a user or a password before its host", hint="addresses are shown")
+            if _is_address(source) and not source.startswith("https://"):
+                raise UsageError(f"{_shown(source)} is not an https address")
         return cls(sources, digest)
+
+    @classmethod
+    def chosen(cls, named: str, setting: str) -> "PinnedFile | None":
+        """The file that an operator named, else the one of a setting; ``None`` for neither, and for ``none``.
+
+        Raises:
+            UsageError: See ``parse``.
+        """
+        text = named or setting
+        return cls.parse(text) if text not in {"", "none"} else None
 
     @property
     def name(self) -> str:
         """Its file name, as its first source has it."""
-        name = unquote(urlsplit(self.sources[0]).path if "://" in self.sources[0] else self.sources[0]).rsplit("/")[-1]
+        first = self.sources[0]
+        name = unquote(urlsplit(first).path if _is_address(first) else first).rsplit("/")[-1]
         return name if _NAME.fullmatch(name) else "archive"
 
-    def read(self, *, at_most: int) -> bytes:
-        """Its content, of at most so many bytes; the hash is the caller's to compare.
+    def read(self, *, at_most: int, report: Callable[[str], None] = lambda _: None) -> bytes:
+        """Its content, of at most so many bytes, from the first source that has it.
+
+        A source that does not answer, or has another content, is reported, and the next one is asked.
 
         Raises:
-            RefusedError: A path cannot be read, or the file is larger.
-            UnavailableError: No address answers.
+            RefusedError: No source has it, and one has another content, cannot be read or has a larger file.
+            UnavailableError: No source answers.
         """
-        problems = []
-        for source in self.sources:
+        failures: list[HermesError] = []
+        for number, source in enumerate(self.sources, 1):
             try:
-                return _fetched(source, at_most) if "://" in source else _local(Path(source), at_most)
-            except UnavailableError as error:
-                problems.append(error.message)
-        raise UnavailableError("; ".join(problems))
+                content = _fetched(source, at_most) if _is_address(source) else _local(Path(source), at_most)
+                refuse_changed(_shown(source), content, self.sha256)
+            except (UnavailableError, RefusedError) as error:
+                failures.append(error)
+                if number < len(self.sources):
+                    report(f"{error.message}; trying {_shown(self.sources[number])}")
+            else:
+                return content
+        raise _all_failed(failures)
+
+
+def _all_failed(failures: Sequence[HermesError]) -> HermesError:
+    """One error for all sources; to ask again helps only where none of them had a wrong file."""
+    if len(failures) == 1:
+        return failures[0]
+    problem = "; ".join(failure.message for failure in failures)
+    wrong = next((failure for failure in failures if isinstance(failure, RefusedError)), None)
+    return RefusedError(problem, hint=wrong.hint) if wrong else UnavailableError(problem)
+
+
+def _is_address(source: str) -> bool:
+    return "://" in source
+
+
+def _shown(source: str) -> str:
+    """A source for messages: without its query, which may have a signature that opens it."""
+    return source.partition("?")[0][:200] if _is_address(source) else source[:200]
 
 
 def _local(path: Path, at_most: int) -> bytes:
@@ -101,9 +141,11 @@ def _fetched(url: str, at_most: int) -> bytes:
             for piece in _bounded(response.iter_raw(), until):
                 content += piece
                 if len(content) > at_most:
-                    raise RefusedError(f"{url[:200]} has more than {at_most // _MIB} MiB")
-    except (httpx.HTTPError, TimeoutError) as error:
-        raise UnavailableError(f"{where} does not give {url[:200]}: {error or type(error).__name__}") from error
+                    raise RefusedError(f"{_shown(url)} has more than {at_most // _MIB} MiB")
+    except httpx.HTTPStatusError as error:
+        raise UnavailableError(f"{where} answers {_shown(url)} with {error.response.status_code}") from error
+    except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
+        raise UnavailableError(f"{where} does not give {_shown(url)}: {error or type(error).__name__}") from error
     return bytes(content)
 
 

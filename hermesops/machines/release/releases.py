@@ -109,6 +109,12 @@ class Releases:
             raise UsageError(f"more than one release is called {text}: {ids}", hint=LIST)
         raise unknown_name("release", text, documents.ids())
 
+    def find_usable(self, text: str) -> Lock:
+        """The release that a text names, if machines may run it; raises as ``find`` and ``refuse_revoked``."""
+        lock = self.find(text)
+        self.refuse_revoked(lock)
+        return lock
+
     def read(self, release: str) -> Lock:
         """The lock of a release, its signature checked.
 

@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from hermesops.model.rollout.release import ReleaseId
+from hermesops.wire.foreign_text import one_line
 
 BLOBS = "/opt/hermes/blobs/incoming"
 """Folder on a machine for uploaded files of releases, each named by its SHA-256."""
+
+_NAMED, _NAME = 50, 120
 
 _DEFAULT_PYTHON = "3.11"
 """Of the images' distribution, for a hermes-node that does not report it."""
@@ -154,6 +157,8 @@ class RollbackResult:
         migrated: Rows written since that are in the present state.
         listed: Rows written since that are not, and are listed in a file beside the newer state.
         kept: Where the newer state is kept on the machine; empty where it stays in use.
+        settings_carried: Settings that the user changed under the newer release and that are in force.
+        settings_lost: Names of those that are not; they are in the newer configuration on the machine.
     """
 
     release: ReleaseId
@@ -162,6 +167,8 @@ class RollbackResult:
     migrated: int
     listed: int
     kept: str
+    settings_carried: int = 0
+    settings_lost: tuple[str, ...] = ()
 
     @classmethod
     def from_told(cls, result: Mapping[str, Any]) -> Self:
@@ -173,7 +180,15 @@ class RollbackResult:
             int(result.get("migrated") or 0),
             int(result.get("listed") or 0),
             str(result.get("kept") or ""),
+            int(result.get("settings_carried") or 0),
+            _settings(result.get("settings_lost")),
         )
+
+
+def _settings(names: object) -> tuple[str, ...]:
+    """Names of settings, which are a user's own text."""
+    listed = names if isinstance(names, list) else []
+    return tuple(one_line(str(name))[:_NAME] for name in listed[:_NAMED])
 
 
 def _is_activity_unknown(status: Mapping[str, Any]) -> bool:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hermesops.machines.release.builder.build import Builder, BuildRequest, Rebu
 from hermesops.machines.release.builder.resolver import Resolver
 from hermesops.machines.release.pinned import PinnedFile
 from hermesops.machines.release.source.isolation import Isolation, Limits
+from hermesops.machines.release.source.memory_scope import MemoryScope
 from hermesops.wire.documents.lock import Lock
 from tests.support.releases.own_python import own_python_archive
 from tests.support.releases.package_index import AT, Index, MemoryStore, parts, releases_in
@@ -128,6 +130,27 @@ def test_a_tag_that_is_built_in_another_way_is_named(shop: Workshop) -> None:
     with pytest.raises(RefusedError, match="holds no skills"):
         shop.build(shape)
     assert shop.releases.list() == ()
+
+
+class _Counted(MemoryScope):
+    """A scope of a kernel that has ended two processes."""
+
+    def command(self, words: Sequence[str], report: Path) -> list[str]:
+        return ["sh", "-c", 'echo 2 >"$0"; exec "$@"', str(report), *words]
+
+
+@pytest.mark.parametrize("code", [0, 137])
+def test_a_build_that_lost_a_process_to_the_limit_of_memory_is_named_even_if_it_went_on(code: int) -> None:
+    require(shutil.which("bwrap") is not None, "bubblewrap")
+    isolation = Isolation(Limits(memory_bytes=512 << 20))
+    isolation.__dict__["scope"] = _Counted(512 << 20)
+    with pytest.raises(RefusedError, match="a build used more than 512 MiB of memory and was stopped"):
+        isolation.run("a build", ["/bin/sh", "-c", f"exit {code}"], {}, {})
+
+
+def test_an_orphan_of_a_killed_hermesops_ends_by_itself() -> None:
+    words = Isolation(Limits(seconds=8.0)).command(["/bin/true"], {}, None, Path("/nowhere"))
+    assert words[words.index("timeout") :][:3] == ["timeout", "--signal=KILL", "38"]
 
 
 def test_without_walls_nothing_is_built() -> None:

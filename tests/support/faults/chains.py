@@ -59,6 +59,7 @@ class Chain:
         turns: Whether users talk to their agents meanwhile.
         resolves: Why it does not end with the runbook; then it is undone, and that is told.
         undo: What makes the world as it was before, whatever came of it.
+        ended_s: Within which the alert has to end after the runbook.
         is_alone: Whether nothing else may be broken meanwhile, as it is about more than one user's machine.
     """
 
@@ -83,6 +84,7 @@ class Chain:
     resolves: str = ""
     undo: Act | None = None
     alert_s: float = 300.0
+    ended_s: float = _QUIET_S
     quiet_s: float = 60.0
     is_alone: bool = False
 
@@ -265,7 +267,7 @@ async def _until_ended(chain: Chain, fleet: WatchedFleet) -> None:
         ]
         return True if not open_ones and not fleet.record.problem else Pending(f"{open_ones} {fleet.record.problem}")
 
-    await until(ended, what=f"{chain.expected} to end", timeout_s=_QUIET_S, every_s=0.5)
+    await until(ended, what=f"{chain.expected} to end", timeout_s=chain.ended_s, every_s=0.5)
 
 
 def _judge(chain: Chain, fleet: WatchedFleet, outcome: Outcome, began: float, left: Collection[About]) -> None:

@@ -142,6 +142,15 @@ def test_an_address_in_a_file_is_named_with_the_file_and_a_bucket_by_its_endpoin
             load(tmp_path, **AWAY, **{variable_of(key): "s3://b?endpoint=http://a.example"})
 
 
+def test_a_python_of_releases_is_named_by_its_hash_and_by_addresses_or_absolute_paths(tmp_path: Path) -> None:
+    pin = f"#sha256={'0' * 64}"
+    for text in ("", f"https://m.example/a+b.tar.gz{pin}", f"/srv/a.tar.gz{pin}, https://m.example/a.tar.gz{pin}"):
+        assert load(tmp_path, HERMESOPS_RELEASE_INTERPRETER=text).settings.release.interpreter == text
+    for text in ("/srv/a.tar.gz", f"http://m.example/a.tar.gz{pin}", f"a.tar.gz{pin}", "none"):
+        with pytest.raises(UsageError, match="interpreter"):
+            load(tmp_path, HERMESOPS_RELEASE_INTERPRETER=text)
+
+
 def test_the_local_world_may_ask_what_is_on_its_own_network(tmp_path: Path) -> None:
     assert load(tmp_path, HERMESOPS_PROMETHEUS_URL="http://10.0.0.1:9090").is_local
 

@@ -7,12 +7,12 @@ import hashlib
 import io
 import shutil
 import tarfile
-import tempfile
 import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hermesops.base.files.scratch_folder import scratch_folder
 from hermesops.errors import BrokenInvariantError
 from hermesops.machines.image.bundles import own_wheel
 from hermesops.machines.image.packages.download import Pip
@@ -58,9 +58,7 @@ def make(
         RefusedError: A wheel does not have the hash it is locked to.
         UnavailableError: The package index does not answer or lacks one.
     """
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache) as scratch:
-        folder = Path(scratch)
+    with scratch_folder(cache, ".packing-control-") as folder:
         own = own_wheel.write(folder, package, shipped)
         parts = (PYTHON.encode(), lock.read_bytes(), installer.read_bytes(), own.read_bytes())
         version = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:_KEY_LENGTH]

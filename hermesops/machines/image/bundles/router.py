@@ -2,10 +2,10 @@
 
 import hashlib
 import tarfile
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from hermesops.base.files.scratch_folder import scratch_folder
 from hermesops.machines.image.packages.download import Pip
 
 PYTHON = "3.11"
@@ -29,8 +29,8 @@ def make(lock: Path, downloads: Pip, cache: Path, report: Callable[[str], None])
     target = cache / f"litellm-{hashlib.sha256(lock.read_bytes()).hexdigest()[:16]}.tar"
     if not target.exists():
         report("fetching the wheels of LiteLLM for the platform's model router")
-        with tempfile.TemporaryDirectory(dir=cache) as scratch:
-            wheels, packed = Path(scratch, "wheels"), Path(scratch, "packed")
+        with scratch_folder(cache, ".packing-router-") as scratch:
+            wheels, packed = scratch / "wheels", scratch / "packed"
             downloads.wheels(lock, wheels, python=PYTHON)
             with tarfile.open(packed, "w") as archive:
                 for file in sorted(wheels.iterdir()):

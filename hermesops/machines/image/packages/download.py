@@ -8,11 +8,11 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hermesops.base.extras import Extra, require
+from hermesops.base.files.scratch_folder import scratch_folder
 from hermesops.errors import RefusedError, UnavailableError
 from hermesops.machines.image.packages.package_index import PackageIndex
 
@@ -83,8 +83,8 @@ class Pip:
         for file in folder.iterdir():
             place = self._cache / kind / _sha256(file)
             place.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=self._cache) as scratch:  # others read the cache meanwhile
-                shutil.copyfile(file, Path(scratch, file.name)).replace(place / file.name)
+            with scratch_folder(self._cache, ".copying-") as scratch:  # others read the cache meanwhile
+                shutil.copyfile(file, scratch / file.name).replace(place / file.name)
 
     def _download(self, options: Sequence[str], requirements: Path, missing: Sequence[str]) -> None:
         require(Extra.BUILD, "fetching wheels")

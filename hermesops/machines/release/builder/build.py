@@ -3,13 +3,14 @@
 A killed build is started again: files are kept by their hash, and a release exists once its lock does.
 """
 
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from hermesops.base.files.scratch_folder import scratch_folder
 from hermesops.errors import Hint, RefusedError, UsageError
 from hermesops.machines.capabilities import capabilities_of
 from hermesops.machines.image.packages.download import Pip
@@ -98,13 +99,12 @@ class Builder:
         if sum(map(bool, (order.agent, order.wheel, order.archive))) != 1 or not order.pythons:
             raise UsageError("a release is of an agent's version, a wheel or a source, for at least one Python")
         with self.workplace() as scratch:
-            lock = self._lock(order, Path(scratch))
+            lock = self._lock(order, scratch)
         return self.put(lock, who=who, note=note, at=at)
 
-    def workplace(self) -> "tempfile.TemporaryDirectory[str]":
+    def workplace(self) -> AbstractContextManager[Path]:
         """Create a temporary folder below ``scratch``; it is removed at the end of the block."""
-        self.scratch.mkdir(parents=True, exist_ok=True)
-        return tempfile.TemporaryDirectory(dir=self.scratch, prefix="release-")
+        return scratch_folder(self.scratch, "release-")
 
     def put(self, lock: Lock, *, who: str, note: str, at: datetime) -> Built:
         """Keep a release whose files are all in the store, signed."""
@@ -171,7 +171,7 @@ class Builder:
     def interpreter(self, pin: PinnedFile) -> OwnPython:
         """Read and check a Python that a release is to bring; see ``release.interpreter``."""
         self.report(f"checking the Python {pin.name}")
-        return own_python(pin, self.isolation)
+        return own_python(pin, self.isolation, self.report)
 
     def sources(self) -> SourceBuilder:
         """Builds the agent from source trees."""
@@ -181,7 +181,7 @@ class Builder:
         if order.archive is None:
             return None
         pin = order.archive
-        tree = read_tree(pin.name, pin.read(at_most=MAX_ARCHIVE), pin.sha256)
+        tree = read_tree(pin.name, pin.read(at_most=MAX_ARCHIVE, report=self.report), pin.sha256)
         wanted = str(read_project(tree).pythons)
         pythons = chosen_pythons(f"the agent of {tree.name}", wanted, order.pythons, interpreter)
         return self.sources().build(tree, interpreter, pythons, scratch)
@@ -276,7 +276,7 @@ class Builder:
 
 
 def _kept(interpreter: OwnPython, blob_store: BlobStore) -> Interpreter:
-    archive = blob_store.keep(interpreter.name, interpreter.content)
+    archive = blob_store.keep(interpreter.kept_name, interpreter.content)
     return Interpreter(interpreter.version, archive, interpreter.sqlite)
 
 
@@ -320,8 +320,7 @@ class Rebuilder:
             UnavailableError: The package index does not answer.
         """
         blob_store = BlobStore(self.builder.releases.store, distrusts=True)
-        with self.builder.workplace() as folder:
-            scratch = Path(folder)
+        with self.builder.workplace() as scratch:
             missing = {blob.sha256: blob for blob in lock.all_blobs() if not blob_store.has(blob)}
             for name, content in self._made(lock, missing, scratch):
                 if missing.pop(blob_of(name, content).sha256, None):

@@ -9,7 +9,6 @@ import io
 import re
 import subprocess
 import tarfile
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,10 +17,12 @@ from typing import IO
 
 import httpx
 
+from hermesops.base.files.scratch_folder import scratch_folder
 from hermesops.base.network.http import blocking_client
-from hermesops.errors import Hint, RefusedError, UnavailableError
+from hermesops.errors import HermesError, Hint, RefusedError, UnavailableError
 from hermesops.machines.image.packages.download import NEWEST_GLIBC
 from hermesops.machines.release import sqlite
+from hermesops.machines.release.source.archive import refuse_changed
 from hermesops.machines.release.sqlite import Source
 from hermesops.wire.documents.lock import Blob, Lock
 
@@ -109,23 +110,23 @@ class SqliteBuilder:
         return self.cache / hashlib.sha256(_described(source) + _compiler().encode()).hexdigest()[:16]
 
     def _fetched(self, report: Callable[[str], None]) -> tuple[Source, bytes]:
-        problems = []
+        """The first source whose archive is the pinned one; each other one is reported."""
+        failures: list[HermesError] = []
         for source in self.sources:
             report(f"fetching SQLite's source from {source.url}")
             try:
                 archive = self.fetch(source)
-            except UnavailableError as error:
-                problems.append(error.message)
-                continue
-            if hashlib.sha256(archive).hexdigest() == source.sha256:
+                refuse_changed(source.url, archive, source.sha256)
+            except (UnavailableError, RefusedError) as error:
+                failures.append(error)
+                report(error.message)
+            else:
                 return source, archive
-            raise RefusedError(
-                f"{source.url} is not the source that its SHA-256 names", hint="compare it with another mirror"
-            )
-        raise UnavailableError(
-            f"SQLite's source cannot be fetched: {'; '.join(problems) or 'no source is named'}",
-            hint=Hint("name a mirror of it in setting release.sqlite"),
-        )
+        problem = "; ".join(failure.message for failure in failures) or "no source is named"
+        hint = Hint("name a mirror of it in setting release.sqlite")
+        if any(isinstance(failure, RefusedError) for failure in failures):  # to ask again does not help
+            raise RefusedError(f"no source of SQLite has the pinned archive: {problem}", hint=hint)
+        raise UnavailableError(f"SQLite's source cannot be fetched: {problem}", hint=hint)
 
 
 def download(source: Source) -> bytes:
@@ -191,9 +192,7 @@ def _kept(described: bytes, known: Sequence[Lock], read: Callable[[Blob], bytes]
 
 
 def _build(source: bytes, place: Path) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=place.parent, prefix=".building-") as name:
-        folder = Path(name)
+    with scratch_folder(place.parent, ".building-") as folder:
         (folder / "sqlite3.c").write_bytes(source)
         _run(folder, "cc", *OPTIONS, "-o", "library.so", "sqlite3.c", "-lm")
         (folder / "sqlite3.c").unlink()

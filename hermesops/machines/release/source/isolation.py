@@ -14,17 +14,20 @@ import tarfile
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import IO
 
 from hermesops.errors import RefusedError
-from hermesops.machines.release.source import inside
+from hermesops.machines.release.source import inside, memory_scope
 from hermesops.machines.release.source.archive import SourceFile
+from hermesops.machines.release.source.memory_scope import MemoryScope
 
 _MIB = 1 << 20
 _NOBODY = "65534"
 _PLACE = "/build"
 _SHOWN = 400
+_ORPHANED_S = 30.0
 PYTHON = "/usr/bin/python3"
 """Unpacks the files, and builds where a release brings no Python; not ours, which may be in an operator's home."""
 
@@ -37,7 +40,7 @@ class Limits:
 
     Attributes:
         seconds: Until it is ended.
-        memory_bytes: Address space of each of its processes.
+        memory_bytes: Memory of all its processes and files where systemd counts it, else address space of each process.
         files_bytes: All files that it has and makes, in memory.
         output_bytes: Its result, and each file that it writes.
         processes: Processes and threads at once.
@@ -61,6 +64,12 @@ class Isolation:
     limits: Limits = Limits()
     bwrap: str = "bwrap"
 
+    @cached_property
+    def scope(self) -> MemoryScope | None:
+        """Bounds the memory of programs; ``None`` where this computer's systemd does not."""
+        scope = MemoryScope(self.limits.memory_bytes)
+        return scope if scope.is_there() else None
+
     def run(
         self, title: str, words: Sequence[str], files: Mapping[str, SourceFile], environment: Mapping[str, str]
     ) -> bytes:
@@ -76,35 +85,51 @@ class Isolation:
             tempfile.TemporaryFile() as result,
             tempfile.TemporaryFile() as messages,
         ):
-            _pack(files, given)
-            program = [word.replace("{place}", _PLACE) for word in words]
-            command = [*self._walls(environment), PYTHON, "-I", "-S", "-c", _driver(), _PLACE, *program]
-            ending = self._ending(command, given, result, messages)
+            pack(files, given)
+            ending = self._ending(words, environment, given, result, messages)
             result.seek(0)
             output = result.read(self.limits.output_bytes)
-            if ending == 0:
+            if ending == _Ending(0):
                 return output
-            messages.seek(max(0, messages.tell() - 64 * 1024))
+            messages.seek(max(0, messages.seek(0, os.SEEK_END) - 64 * 1024))
             raise _failure(title, ending, messages.read().decode(errors="replace"), self.limits)
 
-    def _ending(self, command: list[str], given: IO[bytes], result: IO[bytes], messages: IO[bytes]) -> int | None:
-        """The exit code; ``None`` for a program that was ended because it ran too long."""
-        try:
-            done = subprocess.run(
-                command,
-                stdin=given,
-                stdout=result,
-                stderr=messages,
-                env={"PATH": "/usr/bin:/bin"},
-                timeout=self.limits.seconds,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return None
-        messages.seek(0, os.SEEK_END)
-        return done.returncode
+    def command(
+        self, words: Sequence[str], environment: Mapping[str, str], scope: MemoryScope | None, report: Path
+    ) -> list[str]:
+        """The whole command of a program, which reads its packed files from standard input.
 
-    def _walls(self, environment: Mapping[str, str]) -> list[str]:
+        ``scope`` bounds its memory and reports kills to ``report``; without one, its address space is bounded.
+        """
+        program = [word.replace("{place}", _PLACE) for word in words]
+        walls = self._walls(environment, has_scope=scope is not None)
+        command = [*walls, PYTHON, "-I", "-S", "-c", _driver(), _PLACE, *program]
+        return scope.command(command, report) if scope else command
+
+    def _ending(
+        self,
+        words: Sequence[str],
+        environment: Mapping[str, str],
+        given: IO[bytes],
+        result: IO[bytes],
+        messages: IO[bytes],
+    ) -> "_Ending":
+        with tempfile.NamedTemporaryFile(prefix="hermesops-kills-") as report:
+            try:
+                done = subprocess.run(
+                    self.command(words, environment, self.scope, Path(report.name)),
+                    stdin=given,
+                    stdout=result,
+                    stderr=messages,
+                    env=memory_scope.environment(),
+                    timeout=self.limits.seconds,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired:
+                return _Ending(None)
+            return _Ending(done.returncode, memory_scope.kills_in(report.read()))
+
+    def _walls(self, environment: Mapping[str, str], *, has_scope: bool) -> list[str]:
         bwrap = shutil.which(self.bwrap)
         if bwrap is None:
             raise RefusedError(
@@ -120,8 +145,11 @@ class Isolation:
         words += ["--dev", "/dev", "--size", str(limits.files_bytes), "--tmpfs", _PLACE, "--chdir", _PLACE]
         variables = {"PATH": "/usr/bin:/bin", "HOME": _PLACE, "TMPDIR": _PLACE, "LC_ALL": "C.UTF-8", **environment}
         words += [word for name, value in variables.items() for word in ("--setenv", name, value)]
-        words += ["prlimit", f"--as={limits.memory_bytes}", f"--fsize={limits.output_bytes}", "--core=0"]
-        return [*words, f"--nproc={limits.processes}", f"--cpu={int(limits.seconds)}", "--"]
+        words += ["prlimit", *([] if has_scope else [f"--as={limits.memory_bytes}"])]
+        words += [f"--fsize={limits.output_bytes}", "--core=0"]
+        words += [f"--nproc={limits.processes}", f"--cpu={int(limits.seconds)}", "--"]
+        # Where hermesops is killed before bubblewrap has asked to be told, nobody else ends a program that waits.
+        return [*words, "timeout", "--signal=KILL", f"{limits.seconds + _ORPHANED_S:g}"]
 
 
 def _system() -> list[tuple[str, ...]]:
@@ -140,7 +168,8 @@ def _driver() -> str:
     return Path(inside.__file__).read_text(encoding="utf-8")
 
 
-def _pack(files: Mapping[str, SourceFile], target: IO[bytes]) -> None:
+def pack(files: Mapping[str, SourceFile], target: IO[bytes]) -> None:
+    """Write files as the archive that a program gets on its standard input."""
     with tarfile.open(fileobj=target, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for path in sorted(files):
             member = tarfile.TarInfo(path)
@@ -149,12 +178,27 @@ def _pack(files: Mapping[str, SourceFile], target: IO[bytes]) -> None:
     target.seek(0)
 
 
-def _failure(title: str, ending: int | None, messages: str, limits: Limits) -> RefusedError:
+@dataclass(frozen=True)
+class _Ending:
+    """The end of a program.
+
+    Attributes:
+        code: Its exit code; ``None`` for one that was ended because it ran too long.
+        kills: Processes of it that the kernel ended because they used too much memory.
+    """
+
+    code: int | None
+    kills: int = 0
+
+
+def _failure(title: str, ending: _Ending, messages: str, limits: Limits) -> RefusedError:
     lines = [line.strip() for line in messages.splitlines() if line.strip()]
     last = (lines[-1] if lines else "no reason given")[:_SHOWN]
     last = "".join(character if character.isprintable() else "?" for character in last)
-    if ending is None:
+    if ending.code is None:
         return RefusedError(f"{title} did not end within {limits.seconds:g} s and was stopped")
+    if ending.kills:
+        return RefusedError(f"{title} used more than {limits.memory_bytes // _MIB} MiB of memory and was stopped")
     if last.startswith("bwrap:"):
         return RefusedError(
             f"this computer does not allow the walls around a build: {last}",

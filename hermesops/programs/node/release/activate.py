@@ -22,6 +22,7 @@ from hermesops.programs.node.release.sandbox import try_out
 from hermesops.programs.node.release.slots import slot
 from hermesops.programs.node.release.slots.slot import record_of_lock
 from hermesops.programs.node.state import backup
+from hermesops.programs.node.state.snapshots import RestoreResult
 from hermesops.programs.node.system.files import PRIVATE
 from hermesops.wire.errors import ExitCode, NodeError, NotReadyError, RefusedError
 from hermesops.wire.layout import DRAIN_MARKER
@@ -209,7 +210,7 @@ def _switch(
     try:
         records.save(machine, activation)
         rollback.hold_gateway(machine)
-        checks = _switch_slot(change, activation)
+        checks, restored = _switch_slot(change, activation)
         answer = {
             "release": activation.to,
             "from": activation.before,
@@ -220,6 +221,8 @@ def _switch(
             "drained_s": round(drained_s, 3),
             "rollback_method": tried.rollback_method,
             "way_back_why": tried.why,
+            "settings_carried": restored.settings_carried,
+            "settings_lost": list(restored.settings_lost),
             "trial": [asdict(check) for check in tried.checks],
             "trial_s": tried.seconds,
             "seconds": change.seconds(),
@@ -235,8 +238,8 @@ def _switch(
     return answer, ExitCode.OK
 
 
-def _switch_slot(change: _Change, activation: Activation) -> tuple[Check, ...]:
-    """Stop the gateway, switch the slot, start the gateway and check it; return the checks."""
+def _switch_slot(change: _Change, activation: Activation) -> tuple[tuple[Check, ...], RestoreResult]:
+    """Stop the gateway, switch the slot, start the gateway and check it; return the checks and the user's settings."""
     machine, agent = change.machine, change.agent
     change.progress("switching")
     rollback.stop(machine, agent)
@@ -246,12 +249,11 @@ def _switch_slot(change: _Change, activation: Activation) -> tuple[Check, ...]:
     if activation.kept and config_migration.is_due(machine, agent, activation.to):
         change.progress("migrating")
         config_migration.migrate(machine, agent, activation.to)
-    if activation.kept:
-        config_migration.take_back(machine, agent, activation.to)
+    restored = config_migration.take_back(machine, agent, activation.to) if activation.kept else RestoreResult()
     rollback.release_gateway(machine)
     machine.remove(agent.home.path / DRAIN_MARKER)
     if not activation.starts or change.payload is None:
-        return ()
+        return (), restored
     change.progress("starting")
     gateway.start(machine.system, agent.base.unit)
     with suppress(OSError):
@@ -266,7 +268,7 @@ def _switch_slot(change: _Change, activation: Activation) -> tuple[Check, ...]:
     )
     if not all(check.ok for check in checks):
         raise _FailedError("checks", f"{checks[-1].name}: {checks[-1].detail}", checks)
-    return checks
+    return checks, restored
 
 
 def _refusal(change: _Change, failure: _FailedError) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from hermesops.programs.node.machine import Machine
 from hermesops.programs.node.release.slots import transient_unit
 from hermesops.programs.node.release.slots.slot import record_of, schema_of, unit_of
 from hermesops.programs.node.release.slots.transient_unit import migration_text
+from hermesops.programs.node.state.snapshots import RestoreResult
 from hermesops.programs.node.state.user_config import schema_in
 from hermesops.programs.node.system import systemd
 from hermesops.wire.errors import NotReadyError
@@ -35,13 +36,15 @@ def is_newer(machine: Machine, agent: Agent, release: str) -> bool:
     return schema is not None and 0 < written < schema
 
 
-def take_back(machine: Machine, agent: Agent, release: str) -> None:
+def take_back(machine: Machine, agent: Agent, release: str) -> RestoreResult:
     """Give a release the user's configuration in a schema that it reads, if one is kept; no gateway runs.
 
-    Does nothing when repeated. The newer file stays beside it.
+    Settings that the user changed since are carried over, or named. Does nothing when repeated. The newer file stays
+    beside it.
     """
     if is_newer(machine, agent, release):
-        machine.state.take_config_back(agent.home, schema_of(record_of(machine, release)))
+        return machine.state.take_config_back(agent.home, schema_of(record_of(machine, release)))
+    return RestoreResult()
 
 
 def migrate(machine: Machine, agent: Agent, release: str) -> None:
@@ -54,6 +57,7 @@ def migrate(machine: Machine, agent: Agent, release: str) -> None:
     machine.slots.migrate(agent.home, machine.layout.releases / release, unit_of(machine, release).decode())
     if is_due(machine, agent, release):
         raise NotReadyError(f"release {release} left the user's {_CONFIG} with schema {_schema(machine, agent)}")
+    machine.state.keep_migrated_config(agent.home)
 
 
 def end(machine: Machine) -> None:

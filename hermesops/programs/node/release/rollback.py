@@ -27,6 +27,7 @@ from hermesops.wire.errors import ExitCode, NodeError, NotReadyError, RefusedErr
 from hermesops.wire.layout import DRAIN_MARKER
 from hermesops.wire.protocol import FencingToken
 
+_RECORDED = {"migrated": "rows_migrated", "listed": "rows_listed"}
 _ASKED = "somebody asked for it"
 _HEALTH_S = 60.0
 _LOOK_S = 1.0
@@ -243,8 +244,7 @@ def stop(machine: Machine, agent: Agent) -> None:
 
 def _restore(machine: Machine, agent: Agent, activation: Activation) -> RestoreResult:
     if not activation.kept:
-        config_migration.take_back(machine, agent, activation.before)
-        return RestoreResult()
+        return config_migration.take_back(machine, agent, activation.before)
     config_migration.end(machine)
     return machine.state.restore(agent.home, activation.kept)
 
@@ -273,7 +273,10 @@ def _record(machine: Machine, activation: Activation, restored: RestoreResult) -
         "outcome": "confirm_timed_out" if activation.confirm_timed_out else "rolled_back",
         "why": activation.why,
         "at": machine.system.now(),
-        **{f"rows_{name}" if name != "kept" else name: value for name, value in asdict(restored).items()},
+        **{
+            f"rows_{name}" if name in {"migrated", "listed"} else name: value
+            for name, value in asdict(restored).items()
+        },
     }
     order = (activation.before, *(each for each in history.order if each != activation.before))
     # No slot before: the one that was left is only used again by an activation, which tries it first.

@@ -17,12 +17,14 @@ from typing import Any, TextIO
 
 from hermesops.programs.node.state import export as rows
 from hermesops.programs.node.state import snapshots, swap, user_config
+from hermesops.programs.node.state.config_changes import NAMED, SETTING, CarriedSettings
 from hermesops.programs.node.state.snapshots import RestoreResult
 from hermesops.programs.node.system import as_user
 from hermesops.programs.node.system.as_user import MEMORY_BYTES, AgentHome, UserProcess, pump
 from hermesops.programs.node.system.files import Access
 from hermesops.programs.node.system.restic import Repository, Restic
 from hermesops.wire.errors import NodeError, NotReadyError, RefusedError
+from hermesops.wire.foreign_text import one_line
 from hermesops.wire.state import databases, digest, tar_stream
 from hermesops.wire.state.contents import AGENTS_OWN
 from hermesops.wire.state.unpack import unpack
@@ -153,14 +155,14 @@ def preview(home: AgentHome, name: str, /) -> RestoreResult:
     """Count the rows that ``restore`` would migrate and list now; empty where nothing of that name is kept."""
     report = as_user.run(home, "preview", name, timeout_s=_READ_S)
     with _understood("preview"):
-        return RestoreResult(**report)
+        return _restored(report)
 
 
 def restore(home: AgentHome, name: str, /) -> RestoreResult:
     """Replace the present state by a kept copy, keep it in turn, and migrate the rows written since."""
     report = as_user.run(home, "restore", name, timeout_s=_MOVE_S)
     with _understood("restore"):
-        return RestoreResult(**report)
+        return _restored(report)
 
 
 def keep_config(home: AgentHome, /) -> None:
@@ -168,11 +170,16 @@ def keep_config(home: AgentHome, /) -> None:
     as_user.run(home, "keep_config", timeout_s=_READ_S)
 
 
-def take_config_back(home: AgentHome, schema: int, /) -> int | None:
-    """Put the newest configuration in place that an agent of a schema reads; its schema, or ``None`` for no change."""
+def keep_migrated_config(home: AgentHome, /) -> None:
+    """Keep the user's configuration as the migration left it."""
+    as_user.run(home, "keep_migrated_config", timeout_s=_READ_S)
+
+
+def take_config_back(home: AgentHome, schema: int, /) -> RestoreResult:
+    """Put the newest configuration in place that an agent of a schema reads, with the user's changes since."""
     report = as_user.run(home, "take_config_back", str(schema), timeout_s=_READ_S)
     with _understood("take_config_back"):
-        return None if report["schema"] is None else int(report["schema"])
+        return _restored(report)
 
 
 def prune(home: AgentHome, /, *, older_than_s: float) -> int:
@@ -192,6 +199,13 @@ def export(home: AgentHome, out: TextIO, /) -> None:
     """
     out.flush()
     UserProcess(home, "export", stdout=out).end(timeout_s=_MOVE_S)
+
+
+def _restored(report: Mapping[str, Any]) -> RestoreResult:
+    """A report's counts and names; the names are the user's own text, as the file has them."""
+    names = tuple(name for name in map(str, report["settings_lost"][:NAMED]) if SETTING.fullmatch(name))
+    counts = (int(report["migrated"]), int(report["listed"]), one_line(str(report["kept"])))
+    return RestoreResult(*counts, int(report["settings_carried"]), names)
 
 
 @contextmanager
@@ -238,6 +252,11 @@ def _check(home: Path) -> dict[str, Any]:
     return {"intact": {name.decode(): intact for name, intact in checked.items() if intact is not None}}
 
 
+def _take_config_back(home: Path, schema: int) -> RestoreResult:
+    settings = user_config.take_back(home, schema) or CarriedSettings()
+    return RestoreResult(settings_carried=settings.carried, settings_lost=settings.lost)
+
+
 def _unpack(home: Path) -> dict[str, Any]:
     if swap.is_begun(home):
         raise RefusedError("the state is being replaced")
@@ -265,7 +284,8 @@ _VERBS: Mapping[str, Callable[..., Mapping[str, Any] | None]] = {
     "restore": lambda home, name: asdict(snapshots.restore(home, name)),
     "prune": lambda home, older_than_s: {"removed": snapshots.prune(home, float(older_than_s))},
     "keep_config": user_config.keep,
-    "take_config_back": lambda home, schema: {"schema": user_config.take_back(home, int(schema))},
+    "keep_migrated_config": user_config.keep_migrated,
+    "take_config_back": lambda home, schema: asdict(_take_config_back(home, int(schema))),
     "make_trial_copy": lambda home, schema: snapshots.make_trial_copy(home, int(schema)),
     "trial_schemas": lambda home: {"schemas": snapshots.trial_schemas(home)},
     "remove_trial_copy": snapshots.remove_trial_copy,

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.programs.node.state import user_config
+from hermesops.programs.node.state.config_changes import WHOLE, CarriedSettings
 from hermesops.programs.node.state.row_migration import MigratedRows, line, migrate_rows
 from hermesops.programs.node.system.files import sync
 from hermesops.wire.errors import BadRequestError, NotReadyError, RefusedError
@@ -51,11 +52,15 @@ class RestoreResult:
         migrated: Rows written since that are in the older databases now.
         listed: Rows written since that are not.
         kept: Folder of the newer state and the list, below the home; empty if nothing was restored.
+        settings_carried: Settings that the user changed since and that are in force.
+        settings_lost: Names of those that are not; they are in the newer configuration.
     """
 
     migrated: int = 0
     listed: int = 0
     kept: str = ""
+    settings_carried: int = 0
+    settings_lost: tuple[str, ...] = ()
 
 
 def keep(home: Path, name: str) -> None:
@@ -97,8 +102,16 @@ def restore(home: Path, name: str) -> RestoreResult:
         contents.remove(gone)
     if not newer.exists():
         return RestoreResult()
-    done = _migrate(home, newer)
-    return RestoreResult(done.migrated, done.listed, f"{os.fsdecode(contents.OURS)}/newer/{name}")
+    settings = _carry_settings(home, newer / _CONFIG)
+    done, folder = _migrate(home, newer), f"{os.fsdecode(contents.OURS)}/newer/{name}"
+    return RestoreResult(done.migrated, done.listed, folder, settings.carried, settings.lost)
+
+
+def _carry_settings(home: Path, newer: Path) -> CarriedSettings:
+    try:
+        return user_config.carry(home, newer)
+    except OSError:  # never a reason to stay
+        return CarriedSettings(lost=(WHOLE,))
 
 
 def preview(home: Path, name: str) -> RestoreResult:
@@ -220,9 +233,11 @@ def make_trial_copy(home: Path, schema: int) -> None:
     (place / ".no-bundled-skills").touch()  # they are the slot's own, and take most of a start on a new home
     for name in names:
         copy_file(home, name, place / os.fsdecode(name))
-    config = user_config.source(home, schema)
-    if config != home / _CONFIG:
-        shutil.copyfile(config, place / _CONFIG, follow_symlinks=False)
+    config = user_config.content(home, schema)
+    if config is not None:
+        contents.make_free(place / _CONFIG)
+        (place / _CONFIG).touch(mode=0o600)
+        (place / _CONFIG).write_bytes(config)
 
 
 def trial_schemas(home: Path) -> dict[str, str]:

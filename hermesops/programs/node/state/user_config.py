@@ -4,13 +4,18 @@ It runs as the agent's own user, while no gateway runs. Below our folder in the 
 ``config.yaml`` as it was last written in schema N. A release that reads an older schema than the present file has gets
 the newest file that it can read; the present one is kept under its own number. Both steps only rename, so they need no
 room, and may be killed anywhere: ``config.yaml`` is one whole file or the other.
+
+``configs/N.migrated`` is the configuration as a migration to schema N left it. Its differences from the newer file are
+the user's own changes, which are carried over to the older file where they mean the same there.
 """
 
 import os
 import re
 import shutil
+import stat
 from pathlib import Path
 
+from hermesops.programs.node.state.config_changes import WHOLE, CarriedSettings, carry_over
 from hermesops.programs.node.system.files import sync
 from hermesops.wire.state import contents
 from hermesops.wire.state.contents import CONFIG
@@ -20,6 +25,7 @@ _CONFIG = os.fsdecode(CONFIG)
 _BYTES = 1 << 20
 _SCHEMA = re.compile(rb"""^_config_version:\s*["']?(\d{1,9})""", re.MULTILINE)
 _KEPT = re.compile(r"(\d{1,9})\.yaml")
+_MIGRATED = "migrated"
 
 
 def schema_in(data: bytes) -> int | None:
@@ -37,17 +43,24 @@ def keep(home: Path) -> None:
     Raises:
         OSError: There is no room.
     """
-    schema = _present(home)
-    if schema is None:
-        return
-    folder = _folder(home)
-    making = folder / f"{schema}.part"
-    contents.make_free(making)
-    shutil.copyfile(home / _CONFIG, making, follow_symlinks=False)
-    making.chmod(0o600)
-    sync(making)
-    making.replace(folder / f"{schema}.yaml")
-    sync(folder)
+    _keep(home, "yaml")
+
+
+def keep_migrated(home: Path) -> None:
+    """Keep the present configuration as the one that a migration left; does nothing where there is no plain file.
+
+    Raises:
+        OSError: There is no room.
+    """
+    _keep(home, _MIGRATED)
+
+
+def content(home: Path, schema: int) -> bytes | None:
+    """The configuration that an agent of a schema is to read, with the user's changes; ``None`` for the present one."""
+    older, present = source(home, schema), _present(home)
+    if present is None or older == home / _CONFIG:
+        return None
+    return _carried(home, present, older, _read(home / _CONFIG))[0]
 
 
 def source(home: Path, schema: int) -> Path:
@@ -59,26 +72,108 @@ def source(home: Path, schema: int) -> Path:
     return _place(home) / f"{max(older)}.yaml" if older else home / _CONFIG
 
 
-def take_back(home: Path, schema: int) -> int | None:
+def take_back(home: Path, schema: int) -> CarriedSettings | None:
     """Put the newest configuration in place that an agent of a schema can read; keep the present one beside.
 
     Does nothing where the present one is not newer, or where none is kept: the agent ignores the keys that it does not
-    know.
+    know. Where there is no room, the older file is put in place as it was.
 
     Returns:
-        The schema of the file that was put in place; ``None`` where nothing was done.
+        The user's changes since the migration; ``None`` where nothing was done.
     """
     older, present = source(home, schema), _present(home)
     if present is None or older == home / _CONFIG:
         return None
-    making = older.with_name(f"{present}.part")
-    contents.make_free(making)
-    making.hardlink_to(home / _CONFIG)
-    making.replace(older.with_name(f"{present}.yaml"))
-    older.replace(home / _CONFIG)
+    _keep_newer(home, home / _CONFIG)
+    text, settings = _carried(home, present, older, _read(home / _CONFIG))
+    if settings.carried and not _put(home, text):
+        settings = CarriedSettings(lost=(WHOLE,))
+    if settings.carried:
+        older.unlink()
+    else:
+        older.replace(home / _CONFIG)
     sync(older.parent)
     sync(home)
-    return _present(home)
+    return settings
+
+
+def carry(home: Path, newer: Path) -> CarriedSettings:
+    """Keep a newer configuration that was moved away, and carry its changes over to the present one.
+
+    May be repeated. Does nothing where it is not newer.
+    """
+    schema, present = schema_in(_read(newer)), _present(home)
+    if schema is None or present is None or schema <= present:
+        return CarriedSettings()
+    _keep_newer(home, newer)
+    text, settings = _carried(home, schema, home / _CONFIG, _read(newer))
+    return settings if not settings.carried or _put(home, text) else CarriedSettings(lost=(WHOLE,))
+
+
+def _keep_newer(home: Path, newer: Path) -> None:
+    """Keep a configuration under the number of its schema; a second name needs no room."""
+    making = _folder(home) / f"{schema_in(_read(newer))}.part"
+    contents.make_free(making)
+    making.hardlink_to(newer)
+    making.replace(making.with_suffix(".yaml"))
+
+
+def _carried(home: Path, schema: int, older: Path, newer: bytes) -> tuple[bytes, CarriedSettings]:
+    """An older configuration with the user's changes to the one of a schema."""
+    data, base = _read(older), _read(_place(home) / f"{schema}.{_MIGRATED}")
+    if not base:
+        return data, CarriedSettings()
+    if not newer:
+        return data, CarriedSettings(lost=(WHOLE,))
+    try:
+        text, settings = carry_over(base.decode(), newer.decode(), data.decode())
+    except UnicodeDecodeError:
+        return data, CarriedSettings(lost=(WHOLE,))
+    return text.encode(), settings
+
+
+def _put(home: Path, data: bytes) -> bool:
+    """Make the content that of the present configuration; returns whether there was room."""
+    making = _folder(home) / "carried.part"
+    try:
+        contents.make_free(making)
+        making.touch(mode=0o600)
+        making.write_bytes(data)
+        sync(making)
+    except OSError:
+        return False
+    making.replace(home / _CONFIG)
+    sync(home)
+    return True
+
+
+def _keep(home: Path, kind: str) -> None:
+    schema = _present(home)
+    if schema is None:
+        return
+    folder = _folder(home)
+    making = folder / f"{schema}.part"
+    contents.make_free(making)
+    shutil.copyfile(home / _CONFIG, making, follow_symlinks=False)
+    making.chmod(0o600)
+    sync(making)
+    making.replace(folder / f"{schema}.{kind}")
+    sync(folder)
+
+
+def _read(path: Path) -> bytes:
+    """A plain file of the home; empty where there is none, or a large one."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    with os.fdopen(descriptor, "rb") as file:
+        data = file.read(_BYTES + 1) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+    return data if len(data) <= _BYTES else b""
+
+
+def _is_plain(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
 
 
 def _present(home: Path) -> int | None:
@@ -93,7 +188,7 @@ def _kept(home: Path) -> list[int]:
     place = _place(home)
     if place.is_symlink() or not place.is_dir():
         return []
-    names = [_KEPT.fullmatch(path.name) for path in place.iterdir() if path.is_file() and not path.is_symlink()]
+    names = [_KEPT.fullmatch(path.name) for path in place.iterdir() if _is_plain(path)]
     return [int(name[1]) for name in names if name]
 
 

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from hermesops.errors import HaltedError, RefusedError, UnavailableError
+from hermesops.errors import HaltedError, RefusedError, UnavailableError, UsageError
 from hermesops.machines.image.machines import names_of
 from hermesops.machines.image.manifest import find
 from hermesops.model.ids import MachineId
 from hermesops.model.rollout.release import ReleaseId
 from hermesops.vendor.justavps import Image, ImageStatus, Machine, MachineStatus
 from tests.support.crash.death import Death, KilledError
+from tests.support.hostile.parsers import LOCK
 from tests.support.images.build_world import RELEASE, World, builder_of, image_folder, recipe_of
 
 CHANGES = ["order", "converge", "install", "clean.sh", "save", "delete machine", "order", "delete machine"]
@@ -133,6 +134,18 @@ async def test_a_proof_that_was_cut_short_proves_nothing(tmp_path: Path, said: l
         await builder_of(world, tmp_path, said.append).build(recipe)
     assert world.machines == {}
     assert len(world.images) == 1
+
+
+async def test_an_image_of_another_release_installs_that_and_is_another_image(tmp_path: Path, said: list[str]) -> None:
+    world, plain = World(), recipe_of(image_folder(tmp_path / "image"))
+    recipe = plain.with_release(LOCK)
+    built = await builder_of(world, tmp_path, said.append).build(recipe)
+    assert f"install {LOCK.id} 3.11" in world.done
+    assert (built.manifest.inputs["release"], recipe.names.image == plain.names.image) == (LOCK.digest, False)
+    assert plain.with_release(replace(LOCK, config_schema=99)).digest != recipe.digest
+    without = replace(plain, definition=replace(plain.definition, agent=None))
+    with pytest.raises(UsageError, match="has no agent"):
+        without.with_release(LOCK)
 
 
 async def test_the_release_is_installed_for_the_machines_python(tmp_path: Path, said: list[str]) -> None:

@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
+from hermesops.errors import RefusedError
 from hermesops.machines.image.directory import ImageBuilds
 from hermesops.model.operation import LeaseHeldError
+from hermesops.wire.documents.lock import Lock
 from tests.support.fakes.parts import Leases, part
 
 
@@ -23,10 +25,24 @@ async def test_a_build_is_recorded_and_one_under_way_is_refused() -> None:
 
     registry = part(images=part(record=lambda image_id, **row: recorded.append((image_id, row))))
     leases = Leases()
-    built = await ImageBuilds(registry, part(build=build), recipe, leases.hold).build("hermes-base")
+    builds = ImageBuilds(registry, part(build=build), recipe, leases.hold, no_release)
+    built = await builds.build("hermes-base")
     assert built.manifest is manifest
     assert leases.held == ["image/hermes-base"]
     assert recorded == [("i-1", {"name": "hermes-base", "digest": "d", "manifest": {"image": "i-1"}})]
     with pytest.raises(LeaseHeldError, match="image/hermes-base is being worked on"):
-        await ImageBuilds(registry, part(), recipe, Leases("image/hermes-base").hold).build("hermes-base")
+        await ImageBuilds(registry, part(), recipe, Leases("image/hermes-base").hold, no_release).build("hermes-base")
     assert len(recorded) == 1
+
+
+async def test_a_release_that_no_machine_may_run_gets_into_no_image() -> None:
+    async def recipe(name: str) -> Any:  # noqa: ANN401 - stands for a recipe
+        return name
+
+    builds = ImageBuilds(part(), part(), recipe, Leases().hold, no_release)
+    with pytest.raises(RefusedError, match="was revoked"):
+        await builds.build("hermes-base", release="0.21.5")
+
+
+def no_release(text: str) -> Lock:
+    raise RefusedError(f"release {text} was revoked")

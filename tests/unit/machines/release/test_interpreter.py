@@ -1,17 +1,25 @@
 """A Python that a release is to bring: refused before any machine has it."""
 
+import io
 import struct
+import zipfile
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from hermesops.errors import RefusedError
 from hermesops.machines.release.interpreter import (
+    OwnPython,
     loads_sqlite,
+    own_python,
     refuse_newer_glibc,
     refuse_old_sqlite,
     refuse_other_processors,
 )
 from hermesops.machines.release.source.archive import SourceFile, SourceTree
+from hermesops.machines.release.source.isolation import Isolation
+from tests.support.releases.source_archive import pinned
 
 LOADER = b"/lib64/ld-linux-x86-64.so.2\0"
 
@@ -65,3 +73,18 @@ def test_one_with_a_sound_sqlite_or_none_is_taken() -> None:
         refuse_old_sqlite("python", version)
     assert loads_sqlite(tree(program(), program(more=b"libsqlite3.so.0\0")))
     assert not loads_sqlite(tree(program()))
+
+
+def test_a_zip_is_refused_as_machines_cannot_unpack_it(tmp_path: Path) -> None:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("python/bin/python3.14", program())
+    path = tmp_path / "cpython.zip"
+    path.write_bytes(content.getvalue())
+    with pytest.raises(RefusedError, match=r"cpython\.zip is no tar\.gz"):
+        own_python(pinned(path), Isolation())
+
+
+def test_its_name_in_a_release_does_not_depend_on_the_mirror() -> None:
+    python = OwnPython("3.14.0", "", "cpython-3.14.0+20251014-install_only.tar.gz", b"", tree())
+    assert python.kept_name == replace(python, name="python.tar.gz").kept_name == "cpython-3.14.0-x86_64.tar.gz"

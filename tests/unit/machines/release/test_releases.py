@@ -124,6 +124,15 @@ def test_what_is_revoked_or_below_the_floor_is_not_handed_out(store: MemoryStore
     assert [bool(kept.revoked) for kept in releases.list()] == [True, False, True]
 
 
+def test_a_revoked_release_is_found_and_not_usable(store: MemoryStore) -> None:
+    releases = releases_in(store)
+    assert releases.find_usable(LOCK.id) == LOCK
+    releases.revoke(LOCK.id, "eats memories")
+    assert releases.find(LOCK.id) == LOCK
+    with pytest.raises(RefusedError, match="was revoked: eats memories"):
+        releases.find_usable(LOCK.id)
+
+
 def test_a_release_is_revoked_before_it_is_known(store: MemoryStore) -> None:
     assert releases_in(store).revoke("0.20.0-000000000000", "no").number == 1
 

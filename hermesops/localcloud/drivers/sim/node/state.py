@@ -11,6 +11,7 @@ import sqlite3
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 from uuid import uuid4
@@ -20,6 +21,7 @@ from hermesops.localcloud.drivers.sim.disk import Disk
 from hermesops.localcloud.drivers.sim.store import FILE, Entry, Store
 from hermesops.programs.node.state import export as rows
 from hermesops.programs.node.state.adapter import Copied
+from hermesops.programs.node.state.config_changes import CarriedSettings, carry_over
 from hermesops.programs.node.state.snapshots import RestoreResult
 from hermesops.programs.node.state.user_config import schema_in
 from hermesops.programs.node.system.as_user import AgentHome
@@ -118,20 +120,31 @@ class SimState:
         if config is not None and (schema := schema_in(config.data)) is not None:
             self._disk.put(self._ours(home, f"configs/{schema}.yaml"), config)
 
-    def take_config_back(self, home: AgentHome, schema: int) -> int | None:
+    def keep_migrated_config(self, home: AgentHome) -> None:
+        """See ``node.state.user_config.keep_migrated``."""
+        config = self._config(home)
+        if config is not None and (schema := schema_in(config.data)) is not None:
+            self._disk.put(self._ours(home, f"configs/{schema}.migrated"), config)
+
+    def take_config_back(self, home: AgentHome, schema: int) -> RestoreResult:
         """See ``node.state.user_config.take_back``; here it is one step."""
         config = self._config(home)
         present = schema_in(config.data) if config is not None else None
         if config is None or present is None or present <= schema:
-            return None
-        kept = self._disk.below(self._ours(home, "configs"))
+            return RestoreResult()
+        folder = self._ours(home, "configs")
+        kept = {path: entry for path, entry in self._disk.below(folder).items() if path.endswith(".yaml")}
         older = {number: entry for entry in kept.values() if (number := schema_in(entry.data) or 0) <= schema}
         if not older:
-            return None
+            return RestoreResult()
+        file, base = older[max(older)], self._disk.entry(f"{folder}/{present}.migrated")
+        text, settings = file.data.decode(), CarriedSettings()
+        if base is not None:
+            text, settings = carry_over(base.data.decode(), config.data.decode(), text)
         with self._store.change():
-            self._disk.put(self._ours(home, f"configs/{present}.yaml"), config)
-            self._disk.put(f"{home.path}/config.yaml", older[max(older)])
-        return max(older)
+            self._disk.put(f"{folder}/{present}.yaml", config)
+            self._disk.put(f"{home.path}/config.yaml", replace(file, data=text.encode()))
+        return RestoreResult(settings_carried=settings.carried, settings_lost=settings.lost)
 
     def preview(self, home: AgentHome, name: str) -> RestoreResult:
         del home, name

@@ -202,7 +202,8 @@ def test_who_is_owed_a_release() -> None:
 
 
 def test_a_way_back() -> None:
-    done = RollbackResult(OLD, NEW, gap_s=2.34, migrated=3, listed=1, kept="/var/lib/hermes/kept/1")
+    kept = "/var/lib/hermes/kept/1"
+    done = RollbackResult(OLD, NEW, 2.34, migrated=3, listed=1, kept=kept, settings_carried=2, settings_lost=("theme",))
     assert rollout_shapes.rollback_result("ada", done, machine="m") == {
         "user": "ada",
         "machine": "m",
@@ -213,10 +214,13 @@ def test_a_way_back() -> None:
         "migrated": 3,
         "listed": 1,
         "kept": "/var/lib/hermes/kept/1",
+        "settings_carried": 2,
+        "settings_lost": ["theme"],
     }
     assert status.rollback_line("ada", done) == (
         f"ada is back on {OLD}; its gateway was down for 2.3 s; migrated 3 rows written since; "
-        "1 row written since could not be migrated: see /var/lib/hermes/kept/1"
+        f"1 row written since could not be migrated: see {kept}; 2 settings changed since stay in force; "
+        "not in force, as they are the newer release's alone: theme"
     )
     there = RollbackResult(ReleaseId("x"), ReleaseId("x"), gap_s=0, migrated=0, listed=0, kept="")
     assert status.rollback_line("ada", there) == "ada already runs x"

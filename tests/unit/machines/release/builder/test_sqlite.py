@@ -87,9 +87,11 @@ def test_what_must_not_get_onto_machines_is_refused(tmp_path: Path, archive: byt
     assert not list(tmp_path.glob("[!.]*/*"))
 
 
-def test_another_source_than_the_pinned_one_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RefusedError, match="not the source that its SHA-256 names"):
+def test_another_source_than_the_pinned_one_is_refused_and_the_next_one_is_asked(tmp_path: Path) -> None:
+    with pytest.raises(RefusedError, match=r"no source .* https://0 is not the named file"):
         files_of(builder_of(tmp_path, [archive_of()], ["0" * 64]))
+    pinned = hashlib.sha256(archive_of()).hexdigest()
+    assert files_of(builder_of(tmp_path, [b"a page", archive_of()], [pinned, pinned]))
 
 
 def test_an_interpreter_that_cannot_load_it_ends(tmp_path: Path) -> None:

@@ -306,7 +306,8 @@ def test_a_users_configuration_in_an_older_form_is_moved_tried_first_and_kept(ho
     assert (home.home.home / "config.yaml").read_text() == "_config_version: 33\n"
     assert [path.name.endswith(NEW) for path in home.state.text.parent.glob("kept-*")] == [True]
     kept = home.home.home / ".hermes-node/configs"
-    assert [path.read_text() for path in kept.iterdir()] == [config]
+    assert [path.read_text() for path in kept.glob("*.yaml")] == [config]
+    assert (kept / "33.migrated").read_text() == "_config_version: 33\n"
 
 
 @pytest.mark.parametrize("config", ["_config_version: 33\nmodel: mine\n", "_config_version: '40'\n", None])

@@ -1,11 +1,13 @@
 """A user's configuration by schema: an older release gets the file that it can read, and no file is ever lost."""
 
+import errno
 import os
 from pathlib import Path
 
 import pytest
 
 from hermesops.programs.node.state import snapshots, user_config
+from hermesops.programs.node.state.config_changes import CarriedSettings
 from hermesops.programs.node.state.swap import forget
 from hermesops.wire.state import contents
 
@@ -40,7 +42,7 @@ def migrated(home: Path) -> None:
 def test_an_older_release_gets_the_users_own_file_and_the_newer_one_stays_beside(home: Path) -> None:
     migrated(home)
     write(home, CHANGED)
-    assert user_config.take_back(home, 33) == 33
+    assert user_config.take_back(home, 33)
     assert read(home) == OLD
     assert kept(home) == {"50.yaml": CHANGED}
     assert user_config.take_back(home, 33) is None, "it is there"
@@ -49,7 +51,7 @@ def test_an_older_release_gets_the_users_own_file_and_the_newer_one_stays_beside
 def test_there_and_back_and_there_again_loses_neither(home: Path) -> None:
     for turn in range(3):
         migrated(home)
-        assert user_config.take_back(home, 33) == 33
+        assert user_config.take_back(home, 33)
         write(home, OLD + f"# {turn}\n")
     assert read(home) == OLD + "# 2\n"
     assert set(kept(home)) == {"50.yaml"}
@@ -59,8 +61,9 @@ def test_it_is_the_newest_that_the_release_reads(home: Path) -> None:
     migrated(home)
     user_config.keep(home)
     write(home, "_config_version: 60\n")
-    assert user_config.take_back(home, 55) == 50
-    assert user_config.take_back(home, 40) == 33
+    assert user_config.take_back(home, 55)
+    assert read(home) == MIGRATED
+    assert user_config.take_back(home, 40)
     assert user_config.take_back(home, 20) is None, "none is old enough: the agent ignores unknown keys"
     assert read(home) == OLD
 
@@ -73,11 +76,8 @@ def test_one_that_it_reads_stays(home: Path, schema: int) -> None:
     assert read(home) == OLD + "# newer\n"
 
 
-@pytest.mark.parametrize("at", range(3))
-def test_killed_anywhere_it_is_one_whole_file_or_the_other(
-    home: Path, at: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    migrated(home)
+def die_at(patched: pytest.MonkeyPatch, at: int) -> None:
+    """Have the process end before its change of this number."""
     calls = iter(range(9))
     real = {name: getattr(Path, name) for name in ("hardlink_to", "replace")}
 
@@ -89,9 +89,17 @@ def test_killed_anywhere_it_is_one_whole_file_or_the_other(
 
         return call
 
+    for name in real:
+        patched.setattr(Path, name, mortal(name))
+
+
+@pytest.mark.parametrize("at", range(3))
+def test_killed_anywhere_it_is_one_whole_file_or_the_other(
+    home: Path, at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migrated(home)
     with monkeypatch.context() as patched:
-        for name in real:
-            patched.setattr(Path, name, mortal(name))
+        die_at(patched, at)
         with pytest.raises(KeyboardInterrupt):
             user_config.take_back(home, 33)
     assert read(home) in {OLD, MIGRATED}
@@ -109,7 +117,7 @@ def test_links_folders_and_odd_names_in_the_agents_own_home_lead_nowhere(home: P
     (folder / "31.yaml").mkdir()
     (folder / f"{'9' * 30}.yaml").write_text("x")
     (folder / "34.yaml.part").write_text("x")
-    assert user_config.take_back(home, 33) == 33
+    assert user_config.take_back(home, 33)
     assert read(home) == OLD
     (home / "config.yaml").unlink()
     (home / "config.yaml").symlink_to(outside)
@@ -141,3 +149,78 @@ def test_a_trial_sees_the_file_that_a_switch_would_put_in_place(home: Path) -> N
         snapshots.make_trial_copy(home, schema)
         assert read(snapshots.trial_folder(home)) == text
     assert read(home) == MIGRATED
+
+
+def changed_under_50(home: Path) -> None:
+    migrated(home)
+    user_config.keep_migrated(home)
+    write(home, CHANGED.replace("mine: {}", "mine: {url: x}"))
+
+
+MERGED = OLD + "agent:\n  max_turns: 7\n"
+SETTINGS = CarriedSettings(1, ("providers.mine",))
+
+
+def test_the_users_changes_are_carried_over_to_the_older_file_or_named(home: Path) -> None:
+    changed_under_50(home)
+    assert user_config.take_back(home, 33) == SETTINGS
+    assert read(home) == MERGED
+    assert set(kept(home)) == {"50.yaml", "50.migrated"}
+    assert (home / "config.yaml").stat().st_mode & 0o777 == 0o600
+    user_config.keep(home)  # there and back once more: the next migration has its own file
+    write(home, "_config_version: 50\nagent:\n  max_turns: 7\n")
+    user_config.keep_migrated(home)
+    assert user_config.take_back(home, 33) == CarriedSettings()
+    assert read(home) == MERGED
+
+
+@pytest.mark.parametrize("at", range(3))
+def test_killed_anywhere_no_change_of_the_users_is_lost(home: Path, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    changed_under_50(home)
+    newer = read(home)
+    with monkeypatch.context() as patched:
+        die_at(patched, at)
+        with pytest.raises(KeyboardInterrupt):
+            user_config.take_back(home, 33)
+    assert read(home) in {newer, MERGED}
+    user_config.take_back(home, 33)
+    assert read(home) == MERGED
+    assert kept(home)["50.yaml"] == newer
+
+
+def test_a_restored_copy_gets_them_as_well_and_again_the_same(home: Path) -> None:
+    snapshots.keep(home, "1-0.21.0")
+    changed_under_50(home)
+    for _ in range(2):
+        result = snapshots.restore(home, "1-0.21.0")
+        assert (result.settings_carried, result.settings_lost) == (1, ("providers.mine",))
+        assert read(home) == MERGED
+    assert "url: x" in kept(home)["50.yaml"]
+
+
+def test_without_room_the_older_file_is_put_in_place_as_it_was_and_all_is_named(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed_under_50(home)
+
+    def full(self: Path, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self, data)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    assert user_config.take_back(home, 33) == CarriedSettings(0, ("config.yaml",))
+    assert read(home) == OLD
+
+
+def test_a_trial_sees_the_users_changes(home: Path) -> None:
+    changed_under_50(home)
+    snapshots.make_trial_copy(home, 33)
+    assert (snapshots.trial_folder(home) / "config.yaml").read_text() == MERGED
+
+
+@pytest.mark.parametrize("data", [b"\xff_config_version: 50\n", bytes(2 << 20), b"a: &x [*x, *x]\n"])
+def test_a_file_of_the_agents_that_cannot_be_read_leaves_the_older_one_as_it_was(home: Path, data: bytes) -> None:
+    migrated(home)
+    user_config.keep_migrated(home)
+    (home / "config.yaml").write_bytes(b"_config_version: 50\n" + data)
+    assert user_config.take_back(home, 33) == CarriedSettings(0, ("config.yaml",))
+    assert read(home) == OLD
