@@ -23,7 +23,7 @@ from hermesops.users.chat.agent_runs import Conversation as Listed
 from hermesops.users.chat.carrier import ChatRows, TurnCarrier, shown_end
 from hermesops.users.chat.decide import Finish
 from hermesops.users.chat.events import STEP, ChatEvent, EventLog
-from hermesops.users.chat.files import with_texts
+from hermesops.users.chat.files import refuse_too_many, with_texts
 
 LONGEST_MESSAGE = 100_000
 """Characters of a user's message, its text files included."""
@@ -286,7 +286,9 @@ class Chat:
             raise ConversationBusyError(f"your agent works on {MOST_OPEN} answers already", hint="wait for one of them")
 
     def _text_with(self, user_id: UserId, message: str, files: Sequence[str]) -> str:
-        text = with_texts(message.strip(), self._rows.files.waiting(user_id, files))
+        waiting = self._rows.files.waiting(user_id, files)
+        refuse_too_many(waiting)
+        text = with_texts(message.strip(), waiting)
         if len(text) > LONGEST_MESSAGE:
             raise UsageError(f"the message has more than {LONGEST_MESSAGE} characters with its files", field="files")
         return text
