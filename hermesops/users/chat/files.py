@@ -15,7 +15,8 @@ LARGEST = 10_000_000
 """Bytes of a file."""
 
 LARGEST_IMAGE = 5_000_000
-"""Bytes of an image, and of all images of a message: in base64 with its message, it has to fit into the ten megabytes that an agent takes."""
+"""Bytes of an image, and of all images of a message: in base64 they have to fit, with the conversation, into the ten
+megabytes that an agent takes."""
 
 LARGEST_TEXT = 64_000
 MOST, MOST_BYTES = 10, 30_000_000
