@@ -173,11 +173,15 @@ class Chat:
         Raises:
             NoSuchTurnError: See there.
             NotAskedError: The request was answered, or has expired, or an older one waits: nothing was sent.
+            UsageError: The agent does not offer this choice.
             UnavailableError: The agent did not get the answer.
             UnknownOutcomeError: The agent may have got it.
         """
         turn = await self.turn(user_id, turn_id)
         approvals = self._rows.approvals
+        asked = await asyncio.to_thread(approvals.list, turn.id)
+        if any(each.number == number and each.is_waiting and choice not in each.choices for each in asked):
+            raise UsageError("the agent does not offer this choice", field="choice")
         if turn.has_ended or not turn.run_id or not await asyncio.to_thread(approvals.answer, turn.id, number, choice):
             raise NotAskedError("this request for approval was answered already, or has expired")
         try:
