@@ -196,6 +196,7 @@ async def test_a_process_that_dies_is_followed_by_another_which_ends_the_turn(ap
         await eventually(lambda: second.chat._carrying, "the second carrier")
         api.agent.run.is_read = False  # the dead process's connection has ended
         api.agent.push(api.agent.run, "message.delta", delta="third")
+        await eventually(lambda: api.agent.run.is_read, "the second reader")
         api.agent.end(api.agent.run, "first second third")
         rest = [event async for event in events]
     assert [(event.kind, event.data) for event in rest] == [("done", {"text": "first second third"})]
@@ -239,6 +240,7 @@ async def test_a_late_click_does_not_approve_the_next_request(api: UsersApi, ada
         }
         path = f"/chat/turns/{turn}/approval"
         assert (await ada.ask("POST", path, json={"id": "2", "choice": "once"})).status_code == 409
+        assert (await ada.ask("POST", path, json={"id": "1", "choice": "always"})).status_code == 422
         answers = await asyncio.gather(*(ada.ask("POST", path, json={"id": "1", "choice": "deny"}) for _ in range(4)))
         assert sorted(answer.status_code for answer in answers) == [204, 409, 409, 409]
         assert (await anext(events)).data == {"id": "1", "choice": "deny"}
