@@ -34,8 +34,8 @@ _PLAN = """Your notes say that pigeons took half of the beans last year, so I pu
 | middle | carrots | 18 March | 15 g |
 | south | tomatoes, under glass | 1 April | 3 g |
 
-1. **Thursday** – turn the compost, before the frost that is [forecast](https://weather.example/bonn).
-2. **Saturday** – order potatoes: *Annabelle* early, *Bamberger Hörnchen* late.
+1. **Thursday**: turn the compost, before the frost that is [forecast](https://weather.example/bonn).
+2. **Saturday**: order potatoes: *Annabelle* early, *Bamberger Hörnchen* late.
 
 ```python
 def nights_of_frost(forecast):
