@@ -97,19 +97,12 @@ class RegistryPlace:
         """
         return self._key_ring(False)
 
-    def open_user_rows(self) -> Database:
-        """Open the tables of the users' half; what they hold is sealed with another key than the registry's.
+    def user_rows(self) -> Database:
+        """The tables of the users' half; what they hold is sealed with another key than the registry's.
 
-        Raises:
-            RefusedError: The tables are older or newer than this code.
-            UnavailableError: The database does not answer.
+        Nothing is read yet. Whoever uses them has opened the registry, which checks or makes the tables.
         """
         database = Database(self._url)
-        try:
-            schema_version.require(database)
-        except BaseException:
-            database.close()
-            raise
         if database.is_sqlite:
             database.in_write = refuse_moved
         return database

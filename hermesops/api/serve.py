@@ -125,7 +125,7 @@ def _parts(connected: "Connected", relay: RelayClient, chat: Chat, port: int) ->
         jobs=container.make_agent_jobs(relay),
         settings=AgentSettings(container.registry, _Configuring(connected).begin),
         pages=Pages.load(),
-        stripe=container.stripe_door,
+        stripe=container.stripe_door(),
     )
 
 

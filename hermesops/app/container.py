@@ -206,7 +206,7 @@ class Container:
 
     billing_events = cached_property(parts.users.billing_events)
     model_usage = cached_property(parts.users.model_usage)
-    stripe_door = cached_property(parts.users.stripe_door)
+    stripe_door = parts.users.stripe_door
 
     user_rows = cached_property(parts.chat.user_rows)
     messages = cached_property(parts.chat.messages)

@@ -22,7 +22,7 @@ _APPROVAL = timedelta(seconds=55)
 
 def user_rows(container: "Container") -> "Database":
     """The database of the users' half."""
-    return container.registry_place.open_user_rows()
+    return container.registry_place.user_rows()
 
 
 def messages(container: "Container") -> "KeyRing":

@@ -18,6 +18,7 @@ from hermesops.access.secrets.catalog import (
     BILLING_SECRET,
     CATALOG,
     DATABASE_KEY,
+    MESSAGES_KEY,
     PROVIDERS_KEY,
     PULUMI_PASSPHRASE,
     REGISTRY_KEY,
@@ -106,6 +107,7 @@ class EnvironmentChecks:
         opens: dict[SecretSpec, Probe] = {
             API_KEY: self._vendor_answers,
             REGISTRY_KEY: self._registry_unseals,
+            MESSAGES_KEY: self._messages_are_sealed,
             PULUMI_PASSPHRASE: self._passphrase_opens,
             ROUTER_KEY: self._router_key_is_long,
             PROVIDERS_KEY: self._providers_are_named,
@@ -194,6 +196,13 @@ class EnvironmentChecks:
         ring = parse_ring(secrets.read(REGISTRY_KEY), secrets.where(REGISTRY_KEY))
         older = f", {len(ring.retired)} kept for older copies" if ring.retired else ""
         return f"the registry opens; key {registry.sealing.key()} seals{older}"
+
+    async def _messages_are_sealed(self) -> str:
+        text = self.secrets().find(MESSAGES_KEY)
+        if text is None:
+            return "made when the users' API first runs"
+        ring = parse_ring(text, self.secrets().where(MESSAGES_KEY))
+        return f"key {ring.current} seals"
 
     async def _passphrase_opens(self) -> str:
         if self.secrets().find(PULUMI_PASSPHRASE) is None:

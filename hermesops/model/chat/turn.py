@@ -44,6 +44,7 @@ class Turn:
         run_id: The agent's name of the run; empty while it is not known.
         sent_at: When the message was last sent to the agent.
         stop_at: When the user wanted it stopped.
+        is_lost: Whether its message cannot be read any more, as where the key that sealed it is gone.
         carries: How many processes have carried it; events of a later one follow those of an earlier one.
         detail: The reason of a failure, in words for the user.
     """
@@ -61,6 +62,7 @@ class Turn:
     sent_at: datetime | None = None
     stop_at: datetime | None = None
     carries: int = 0
+    is_lost: bool = False
     ended_at: datetime | None = None
     detail: str = ""
 

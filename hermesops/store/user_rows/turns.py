@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
+from hermesops.errors import RefusedError
 from hermesops.model.chat.turn import Turn, TurnState
 from hermesops.model.ids import InstanceId, UserId
 from hermesops.store.registry.database import Database
@@ -199,15 +200,25 @@ class Turns:
         row = connection.execute(changing).one_or_none()
         return self._turn(row) if row else None
 
+    def _message(self, row: sa.Row[Any]) -> tuple[str, bool]:
+        """A turn's message, and whether it is lost: one that does not open must not keep the turn from its end."""
+        if not row.message:
+            return "", False
+        try:
+            return self._messages.unseal(row.message, place=place(turns.name, "message", row.id)), False
+        except RefusedError:
+            return "", True
+
     def _turn(self, row: sa.Row[Any]) -> Turn:
-        where = place(turns.name, "message", row.id)
+        message, is_lost = self._message(row)
         return Turn(
             id=row.id,
             user_id=UserId(row.user_id),
             instance_id=InstanceId(row.instance_id),
             conversation=row.conversation,
             client_key=row.client_key,
-            message=self._messages.unseal(row.message, place=where) if row.message else "",
+            message=message,
+            is_lost=is_lost,
             state=TurnState(row.state),
             created_at=row.created_at,
             transcript_mark=row.transcript_mark,

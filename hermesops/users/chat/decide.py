@@ -81,6 +81,8 @@ def next_step(turn: Turn, view: AgentView | None, now: datetime) -> Step:
     Args:
         view: ``None`` where the agent does not answer.
     """
+    if turn.is_lost and turn.state is not TurnState.RUNNING:
+        return Finish(TurnState.FAILED, detail=NOT_REACHED)
     if view is None:
         return _without_agent(turn, now)
     match turn.state:

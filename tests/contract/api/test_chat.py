@@ -196,6 +196,7 @@ async def test_a_process_that_dies_is_followed_by_another_which_ends_the_turn(ap
         await eventually(lambda: second.chat._carrying, "the second carrier")
         api.agent.run.is_read = False  # the dead process's connection has ended
         api.agent.push(api.agent.run, "message.delta", delta="third")
+        await eventually(lambda: api.agent.run.is_read, "the second reader")
         api.agent.end(api.agent.run, "first second third")
         rest = [event async for event in events]
     assert [(event.kind, event.data) for event in rest] == [("done", {"text": "first second third"})]

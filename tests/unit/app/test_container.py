@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hermesops.access.secrets.keyring.ring import Ring
 from hermesops.app import Container
 from hermesops.app.adapters import SimulatedAdapters, adapters_of
 from hermesops.app.connected import Connected
@@ -20,6 +21,7 @@ VENDOR = {
     "API_KEY": "key",
     "SECRETS_HOME": "environment",
     "SECRET_ROUTER_KEY": "r" * 32,
+    "SECRET_MESSAGES_KEY": Ring.fresh().to_text(),
 }
 
 

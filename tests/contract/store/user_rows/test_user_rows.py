@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from hermesops.access.secrets.keyring.key_ring import KeyRing
 from hermesops.model.chat.turn import Turn, TurnState
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.ids import UserId
@@ -81,6 +82,14 @@ def test_a_turn_has_one_carrier_until_its_lease_ends(turns: Turns, ada: Instance
     assert (ended.message, len(ended.detail)) == ("", 500)
     assert turns.carry(turn.id, "two", LEASE) is None
     assert turns.end(turn.id, "two", TurnState.DONE) is None
+
+
+def test_a_turn_whose_key_is_gone_can_still_be_ended(database: Database, turns: Turns, ada: Instance) -> None:
+    turn, elsewhere = added(turns, ada), Turns(database, KeyRing("k2", {"k2": bytes(32)}))
+    carried = elsewhere.carry(turn.id, "one", LEASE)
+    assert carried is not None
+    assert (carried.message, carried.is_lost) == ("", True)
+    assert elsewhere.end(turn.id, "one", TurnState.FAILED, "lost") is not None
 
 
 def test_only_the_oldest_request_that_waits_is_answered(

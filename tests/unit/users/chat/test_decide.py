@@ -1,5 +1,6 @@
 """The next step of a turn: every state, view and time."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,7 +10,19 @@ from hypothesis import strategies as st
 from hermesops.model.chat.transcript import AgentView, Message, Run, RunState, Transcript
 from hermesops.model.chat.turn import ENDED, Turn, TurnState
 from hermesops.model.ids import InstanceId, UserId
-from hermesops.users.chat.decide import LONGEST, SETTLING, UNREACHED, Finish, Follow, Send, Stop, Taken, Wait, next_step
+from hermesops.users.chat.decide import (
+    LONGEST,
+    NOT_REACHED,
+    SETTLING,
+    UNREACHED,
+    Finish,
+    Follow,
+    Send,
+    Stop,
+    Taken,
+    Wait,
+    next_step,
+)
 
 NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
 QUESTION = Message(7, "user", "hello")
@@ -100,6 +113,15 @@ def test_an_agent_that_does_not_answer_fails_the_turn_in_the_end(state: TurnStat
     assert isinstance(step, Finish)
     assert step.state is TurnState.FAILED
     assert step.detail
+
+
+def test_a_message_that_cannot_be_read_any_more_is_told_as_failed_and_not_sent() -> None:
+    for state in (TurnState.QUEUED, TurnState.SENDING):
+        lost = replace(a_turn(state), message="", is_lost=True)
+        for seen in (None, view(), view(QUESTION)):
+            assert next_step(lost, seen, NOW) == Finish(TurnState.FAILED, detail=NOT_REACHED)
+    running = replace(a_turn(TurnState.RUNNING, run="r1"), message="", is_lost=True)
+    assert next_step(running, view(run=Run(RunState.RUNNING)), NOW) == Follow("r1")
 
 
 def test_a_stopped_turn_is_never_sent_and_its_run_is_stopped() -> None:
