@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import FilePayload, expect
 
 from hermesops.model.fleet.instance import InstanceStatus
 from tests.support.pages.browser import DESK, PHONE, Scheme, chromium
@@ -296,9 +296,9 @@ async def test_a_text_file_reaches_the_agent_and_others_are_refused_by_name(
 ) -> None:
     await chat.page.locator("input[type=file]").set_input_files(
         [
-            {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"beans at dawn"},
-            {"name": "program.exe", "mimeType": "text/plain", "buffer": b"\x7fELF\x00\x00"},
-            {"name": "film\u202e.txt", "mimeType": "text/plain", "buffer": b"x" * 10_000_001},
+            FilePayload(name="notes.txt", mimeType="text/plain", buffer=b"beans at dawn"),
+            FilePayload(name="program.exe", mimeType="text/plain", buffer=b"\x7fELF\x00\x00"),
+            FilePayload(name="film\u202e.txt", mimeType="text/plain", buffer=b"x" * 10_000_001),
         ]
     )
     files = chat.page.get_by_role("list", name="Files").first
@@ -401,7 +401,7 @@ async def test_nothing_is_sent_to_a_suspended_agent_and_the_reason_is_spoken(scr
 async def test_a_user_who_is_signed_out_is_led_back(scripted: ScriptedChat, chat: ChatPage) -> None:
     place = chat.page.url
     await chat.page.get_by_role("button", name="Sign out").click()
-    scripted.browsers.state.clear()
+    scripted.browsers.state = None
     await chat.page.get_by_role("link", name="Sign in").click()
     await chat.page.get_by_role("button", name="Continue as ada").click()
     await expect(chat.message).to_be_visible()

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from uuid import uuid4
 
 from playwright.async_api import Browser, Locator, Page, StorageState, expect
@@ -20,12 +20,12 @@ class Browsers:
 
     Attributes:
         url: Of the users' API.
-        state: Cookies of a browser that has signed in; empty before the first one did.
+        state: Cookies of a browser that has signed in; ``None`` before the first one did.
     """
 
     browser: Browser
     url: str
-    state: StorageState = field(default_factory=StorageState)
+    state: StorageState | None = None
 
     @asynccontextmanager
     async def open(
@@ -38,12 +38,12 @@ class Browsers:
         """
         async with (
             cutting_proxy() as proxy,
-            watched_page(self.browser, proxy, size, scheme, self.state or None) as watched,
+            watched_page(self.browser, proxy, size, scheme, self.state) as watched,
         ):
             chat = ChatPage(watched, proxy, self.url)
-            if not self.state:
+            if self.state is None:
                 await chat.sign_in()
-                self.state.update(await watched.page.context.storage_state())
+                self.state = await watched.page.context.storage_state()
             await chat.go(f"chat/{conversation or f't-{uuid4().hex[:12]}'}")
             await expect(chat.message).to_be_visible()
             yield chat

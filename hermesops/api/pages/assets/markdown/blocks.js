@@ -215,7 +215,7 @@ function readTable(lines, at) {
   const rows = [head];
   let next = at + 2;
   for (; next < lines.length && !isBlank(lines[next]) && !interrupts(lines[next]); next += 1) {
-    if (ITEM.test(lines[next])) break;
+    if (ITEM.test(lines[next]) || columnsOf(lines[next]) >= 4) break;
     if (rows.length * head.length > MOST_CELLS) break;
     const cells = cellsOf(lines[next]).slice(0, head.length);
     rows.push([...cells, ...Array(head.length - cells.length).fill("")]);
