@@ -247,6 +247,19 @@ async def test_a_message_is_sent_once_whatever_is_lost(scripted: ScriptedChat, c
     assert scripted.agent.posts == before + 1
 
 
+async def test_a_message_that_did_not_arrive_is_sent_after_a_reload(scripted: ScriptedChat, chat: ChatPage) -> None:
+    chat.proxy.lost = "/api/hermes/chat"
+    await chat.send("not yet")
+    await expect(chat.page.get_by_text("Connection lost")).to_be_visible()
+    await chat.page.reload()
+    await expect(chat.page.locator("li.user")).to_contain_text("not yet")
+    chat.proxy.lost = ""
+    await chat.page.evaluate("dispatchEvent(new Event('online'))")
+    scripted.answer(await scripted.run_of("not yet"), "now")
+    await expect(await chat.answered()).to_contain_text("now")
+    await expect(chat.page.locator("li.user")).to_have_count(1)
+
+
 async def test_a_computer_that_slept_reads_on(scripted: ScriptedChat, chat: ChatPage) -> None:
     run = await scripted.asked(chat, "wait")
     scripted.write(run, "the beginning, ")
@@ -347,7 +360,7 @@ async def test_nothing_keeps_people_out(scripted: ScriptedChat, size: tuple[int,
     scripted.quiet()
     async with scripted.browsers.open(size=size, scheme=scheme) as chat:
         assert await chat.watched.serious() == []
-        run = await scripted.asked(chat, "everything")
+        run = await scripted.asked(chat, "a conversation with a title that is longer than any phone is wide")
         scripted.use_tool(run, "terminal", "ls")
         scripted.ask_approval(run, "rm x")
         await expect(chat.page.get_by_role("button", name="Deny")).to_be_visible()

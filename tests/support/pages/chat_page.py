@@ -12,6 +12,7 @@ from tests.support.pages.cutting_proxy import CuttingProxy, cutting_proxy
 
 _BACK_ONLINE = "dispatchEvent(new Event('online'))"
 _WAKE_MS = 50
+_MOST_WAKES = 600
 
 
 @dataclass
@@ -105,10 +106,12 @@ class ChatPage:
     async def answered_whatever_is_cut(self) -> Locator:
         """As ``answered``, with a network that is back at once after each cut."""
         ended = self.page.locator("li.agent:has(> .end)")
-        while not await ended.count():
+        for _ in range(_MOST_WAKES):
+            if await ended.count():
+                return ended.last
             await self.page.evaluate(_BACK_ONLINE)
             await self.page.wait_for_timeout(_WAKE_MS)
-        return ended.last
+        raise AssertionError("the answer does not end")
 
     async def ask(self, text: str) -> Locator:
         """Send a message and wait for its answer."""
