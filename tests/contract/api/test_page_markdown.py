@@ -44,6 +44,11 @@ window.boxed = () => {
     document.body.append(box);
     return box;
 };
+window.shownIn = (box) => new Promise((resolve) => {
+    const watch = new MutationObserver(() => resolve(watch.disconnect()));
+    watch.observe(box, {childList: true, subtree: true});
+    setTimeout(resolve, 500); // a piece may change nothing
+});
 window.shown = (text) => {
     const box = boxed();
     new MarkdownStream(box).finish(text);
@@ -56,7 +61,7 @@ window.streamed = async (pieces) => {
     const stream = new MarkdownStream(box);
     for (const piece of pieces) {
         stream.append(piece);
-        await new Promise(requestAnimationFrame);
+        await shownIn(box);
     }
     stream.finish();
     const shape = shapeOf(box);
