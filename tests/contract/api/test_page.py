@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from playwright.async_api import FilePayload, StorageState, expect
+from playwright.async_api import FilePayload, expect
 
 from hermesops.model.fleet.instance import InstanceStatus
 from tests.support.pages.browser import DESK, PHONE, Scheme, chromium
@@ -247,6 +247,19 @@ async def test_a_message_is_sent_once_whatever_is_lost(scripted: ScriptedChat, c
     assert scripted.agent.posts == before + 1
 
 
+async def test_a_message_that_did_not_arrive_is_sent_after_a_reload(scripted: ScriptedChat, chat: ChatPage) -> None:
+    chat.proxy.lost = "/api/hermes/chat"
+    await chat.send("not yet")
+    await expect(chat.page.get_by_text("Connection lost")).to_be_visible()
+    await chat.page.reload()
+    await expect(chat.page.locator("li.user")).to_contain_text("not yet")
+    chat.proxy.lost = ""
+    await chat.page.evaluate("dispatchEvent(new Event('online'))")
+    scripted.answer(await scripted.run_of("not yet"), "now")
+    await expect(await chat.answered()).to_contain_text("now")
+    await expect(chat.page.locator("li.user")).to_have_count(1)
+
+
 async def test_a_computer_that_slept_reads_on(scripted: ScriptedChat, chat: ChatPage) -> None:
     run = await scripted.asked(chat, "wait")
     scripted.write(run, "the beginning, ")
@@ -294,12 +307,13 @@ async def test_a_refused_message_is_a_draft_again(scripted: ScriptedChat, chat: 
 async def test_a_text_file_reaches_the_agent_and_others_are_refused_by_name(
     scripted: ScriptedChat, chat: ChatPage
 ) -> None:
-    payloads: list[FilePayload] = [
-        {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"beans at dawn"},
-        {"name": "program.exe", "mimeType": "text/plain", "buffer": b"\x7fELF\x00\x00"},
-        {"name": "film\u202e.txt", "mimeType": "text/plain", "buffer": b"x" * 10_000_001},
-    ]
-    await chat.page.locator("input[type=file]").set_input_files(payloads)
+    await chat.page.locator("input[type=file]").set_input_files(
+        [
+            FilePayload(name="notes.txt", mimeType="text/plain", buffer=b"beans at dawn"),
+            FilePayload(name="program.exe", mimeType="text/plain", buffer=b"\x7fELF\x00\x00"),
+            FilePayload(name="film\u202e.txt", mimeType="text/plain", buffer=b"x" * 10_000_001),
+        ]
+    )
     files = chat.page.get_by_role("list", name="Files").first
     await expect(files).to_contain_text("text, 13 B")
     await expect(files).to_contain_text("program.exe was not added: Program.exe: only images")
@@ -346,7 +360,7 @@ async def test_nothing_keeps_people_out(scripted: ScriptedChat, size: tuple[int,
     scripted.quiet()
     async with scripted.browsers.open(size=size, scheme=scheme) as chat:
         assert await chat.watched.serious() == []
-        run = await scripted.asked(chat, "everything")
+        run = await scripted.asked(chat, "a conversation with a title that is longer than any phone is wide")
         scripted.use_tool(run, "terminal", "ls")
         scripted.ask_approval(run, "rm x")
         await expect(chat.page.get_by_role("button", name="Deny")).to_be_visible()
@@ -400,7 +414,7 @@ async def test_nothing_is_sent_to_a_suspended_agent_and_the_reason_is_spoken(scr
 async def test_a_user_who_is_signed_out_is_led_back(scripted: ScriptedChat, chat: ChatPage) -> None:
     place = chat.page.url
     await chat.page.get_by_role("button", name="Sign out").click()
-    scripted.browsers.state = StorageState()
+    scripted.browsers.state = None
     await chat.page.get_by_role("link", name="Sign in").click()
     await chat.page.get_by_role("button", name="Continue as ada").click()
     await expect(chat.message).to_be_visible()

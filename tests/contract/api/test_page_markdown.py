@@ -14,6 +14,7 @@ from playwright.async_api import Page
 from hermesops.api.pages_served import CONTENT_SECURITY_POLICY, Pages
 from tests.support.pages.browser import chromium, watched_page
 from tests.support.pages.cutting_proxy import cutting_proxy
+from tests.support.suite.cases import each_case
 
 pytestmark = pytest.mark.xdist_group("chat page")
 
@@ -43,6 +44,11 @@ window.boxed = () => {
     document.body.append(box);
     return box;
 };
+window.shownIn = (box) => new Promise((resolve) => {
+    const watch = new MutationObserver(() => resolve(watch.disconnect()));
+    watch.observe(box, {childList: true, subtree: true});
+    setTimeout(resolve, 500); // a piece may change nothing
+});
 window.shown = (text) => {
     const box = boxed();
     new MarkdownStream(box).finish(text);
@@ -55,7 +61,7 @@ window.streamed = async (pieces) => {
     const stream = new MarkdownStream(box);
     for (const piece of pieces) {
         stream.append(piece);
-        await new Promise(requestAnimationFrame);
+        await shownIn(box);
     }
     stream.finish();
     const shape = shapeOf(box);
@@ -187,6 +193,13 @@ async def test_it_looks_the_same_however_it_arrives(page: Page) -> None:
         cuts = sorted(chance.sample(range(len(text)), min(8, len(text) - 1)))
         pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
         assert await page.evaluate("streamed", pieces) == await page.evaluate("shown", text), pieces
+
+
+@each_case(
+    "pieces", [["text\n#", "hashtag"], ["text\n***", "bold***"], ["| a |\n|-|\n| 1 |\n#", "2 |"], ["a\n- - -", " b"]]
+)
+async def test_a_line_without_its_end_may_still_belong_to_the_block_before(page: Page, pieces: list[str]) -> None:
+    assert await page.evaluate("streamed", pieces) == await page.evaluate("shown", "".join(pieces))
 
 
 async def test_a_megabyte_is_shown_whole_and_formatted_in_part(page: Page) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from uuid import uuid4
 
 from playwright.async_api import Browser, Locator, Page, StorageState, expect
@@ -12,6 +12,7 @@ from tests.support.pages.cutting_proxy import CuttingProxy, cutting_proxy
 
 _BACK_ONLINE = "dispatchEvent(new Event('online'))"
 _WAKE_MS = 50
+_MOST_WAKES = 600
 
 
 @dataclass
@@ -20,12 +21,12 @@ class Browsers:
 
     Attributes:
         url: Of the users' API.
-        state: Cookies of a browser that has signed in; empty before the first one did.
+        state: Cookies of a browser that has signed in; ``None`` before the first one did.
     """
 
     browser: Browser
     url: str
-    state: StorageState = field(default_factory=StorageState)
+    state: StorageState | None = None
 
     @asynccontextmanager
     async def open(
@@ -38,12 +39,12 @@ class Browsers:
         """
         async with (
             cutting_proxy() as proxy,
-            watched_page(self.browser, proxy, size, scheme, self.state or None) as watched,
+            watched_page(self.browser, proxy, size, scheme, self.state) as watched,
         ):
             chat = ChatPage(watched, proxy, self.url)
-            if not self.state:
+            if self.state is None:
                 await chat.sign_in()
-                self.state.update(await watched.page.context.storage_state())
+                self.state = await watched.page.context.storage_state()
             await chat.go(f"chat/{conversation or f't-{uuid4().hex[:12]}'}")
             await expect(chat.message).to_be_visible()
             yield chat
@@ -105,10 +106,12 @@ class ChatPage:
     async def answered_whatever_is_cut(self) -> Locator:
         """As ``answered``, with a network that is back at once after each cut."""
         ended = self.page.locator("li.agent:has(> .end)")
-        while not await ended.count():
+        for _ in range(_MOST_WAKES):
+            if await ended.count():
+                return ended.last
             await self.page.evaluate(_BACK_ONLINE)
             await self.page.wait_for_timeout(_WAKE_MS)
-        return ended.last
+        raise AssertionError("the answer does not end")
 
     async def ask(self, text: str) -> Locator:
         """Send a message and wait for its answer."""

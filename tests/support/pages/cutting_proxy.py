@@ -24,6 +24,7 @@ class CuttingProxy:
             no cut.
         cuts: Streams that were cut.
         is_away: Whether every connection is cut at once.
+        lost: Requests for addresses that end with this are lost on their way; empty for none.
         resumed: Values of ``Last-Event-ID``.
         held: Requests for addresses with this text wait until ``release``; empty for none.
     """
@@ -35,6 +36,7 @@ class CuttingProxy:
     is_away: bool = False
     resumed: list[str] = field(default_factory=list)
     held: str = ""
+    lost: str = ""
     _released: asyncio.Event = field(default_factory=asyncio.Event)
     _open: set[asyncio.StreamWriter] = field(default_factory=set)
 
@@ -70,7 +72,8 @@ class CuttingProxy:
         address = urlsplit(target)
         if self.held and self.held in target:
             await self._released.wait()
-        if self.is_away or not _is_ours(target):
+        is_lost = bool(self.lost) and target.endswith(self.lost)
+        if self.is_away or is_lost or not _is_ours(target):
             writer.transport.abort()
             return
         self.resumed += [line.partition(": ")[2] for line in lines if line.lower().startswith("last-event-id:")]

@@ -115,7 +115,7 @@ function readQuote(lines, at, depth) {
   for (; next < lines.length; next += 1) {
     const line = lines[next];
     if (QUOTE.test(line)) inner.push(line.replace(/^ {0,3}> ?/, ""));
-    else if (!isBlank(line) && paragraph.isOpen && !interrupts(line)) inner.push(line);
+    else if (continues(line, paragraph)) inner.push(asText(line));
     else break;
     paragraph.read(inner[inner.length - 1]);
   }
@@ -168,7 +168,7 @@ function readItem(lines, at) {
       if (isEmpty && inner.length === 1) break;
       inner.push("");
     } else if (columnsOf(line) >= column) inner.push(withoutColumns(line, column));
-    else if (paragraph.isOpen && !interrupts(line) && !ITEM.test(line)) inner.push(line);
+    else if (continues(line, paragraph)) inner.push(asText(line));
     else break;
     paragraph.read(inner[inner.length - 1]);
   }
@@ -177,6 +177,16 @@ function readItem(lines, at) {
     next -= 1;
   }
   return { lines: inner, checked, end: next };
+}
+
+/** Whether a line without its container's mark goes on with the paragraph that the container ends with. */
+function continues(line, paragraph) {
+  return paragraph.isOpen && !isBlank(line) && !interrupts(line) && !ITEM.test(line);
+}
+
+/** Such a line underlines nothing and begins no table's rows, although it may look like that. */
+function asText(line) {
+  return UNDERLINE.test(line) || isDelimiterRow(line) ? `\\${line.trimStart()}` : line;
 }
 
 /** Whether a container's last line is one of a paragraph, which the next line may continue without the container's mark. */
@@ -205,6 +215,7 @@ function readTable(lines, at) {
   const rows = [head];
   let next = at + 2;
   for (; next < lines.length && !isBlank(lines[next]) && !interrupts(lines[next]); next += 1) {
+    if (ITEM.test(lines[next]) || columnsOf(lines[next]) >= 4) break;
     if (rows.length * head.length > MOST_CELLS) break;
     const cells = cellsOf(lines[next]).slice(0, head.length);
     rows.push([...cells, ...Array(head.length - cells.length).fill("")]);
@@ -213,7 +224,14 @@ function readTable(lines, at) {
 }
 
 function isDelimiterRow(line) {
-  if (line.length > 10_000 || !line.includes("-") || columnsOf(line) >= 4 || !/^[\s|:-]+$/.test(line)) return false;
+  if (
+    line.length > 10_000 ||
+    !line.includes("-") ||
+    columnsOf(line) >= 4 ||
+    ITEM.test(line) ||
+    !/^[\s|:-]+$/.test(line)
+  )
+    return false;
   return (line.includes("|") || line.includes(":")) && cellsOf(line).every((cell) => DELIMITER_CELL.test(cell));
 }
 

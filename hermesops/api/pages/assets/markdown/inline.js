@@ -285,12 +285,14 @@ function linkTarget(text, at) {
     next += 1;
   } else {
     next = endOfDestination(text, from);
+    if (next === null) return null;
     destination = text.slice(from, next);
   }
   next = skipTitle(text, skipSpace(text, next));
   return text[next] === ")" ? { destination: destination.replace(/\\([!-/:-@[-`{-~])/g, "$1"), end: next + 1 } : null;
 }
 
+/** Where an address ends, or null where it has a parenthesis that nothing closes. */
 function endOfDestination(text, from) {
   let depth = 0;
   let next = from;
@@ -302,7 +304,7 @@ function endOfDestination(text, from) {
       depth -= 1;
     }
   }
-  return next;
+  return depth === 0 ? next : null;
 }
 
 function skipTitle(text, at) {

@@ -23,6 +23,9 @@ const FIELDS = [
   },
 ];
 
+const LOOK_AGAIN_MS = 1000;
+const MOST_LOOKS = 60;
+
 export const settings = {
   path: "settings",
   title: "Settings",
@@ -86,16 +89,27 @@ async function write(form, fields, before, etag, told, again) {
     told.textContent = "Nothing was changed.";
     return;
   }
-  told.textContent = "Saving …";
+  told.textContent = "Saved as soon as your agent has the settings …";
   try {
-    const { status } = await ask("PATCH", "/settings", { body: changes, headers: etag ? { "If-Match": etag } : {} });
-    await again();
-    announce(status === 202 ? "Saved. Your agent takes the settings over in a moment." : "Saved.");
+    await ask("PATCH", "/settings", { body: changes, headers: { "If-Match": etag } });
+    if (await isTaken(form, etag)) {
+      await again();
+      announce("Your agent has the new settings.");
+    } else told.textContent = "That takes longer than usual. Look here again in a few minutes.";
   } catch (problem) {
     if (!(problem instanceof Problem)) throw problem;
     told.textContent = wordsOf(problem);
     if (problem.status === 412) told.append(" ", reload(again));
   }
+}
+
+/** Wait until the agent has other settings than these; the API opens an operation and answers at once. */
+async function isTaken(form, etag) {
+  for (let look = 0; look < MOST_LOOKS && form.isConnected; look += 1) {
+    await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
+    if ((await ask("GET", "/settings")).etag !== etag) return true;
+  }
+  return false;
 }
 
 function reload(again) {
