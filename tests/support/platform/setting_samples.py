@@ -22,6 +22,7 @@ OF_A_PATTERN: Mapping[str, object] = {
     "monitoring.ingest_url": "https://10.0.0.1:8443",
     "monitoring.loki": f"https://mirror.test/loki#sha256={'0' * 64}",
     "release.sqlite": f"https://mirror.test/sqlite.zip#sha256={'0' * 64}",
+    "release.interpreter": f"/srv/python.tar.gz#sha256={'0' * 64}",
     "web.origin": "https://pages.test",
     "web.issuer": "https://issuer.test",
     "web.keys_url": "https://issuer.test/keys",
