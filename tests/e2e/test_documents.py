@@ -19,6 +19,7 @@ VOLATILE = (
     (r"hermes-local-cell\d+-[0-9a-f]{12}", "<machine>"),
     (r"\bm-[0-9a-f]{8}\b", "<slug>"),
     (r"127\.0\.0\.1:\d+", "<api>"),
+    (r"localhost:\d+", "<users>"),
     (r"10\.213\.\d+\.\d+", "<gateway>"),
     (r"\(key in .*?/world/api\.key\)", "(key in <world>)"),
     (r"images  \d+", "images  <count>"),
