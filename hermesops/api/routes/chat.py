@@ -17,7 +17,15 @@ from hermesops.users.chat.service import LONGEST_MESSAGE
 router = APIRouter(tags=["chat"])
 
 _EVENTS: dict[int | str, dict[str, Any]] = {
-    200: {"description": "Server-sent events", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
+    200: {
+        "description": (
+            "Server-sent events. First `turn` {id, conversation, client_key}; then, each with the id `TURN:NUMBER`, "
+            "`delta` {text}, `tool` {name, state, preview}, `approval` {id, command, description, choices} and "
+            "`resolved` {id, choice}; last one of `done` {text}, `failed` {detail} and `stopped` {}. `text` of `done` "
+            "is the whole answer. A comment comes every 15 s."
+        ),
+        "content": {"text/event-stream": {}},
+    }
 }
 _CURSOR = r"^(?:[0-9a-f-]{36}:\d{1,12})?$"
 

@@ -35,6 +35,12 @@ class Approval:
     is_waiting: bool
     choice: str = ""
 
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """Answers that the agent offers."""
+        offered = self.request.get("choices")
+        return tuple(map(str, offered)) if isinstance(offered, list) else ()
+
 
 class TurnApprovals:
     """Requests for approval, by turn.

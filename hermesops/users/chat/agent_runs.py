@@ -28,6 +28,9 @@ NO_ANSWER = "[There was no answer to this message: it was stopped or interrupted
 
 _MOST_TEXT = 1_000_000
 _MOST_SESSIONS = 200
+_SOURCE = "api_server"
+"""What hermes-agent 0.19.0 notes as the source of its API's sessions; jobs and messengers have others."""
+
 _TITLE = 120
 _IMAGE_NOTES = re.compile(r"(?:\n\[screenshot\])+\s*\Z")
 """What hermes-agent 0.19.0 stores for the images of a message."""
@@ -76,7 +79,7 @@ class AgentRuns:
 
     async def conversations(self, agent: str) -> Mapping[str, Conversation]:
         """Conversations of the web chat that an agent has, by name; raises as ``transcript``."""
-        answer = await self._relay.get(agent, f"/api/sessions?limit={_MOST_SESSIONS}")
+        answer = await self._relay.get(agent, f"/api/sessions?source={_SOURCE}&limit={_MOST_SESSIONS}")
         rows = answer.get("data")
         listed = [_conversation(row) for row in (rows if isinstance(rows, list) else []) if isinstance(row, dict)]
         return {each.name: each for each in listed if each is not None}
@@ -160,7 +163,7 @@ def run_of(answer: Mapping[str, Any]) -> Run:
         state = RunState(str(answer.get("status")))
     except ValueError:
         raise UnavailableError("the agent answers an unknown state of a run") from None
-    return Run(state, _text(answer.get("output")), _text(answer.get("error")))
+    return Run(state, _text(answer.get("output")), one_line(_text(answer.get("error"))))
 
 
 def history_of(transcript: Transcript) -> Sequence[Mapping[str, str]]:

@@ -26,8 +26,8 @@ from hermesops.users.chat.decide import UNANSWERED, Finish, Follow, Send, Stop, 
 from hermesops.users.chat.events import EventLog
 from hermesops.users.chat.shown_events import delta_in, request_in, tool_in
 
-LEASE = timedelta(seconds=30)
-_RENEW_S = 10.0
+LEASE = timedelta(seconds=20)
+_RENEW_S = 5.0
 _AGAIN_S = 1.0
 """Seconds between two looks at an agent that did not answer, or did not get on."""
 

@@ -15,7 +15,8 @@ LARGEST = 10_000_000
 """Bytes of a file."""
 
 LARGEST_IMAGE = 5_000_000
-"""Bytes of an image: in base64 with its message, it has to fit into the ten megabytes that an agent takes."""
+"""Bytes of an image, and of all images of a message: in base64 they have to fit, with the conversation, into the ten
+megabytes that an agent takes."""
 
 LARGEST_TEXT = 64_000
 MOST, MOST_BYTES = 10, 30_000_000
@@ -68,6 +69,18 @@ def media_type_of(name: str, content: bytes) -> str:
 def with_texts(message: str, files: Sequence[ChatFile]) -> str:
     """A message with its text files behind it, each between fences that it does not contain."""
     return "\n\n".join([message, *(_fenced(file) for file in files if not file.is_image)])
+
+
+def refuse_too_many(files: Sequence[ChatFile]) -> None:
+    """Check that an agent takes the images of one message.
+
+    Raises:
+        UsageError: They are too large together.
+    """
+    if sum(len(file.content) for file in files if file.is_image) > LARGEST_IMAGE:
+        raise UsageError(
+            f"the images of a message have at most {LARGEST_IMAGE // 1_000_000} MB together", field="files"
+        )
 
 
 def _image(content: bytes) -> str:

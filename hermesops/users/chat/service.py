@@ -23,7 +23,7 @@ from hermesops.users.chat.agent_runs import Conversation as Listed
 from hermesops.users.chat.carrier import ChatRows, TurnCarrier, shown_end
 from hermesops.users.chat.decide import Finish
 from hermesops.users.chat.events import STEP, ChatEvent, EventLog
-from hermesops.users.chat.files import with_texts
+from hermesops.users.chat.files import refuse_too_many, with_texts
 
 LONGEST_MESSAGE = 100_000
 """Characters of a user's message, its text files included."""
@@ -173,11 +173,15 @@ class Chat:
         Raises:
             NoSuchTurnError: See there.
             NotAskedError: The request was answered, or has expired, or an older one waits: nothing was sent.
+            UsageError: The agent does not offer this choice.
             UnavailableError: The agent did not get the answer.
             UnknownOutcomeError: The agent may have got it.
         """
         turn = await self.turn(user_id, turn_id)
         approvals = self._rows.approvals
+        asked = await asyncio.to_thread(approvals.list, turn.id)
+        if any(each.number == number and each.is_waiting and choice not in each.choices for each in asked):
+            raise UsageError("the agent does not offer this choice", field="choice")
         if turn.has_ended or not turn.run_id or not await asyncio.to_thread(approvals.answer, turn.id, number, choice):
             raise NotAskedError("this request for approval was answered already, or has expired")
         try:
@@ -286,7 +290,9 @@ class Chat:
             raise ConversationBusyError(f"your agent works on {MOST_OPEN} answers already", hint="wait for one of them")
 
     def _text_with(self, user_id: UserId, message: str, files: Sequence[str]) -> str:
-        text = with_texts(message.strip(), self._rows.files.waiting(user_id, files))
+        waiting = self._rows.files.waiting(user_id, files)
+        refuse_too_many(waiting)
+        text = with_texts(message.strip(), waiting)
         if len(text) > LONGEST_MESSAGE:
             raise UsageError(f"the message has more than {LONGEST_MESSAGE} characters with its files", field="files")
         return text

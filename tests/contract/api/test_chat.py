@@ -240,6 +240,7 @@ async def test_a_late_click_does_not_approve_the_next_request(api: UsersApi, ada
         }
         path = f"/chat/turns/{turn}/approval"
         assert (await ada.ask("POST", path, json={"id": "2", "choice": "once"})).status_code == 409
+        assert (await ada.ask("POST", path, json={"id": "1", "choice": "always"})).status_code == 422
         answers = await asyncio.gather(*(ada.ask("POST", path, json={"id": "1", "choice": "deny"}) for _ in range(4)))
         assert sorted(answer.status_code for answer in answers) == [204, 409, 409, 409]
         assert (await anext(events)).data == {"id": "1", "choice": "deny"}

@@ -7,7 +7,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 from hermesops.localcloud.store.database import Store
-from hermesops.localcloud.world.platform_socket import Service, opened
+from hermesops.localcloud.world.platform_socket import Service, opened, opened_for_users
 
 _SERVICE = """
 import os, socket, sys
@@ -35,5 +35,20 @@ async def test_the_service_is_started_by_a_connection_and_again_after_it_has_end
         assert len({await connect(url), await connect(url)}) == len("xx")
         assert started.read_text() == "xx"
     async with opened(Service((sys.executable, "-c", script), {"PATH": os.defpath}), store, HOST, 0) as again:
+        assert again == url
+    store.close()
+
+
+async def test_the_users_api_is_started_by_a_browser_at_the_same_address_and_ends_with_the_world(
+    tmp_path: Path,
+) -> None:
+    store = Store(tmp_path / "world.db")
+    service = Service((sys.executable, "-c", _SERVICE), {"PATH": os.defpath})
+    async with opened_for_users(service, store, str(HOST)) as url:
+        assert url.startswith("http://localhost:")
+        at = f"https://{HOST}:{url.rpartition(':')[2]}"
+        first, second = await connect(at), await connect(at)
+        assert first != second
+    async with opened_for_users(service, store, str(HOST)) as again:
         assert again == url
     store.close()

@@ -4,7 +4,14 @@ import pytest
 
 from hermesops.errors import UsageError
 from hermesops.store.user_rows.files import ChatFile
-from hermesops.users.chat.files import LARGEST_IMAGE, LARGEST_TEXT, media_type_of, shown_name, with_texts
+from hermesops.users.chat.files import (
+    LARGEST_IMAGE,
+    LARGEST_TEXT,
+    media_type_of,
+    refuse_too_many,
+    shown_name,
+    with_texts,
+)
 from tests.support.suite.cases import each_case
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -48,6 +55,13 @@ def test_another_file_is_refused_by_name(content: bytes) -> None:
 )
 def test_a_name_is_its_last_part_in_one_line(name: str, shown: str) -> None:
     assert shown_name(name) == shown
+
+
+def test_the_images_of_a_message_are_bounded_together() -> None:
+    half = ChatFile("f", "p.png", "image/png", PNG + bytes(LARGEST_IMAGE // 2 - len(PNG)))
+    refuse_too_many([half, half, ChatFile("g", "a.txt", "text/plain", b"x" * 60_000)])
+    with pytest.raises(UsageError, match="at most 5 MB together"):
+        refuse_too_many([half, half, ChatFile("h", "p.png", "image/png", PNG)])
 
 
 def test_no_text_ends_its_fence_early() -> None:

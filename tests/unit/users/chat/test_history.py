@@ -59,6 +59,12 @@ def test_notes_for_images_are_no_words_of_the_users() -> None:
     assert [message.text for message in agent_runs._messages(rows)] == ["look"]
 
 
+def test_the_agents_words_about_a_failure_are_one_line() -> None:
+    run = agent_runs.run_of({"status": "failed", "error": "no\nmodel\x1b[2K" + "x" * 1_000})
+    assert run.error.startswith("no model\\x1b[2K")
+    assert len(run.error) < 320
+
+
 def test_images_go_along_inline() -> None:
     [text, image] = content_of("look", [ChatFile("f", "p.png", "image/png", b"PNG")])
     assert text == {"type": "text", "text": "look"}
