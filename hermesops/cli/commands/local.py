@@ -133,13 +133,15 @@ def status() -> None:
 @app.command(hidden=True)
 def serve(driver: Driver = None) -> None:
     """Run the local world's server; ``up`` starts this."""
+    from hermesops.base.extras import Extra, missing_extras
     from hermesops.localcloud.world.files import WorldFiles
     from hermesops.platform.local.world import serve_world
 
     env = context.environment()
     platform = [sys.executable, "-m", "hermesops", "--env", env.name, "identity", "serve"]
     platform += ["--date-shift", str(WorldFiles(env.world).date_shift)]
-    users = [sys.executable, "-m", "hermesops", "--env", env.name, "api", "serve"]
+    has_api = Extra.PLATFORM not in missing_extras()
+    users = [sys.executable, "-m", "hermesops", "--env", env.name, "api", "serve"] if has_api else []
     context.run(serve_world(env, driver or "", report=say, platform=platform, users=users))
 
 

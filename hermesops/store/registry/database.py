@@ -34,6 +34,7 @@ RESTORE = Hint(
 
 _BUSY_MS = 20_000
 _ENDING = "hermesops_ending"
+_FILE = "hermesops_file"
 _DOCTOR = Hint(("doctor",), "checks it;", ("settings", "show"), "shows the configured registry")
 
 Clock = Callable[[], datetime]
@@ -195,7 +196,7 @@ def _sqlite_engine(url: sa.URL) -> sa.Engine:
     engine = sa.create_engine(url, connect_args={"timeout": _BUSY_MS / 1000})
 
     @sa.event.listens_for(engine, "connect")
-    def prepare(connection: "sa.engine.interfaces.DBAPIConnection", _record: object) -> None:
+    def prepare(connection: "sa.engine.interfaces.DBAPIConnection", record: "sa.pool.ConnectionPoolEntry") -> None:
         # The driver would begin transactions too late; ``begin`` below does it.
         connection.isolation_level = None
         cursor = connection.cursor()
@@ -205,6 +206,15 @@ def _sqlite_engine(url: sa.URL) -> sa.Engine:
         cursor.execute("PRAGMA synchronous = FULL")
         cursor.execute("PRAGMA foreign_keys = ON")
         cursor.close()
+        record.info[_FILE] = _identity(url)
+
+    @sa.event.listens_for(engine, "checkout")
+    def refuse_replaced(
+        _connection: "sa.engine.interfaces.DBAPIConnection", record: "sa.pool.ConnectionPoolEntry", _proxy: object
+    ) -> None:
+        # A restored registry is another file of the same name: what is written to the old one is lost.
+        if _identity(url) not in {None, record.info.get(_FILE)}:
+            raise sa.exc.DisconnectionError("the file was replaced")
 
     @sa.event.listens_for(engine, "begin")
     def begin(connection: sa.Connection) -> None:
@@ -212,6 +222,15 @@ def _sqlite_engine(url: sa.URL) -> sa.Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+def _identity(url: sa.URL) -> tuple[int, int] | None:
+    """What tells a file from another one of its name; ``None`` where there is none."""
+    try:
+        status = Path(url.database or "").stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _postgresql_engine(url: sa.URL) -> sa.Engine:

@@ -1,8 +1,12 @@
 """Rows of the users' half, on either database: one open turn, one carrier, one answer; sealed, and gone in time."""
 
+import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import timedelta
+from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -17,7 +21,7 @@ from hermesops.store.user_rows.files import KEPT as FILES_KEPT
 from hermesops.store.user_rows.files import ChatFiles
 from hermesops.store.user_rows.sessions import LIFE, WebSessions
 from hermesops.store.user_rows.turns import KEPT, Turns
-from tests.support.real.stores.registries import KEYS, TurnedClock, placed
+from tests.support.real.stores.registries import KEYS, TurnedClock, placed, registry_at
 
 LEASE = timedelta(seconds=30)
 
@@ -177,3 +181,22 @@ def test_sessions_end_by_themselves_and_a_user_has_twenty(
     assert sessions.find("x" * 43) is None
     clock.turn(LIFE.total_seconds())
     assert sessions.find(cookies[20]) is None
+
+
+def test_rows_go_to_the_registry_that_was_restored_meanwhile(tmp_path: Path, clock: TurnedClock) -> None:
+    file = tmp_path / "registry.db"
+    registry = registry_at(f"sqlite:///{file}", clock=clock)
+    ada, database = placed(registry), Database(f"sqlite:///{file}", clock=clock)
+    turns = Turns(database, KEYS)
+    first = added(turns, ada)
+    registry.close()
+    with closing(sqlite3.connect(file)) as old, closing(sqlite3.connect(tmp_path / "copy.db")) as copy:
+        old.backup(copy)
+    for end in ("", "-wal", "-shm"):
+        Path(f"{file}{end}").rename(tmp_path / f"aside.db{end}")
+    (tmp_path / "copy.db").rename(file)
+    second = added(turns, ada, "k2", "other")
+    database.close()
+    with closing(sqlite3.connect(file)) as restored:
+        ids = {UUID(row[0]) for row in restored.execute("SELECT id FROM turns")}
+    assert ids == {UUID(first.id), UUID(second.id)}

@@ -17,7 +17,10 @@ def extras(monkeypatch: pytest.MonkeyPatch, missing: tuple[Extra, ...], needed: 
 
 def test_extras_are_listed_installed_and_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     check = extras(monkeypatch, (Extra.AWS, Extra.LOCAL), frozenset({Extra.ROLES}))
-    assert (check.verdict, check.seen) == (Verdict.OK, "installed: billing, build, platform, roles; missing: aws, local")
+    assert (check.verdict, check.seen) == (
+        Verdict.OK,
+        "installed: billing, build, platform, roles; missing: aws, local",
+    )
     assert extras(monkeypatch, (), frozenset(Extra)).seen.endswith("missing: none")
 
 
