@@ -211,9 +211,22 @@ async def test_a_request_for_approval_is_answered_by_keyboard(
         await chat.page.keyboard.press("Enter")
         await expect(card.locator(".outcome")).to_have_text(outcome)
         await expect(card.locator(".outcome")).to_be_focused()
-        assert run.choices == [choice]
+        assert await scripted.choice_of(run) == choice
         scripted.answer(run, "as you like")
         await chat.answered()
+
+
+async def test_a_command_that_is_not_shown_to_its_end_can_only_be_denied(
+    scripted: ScriptedChat, chat: ChatPage
+) -> None:
+    run = await scripted.asked(chat, "a long command")
+    scripted.ask_approval(run, "echo " + "x" * 9_000 + "; rm -rf /")
+    card = chat.page.get_by_role("region", name="May your agent run this command?")
+    await expect(card.get_by_role("button")).to_have_text(["Deny"])
+    await card.get_by_role("button").click()
+    assert await scripted.choice_of(run) == "deny"
+    scripted.answer(run, "denied")
+    await chat.answered()
 
 
 # The connection

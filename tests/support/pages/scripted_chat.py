@@ -43,6 +43,14 @@ class ScriptedChat:
 
         return await until(check, what=f"the agent gets {text[:20]}", timeout_s=30, every_s=0.02)
 
+    async def choice_of(self, run: Run) -> str:
+        """The answer to the agent's request for approval; the page may know it a moment before the agent."""
+
+        async def check() -> str | Pending[str]:
+            return run.choices[0] if run.choices else Pending("none")
+
+        return await until(check, what="the agent gets the answer", timeout_s=30, every_s=0.02)
+
     def write(self, run: Run, *pieces: str) -> None:
         """Let the agent write pieces of its answer."""
         for piece in pieces:

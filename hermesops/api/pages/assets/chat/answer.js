@@ -17,6 +17,8 @@ const OUTCOMES = {
 };
 const LONGEST_PREVIEW = 200;
 const LONGEST_COMMAND = 20_000;
+/** How the API ends a command that it cut. */
+const CUT = /\n… \d+ more characters are not shown$/;
 
 export class Answer {
   element;
@@ -112,7 +114,8 @@ export class Answer {
   }
 
   #askApproval({ id, command, description, choices }) {
-    const isReadable = textOf(command).length <= LONGEST_COMMAND; // nobody allows what they cannot read to its end
+    // Nobody allows a command that they cannot read to its end.
+    const isReadable = textOf(command).length <= LONGEST_COMMAND && !CUT.test(textOf(command));
     const listed = (Array.isArray(choices) ? choices : []).filter((choice) => Object.hasOwn(CHOICES, choice));
     const offered = isReadable ? (listed.length > 0 ? listed : Object.keys(CHOICES)) : ["deny"];
     const key = String(id);
@@ -129,6 +132,7 @@ export class Answer {
         CHOICES[choice],
       ),
     );
+    const choiceBox = element("div", { class: "choices" }, buttons);
     const card = element(
       "section",
       { class: "approval", "aria-labelledby": heading },
@@ -141,10 +145,10 @@ export class Answer {
       ),
       !isReadable &&
         element("p", { class: "note" }, "The command is too long to show to its end, so it can only be denied."),
-      element("div", { class: "choices" }, buttons),
+      choiceBox,
       failure,
     );
-    this.#cards.set(key, { card, buttons, failure });
+    this.#cards.set(key, { card, buttons, choiceBox, failure });
     this.#parts.append(card);
     alarm(`Your agent asks for approval to run a command: ${shortened(textOf(command), 200)}`);
   }
@@ -162,10 +166,18 @@ export class Answer {
       this.#resolve(key, choice);
     } catch (problem) {
       if (!(problem instanceof Problem)) throw problem;
+      if (problem.isPassing) this.#askAgain(key);
       failure.textContent = wordsOf(problem);
       delete buttons[0].dataset.sent;
       for (const other of buttons) other.removeAttribute("aria-disabled");
     }
+  }
+
+  /** The agent did not get the answer, although the server had recorded it already. */
+  #askAgain(key) {
+    const { card, choiceBox } = this.#cards.get(key);
+    card.classList.remove("resolved");
+    card.querySelector(".outcome")?.replaceWith(choiceBox);
   }
 
   #resolve(key, choice) {
