@@ -109,6 +109,7 @@ async def test_an_answer_is_shown_as_it_comes_and_spoken_once(scripted: Scripted
     await expect(chat.page.locator("li.user")).to_contain_text("Plan it")
 
 
+@pytest.mark.turns(2)
 async def test_a_message_that_is_sent_while_the_history_loads_stays(scripted: ScriptedChat, chat: ChatPage) -> None:
     scripted.answer(await scripted.asked(chat, "first"), "one")
     await chat.answered()
@@ -121,6 +122,7 @@ async def test_a_message_that_is_sent_while_the_history_loads_stays(scripted: Sc
     await expect(await chat.answered(2)).to_contain_text("two")
 
 
+@pytest.mark.turns(2)
 async def test_code_is_copied_as_it_is(scripted: ScriptedChat, chat: ChatPage) -> None:
     await chat.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     scripted.answer(await scripted.asked(chat, "code"), "x\n\n```make\nall:\n\techo '<b>'\n```")
@@ -147,6 +149,7 @@ async def test_hostile_markdown_does_nothing(scripted: ScriptedChat, chat: ChatP
     await expect(answer).to_contain_text("https://bank.example (attack.example)")
 
 
+@pytest.mark.turns(3)
 async def test_conversations_are_begun_switched_and_deleted(scripted: ScriptedChat, chat: ChatPage) -> None:
     scripted.agent.says = True
     await chat.ask("apples")
@@ -161,6 +164,7 @@ async def test_conversations_are_begun_switched_and_deleted(scripted: ScriptedCh
     await expect(chat.page.locator("li.user")).to_contain_text("pears")
 
 
+@pytest.mark.turns(2)
 async def test_an_answer_is_stopped(scripted: ScriptedChat, chat: ChatPage) -> None:
     scripted.write(await scripted.asked(chat, "count to a million"), "one, two")
     await expect(chat.answers).to_contain_text("one, two")
@@ -169,6 +173,7 @@ async def test_an_answer_is_stopped(scripted: ScriptedChat, chat: ChatPage) -> N
     await expect(chat.page.get_by_role("button", name="Send")).to_be_visible()
 
 
+@pytest.mark.turns(2)
 async def test_a_failed_answer_says_so(scripted: ScriptedChat, chat: ChatPage) -> None:
     run = await scripted.asked(chat, "fail")
     scripted.write(run, "half an ans")
@@ -183,6 +188,7 @@ async def test_a_failed_answer_says_so(scripted: ScriptedChat, chat: ChatPage) -
 # Tools and approvals
 
 
+@pytest.mark.turns(2)
 async def test_tools_are_shown_with_their_end(scripted: ScriptedChat, chat: ChatPage) -> None:
     run = await scripted.asked(chat, "look")
     scripted.agent.push(run, "tool.started", tool="terminal", preview="ls \u202etxt.exe")
@@ -216,6 +222,7 @@ async def test_a_request_for_approval_is_answered_by_keyboard(
         await chat.answered()
 
 
+@pytest.mark.turns(2)
 async def test_a_command_that_is_not_shown_to_its_end_can_only_be_denied(
     scripted: ScriptedChat, chat: ChatPage
 ) -> None:
@@ -246,6 +253,7 @@ async def test_an_answer_that_is_cut_at_each_event_is_whole(scripted: ScriptedCh
     assert scripted.agent.run.text == "a long one"
 
 
+@pytest.mark.turns(2)
 async def test_a_message_is_sent_once_whatever_is_lost(scripted: ScriptedChat, chat: ChatPage) -> None:
     before = scripted.agent.posts
     chat.proxy.cut_after = 0  # the server has the message, and the page does not know
@@ -260,6 +268,7 @@ async def test_a_message_is_sent_once_whatever_is_lost(scripted: ScriptedChat, c
     assert scripted.agent.posts == before + 1
 
 
+@pytest.mark.turns(2)
 async def test_a_message_that_did_not_arrive_is_sent_after_a_reload(scripted: ScriptedChat, chat: ChatPage) -> None:
     chat.proxy.lost = "/api/hermes/chat"
     await chat.send("not yet")
@@ -273,6 +282,7 @@ async def test_a_message_that_did_not_arrive_is_sent_after_a_reload(scripted: Sc
     await expect(chat.page.locator("li.user")).to_have_count(1)
 
 
+@pytest.mark.turns(2)
 async def test_a_computer_that_slept_reads_on(scripted: ScriptedChat, chat: ChatPage) -> None:
     run = await scripted.asked(chat, "wait")
     scripted.write(run, "the beginning, ")
@@ -302,6 +312,7 @@ async def test_another_device_reads_on(scripted: ScriptedChat, chat: ChatPage) -
             await expect(device.page.locator("li.user")).to_contain_text("both")
 
 
+@pytest.mark.turns(3)
 async def test_a_refused_message_is_a_draft_again(scripted: ScriptedChat, chat: ChatPage) -> None:
     conversation = chat.page.url.rpartition("/")[2]
     async with scripted.browsers.open(conversation=conversation) as other:
@@ -317,6 +328,7 @@ async def test_a_refused_message_is_a_draft_again(scripted: ScriptedChat, chat: 
 # Files
 
 
+@pytest.mark.turns(6)
 async def test_a_text_file_reaches_the_agent_and_others_are_refused_by_name(
     scripted: ScriptedChat, chat: ChatPage
 ) -> None:
@@ -367,6 +379,7 @@ async def test_everything_is_done_by_the_keyboard(scripted: ScriptedChat) -> Non
         await expect(chat.page.get_by_text("Tokens read")).to_be_visible()
 
 
+@pytest.mark.turns(10)
 @each_case("size", [DESK, PHONE])
 @each_case("scheme", ["light", "dark"])
 async def test_nothing_keeps_people_out(scripted: ScriptedChat, size: tuple[int, int], scheme: Scheme) -> None:
@@ -393,6 +406,7 @@ async def test_nothing_keeps_people_out(scripted: ScriptedChat, size: tuple[int,
 # Sections and refusals
 
 
+@pytest.mark.turns(2)
 async def test_a_job_is_added_and_removed(chat: ChatPage) -> None:
     await chat.go("jobs")
     await chat.page.get_by_label("What to do").fill("Tell me the weather")
@@ -405,10 +419,12 @@ async def test_a_job_is_added_and_removed(chat: ChatPage) -> None:
     await expect(chat.page.get_by_text("Your agent does nothing by itself yet.")).to_be_visible()
 
 
+@pytest.mark.turns(2)
 async def test_a_section_that_the_api_does_not_have_is_not_in_the_menu(chat: ChatPage) -> None:
     await expect(chat.page.locator("#sections a")).to_have_text(["Plan", "Usage", "Settings", "Jobs"])
 
 
+@pytest.mark.turns(2)
 async def test_nothing_is_sent_to_a_suspended_agent_and_the_reason_is_spoken(scripted: ScriptedChat) -> None:
     instances, ada = scripted.api.relay.registry.instances, scripted.api.ada.id
     instances.set_status(ada, InstanceStatus.SUSPENDED)
@@ -424,6 +440,7 @@ async def test_nothing_is_sent_to_a_suspended_agent_and_the_reason_is_spoken(scr
         instances.set_status(ada, InstanceStatus.RUNNING)
 
 
+@pytest.mark.turns(2)
 async def test_a_user_who_is_signed_out_is_led_back(scripted: ScriptedChat, chat: ChatPage) -> None:
     place = chat.page.url
     await chat.page.get_by_role("button", name="Sign out").click()

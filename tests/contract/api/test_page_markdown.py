@@ -187,6 +187,7 @@ async def test_it_is_read_as_the_reference_reads_it(page: Page) -> None:
         assert await page.evaluate("shown", text) == str(Shape(reference.render(text))), text
 
 
+@pytest.mark.turns(4)
 async def test_it_looks_the_same_however_it_arrives(page: Page) -> None:
     chance = random.Random(86)  # noqa: S311 - of test documents
     for text in documents(86, 25):
@@ -198,10 +199,12 @@ async def test_it_looks_the_same_however_it_arrives(page: Page) -> None:
 @each_case(
     "pieces", [["text\n#", "hashtag"], ["text\n***", "bold***"], ["| a |\n|-|\n| 1 |\n#", "2 |"], ["a\n- - -", " b"]]
 )
+@pytest.mark.turns(2)
 async def test_a_line_without_its_end_may_still_belong_to_the_block_before(page: Page, pieces: list[str]) -> None:
     assert await page.evaluate("streamed", pieces) == await page.evaluate("shown", "".join(pieces))
 
 
+@pytest.mark.turns(3)
 async def test_a_megabyte_is_shown_whole_and_formatted_in_part(page: Page) -> None:
     line = "- **bold** and [link](https://a.example) " + "x" * 60 + "\n\n"
     answer: dict[str, Any] = await page.evaluate(
@@ -240,6 +243,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.turns(5)
 async def test_no_text_stops_the_page(page: Page) -> None:
     """Each takes a fraction of a second; quadratic work on any of them would take minutes, and the test its time."""
     for name, text in HOSTILE.items():
