@@ -141,7 +141,7 @@ def rollback_result(user: str, done: "RollbackResult", *, machine: str = "") -> 
         "migrated": done.migrated,
         "listed": done.listed,
         "kept": done.kept or None,
-        "settings_carried": done.settings_carried,
+        "settings_migrated": done.settings_migrated,
         "settings_lost": list(done.settings_lost),
     }
 

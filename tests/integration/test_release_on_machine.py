@@ -216,7 +216,7 @@ async def test_0_19_a_newer_one_and_0_19_again_each_have_the_users_configuration
     await _set_turns(agent, 17, 23)
 
     done = await node(agent, "release rollback --drain 30")
-    assert (done["release"], done["settings_carried"], done["settings_lost"]) == (first, 1, [])
+    assert (done["release"], done["settings_migrated"], done["settings_lost"]) == (first, 1, [])
     assert await _config_is(agent, _OF_19.replace("17", "23"))
     assert (await messages(agent))["count"] == count + 2
     assert "herons" in await agent.run("cat /var/lib/hermes/memories/USER.md")
@@ -228,7 +228,7 @@ async def test_0_19_a_newer_one_and_0_19_again_each_have_the_users_configuration
     await say(agent, "since", "once more to the newer one")
     await _set_turns(agent, 23, 29)
     answer = await node(agent, f"release activate {first} --confirm-within 200")
-    assert (answer["release"], answer["rollback_method"], answer["settings_carried"]) == (first, "copy", 1)
+    assert (answer["release"], answer["rollback_method"], answer["settings_migrated"]) == (first, "copy", 1)
     assert await _config_is(agent, _OF_19.replace("17", "29"))
     await node(agent, f"release confirm {first}")
     assert (await messages(agent))["count"] == count + 6

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from hermesops.cli import context
-from hermesops.cli.console import say
+from hermesops.cli.console import advice, say
 from hermesops.errors import UnavailableError
 
 Watch = Annotated[
@@ -24,3 +24,5 @@ def run_if_answered(question: Coroutine[Any, Any, object]) -> None:
         context.run(question)
     except UnavailableError as error:
         say(f"JustAVPS is not asked ({error.message}): the list has what was recorded before")
+        if error.hint:
+            say(f"hint: {advice(error.hint)}")

@@ -108,6 +108,13 @@ FACTS: tuple[Fact, ...] = (
         "tests/unit/programs/node/state/test_user_config.py",
     ),
     Fact(
+        "config: style in which it is written",
+        {"0.18": "blocks, a scalar of several lines where it is long"},
+        "READ 0.19.0: utils.atomic_yaml_write without flow style; LATER: utils.py and hermes_yaml.py alike",
+        (f"{_NODE}/state/config_changes.py",),
+        "tests/unit/programs/node/state/test_config_changes.py",
+    ),
+    Fact(
         "unit: watchdog and readiness",
         {"0.18": "", "0.19": "gateway.systemd_watchdog_seconds"},
         "READ 0.18.2; RUN 0.19.0; LATER: gateway/config.py",

@@ -157,7 +157,7 @@ class RollbackResult:
         migrated: Rows written since that are in the present state.
         listed: Rows written since that are not, and are listed in a file beside the newer state.
         kept: Where the newer state is kept on the machine; empty where it stays in use.
-        settings_carried: Settings that the user changed under the newer release and that are in force.
+        settings_migrated: Settings that the user changed under the newer release and that are in force.
         settings_lost: Names of those that are not; they are in the newer configuration on the machine.
     """
 
@@ -167,7 +167,7 @@ class RollbackResult:
     migrated: int
     listed: int
     kept: str
-    settings_carried: int = 0
+    settings_migrated: int = 0
     settings_lost: tuple[str, ...] = ()
 
     @classmethod
@@ -180,7 +180,7 @@ class RollbackResult:
             int(result.get("migrated") or 0),
             int(result.get("listed") or 0),
             str(result.get("kept") or ""),
-            int(result.get("settings_carried") or 0),
+            int(result.get("settings_migrated") or 0),
             _settings(result.get("settings_lost")),
         )
 

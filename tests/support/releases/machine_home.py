@@ -14,7 +14,7 @@ from hermesops.programs.node.release import config_migration
 from hermesops.programs.node.release.slots.disk import DiskSlots
 from hermesops.programs.node.release.slots.slot import record_of_lock, schema_of
 from hermesops.programs.node.state import user_config
-from hermesops.programs.node.state.config_changes import CarriedSettings
+from hermesops.programs.node.state.config_changes import SettingsResult
 from hermesops.programs.node.state.snapshots import RestoreResult
 from hermesops.programs.node.system import files as real_files
 from hermesops.programs.node.system.as_user import AgentHome
@@ -165,8 +165,8 @@ class TextState:
 
     def take_config_back(self, home: AgentHome, schema: int) -> RestoreResult:
         assert not self.system.running, "never under a gateway that runs"
-        settings = user_config.take_back(home.path, schema) or CarriedSettings()
-        return RestoreResult(settings_carried=settings.carried, settings_lost=settings.lost)
+        settings = user_config.take_back(home.path, schema) or SettingsResult()
+        return RestoreResult(settings_migrated=settings.migrated, settings_lost=settings.lost)
 
     def restore(self, home: AgentHome, name: str) -> RestoreResult:
         del home

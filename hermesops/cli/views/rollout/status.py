@@ -30,8 +30,8 @@ def rollback_line(user: str, done: "RollbackResult") -> str:
         words += f"; migrated {counted(done.migrated, 'row')} written since"
     if done.listed:
         words += f"; {counted(done.listed, 'row')} written since could not be migrated: see {done.kept}"
-    if done.settings_carried:
-        words += f"; {counted(done.settings_carried, 'setting')} changed since stay in force"
+    if done.settings_migrated:
+        words += f"; {counted(done.settings_migrated, 'setting')} changed since stay in force"
     if done.settings_lost:
         words += f"; not in force, as they are the newer release's alone: {', '.join(done.settings_lost)}"
     return words

@@ -221,7 +221,7 @@ def _switch(
             "drained_s": round(drained_s, 3),
             "rollback_method": tried.rollback_method,
             "way_back_why": tried.why,
-            "settings_carried": restored.settings_carried,
+            "settings_migrated": restored.settings_migrated,
             "settings_lost": list(restored.settings_lost),
             "trial": [asdict(check) for check in tried.checks],
             "trial_s": tried.seconds,

@@ -39,7 +39,7 @@ def is_newer(machine: Machine, agent: Agent, release: str) -> bool:
 def take_back(machine: Machine, agent: Agent, release: str) -> RestoreResult:
     """Give a release the user's configuration in a schema that it reads, if one is kept; no gateway runs.
 
-    Settings that the user changed since are carried over, or named. Does nothing when repeated. The newer file stays
+    Settings that the user changed since are migrated, or named. Does nothing when repeated. The newer file stays
     beside it.
     """
     if is_newer(machine, agent, release):

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 from hermesops.programs.node.state import export as rows
 from hermesops.programs.node.state import snapshots, swap, user_config
-from hermesops.programs.node.state.config_changes import NAMED, SETTING, CarriedSettings
+from hermesops.programs.node.state.config_changes import NAMED, SETTING, SettingsResult
 from hermesops.programs.node.state.snapshots import RestoreResult
 from hermesops.programs.node.system import as_user
 from hermesops.programs.node.system.as_user import MEMORY_BYTES, AgentHome, UserProcess, pump
@@ -205,7 +205,7 @@ def _restored(report: Mapping[str, Any]) -> RestoreResult:
     """A report's counts and names; the names are the user's own text, as the file has them."""
     names = tuple(name for name in map(str, report["settings_lost"][:NAMED]) if SETTING.fullmatch(name))
     counts = (int(report["migrated"]), int(report["listed"]), one_line(str(report["kept"])))
-    return RestoreResult(*counts, int(report["settings_carried"]), names)
+    return RestoreResult(*counts, int(report["settings_migrated"]), names)
 
 
 @contextmanager
@@ -253,8 +253,8 @@ def _check(home: Path) -> dict[str, Any]:
 
 
 def _take_config_back(home: Path, schema: int) -> RestoreResult:
-    settings = user_config.take_back(home, schema) or CarriedSettings()
-    return RestoreResult(settings_carried=settings.carried, settings_lost=settings.lost)
+    settings = user_config.take_back(home, schema) or SettingsResult()
+    return RestoreResult(settings_migrated=settings.migrated, settings_lost=settings.lost)
 
 
 def _unpack(home: Path) -> dict[str, Any]:

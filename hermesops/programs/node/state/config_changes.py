@@ -1,13 +1,13 @@
-"""Settings that changed in one form of the user's configuration, carried over to another form of it. Pure.
+"""Settings that changed in one form of the user's configuration, migrated to another form of it. Pure.
 
 A migration renames and moves settings, so a file of a newer schema cannot be given to an older agent. A setting is
-carried over only where the migration had left it as it was: under the same path, with the same value. A setting that
+migrated only where the migration had left it as it was: under the same path, with the same value. A setting that
 neither file has had is added. All others are named, and stay in the newer file.
 
 hermes-node has no YAML library. It reads the block style that agents write (keys, plain and quoted scalars, lists and
 texts as whole blocks), takes nothing from any other file, and reads its own result again before that is used.
 
-Source: YAML 1.2.2, chapters 6 to 8; hermes-agent 0.19.0 writes ``config.yaml`` by ``yaml.dump`` without flow style.
+Source: YAML 1.2.2, chapters 6 to 8; hermes-agent 0.19.0, ``atomic_yaml_write`` in ``utils.py``: no flow style.
 """
 
 import re
@@ -42,15 +42,15 @@ class OddFileError(ValueError):
 
 
 @dataclass(frozen=True)
-class CarriedSettings:
+class SettingsResult:
     """The settings that the user changed under a newer release, at the way back to an older one.
 
     Attributes:
-        carried: Number of settings that are in force under the older release, too.
+        migrated: Number of settings that are in force under the older release, too.
         lost: Names of those that are in the newer file only, as ``display.theme``.
     """
 
-    carried: int = 0
+    migrated: int = 0
     lost: tuple[str, ...] = ()
 
 
@@ -69,8 +69,8 @@ class _Entry:
     value: object
 
 
-def carry_over(base: str, newer: str, older: str) -> tuple[str, CarriedSettings]:
-    """Carry the changes from one file to its later form over to a third one.
+def migrate_changes(base: str, newer: str, older: str) -> tuple[str, SettingsResult]:
+    """Migrate the changes from one file to its later form to a third one.
 
     Args:
         base: The configuration as the migration left it.
@@ -83,7 +83,7 @@ def carry_over(base: str, newer: str, older: str) -> tuple[str, CarriedSettings]
     try:
         before, now = _settings(base), _settings(newer)
     except OddFileError:
-        return older, CarriedSettings(lost=() if base == newer else (WHOLE,))
+        return older, SettingsResult(lost=() if base == newer else (WHOLE,))
     changed = [path for path in {**before, **now} if path != _VERSION and _value(before, path) != _value(now, path)]
     text, lost, expected = older, [], 0
     for path in changed:
@@ -93,7 +93,7 @@ def carry_over(base: str, newer: str, older: str) -> tuple[str, CarriedSettings]
             expected += 1
         except OddFileError:
             lost.append(_name(path))
-    return text, CarriedSettings(expected, tuple(lost[:NAMED]))
+    return text, SettingsResult(expected, tuple(lost[:NAMED]))
 
 
 def _changed(text: str, path: Path, before: _Entry | None, lines: Sequence[str]) -> str:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from hermesops.programs.node.state import user_config
-from hermesops.programs.node.state.config_changes import WHOLE, CarriedSettings
+from hermesops.programs.node.state.config_changes import WHOLE, SettingsResult
 from hermesops.programs.node.state.row_migration import MigratedRows, line, migrate_rows
 from hermesops.programs.node.system.files import sync
 from hermesops.wire.errors import BadRequestError, NotReadyError, RefusedError
@@ -52,14 +52,14 @@ class RestoreResult:
         migrated: Rows written since that are in the older databases now.
         listed: Rows written since that are not.
         kept: Folder of the newer state and the list, below the home; empty if nothing was restored.
-        settings_carried: Settings that the user changed since and that are in force.
+        settings_migrated: Settings that the user changed since and that are in force.
         settings_lost: Names of those that are not; they are in the newer configuration.
     """
 
     migrated: int = 0
     listed: int = 0
     kept: str = ""
-    settings_carried: int = 0
+    settings_migrated: int = 0
     settings_lost: tuple[str, ...] = ()
 
 
@@ -102,16 +102,16 @@ def restore(home: Path, name: str) -> RestoreResult:
         contents.remove(gone)
     if not newer.exists():
         return RestoreResult()
-    settings = _carry_settings(home, newer / _CONFIG)
+    settings = _migrate_settings(home, newer / _CONFIG)
     done, folder = _migrate(home, newer), f"{os.fsdecode(contents.OURS)}/newer/{name}"
-    return RestoreResult(done.migrated, done.listed, folder, settings.carried, settings.lost)
+    return RestoreResult(done.migrated, done.listed, folder, settings.migrated, settings.lost)
 
 
-def _carry_settings(home: Path, newer: Path) -> CarriedSettings:
+def _migrate_settings(home: Path, newer: Path) -> SettingsResult:
     try:
-        return user_config.carry(home, newer)
+        return user_config.migrate(home, newer)
     except OSError:  # never a reason to stay
-        return CarriedSettings(lost=(WHOLE,))
+        return SettingsResult(lost=(WHOLE,))
 
 
 def preview(home: Path, name: str) -> RestoreResult:

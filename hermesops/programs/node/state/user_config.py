@@ -6,7 +6,7 @@ the newest file that it can read; the present one is kept under its own number. 
 room, and may be killed anywhere: ``config.yaml`` is one whole file or the other.
 
 ``configs/N.migrated`` is the configuration as a migration to schema N left it. Its differences from the newer file are
-the user's own changes, which are carried over to the older file where they mean the same there.
+the user's own changes, which are migrated to the older file where they mean the same there.
 """
 
 import os
@@ -15,7 +15,7 @@ import shutil
 import stat
 from pathlib import Path
 
-from hermesops.programs.node.state.config_changes import WHOLE, CarriedSettings, carry_over
+from hermesops.programs.node.state.config_changes import WHOLE, SettingsResult, migrate_changes
 from hermesops.programs.node.system.files import sync
 from hermesops.wire.state import contents
 from hermesops.wire.state.contents import CONFIG
@@ -60,7 +60,7 @@ def content(home: Path, schema: int) -> bytes | None:
     older, present = source(home, schema), _present(home)
     if present is None or older == home / _CONFIG:
         return None
-    return _carried(home, present, older, _read(home / _CONFIG))[0]
+    return _with_changes(home, present, older, _read(home / _CONFIG))[0]
 
 
 def source(home: Path, schema: int) -> Path:
@@ -72,7 +72,7 @@ def source(home: Path, schema: int) -> Path:
     return _place(home) / f"{max(older)}.yaml" if older else home / _CONFIG
 
 
-def take_back(home: Path, schema: int) -> CarriedSettings | None:
+def take_back(home: Path, schema: int) -> SettingsResult | None:
     """Put the newest configuration in place that an agent of a schema can read; keep the present one beside.
 
     Does nothing where the present one is not newer, or where none is kept: the agent ignores the keys that it does not
@@ -85,10 +85,10 @@ def take_back(home: Path, schema: int) -> CarriedSettings | None:
     if present is None or older == home / _CONFIG:
         return None
     _keep_newer(home, home / _CONFIG)
-    text, settings = _carried(home, present, older, _read(home / _CONFIG))
-    if settings.carried and not _put(home, text):
-        settings = CarriedSettings(lost=(WHOLE,))
-    if settings.carried:
+    text, settings = _with_changes(home, present, older, _read(home / _CONFIG))
+    if settings.migrated and not _put(home, text):
+        settings = SettingsResult(lost=(WHOLE,))
+    if settings.migrated:
         older.unlink()
     else:
         older.replace(home / _CONFIG)
@@ -97,17 +97,17 @@ def take_back(home: Path, schema: int) -> CarriedSettings | None:
     return settings
 
 
-def carry(home: Path, newer: Path) -> CarriedSettings:
-    """Keep a newer configuration that was moved away, and carry its changes over to the present one.
+def migrate(home: Path, newer: Path) -> SettingsResult:
+    """Keep a newer configuration that was moved away, and migrate its changes to the present one.
 
     May be repeated. Does nothing where it is not newer.
     """
     schema, present = schema_in(_read(newer)), _present(home)
     if schema is None or present is None or schema <= present:
-        return CarriedSettings()
+        return SettingsResult()
     _keep_newer(home, newer)
-    text, settings = _carried(home, schema, home / _CONFIG, _read(newer))
-    return settings if not settings.carried or _put(home, text) else CarriedSettings(lost=(WHOLE,))
+    text, settings = _with_changes(home, schema, home / _CONFIG, _read(newer))
+    return settings if not settings.migrated or _put(home, text) else SettingsResult(lost=(WHOLE,))
 
 
 def _keep_newer(home: Path, newer: Path) -> None:
@@ -118,23 +118,23 @@ def _keep_newer(home: Path, newer: Path) -> None:
     making.replace(making.with_suffix(".yaml"))
 
 
-def _carried(home: Path, schema: int, older: Path, newer: bytes) -> tuple[bytes, CarriedSettings]:
+def _with_changes(home: Path, schema: int, older: Path, newer: bytes) -> tuple[bytes, SettingsResult]:
     """An older configuration with the user's changes to the one of a schema."""
     data, base = _read(older), _read(_place(home) / f"{schema}.{_MIGRATED}")
     if not base:
-        return data, CarriedSettings()
+        return data, SettingsResult()
     if not newer:
-        return data, CarriedSettings(lost=(WHOLE,))
+        return data, SettingsResult(lost=(WHOLE,))
     try:
-        text, settings = carry_over(base.decode(), newer.decode(), data.decode())
+        text, settings = migrate_changes(base.decode(), newer.decode(), data.decode())
     except UnicodeDecodeError:
-        return data, CarriedSettings(lost=(WHOLE,))
+        return data, SettingsResult(lost=(WHOLE,))
     return text.encode(), settings
 
 
 def _put(home: Path, data: bytes) -> bool:
     """Make the content that of the present configuration; returns whether there was room."""
-    making = _folder(home) / "carried.part"
+    making = _folder(home) / "changes.part"
     try:
         contents.make_free(making)
         making.touch(mode=0o600)

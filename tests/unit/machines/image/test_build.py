@@ -1,5 +1,5 @@
 import asyncio
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -7,6 +7,7 @@ import pytest
 from hermesops.errors import HaltedError, RefusedError, UnavailableError, UsageError
 from hermesops.machines.image.machines import names_of
 from hermesops.machines.image.manifest import find
+from hermesops.machines.image.simulated import SimulatedBuilder
 from hermesops.model.ids import MachineId
 from hermesops.model.rollout.release import ReleaseId
 from hermesops.vendor.justavps import Image, ImageStatus, Machine, MachineStatus
@@ -146,6 +147,15 @@ async def test_an_image_of_another_release_installs_that_and_is_another_image(tm
     without = replace(plain, definition=replace(plain.definition, agent=None))
     with pytest.raises(UsageError, match="has no agent"):
         without.with_release(LOCK)
+
+
+async def test_simulated_machines_come_with_a_release_of_their_own(tmp_path: Path, said: list[str]) -> None:
+    world, recipe = World(), recipe_of(image_folder(tmp_path / "image")).with_release(LOCK)
+    real = builder_of(world, tmp_path, said.append)
+    builder = SimulatedBuilder(**{field.name: getattr(real, field.name) for field in fields(real)})
+    with pytest.raises(RefusedError, match="come with their own release"):
+        await builder.build(recipe)
+    assert world.done == []
 
 
 async def test_the_release_is_installed_for_the_machines_python(tmp_path: Path, said: list[str]) -> None:

@@ -21,7 +21,7 @@ from hermesops.localcloud.drivers.sim.disk import Disk
 from hermesops.localcloud.drivers.sim.store import FILE, Entry, Store
 from hermesops.programs.node.state import export as rows
 from hermesops.programs.node.state.adapter import Copied
-from hermesops.programs.node.state.config_changes import CarriedSettings, carry_over
+from hermesops.programs.node.state.config_changes import SettingsResult, migrate_changes
 from hermesops.programs.node.state.snapshots import RestoreResult
 from hermesops.programs.node.state.user_config import schema_in
 from hermesops.programs.node.system.as_user import AgentHome
@@ -138,13 +138,13 @@ class SimState:
         if not older:
             return RestoreResult()
         file, base = older[max(older)], self._disk.entry(f"{folder}/{present}.migrated")
-        text, settings = file.data.decode(), CarriedSettings()
+        text, settings = file.data.decode(), SettingsResult()
         if base is not None:
-            text, settings = carry_over(base.data.decode(), config.data.decode(), text)
+            text, settings = migrate_changes(base.data.decode(), config.data.decode(), text)
         with self._store.change():
             self._disk.put(f"{folder}/{present}.yaml", config)
             self._disk.put(f"{home.path}/config.yaml", replace(file, data=text.encode()))
-        return RestoreResult(settings_carried=settings.carried, settings_lost=settings.lost)
+        return RestoreResult(settings_migrated=settings.migrated, settings_lost=settings.lost)
 
     def preview(self, home: AgentHome, name: str) -> RestoreResult:
         del home, name

@@ -203,7 +203,9 @@ def test_who_is_owed_a_release() -> None:
 
 def test_a_way_back() -> None:
     kept = "/var/lib/hermes/kept/1"
-    done = RollbackResult(OLD, NEW, 2.34, migrated=3, listed=1, kept=kept, settings_carried=2, settings_lost=("theme",))
+    done = RollbackResult(
+        OLD, NEW, 2.34, migrated=3, listed=1, kept=kept, settings_migrated=2, settings_lost=("theme",)
+    )
     assert rollout_shapes.rollback_result("ada", done, machine="m") == {
         "user": "ada",
         "machine": "m",
@@ -214,7 +216,7 @@ def test_a_way_back() -> None:
         "migrated": 3,
         "listed": 1,
         "kept": "/var/lib/hermes/kept/1",
-        "settings_carried": 2,
+        "settings_migrated": 2,
         "settings_lost": ["theme"],
     }
     assert status.rollback_line("ada", done) == (

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hermesops.programs.node.state.config_changes import CarriedSettings, carry_over
+from hermesops.programs.node.state.config_changes import SettingsResult, migrate_changes
 
 OLDER = """# mine
 _config_version: 33
@@ -46,8 +46,8 @@ theme:
 """
 
 
-def carried(newer: str, *, older: str = OLDER, base: str = BASE) -> tuple[Any, CarriedSettings]:
-    text, settings = carry_over(base, newer, older)
+def result_of(newer: str, *, older: str = OLDER, base: str = BASE) -> tuple[Any, SettingsResult]:
+    text, settings = migrate_changes(base, newer, older)
     return yaml.safe_load(text), settings
 
 
@@ -61,16 +61,16 @@ def changed(*changes: tuple[str, str]) -> str:
 
 def test_a_setting_that_the_migration_left_as_it_was_is_carried_over_and_comments_stay() -> None:
     newer = changed(("max_turns: 17", "max_turns: 30"), ("voice: quiet", "voice: 'loud'"))
-    text, settings = carry_over(BASE, newer, OLDER)
+    text, settings = migrate_changes(BASE, newer, OLDER)
     expected = OLDER.replace("max_turns: 17   # by hand", "max_turns: 30").replace('"quiet"', "'loud'")
-    assert (text, settings) == (expected, CarriedSettings(2))
+    assert (text, settings) == (expected, SettingsResult(2))
 
 
 def test_lists_texts_and_new_settings_are_carried_over_whole() -> None:
     newer = changed(("- files\n", "- files\n- browser\n"), ("  Hello.\n", "  Hello!\n\n    # still\n"))
     newer = newer.replace("  max_turns: 17\n", "  max_turns: 17\n  style:\n    tone: dry\n    words:\n    - few\n")
-    document, settings = carried(newer + "new:\n  - 1\n")
-    assert settings == CarriedSettings(5)
+    document, settings = result_of(newer + "new:\n  - 1\n")
+    assert settings == SettingsResult(5)
     old = yaml.safe_load(OLDER)
     assert document == {
         **old,
@@ -83,24 +83,24 @@ def test_lists_texts_and_new_settings_are_carried_over_whole() -> None:
 
 def test_a_setting_that_the_migration_moved_or_that_is_of_the_newer_agent_alone_is_named() -> None:
     newer = changed(("127.0.0.1:9/v1", "127.0.0.1:10/v1"), ("name: dark", "name: light"), ("17", "18"))
-    text, settings = carry_over(BASE, newer, OLDER)
-    assert settings == CarriedSettings(1, ("providers.mine.base_url", "theme.name"))
+    text, settings = migrate_changes(BASE, newer, OLDER)
+    assert settings == SettingsResult(1, ("providers.mine.base_url", "theme.name"))
     assert yaml.safe_load(text) == {**yaml.safe_load(OLDER), "agent": {"max_turns": 18}}
 
 
 def test_a_removed_setting_is_removed_unless_its_mapping_would_be_left_empty() -> None:
-    document, settings = carried(changed(("voice: quiet\n", "")))
+    document, settings = result_of(changed(("voice: quiet\n", "")))
     assert "voice" not in document
-    assert settings == CarriedSettings(1)
-    document, settings = carried(changed(("agent:\n  max_turns: 17\n", "")))
+    assert settings == SettingsResult(1)
+    document, settings = result_of(changed(("agent:\n  max_turns: 17\n", "")))
     assert document == yaml.safe_load(OLDER)
-    assert settings == CarriedSettings(0, ("agent.max_turns",))
+    assert settings == SettingsResult(0, ("agent.max_turns",))
 
 
 def test_the_same_again_changes_nothing_more() -> None:
     newer = changed(("max_turns: 17", "max_turns: 30")) + "new: 1\n"
-    text, settings = carry_over(BASE, newer, OLDER)
-    assert carry_over(BASE, newer, text) == (text, settings)
+    text, settings = migrate_changes(BASE, newer, OLDER)
+    assert migrate_changes(BASE, newer, text) == (text, settings)
 
 
 @pytest.mark.parametrize(
@@ -127,18 +127,18 @@ def test_the_same_again_changes_nothing_more() -> None:
     ],
 )
 def test_a_file_in_another_style_is_left_alone_and_its_changes_are_named(odd: str) -> None:
-    assert carry_over(BASE, odd, OLDER) == (OLDER, CarriedSettings(0, ("config.yaml",)))
-    assert carry_over(odd, odd, OLDER) == (OLDER, CarriedSettings())
+    assert migrate_changes(BASE, odd, OLDER) == (OLDER, SettingsResult(0, ("config.yaml",)))
+    assert migrate_changes(odd, odd, OLDER) == (OLDER, SettingsResult())
     newer = changed(("max_turns: 17", "max_turns: 30"))
-    assert carry_over(BASE, newer, odd) == (odd, CarriedSettings(0, ("agent.max_turns",)))
+    assert migrate_changes(BASE, newer, odd) == (odd, SettingsResult(0, ("agent.max_turns",)))
 
 
 def test_names_are_few_short_and_printable() -> None:
     keys = [f"'\x1b[31m{'k' * 300}{number}'" for number in range(80)]
-    _, settings = carry_over("a: 1\n", "a: 1\n" + "".join(f"{key}: [1\n" for key in keys), OLDER)
+    _, settings = migrate_changes("a: 1\n", "a: 1\n" + "".join(f"{key}: [1\n" for key in keys), OLDER)
     assert settings.lost == ("config.yaml",)
     newer = "a: 1\n" + "".join(f"{key}:\n  b: 2\n" for key in keys)
-    _, settings = carry_over("a: 1\n", newer, "- odd\n")
+    _, settings = migrate_changes("a: 1\n", newer, "- odd\n")
     assert len(settings.lost) == 50
     assert all(len(name) <= 120 and name.isprintable() for name in settings.lost)
 
@@ -166,11 +166,11 @@ def test_whatever_agents_write_the_result_has_each_change_or_names_it(
 ) -> None:
     older = {**copy.deepcopy(base), **more}
     texts = [yaml.dump(document, allow_unicode=True, sort_keys=False) for document in (base, newer, older)]
-    text, settings = carry_over(*texts)
+    text, settings = migrate_changes(*texts)
     result = yaml.safe_load(text) if text else {}
-    if not settings.carried:
+    if not settings.migrated:
         assert result == older
-    if not settings.lost and not more and settings.carried:
+    if not settings.lost and not more and settings.migrated:
         assert result == newer
     for path, value in _leaves(result).items():
         assert value in (_leaves(newer).get(path, _ABSENT), _leaves(older).get(path, _ABSENT)), (texts, text)

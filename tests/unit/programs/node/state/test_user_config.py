@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hermesops.programs.node.state import snapshots, user_config
-from hermesops.programs.node.state.config_changes import CarriedSettings
+from hermesops.programs.node.state.config_changes import SettingsResult
 from hermesops.programs.node.state.swap import forget
 from hermesops.wire.state import contents
 
@@ -158,7 +158,7 @@ def changed_under_50(home: Path) -> None:
 
 
 MERGED = OLD + "agent:\n  max_turns: 7\n"
-SETTINGS = CarriedSettings(1, ("providers.mine",))
+SETTINGS = SettingsResult(1, ("providers.mine",))
 
 
 def test_the_users_changes_are_carried_over_to_the_older_file_or_named(home: Path) -> None:
@@ -170,7 +170,7 @@ def test_the_users_changes_are_carried_over_to_the_older_file_or_named(home: Pat
     user_config.keep(home)  # there and back once more: the next migration has its own file
     write(home, "_config_version: 50\nagent:\n  max_turns: 7\n")
     user_config.keep_migrated(home)
-    assert user_config.take_back(home, 33) == CarriedSettings()
+    assert user_config.take_back(home, 33) == SettingsResult()
     assert read(home) == MERGED
 
 
@@ -193,7 +193,7 @@ def test_a_restored_copy_gets_them_as_well_and_again_the_same(home: Path) -> Non
     changed_under_50(home)
     for _ in range(2):
         result = snapshots.restore(home, "1-0.21.0")
-        assert (result.settings_carried, result.settings_lost) == (1, ("providers.mine",))
+        assert (result.settings_migrated, result.settings_lost) == (1, ("providers.mine",))
         assert read(home) == MERGED
     assert "url: x" in kept(home)["50.yaml"]
 
@@ -207,7 +207,7 @@ def test_without_room_the_older_file_is_put_in_place_as_it_was_and_all_is_named(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self, data)
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    assert user_config.take_back(home, 33) == CarriedSettings(0, ("config.yaml",))
+    assert user_config.take_back(home, 33) == SettingsResult(0, ("config.yaml",))
     assert read(home) == OLD
 
 
@@ -222,5 +222,5 @@ def test_a_file_of_the_agents_that_cannot_be_read_leaves_the_older_one_as_it_was
     migrated(home)
     user_config.keep_migrated(home)
     (home / "config.yaml").write_bytes(b"_config_version: 50\n" + data)
-    assert user_config.take_back(home, 33) == CarriedSettings(0, ("config.yaml",))
+    assert user_config.take_back(home, 33) == SettingsResult(0, ("config.yaml",))
     assert read(home) == OLD
