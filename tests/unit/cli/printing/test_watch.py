@@ -133,8 +133,8 @@ def test_a_pipe_gets_the_list_once_and_then_its_changes(
     rounds = iter(
         [
             listed(("ada", "healthy", 1), ("cleo", "down", 1)),
-            listed(("ada", "healthy", 2)),
-            listed(("ada", "do\nwn", 3)),
+            listed(("ada", "healthy", 2), ("cleo", "healthy", 2)),
+            listed(("ada", "do\nwn", 3), ("cleo", "down", 3)),
         ]
     )
     views.watch_list("instances", COLUMNS, lambda: next(rounds), "none", every_s=7)
@@ -148,7 +148,6 @@ def test_an_outage_is_said_once_and_changes_are_against_what_was_read_last(
     pauses: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
     answers: Iterator[list[Row] | None] = iter([listed(("ada", "healthy", 1)), None, None])
-    pauses.append(0)  # two rounds
 
     def rows() -> list[Row]:
         found = next(answers)
@@ -160,6 +159,7 @@ def test_an_outage_is_said_once_and_changes_are_against_what_was_read_last(
     printed = capsys.readouterr()
     assert printed.err == "read failed: no answer\n"
     assert printed.out.count("\n") == 2
+    assert len(pauses) == 3, "two rounds failed"
 
 
 def test_a_terminal_gets_the_list_drawn_over(pauses: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
