@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import ssl
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from functools import cache
@@ -17,6 +18,7 @@ from typing import Any
 
 import httpx
 import pytest
+import structlog
 from hypothesis import settings
 
 from hermesops.infra.engine.choose import find_cli
@@ -61,6 +63,15 @@ def _nothing_real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
                 patch.delenv(name)
         patch.setenv("HERMESOPS_HOME", str(tmp_path_factory.mktemp("hermesops-home")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _log_as_it_was() -> Iterator[None]:
+    """Take back how a command that ran in this process configured the log: others capture all levels."""
+    yield
+    if structlog.is_configured() and (context := sys.modules.get("hermesops.cli.context")):
+        structlog.reset_defaults()
+        context._open_log.cache_clear()
 
 
 def _tls_context(verify: ssl.SSLContext | str | bool = True, **how: Any) -> ssl.SSLContext:  # noqa: ANN401, FBT001, FBT002 - httpx's

@@ -3,7 +3,7 @@
 Nothing is downloaded, applied or proved here; an image of such a world boots nothing but simulated machines.
 """
 
-from hermesops.errors import HaltedError, Hint, RefusedError
+from hermesops.errors import HaltedError, Hint, Parameter, RefusedError
 from hermesops.machines.image.build import Builder, Recipe, Stopwatch
 from hermesops.machines.image.machine_facts import Survey
 from hermesops.machines.image.machines import borrowed
@@ -21,7 +21,10 @@ class SimulatedBuilder(Builder):
 
     async def _make(self, recipe: Recipe, image_name: str, clock: Stopwatch) -> tuple[justavps.Image, Survey | None]:
         if recipe.release:
-            raise RefusedError("machines of a simulated world come with their own release: build without --release")
+            raise RefusedError(
+                "machines of a simulated world come with their own release",
+                hint=Hint("build without", Parameter("release")),
+            )
         self.report("a simulated world: the image is saved of a machine as it comes, without Ansible")
         order = justavps.MachineOrder(name=recipe.names.builder, server_type=recipe.server_type, region=recipe.region)
         async with borrowed(self.vendor, self.channel_to, order, report=self.report) as machine_id:

@@ -43,7 +43,7 @@ def test_both_tokens_count_until_the_new_one_is_confirmed(registry: Registry, re
     assert registry.model_tokens.get(ada.id).generation == 2
     assert [one.id for one in registry.model_tokens.instances_due(life=WEEK)] == [ada.id], "its machine lacks it"
     assert floor(registry_url, ada) == 1
-    assert seen(registry, ada, FIRST) == ReleaseStatus("", activation=FIRST, phase="unconfirmed")
+    assert seen(registry, ada, FIRST) == ReleaseStatus("", activation=FIRST, phase="unconfirmed", reverts=False)
     hand(registry, ada)
     assert floor(registry_url, ada) == 1
     for _ in range(2):

@@ -31,6 +31,7 @@ PROSE = {
     "programs/node/instance/certificate.py": ["identity renew USER"],
     "programs/node/release/fetch.py": ["release signers restore --reason WHY"],
     "agents/rollout/steps/decide.py": ["fleet outdated"],
+    "agents/rollout/steps/runner.py": ["operation list"],
     "agents/rollout/steps/stage_entry.py": ["rollout promote ROLLOUT"],
     "cli/commands/rollout/group.py": ["rollout start RELEASE --all"],
     "settings/fields.py": ["identity serve"],

@@ -32,6 +32,7 @@ ROUTES_OF_0_19 = {
     *("GET /api/sessions", "POST /api/sessions", "GET /api/sessions/*", "PATCH /api/sessions/*"),
     *("DELETE /api/sessions/*", "GET /api/sessions/*/messages", "POST /api/sessions/*/fork"),
     *("POST /api/sessions/*/chat", "POST /api/sessions/*/chat/stream"),
+    *("GET /api/jobs", "POST /api/jobs", "DELETE /api/jobs/*", "POST /api/jobs/*/pause", "POST /api/jobs/*/resume"),
 }
 LATER_ROUTES = {"POST /v1/runs/*/steer"}
 
