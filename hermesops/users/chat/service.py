@@ -179,8 +179,8 @@ class Chat:
         """
         turn = await self.turn(user_id, turn_id)
         approvals = self._rows.approvals
-        asked = await asyncio.to_thread(approvals.list, turn.id)
-        if any(each.number == number and each.is_waiting and choice not in each.choices for each in asked):
+        requests = await asyncio.to_thread(approvals.list, turn.id)
+        if any(each.number == number and each.is_waiting and choice not in each.choices for each in requests):
             raise UsageError("the agent does not offer this choice", field="choice")
         if turn.has_ended or not turn.run_id or not await asyncio.to_thread(approvals.answer, turn.id, number, choice):
             raise NotAskedError("this request for approval was answered already, or has expired")
