@@ -21,7 +21,7 @@ from hermesops.errors import BrokenInvariantError, HermesError, Hint, RefusedErr
 from hermesops.model.fleet.instance import Instance, InstanceStatus
 from hermesops.model.fleet.slot import SlotsState
 from hermesops.model.ids import ImageId, InstanceId
-from hermesops.model.operation import LeaseHeldError, Operation, OperationKind, OperationStatus
+from hermesops.model.operation import Operation, OperationKind, OperationStatus
 from hermesops.model.rollout.records import GateResult, ReleaseStatus, Target
 from hermesops.model.rollout.release import ReleaseId
 from hermesops.model.rollout.spec import Spec
@@ -182,7 +182,7 @@ class RelocatedMachines:
             state = await in_db_thread(relocation_state, self.registry, target.instance_id)
             if state.unfinished is None or RelocateIntent.of(state.unfinished).image_id == target.release_before:
                 return state
-            with suppress(LeaseHeldError, RefusedError):  # refused: it ended just now
+            with suppress(RefusedError):  # a worker has it, or it ended just now
                 await abandon(state.unfinished, self.registry, reason=why)
                 continue
             await pause(_AGAIN_S)
