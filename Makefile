@@ -56,7 +56,7 @@ built: .venv/installed need-testing ## What tests need and no package brings, bu
 	@python -m tests.support.suite.built
 
 test-fast: .venv/installed ## What to run on each save: unit tests, without root, machines and those that take turns
-	@pytest -q -n $(WORKERS) --dist load -m 'not (turns or machines)' tests/unit $(T)
+	@pytest -q -n auto --dist load -m 'not (turns or machines)' tests/unit $(T)
 
 lint: $(addprefix lint-,$(LINTERS)) ## Style, types, arrows, roles, YAML, shell, pipelines, and secrets in clear
 
