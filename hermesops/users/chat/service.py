@@ -239,7 +239,7 @@ class Chat:
         if not is_there:
             raise NoSuchConversationError("there is no such conversation")
 
-    # UserAccounts
+    # Agents
 
     async def account(self, user_id: UserId) -> Account:
         """The user's agent.
