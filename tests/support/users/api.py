@@ -29,6 +29,7 @@ from hermesops.api.serve import LOCAL_CLIENT, Server
 from hermesops.api.sign_in.issuer_client import IssuerAddresses, IssuerClient
 from hermesops.api.sign_in.page_sessions import PageSessions
 from hermesops.api.sign_in.tokens import Issuer, Tokens
+from hermesops.base.blocking import give_threads
 from hermesops.base.network.http import own_client
 from hermesops.base.waiting import cancel
 from hermesops.errors import UnavailableError
@@ -193,6 +194,7 @@ async def _no_machines(_user: str, _patch: Patch, _why: str) -> Operation:
 @contextlib.asynccontextmanager
 async def users_api(folder: Path, url: str, clock: TurnedClock) -> AsyncIterator[UsersApi]:
     """The API with one process, and ada's agent that answers what it is told."""
+    give_threads()
     agent = ScriptedAgent()
     async with contextlib.AsyncExitStack() as stack:
         relay = await stack.enter_async_context(relaying(folder, url=url, clock=clock))
