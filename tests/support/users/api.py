@@ -5,7 +5,7 @@ import contextlib
 import json
 import socket
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -110,6 +110,7 @@ class UsersApi:
 
     Attributes:
         agent: Ada's.
+        make_events: Makes the events of a process.
         denied: Users whom the API refuses.
     """
 
@@ -118,6 +119,7 @@ class UsersApi:
     issuer: LocalIssuer
     agent: ScriptedAgent
     ada: Instance
+    make_events: Callable[[], EventLog] = EventLog
     denied: set[str] = field(default_factory=set)
     processes: list[Process] = field(default_factory=list)
 
@@ -162,7 +164,7 @@ class UsersApi:
             lambda request: self.relay.callers.admit(API, request, why="test"), lambda: self.relay.clock().timestamp()
         )
         relay = RelayClient(lambda: f"https://{HOST}:{self.relay.port}", credential.context)
-        accounts, rows, runs, events = UserAccounts(self.database), self.rows, AgentRuns(relay), EventLog()
+        accounts, rows, runs, events = UserAccounts(self.database), self.rows, AgentRuns(relay), self.make_events()
         carrier = TurnCarrier(rows, runs, events, uuid4().hex, accounts.now)
         chat = Chat(accounts, rows, runs, events, carrier)
         origin, url = f"http://localhost:{port}", self.issuer.url
@@ -192,7 +194,9 @@ async def _no_machines(_user: str, _patch: Patch, _why: str) -> Operation:
 
 
 @contextlib.asynccontextmanager
-async def users_api(folder: Path, url: str, clock: TurnedClock) -> AsyncIterator[UsersApi]:
+async def users_api(
+    folder: Path, url: str, clock: TurnedClock, make_events: Callable[[], EventLog] = EventLog
+) -> AsyncIterator[UsersApi]:
     """The API with one process, and ada's agent that answers what it is told."""
     give_threads()
     agent = ScriptedAgent()
@@ -209,7 +213,7 @@ async def users_api(folder: Path, url: str, clock: TurnedClock) -> AsyncIterator
         database = Database(url, clock=clock)
         stack.callback(database.close)
         ada = relay.agent("ada", agent_url)
-        api = UsersApi(relay, database, issuer, agent, ada)
+        api = UsersApi(relay, database, issuer, agent, ada, make_events)
         await stack.enter_async_context(api.started())
         yield api
 
