@@ -1,6 +1,7 @@
 """The API as a process: its connections to agents, what runs beside it, and its listener."""
 
 import asyncio
+import resource
 import socket
 import time
 from collections.abc import AsyncIterator, Coroutine
@@ -40,7 +41,10 @@ LOCAL_CLIENT = "hermes-web"
 
 _LOOPBACK = "127.0.0.1"
 _TOKENS_EVERY_S = 2.0
-_AT_ONCE = 2_000
+_AT_ONCE = 8_000
+"""Connections: 5,000 idle streams of answers, and requests beside them. ``make bench T=api`` shows their memory."""
+
+_MOST_FILES = 65_536
 _KEEP_ALIVE_S = 30
 _STOP_S = 3
 
@@ -59,6 +63,7 @@ async def serve(container: "Container", listener: socket.socket) -> None:
     """
     if not container.env.is_local:
         raise RefusedError("the users' API is its own relay so far, which is for the local world alone")
+    raise_open_files()
     async with container.connect() as connected, _relay(container) as relay:
         chat = container.make_chat(relay)
         parts = _parts(connected, relay, chat, int(listener.getsockname()[1]))
@@ -69,6 +74,13 @@ async def serve(container: "Container", listener: socket.socket) -> None:
             await server.serve_until_cancelled()
         finally:
             await cancel(*running)
+
+
+def raise_open_files() -> None:
+    """Allow this process as many open files as its user may have: each connection is one, and 1,024 are usual."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_FILES if most == resource.RLIM_INFINITY else min(most, _MOST_FILES)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 def origin_of(container: "Container", port: int) -> str:
