@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -36,6 +37,8 @@ from hermesops.localcloud.issuer.issuer import LocalIssuer, Person
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.operation import Operation
 from hermesops.store.registry.database import Database
+from hermesops.store.registry.repositories.billing import receive
+from hermesops.store.registry.schema.role_grants import API as API_ROLE
 from hermesops.store.user_rows.accounts import UserAccounts
 from hermesops.store.user_rows.approvals import TurnApprovals
 from hermesops.store.user_rows.files import ChatFiles
@@ -50,6 +53,7 @@ from hermesops.users.chat.events import EventLog
 from hermesops.users.chat.service import Chat
 from tests.support.billing.stripe_events import Endpoint, fresh_secret
 from tests.support.real.relay import HOST, RelayWorld, relaying
+from tests.support.real.stores.postgresql import as_role, make_role
 from tests.support.real.stores.registries import KEYS, TurnedClock
 from tests.support.users.scripted_agent import ScriptedAgent
 
@@ -108,6 +112,7 @@ class UsersApi:
     """The API, and what stands behind it.
 
     Attributes:
+        database: As the API has it.
         agent: Ada's.
         denied: Users whom the API refuses.
     """
@@ -181,7 +186,7 @@ class UsersApi:
             jobs=AgentJobs(accounts, relay),
             settings=AgentSettings(self.relay.registry, _no_machines),
             pages=Pages.load(),
-            stripe=StripeDoor(lambda: [STRIPE.secret], self.relay.registry.billing.receive, 300),
+            stripe=StripeDoor(lambda: [STRIPE.secret], partial(receive, self.database), 300),
         )
         return chat, parts
 
@@ -195,6 +200,7 @@ async def users_api(folder: Path, url: str, clock: TurnedClock) -> AsyncIterator
     """The API with one process, and ada's agent that answers what it is told."""
     agent = ScriptedAgent()
     async with contextlib.AsyncExitStack() as stack:
+        own_url = _url_of_api(url)
         relay = await stack.enter_async_context(relaying(folder, url=url, clock=clock))
         agent_url = await stack.enter_async_context(served(agent.app()))
         listener = socket.create_server((HOST, 0))
@@ -204,12 +210,20 @@ async def users_api(folder: Path, url: str, clock: TurnedClock) -> AsyncIterator
         )
         routes = [Mount("/issuer", routes=issuer.routes())]
         await stack.enter_async_context(served(Starlette(routes=routes), listener))
-        database = Database(url, clock=clock)
+        database = Database(own_url, clock=clock)
         stack.callback(database.close)
         ada = relay.agent("ada", agent_url)
         api = UsersApi(relay, database, issuer, agent, ada)
         await stack.enter_async_context(api.started())
         yield api
+
+
+def _url_of_api(url: str) -> str:
+    """The database as the API has it: in PostgreSQL by a role with rights of its own, which a migration gives it."""
+    if not url.startswith("postgresql"):
+        return url
+    make_role(url, API_ROLE)
+    return as_role(url, API_ROLE)
 
 
 @dataclass
