@@ -19,7 +19,7 @@ from starlette.routing import Mount
 from starlette.types import ASGIApp
 
 from hermesops.agents.relay.client import RelayClient
-from hermesops.agents.relay.credential import CallerCredential
+from hermesops.agents.relay.credential import CallerCredential, Signed
 from hermesops.agents.relay.routes import API
 from hermesops.api.application import application
 from hermesops.api.limits import Limits
@@ -131,6 +131,11 @@ class UsersApi:
         return self.processes[-1]
 
     @property
+    def all_rows(self) -> Database:
+        """The database as its owner has it."""
+        return self.relay.registry._database
+
+    @property
     def rows(self) -> ChatRows:
         database = self.database
         return ChatRows(Turns(database, KEYS), TurnApprovals(database, KEYS, APPROVAL), ChatFiles(database, KEYS))
@@ -161,10 +166,12 @@ class UsersApi:
                 self.processes.remove(process)
                 await cancel(process.sweeping)
 
+    async def _admit(self, request: str) -> Signed:
+        admitted = self.relay.callers.admit(API, request, why="test")
+        return Signed(admitted.certificate, admitted.authorities)
+
     def _parts(self, port: int) -> tuple[Chat, ApiParts]:
-        credential = CallerCredential(
-            lambda request: self.relay.callers.admit(API, request, why="test"), lambda: self.relay.clock().timestamp()
-        )
+        credential = CallerCredential(self._admit, lambda: self.relay.clock().timestamp())
         relay = RelayClient(lambda: f"https://{HOST}:{self.relay.port}", credential.context)
         accounts, rows, runs, events = UserAccounts(self.database), self.rows, AgentRuns(relay), EventLog()
         carrier = TurnCarrier(rows, runs, events, uuid4().hex, accounts.now)

@@ -55,7 +55,7 @@ def columns_of(url: str) -> list[tuple[str, str, str]]:
 def is_allowed(service: "psycopg.Connection[tuple[object, ...]]", statement: str, *names: str) -> bool:
     """Whether the role may run a statement, which changes no row."""
     try:
-        service.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))  # type: ignore[arg-type]
+        service.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
     except psycopg.errors.InsufficientPrivilege:
         return False
     except (psycopg.errors.NotNullViolation, psycopg.errors.ForeignKeyViolation):  # came further than the right
