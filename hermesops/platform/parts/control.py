@@ -25,7 +25,7 @@ from hermesops.settings.fields import FIELDS, value_of
 AUTHORITIES = "/etc/hermes-platform/tls/authorities.crt"
 """Where role ``hermes_platform_tls`` puts the authorities that certificates may be signed by."""
 
-PROCESSES = {"hermesops": "/var/lib/hermesops", "hermesops-identity": "/var/lib/hermesops-identity"}
+PROCESSES = {name: f"/var/lib/{name}" for name in ("hermesops", "hermesops-identity", "hermesops-relay")}
 """Users of hermesops' processes, with their homes; the names in the certificates by which they reach the registry."""
 
 OPERATOR = "hermesops-operator"
@@ -92,7 +92,7 @@ class ControlPart:
             "keys": self.keys(),
             **self.proof,
             "object_store": True,
-            "processes": ["worker", "monitor", "identity"] if self.is_connected else [],
+            "processes": ["worker", "monitor", "identity", "relay"] if self.is_connected else [],
             "vendor_api": self.vendor_api,
             "vendor_api_port": self.vendor_api_port,
         }

@@ -26,6 +26,7 @@ UNBOUNDED: Mapping[str, str] = {
     "hermesops-identity": "asks the registry and, on AWS, its secrets; hands machines what the registry says",
     "hermesops-migrate": "asks the registry alone, before others start",
     "hermesops-monitor": "works on the whole fleet: the vendor, machines, the platform",
+    "hermesops-relay": "carries requests to whichever machine the registry names, by the vendor's proxy",
     "hermesops-vendor-api": "passes a local world's API on; it is on no rented host",
     "hermesops-worker": "works on the whole fleet: the vendor, machines, the platform, stores",
 }
