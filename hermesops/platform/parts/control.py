@@ -21,6 +21,7 @@ from hermesops.machines.image.bundles.control import ControlBundle
 from hermesops.platform.host import CertificatePairs, HostAddress
 from hermesops.settings.environment import Environment
 from hermesops.settings.fields import FIELDS, value_of
+from hermesops.store.registry.schema import role_grants
 
 AUTHORITIES = "/etc/hermes-platform/tls/authorities.crt"
 """Where role ``hermes_platform_tls`` puts the authorities that certificates may be signed by."""
@@ -34,7 +35,11 @@ OPERATOR = "hermesops-operator"
 DATABASE_USER = "hermesops"
 """Role of the database that owns the registry."""
 
-DATABASE_CLIENTS = {DATABASE_USER: [*PROCESSES, OPERATOR], "router": ["hermesops-router"]}
+DATABASE_CLIENTS = {
+    DATABASE_USER: [*PROCESSES, OPERATOR],
+    role_grants.ROUTER: ["hermesops-router"],
+    role_grants.API: ["hermesops-api"],
+}
 """Names in certificates by roles of the database."""
 
 STORE_KEYS = "object-store.keys"
