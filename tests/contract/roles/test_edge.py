@@ -21,6 +21,7 @@ from hermesops.api.serve import Server
 from hermesops.base.waiting import Pending, cancel, until
 from tests.support.real import edge
 from tests.support.real.monitoring.platform_host import programs
+from tests.support.releases.role_files import rendered
 from tests.support.suite.prerequisites import require
 
 pytestmark = pytest.mark.turns(8)
@@ -234,6 +235,6 @@ async def test_older_tls_and_clear_text_get_nothing(tmp_path: Path, root: Path, 
 
 
 def test_its_problems_are_json() -> None:
-    text = edge.rendered(edge.ROLE, "edge-nginx.conf.j2")
+    text = rendered(edge.ROLE, "edge-nginx.conf.j2")
     bodies = [line.split("'")[1] for line in text.splitlines() if "return " in line]
     assert {json.loads(body)["status"] for body in bodies} == {413, 429, 503}
