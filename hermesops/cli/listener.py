@@ -6,6 +6,7 @@ import socket
 from collections.abc import Coroutine
 from typing import Any
 
+from hermesops.base.blocking import give_threads
 from hermesops.cli.console import say
 from hermesops.errors import Hint, UnavailableError, UsageError
 
@@ -47,6 +48,7 @@ def _shown(listener: socket.socket) -> str:
 
 async def serve_until_signal(listener: socket.socket, serving: Coroutine[Any, Any, None], what: str) -> None:
     """Run ``serving`` until SIGTERM or SIGINT cancels it, then close the listener; a second signal does not wait."""
+    give_threads()
     with listener:
         task = asyncio.ensure_future(serving)
         for number in (signal.SIGTERM, signal.SIGINT):

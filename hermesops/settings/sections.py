@@ -279,6 +279,16 @@ class WebSettings(Section):
     messages_key_file: Path | None = Field(
         None, description="Key that encrypts what users say in rows; empty: keys/messages.key, made on first use"
     )
+    redis_url: str = Field(
+        "",
+        pattern=r"^(rediss?://([A-Za-z0-9_-]{1,64}@)?[A-Za-z0-9.-]{1,255}(:[0-9]{1,5})?)?$",
+        description="Redis that carries the events of running answers between processes of the API, "
+        "rediss://USER@HOST:PORT; empty: each process has its own alone",
+    )
+    redis_password_file: Path | None = Field(None, description="Password of that user of Redis; empty: none")
+    redis_tls_folder: Path | None = Field(
+        None, description="Folder with authorities.crt, client.crt and client.key for Redis; empty: the system's CAs"
+    )
     denied: str = Field(
         "", max_length=100_000, description="Ids of users whom the API refuses, comma-separated, as for abuse"
     )

@@ -28,7 +28,7 @@ from tests.support.worlds.local.converged import ConvergedWorld, converged_world
 
 pytestmark = [pytest.mark.machines, pytest.mark.turns(150)]
 
-BEHIND = ("hermes_platform_tls", "hermes_platform_postgresql", "hermes_platform_control")
+BEHIND = ("hermes_platform_tls", "hermes_platform_postgresql", "hermes_platform_redis", "hermes_platform_control")
 ROLES = ("hermes_platform_api", "hermes_platform_edge")
 ENVIRONMENT, ORIGIN = "staging", "agents.test"
 DATABASE = "127.0.0.1:5432/hermesops?sslmode=verify-full&sslrootcert=/etc/hermes-platform/tls/authorities.crt"
@@ -150,7 +150,7 @@ async def host_in(folder: Path) -> AsyncIterator[Host]:
             "hermes_platform_api_settings": {"web": WEB},
             "hermes_platform_api_certificate": certificate,
             "hermes_platform_api_key": key,
-            "hermes_platform_api_messages_key": Ring.fresh().to_text(),
+            "hermes_platform_api_redis": True,
         }
         done = await host.apply(BEHIND)
         assert done.status == "done", done.failure
@@ -173,7 +173,7 @@ async def test_it_is_installed_and_answers_at_the_door(host: Host) -> None:
 async def test_a_second_time_nothing_changes_also_without_keys(host: Host) -> None:
     again = await host.apply(ROLES)
     assert (again.status, again.changed) == ("done", ()), again
-    kept: dict[str, object] = {f"hermes_platform_api_{name}": "" for name in ("certificate", "key", "messages_key")}
+    kept: dict[str, object] = {f"hermes_platform_api_{name}": "" for name in ("certificate", "key")}
     kept["hermes_platform_api_relay_credentials"] = ["", ""]
     again = await host.apply(ROLES, kept)
     assert (again.status, again.changed) == ("done", ()), again
@@ -213,7 +213,7 @@ async def test_it_reaches_the_relay_and_nothing_else_of_its_host(host: Host) -> 
     asking = f"curl -s --cacert {pem} --cert {pem} --key {pem} https://127.0.0.1:8448/metrics"
     assert "hermesops_relay_requests_total" in await host.run(f"runuser -u hermesops-api -- {asking}")
     opening = "timeout 5 bash -c '</dev/tcp/127.0.0.1/{port}' 2>&1 && echo opened"
-    for port, is_open in ((8448, True), (5432, True), (8449, False)):
+    for port, is_open in ((8448, True), (5432, True), (6380, True), (8449, False)):
         shown = await host.run(f"runuser -u hermesops-api -- {opening.format(port=port)}", fails=True)
         assert ("opened" in shown) == is_open, (port, shown)
 
@@ -244,8 +244,8 @@ async def test_units_are_locked_down_as_their_siblings(host: Host) -> None:
 
 
 async def test_nothing_that_is_secret_is_in_the_journal_or_in_a_unit(host: Host) -> None:
-    key = str(host.variables["hermes_platform_api_messages_key"]).split('"')[-2]
-    await host.world.channel(host.machine_id).put("/run/needle", key.encode(), mode=0o600)
+    ring = json.loads(await host.run("cat /var/lib/hermesops-api/staging/keys/messages.key"))
+    await host.world.channel(host.machine_id).put("/run/needle", ring["keys"][ring["current"]].encode(), mode=0o600)
     assert not await host.run("journalctl --no-pager -q | grep -Ff /run/needle", fails=True)
     assert not await host.run("grep -rlFf /run/needle /etc /run/systemd", fails=True)
     lines = await host.run("cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ | grep -caFf /run/needle", fails=True)

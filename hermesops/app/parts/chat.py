@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hermesops.store.user_rows.sessions import WebSessions
     from hermesops.users.agent_jobs.service import AgentJobs
     from hermesops.users.chat.carrier import ChatRows
+    from hermesops.users.chat.events import EventLog
     from hermesops.users.chat.service import Chat
 
 _APPROVAL = timedelta(seconds=55)
@@ -64,13 +65,25 @@ def chat(container: "Container | UsersContainer", relay: "RelayClient") -> "Chat
     """
     from hermesops.users.chat.agent_runs import AgentRuns
     from hermesops.users.chat.carrier import TurnCarrier
-    from hermesops.users.chat.events import EventLog
     from hermesops.users.chat.service import Chat
 
-    rows, runs, events = container.chat_rows, AgentRuns(relay), EventLog()
+    rows, runs, events = container.chat_rows, AgentRuns(relay), _events(container)
     name = f"{os.getpid()}-{secrets.token_hex(6)}"
     carrier = TurnCarrier(rows, runs, events, name, container.accounts.now)
     return Chat(container.accounts, rows, runs, events, carrier)
+
+
+def _events(container: "Container | UsersContainer") -> "EventLog":
+    """Events of turns: shared with other processes where there is a Redis."""
+    from hermesops.users.chat.events import EventLog
+
+    web = container.env.settings.web
+    if not web.redis_url:
+        return EventLog()
+    from hermesops.users.chat.redis_client import redis_client
+    from hermesops.users.chat.shared_events import SharedEventLog
+
+    return SharedEventLog(redis_client(web), container.messages)
 
 
 def require_tables(container: "UsersContainer") -> None:

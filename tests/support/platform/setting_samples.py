@@ -28,6 +28,7 @@ OF_A_PATTERN: Mapping[str, object] = {
     "web.issuer": "https://issuer.test",
     "web.keys_url": "https://issuer.test/keys",
     "web.authorize_url": "https://issuer.test/authorize",
+    "web.redis_url": "rediss://hermesops@redis.test:6380",
     "web.token_url": "https://issuer.test/token",
     "platform.account": "111122223333",
     "platform.region": "eu-central-1",

@@ -5,7 +5,7 @@ import contextlib
 import json
 import socket
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -30,6 +30,7 @@ from hermesops.api.serve import LOCAL_CLIENT, Server
 from hermesops.api.sign_in.issuer_client import IssuerAddresses, IssuerClient
 from hermesops.api.sign_in.page_sessions import PageSessions
 from hermesops.api.sign_in.tokens import Issuer, Tokens
+from hermesops.base.blocking import give_threads
 from hermesops.base.network.http import own_client
 from hermesops.base.waiting import cancel
 from hermesops.errors import UnavailableError
@@ -114,6 +115,7 @@ class UsersApi:
     Attributes:
         database: As the API has it.
         agent: Ada's.
+        make_events: Makes the events of a process.
         denied: Users whom the API refuses.
     """
 
@@ -122,6 +124,7 @@ class UsersApi:
     issuer: LocalIssuer
     agent: ScriptedAgent
     ada: Instance
+    make_events: Callable[[], EventLog] = EventLog
     denied: set[str] = field(default_factory=set)
     processes: list[Process] = field(default_factory=list)
 
@@ -173,7 +176,7 @@ class UsersApi:
     def _parts(self, port: int) -> tuple[Chat, ApiParts]:
         credential = CallerCredential(self._admit, lambda: self.relay.clock().timestamp())
         relay = RelayClient(lambda: f"https://{HOST}:{self.relay.port}", credential.context)
-        accounts, rows, runs, events = UserAccounts(self.database), self.rows, AgentRuns(relay), EventLog()
+        accounts, rows, runs, events = UserAccounts(self.database), self.rows, AgentRuns(relay), self.make_events()
         carrier = TurnCarrier(rows, runs, events, uuid4().hex, accounts.now)
         chat = Chat(accounts, rows, runs, events, carrier)
         origin, url = f"http://localhost:{port}", self.issuer.url
@@ -203,8 +206,11 @@ async def _no_machines(_user: str, _patch: Patch, _why: str) -> Operation:
 
 
 @contextlib.asynccontextmanager
-async def users_api(folder: Path, url: str, clock: TurnedClock) -> AsyncIterator[UsersApi]:
+async def users_api(
+    folder: Path, url: str, clock: TurnedClock, make_events: Callable[[], EventLog] = EventLog
+) -> AsyncIterator[UsersApi]:
     """The API with one process, and ada's agent that answers what it is told."""
+    give_threads()
     agent = ScriptedAgent()
     async with contextlib.AsyncExitStack() as stack:
         own_url = _url_of_api(url)
@@ -220,7 +226,7 @@ async def users_api(folder: Path, url: str, clock: TurnedClock) -> AsyncIterator
         database = Database(own_url, clock=clock)
         stack.callback(database.close)
         ada = relay.agent("ada", agent_url)
-        api = UsersApi(relay, database, issuer, agent, ada)
+        api = UsersApi(relay, database, issuer, agent, ada, make_events)
         await stack.enter_async_context(api.started())
         yield api
 

@@ -122,6 +122,8 @@ def test_the_users_api_reaches_the_registry_the_relay_and_its_issuer_and_nothing
     assert all(network in rules[3] for network in ("10.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "192.168.0.0/16"))
     assert all(network in rules[4] for network in ("::/96", "fc00::/7", "fe80::/10"))
     assert rules[5:] == ["tcp dport 443 accept", "reject"]
+    shared = _opened(rendered(API, "api-walls.nft.j2", {"hermes_platform_api_redis": True}))
+    assert [rule for rule in shared if rule not in rules] == ["ip daddr 127.0.0.1 tcp dport 6380 accept"]
 
 
 @pytest.mark.parametrize(
