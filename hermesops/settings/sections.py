@@ -241,6 +241,23 @@ class MonitoringSettings(Section):
     )
 
 
+class RelaySettings(Section):
+    """Table ``[relay]``: the relay as one of its callers finds it, and the caller's certificate."""
+
+    url: str = Field(
+        "",
+        pattern=r"^(https://[A-Za-z0-9.\[\]:_-]+)?$",
+        description="Relay by which the users' API reaches agents, https://HOST:PORT; empty: the local world's API is "
+        "its own",
+    )
+    credential_file: Path | None = Field(
+        None, description="Key, certificate and authorities of this caller of the relay, PEM, one behind the other"
+    )
+    renewed_file: Path | None = Field(
+        None, description="File that takes them once they are renewed; empty: relay.credential_file"
+    )
+
+
 class WebSettings(Section):
     """Table ``[web]``: the users' pages and API: their address, the issuer of tokens, and the key of what users say."""
 

@@ -1,14 +1,13 @@
 """``/api/hermes/settings``: what users may set of their agent."""
 
-from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Header, HTTPException, Response
+from fastapi import APIRouter, Header, Response
 from pydantic import BaseModel, Field
 
 from hermesops.api.parts import CurrentUser, Parts
 from hermesops.api.routes.shapes import Strict, Text
-from hermesops.users.agent_settings.service import AgentSettings, UserSettings
+from hermesops.users.agent_settings.service import AgentSettings, SettingsNotHereError, UserSettings
 
 router = APIRouter(tags=["settings"])
 
@@ -62,7 +61,7 @@ async def change_settings(body: SettingsRequest, user: CurrentUser, parts: Parts
 
 def _service(parts: Parts) -> AgentSettings:
     if parts.settings is None:
-        raise HTTPException(HTTPStatus.NOT_IMPLEMENTED)
+        raise SettingsNotHereError
     return parts.settings
 
 

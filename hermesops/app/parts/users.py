@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hermesops.app.connected import Connected
     from hermesops.app.container import Container
+    from hermesops.app.users_container import UsersContainer
     from hermesops.users.billing.directory import BillingEvents
     from hermesops.users.billing.door import StripeDoor
     from hermesops.users.billing.model_usage import ModelUsage
@@ -20,9 +21,10 @@ def billing_events(container: "Container") -> "BillingEvents":
     return BillingEvents(container.registry)
 
 
-def stripe_door(container: "Container") -> "StripeDoor | None":
+def stripe_door(container: "Container | UsersContainer") -> "StripeDoor | None":
     """Takes Stripe's events; ``None`` where there is no signing secret."""
     from hermesops.access.secrets.catalog import BILLING_SECRET
+    from hermesops.store.registry.repositories.billing import receive
     from hermesops.users.billing.door import StripeDoor
 
     secrets = container.secrets
@@ -32,7 +34,7 @@ def stripe_door(container: "Container") -> "StripeDoor | None":
     def lines() -> list[str]:
         return [line.strip() for line in secrets.read(BILLING_SECRET).splitlines() if line.strip()]
 
-    return StripeDoor(lines, container.registry.billing.receive, container.env.settings.billing.tolerance_s)
+    return StripeDoor(lines, partial(receive, container.user_rows), container.env.settings.billing.tolerance_s)
 
 
 def model_usage(container: "Container") -> "ModelUsage":

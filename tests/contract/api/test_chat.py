@@ -325,7 +325,7 @@ async def test_what_users_say_is_sealed_and_gone_once_it_is_answered(api: UsersA
 
 
 def _dump(api: UsersApi) -> str:
-    with api.database.reading() as connection:
+    with api.all_rows.reading() as connection:
         return "".join(str(connection.execute(table.select()).all()) for table in metadata.sorted_tables)
 
 

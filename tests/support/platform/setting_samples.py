@@ -23,6 +23,7 @@ OF_A_PATTERN: Mapping[str, object] = {
     "monitoring.loki": f"https://mirror.test/loki#sha256={'0' * 64}",
     "release.sqlite": f"https://mirror.test/sqlite.zip#sha256={'0' * 64}",
     "release.interpreter": f"/srv/python.tar.gz#sha256={'0' * 64}",
+    "relay.url": "https://127.0.0.1:8448",
     "web.origin": "https://pages.test",
     "web.issuer": "https://issuer.test",
     "web.keys_url": "https://issuer.test/keys",

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -18,7 +19,7 @@ from starlette.routing import Mount
 from starlette.types import ASGIApp
 
 from hermesops.agents.relay.client import RelayClient
-from hermesops.agents.relay.credential import CallerCredential
+from hermesops.agents.relay.credential import CallerCredential, Signed
 from hermesops.agents.relay.routes import API
 from hermesops.api.application import application
 from hermesops.api.limits import Limits
@@ -37,6 +38,8 @@ from hermesops.localcloud.issuer.issuer import LocalIssuer, Person
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.operation import Operation
 from hermesops.store.registry.database import Database
+from hermesops.store.registry.repositories.billing import receive
+from hermesops.store.registry.schema.role_grants import API as API_ROLE
 from hermesops.store.user_rows.accounts import UserAccounts
 from hermesops.store.user_rows.approvals import TurnApprovals
 from hermesops.store.user_rows.files import ChatFiles
@@ -51,6 +54,7 @@ from hermesops.users.chat.events import EventLog
 from hermesops.users.chat.service import Chat
 from tests.support.billing.stripe_events import Endpoint, fresh_secret
 from tests.support.real.relay import HOST, RelayWorld, relaying
+from tests.support.real.stores.postgresql import as_role, make_role
 from tests.support.real.stores.registries import KEYS, TurnedClock
 from tests.support.users.scripted_agent import ScriptedAgent
 
@@ -109,6 +113,7 @@ class UsersApi:
     """The API, and what stands behind it.
 
     Attributes:
+        database: As the API has it.
         agent: Ada's.
         make_events: Makes the events of a process.
         denied: Users whom the API refuses.
@@ -127,6 +132,11 @@ class UsersApi:
     def process(self) -> Process:
         """The newest process."""
         return self.processes[-1]
+
+    @property
+    def all_rows(self) -> Database:
+        """The database as its owner has it."""
+        return self.relay.registry._database
 
     @property
     def rows(self) -> ChatRows:
@@ -159,10 +169,12 @@ class UsersApi:
                 self.processes.remove(process)
                 await cancel(process.sweeping)
 
+    async def _admit(self, request: str) -> Signed:
+        admitted = self.relay.callers.admit(API, request, why="test")
+        return Signed(admitted.certificate, admitted.authorities)
+
     def _parts(self, port: int) -> tuple[Chat, ApiParts]:
-        credential = CallerCredential(
-            lambda request: self.relay.callers.admit(API, request, why="test"), lambda: self.relay.clock().timestamp()
-        )
+        credential = CallerCredential(self._admit, lambda: self.relay.clock().timestamp())
         relay = RelayClient(lambda: f"https://{HOST}:{self.relay.port}", credential.context)
         accounts, rows, runs, events = UserAccounts(self.database), self.rows, AgentRuns(relay), self.make_events()
         carrier = TurnCarrier(rows, runs, events, uuid4().hex, accounts.now)
@@ -184,7 +196,7 @@ class UsersApi:
             jobs=AgentJobs(accounts, relay),
             settings=AgentSettings(self.relay.registry, _no_machines),
             pages=Pages.load(),
-            stripe=StripeDoor(lambda: [STRIPE.secret], self.relay.registry.billing.receive, 300),
+            stripe=StripeDoor(lambda: [STRIPE.secret], partial(receive, self.database), 300),
         )
         return chat, parts
 
@@ -201,6 +213,7 @@ async def users_api(
     give_threads()
     agent = ScriptedAgent()
     async with contextlib.AsyncExitStack() as stack:
+        own_url = _url_of_api(url)
         relay = await stack.enter_async_context(relaying(folder, url=url, clock=clock))
         agent_url = await stack.enter_async_context(served(agent.app()))
         listener = socket.create_server((HOST, 0))
@@ -210,12 +223,20 @@ async def users_api(
         )
         routes = [Mount("/issuer", routes=issuer.routes())]
         await stack.enter_async_context(served(Starlette(routes=routes), listener))
-        database = Database(url, clock=clock)
+        database = Database(own_url, clock=clock)
         stack.callback(database.close)
         ada = relay.agent("ada", agent_url)
         api = UsersApi(relay, database, issuer, agent, ada, make_events)
         await stack.enter_async_context(api.started())
         yield api
+
+
+def _url_of_api(url: str) -> str:
+    """The database as the API has it: in PostgreSQL by a role with rights of its own, which a migration gives it."""
+    if not url.startswith("postgresql"):
+        return url
+    make_role(url, API_ROLE)
+    return as_role(url, API_ROLE)
 
 
 @dataclass
