@@ -24,10 +24,12 @@ from hermesops.api.sign_in.page_sessions import PageSessions
 from hermesops.api.sign_in.tokens import Issuer, Tokens
 from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError, Hint, RefusedError, UsageError
-from hermesops.model.ids import UserId
+from hermesops.model.billing.events import BillingState
+from hermesops.model.billing.user_request import RequestState
+from hermesops.model.ids import OperationId
 from hermesops.model.operation import Operation
-from hermesops.users.agent_settings.service import AgentSettings, Patch
 from hermesops.users.chat.service import Chat
+from hermesops.users.user_requests.service import Requests
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -43,6 +45,9 @@ _TOKENS_EVERY_S = 2.0
 _AT_ONCE = 2_000
 _KEEP_ALIVE_S = 30
 _STOP_S = 3
+_LOOK_S = 0.3
+_AGAIN_S = 10.0
+"""Seconds until an operation that stopped halfway is run again."""
 
 log = structlog.get_logger()
 
@@ -50,7 +55,8 @@ log = structlog.get_logger()
 async def serve(container: "Container", listener: socket.socket) -> None:
     """Serve users until cancelled. Closes the listener.
 
-    In the local world, which has no relay of its own, this process is one too, and renews the tokens that it needs.
+    In the local world, which has no relay of its own, this process is one too, renews the tokens that it needs, and
+    carries out what users ask for.
 
     Raises:
         RefusedError: It is not the local world: this process would hold tokens that open machines.
@@ -62,7 +68,7 @@ async def serve(container: "Container", listener: socket.socket) -> None:
     async with container.connect() as connected, _relay(container) as relay:
         chat = container.make_chat(relay)
         parts = _parts(connected, relay, chat, int(listener.getsockname()[1]))
-        beside: list[Coroutine[Any, Any, None]] = [chat.run(), _renew_tokens(connected)]
+        beside: list[Coroutine[Any, Any, None]] = [chat.run(), _renew_tokens(connected), _UsersWork(connected).run()]
         server = Server(application(parts), listener)
         running = [asyncio.ensure_future(work) for work in beside]
         try:
@@ -123,8 +129,10 @@ def _parts(connected: "Connected", relay: RelayClient, chat: Chat, port: int) ->
         files=container.chat_rows.files,
         chat=chat,
         jobs=container.make_agent_jobs(relay),
-        settings=AgentSettings(container.registry, _Configuring(connected).begin),
+        settings=connected.request_carrier.settings,
         pages=Pages.load(),
+        requests=Requests(container.user_requests),
+        plans=container.user_plans,
         stripe=container.stripe_door(),
     )
 
@@ -154,26 +162,62 @@ def _issuer_of(container: "Container") -> IssuerAddresses:
     return IssuerAddresses(url, f"{url}/keys", f"{url}/authorize", f"{url}/token", LOCAL_CLIENT)
 
 
-class _Configuring:
-    """Opens operations that give agents settings, and runs them in this process; a worker goes on with one left."""
+class _UsersWork:
+    """Does in this process what workers do for users: requests, and with a stand-in of Stripe events and statements.
+
+    Operations that follow are run here too. A worker beside it does the same; leases keep the two apart.
+    """
 
     def __init__(self, connected: "Connected") -> None:
         self._connected = connected
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[OperationId, asyncio.Task[None]] = {}
 
-    async def begin(self, user_id: str, patch: Patch, why: str) -> Operation:
-        """Open one."""
-        operation = await self._connected.instance_requests.configure(UserId(user_id), patch, reason=why)
-        task = asyncio.ensure_future(self._run(operation))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        return operation
+    async def run(self) -> None:
+        """Work until cancelled."""
+        try:
+            while True:
+                for work in (self._carry_requests, self._bill, self._read_statements):
+                    try:
+                        await work()
+                    except HermesError as error:
+                        log.warning("users_work_failed", why=error.message)
+                for operation in await asyncio.to_thread(self._left):
+                    self._running[operation.id] = asyncio.ensure_future(self._run(operation))
+                await pause(_LOOK_S)
+        finally:
+            await cancel(*self._running.values())
+
+    async def _carry_requests(self) -> None:
+        carrier = self._connected.request_carrier
+        if await asyncio.to_thread(carrier.due):
+            await carrier.run()
+
+    async def _bill(self) -> None:
+        billing = self._connected.billing
+        if self._connected.container.endpoint.stripe_url and await asyncio.to_thread(billing.due):
+            await billing.run()
+
+    async def _read_statements(self) -> None:
+        statements = self._connected.container.plan_statements
+        if await asyncio.to_thread(statements.due):
+            await statements.run()
+
+    def _left(self) -> list[Operation]:
+        """Operations of users' requests and subscriptions that have not ended and are not run here."""
+        registry = self._connected.container.registry
+        ids = {event.operation_id for event in registry.billing.list(states=(BillingState.WAITING,))}
+        ids |= {request.operation_id for request in registry.user_requests.list(state=RequestState.WAITING)}
+        operations = (registry.operations.get(id_) for id_ in ids - {None} - self._running.keys() if id_)
+        return [operation for operation in operations if not operation.status.has_ended]
 
     async def _run(self, operation: Operation) -> None:
         try:
             await self._connected.operations.run(operation)
         except HermesError as error:
             log.warning("operation_not_ended", operation=operation.id, why=error.message)
+            await pause(_AGAIN_S)
+        finally:
+            del self._running[operation.id]
 
 
 class Server(uvicorn.Server):

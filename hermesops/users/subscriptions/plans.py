@@ -21,18 +21,18 @@ class PlanStatements:
     """Statements of users' subscriptions.
 
     Attributes:
+        rows: Opens the key that seals statements, so that it is asked where there is something to seal.
         at_stripe: ``None`` where there is no key to Stripe's API.
     """
 
     registry: Registry
-    rows: UserPlans
+    rows: Callable[[], UserPlans]
     policy: Policy
     at_stripe: Callable[[], StripeStatements | None]
 
     def due(self) -> list[str]:
         """Users whose statement is older than an event about them; none where Stripe cannot be asked."""
-        users = self.rows.due()
-        return list(users) if users and self.at_stripe() is not None else []
+        return [] if self.at_stripe() is None else list(self.rows().due())
 
     async def run(self) -> dict[str, str]:
         """Read every statement that is due; why not, by user, empty where it was read."""
@@ -54,7 +54,7 @@ class PlanStatements:
             statement = await at_stripe.read(subscription, plan) if subscription else Statement()
         except StripeRefusedError:  # deleted there, or of before another account
             statement = Statement(subscription.status.value if subscription else "")
-        self.rows.put(user_id, statement, read_at)
+        self.rows().put(user_id, statement, read_at)
 
     def shown(self, user_id: UserId) -> Subscription | None:
         """The subscription that a user's page shows: the one that gives an agent, else the newest one."""

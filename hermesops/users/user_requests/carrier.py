@@ -75,7 +75,7 @@ class RequestCarrier:
     """Carries out users' requests.
 
     Attributes:
-        rows: Opens and seals their content.
+        rows: Opens and seals their content; opens the key for that, too.
         prices: Stripe's prices by which users buy plans.
         at_stripe: ``None`` where there is no key to Stripe's API.
         back: Address of the plan page, to which browsers come back, for the origin that a request names.
@@ -84,7 +84,7 @@ class RequestCarrier:
     """
 
     registry: Registry
-    rows: UserRequests
+    rows: Callable[[], UserRequests]
     policy: Policy
     prices: Mapping[Plan, str]
     at_stripe: Callable[[], AtStripe | None]
@@ -154,9 +154,9 @@ class RequestCarrier:
         said = [event.fact for event in registry.billing.of_user(user_id) if event.fact is not None]
         subscriptions = subscriptions_of(user_id, said)
         operation = registry.operations.get(request.operation_id) if request.operation_id else None
-        session = self.rows.answer(request).get("session")
+        session = self.rows().answer(request).get("session")
         return Facts(
-            body=self.rows.body(request),
+            body=self.rows().body(request),
             subscription=counting(subscriptions, self.policy, now=registry.now()),
             last=newest(subscriptions),
             prices=self.prices if self.at_stripe() else {},
@@ -172,7 +172,7 @@ class RequestCarrier:
         for other in self.registry.user_requests.open_of(request.user_id, RequestKind.SUBSCRIBE):
             if other.id == request.id:
                 return ""
-            if session := self.rows.answer(other).get("session"):
+            if session := self.rows().answer(other).get("session"):
                 return str(session)
         return ""
 
@@ -243,7 +243,7 @@ class RequestCarrier:
         self, request: UserRequest, state: RequestState, answer: Mapping[str, object], words: str
     ) -> RequestOutcome:
         pause = timedelta(seconds=5) if state is RequestState.WAITING else None
-        return RequestOutcome(state, words, answer=self.rows.seal_answer(request, answer), pause=pause)
+        return RequestOutcome(state, words, answer=self.rows().seal_answer(request, answer), pause=pause)
 
     async def _configure(self, request: UserRequest, action: Configure) -> RequestOutcome:
         """Open the operation that gives the agent its settings, or find the one that an earlier look opened."""
@@ -282,7 +282,7 @@ class RequestCarrier:
             _log.info("statement_not_read", user=user_id, why=error.message)
 
     def _back(self, request: UserRequest) -> str:
-        origin = self.rows.body(request).get("origin")
+        origin = self.rows().body(request).get("origin")
         return self.back(origin if isinstance(origin, str) else "")
 
 

@@ -2,12 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hermesops.base.waiting import pause
 from hermesops.errors import RefusedError
 from hermesops.model.billing.user_request import RequestKind, RequestState, UserRequest
+from hermesops.model.fleet.user import parse_user
 from hermesops.model.ids import UserId
 from hermesops.store.registry import Registry
 from hermesops.store.user_rows.requests import MOST_OPEN, UserRequests
@@ -40,14 +41,9 @@ class RequestView:
 
 @dataclass(frozen=True)
 class Requests:
-    """Users' requests, as users make and read them.
-
-    Attributes:
-        ring: Called after each new request: whoever carries requests out in this process looks at once.
-    """
+    """Users' requests, as users make and read them."""
 
     rows: UserRequests
-    ring: Callable[[], None] = lambda: None
 
     async def ask(self, user_id: UserId, kind: RequestKind, client_key: str, body: Mapping[str, object]) -> RequestView:
         """Make a request, or find the one of the same key; waits some seconds for the first decision.
@@ -60,7 +56,6 @@ class Requests:
         request = await asyncio.to_thread(self.rows.add, user_id, kind, client_key, body)
         if request is None:
             raise TooManyRequestsError(f"{MOST_OPEN} requests of yours have not ended; wait for one of them")
-        self.ring()
         until = time.monotonic() + DECIDED_WITHIN_S
         while request.state is RequestState.QUEUED and time.monotonic() < until:
             await pause(_LOOK_S)
@@ -109,4 +104,5 @@ class RequestDirectory:
         return self.registry.user_requests.list(user_id=user_id, state=state, limit=limit)
 
     def _user_id(self, text: str) -> UserId:
-        return self.registry.users.resolve(text).id
+        named = parse_user(text)  # who has only asked to subscribe has no row among users
+        return self.registry.users.resolve(text).id if named.alias else named.id
