@@ -26,7 +26,6 @@ from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError, Hint, RefusedError, UsageError
 from hermesops.model.billing.events import BillingState
 from hermesops.model.billing.user_request import RequestState
-from hermesops.model.ids import OperationId
 from hermesops.model.operation import Operation
 from hermesops.users.chat.service import Chat
 from hermesops.users.user_requests.service import Requests
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
 
     from hermesops.app.connected import Connected
     from hermesops.app.container import Container
+    from hermesops.model.ids import OperationId
 
 LOCAL_CLIENT = "hermes-web"
 """Client of the local world's issuer."""

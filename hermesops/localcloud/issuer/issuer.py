@@ -188,14 +188,15 @@ def _page(people: Sequence[Person], query: Mapping[str, str]) -> str:
         for user in people
     )
     new = (
-        '<p><label>Or as a new user, without an agent: <input name="name" maxlength="31" pattern="[a-z][a-z0-9-]*">'
-        "</label> <button>Continue</button></p>"
+        "<p><label>Or as a new user, without an agent: "
+        '<input name="name" maxlength="31" pattern="[a-z][a-z0-9-]*"></label> <button>Continue</button></p>'
     )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Sign in</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1"></head><body><main>'
         "<h1>Sign in to the local world</h1>"
-        f'<form method="post" action="authorize">{hidden}{buttons}{new}</form></main></body></html>'
+        f'<form method="post" action="authorize">{hidden}{buttons}</form>'
+        f'<form method="post" action="authorize">{hidden}{new}</form></main></body></html>'
     )
 
 

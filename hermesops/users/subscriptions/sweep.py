@@ -6,6 +6,7 @@ concluded from a subscription that Stripe does not list: that is a problem for a
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 
 from hermesops.base.narration import counted
 from hermesops.errors import Hint, RefusedError
@@ -113,8 +114,9 @@ class SeenSubscriptions:
 
 
 def _named(fact: BillingFact) -> BillingFact:
-    """The state with an id of ours, as no event has it."""
-    return replace(fact, event_id=f"seen_{fact.subscription_id}_{int(fact.created_at.timestamp())}")
+    """The state with an id of ours, as no event has it: the same for the same state of the same second."""
+    state = sha256(f"{fact.status} {fact.prices} {fact.pause}".encode()).hexdigest()[:12]
+    return replace(fact, event_id=f"seen_{fact.subscription_id}_{int(fact.created_at.timestamp())}_{state}")
 
 
 @dataclass(frozen=True)

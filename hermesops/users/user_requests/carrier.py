@@ -54,7 +54,7 @@ from hermesops.users.user_requests.decide import (
     decide,
 )
 
-_STEPS = 6
+_STEPS = 10
 """Most steps of one look: a request that needs more goes on with the next look."""
 
 _AT_ONCE = Limits(at_once=8, slow_after_s=30.0, within_s=120.0)
@@ -165,16 +165,13 @@ class RequestCarrier:
             operation=operation.status if operation else None,
         )
 
-    def _earlier(self, request: UserRequest) -> str:
-        """The checkout session of an earlier request of the user that has not ended; empty for none."""
+    def _earlier(self, request: UserRequest) -> tuple[str, ...]:
+        """The checkout sessions of other requests of the user that have not ended."""
         if request.kind != RequestKind.SUBSCRIBE:
-            return ""
-        for other in self.registry.user_requests.open_of(request.user_id, RequestKind.SUBSCRIBE):
-            if other.id == request.id:
-                return ""
-            if session := self.rows().answer(other).get("session"):
-                return str(session)
-        return ""
+            return ()
+        others = self.registry.user_requests.open_of(request.user_id, RequestKind.SUBSCRIBE)
+        sessions = (self.rows().answer(other).get("session") for other in others if other.id != request.id)
+        return tuple(session for session in sessions if isinstance(session, str))
 
     # Done
 
@@ -213,7 +210,7 @@ class RequestCarrier:
             return RequestOutcome(RequestState.REFUSED, why, "has-plan")
         if checkout.status is CheckoutStatus.OPEN:
             await stripe.pages.close(session)
-        return replace(facts, earlier="")
+        return replace(facts, earlier=tuple(other for other in facts.earlier if other != session))
 
     async def _begin(self, stripe: AtStripe, request: UserRequest, price: str, paid_before: str) -> RequestOutcome:
         customer = await stripe.pages.customer_of(paid_before) if paid_before else ""

@@ -40,7 +40,7 @@ class Facts:
         session: Id of the request's checkout session; empty before it has one.
         checkout: That session, where Stripe was asked.
         bought: The subscription that the session made, where it is recorded.
-        earlier: Id of an open session of an earlier request; empty for none.
+        earlier: Ids of the sessions of other open requests, which are earlier ones.
         operation: Status of the operation that was opened for the request; ``None`` before.
     """
 
@@ -51,7 +51,7 @@ class Facts:
     session: str = ""
     checkout: Checkout | None = None
     bought: Subscription | None = None
-    earlier: str = ""
+    earlier: tuple[str, ...] = ()
     operation: OperationStatus | None = None
 
 
@@ -186,7 +186,7 @@ def _subscribe(request: UserRequest, facts: Facts, now: datetime) -> Decision:
     if now - request.created_at > LATEST_BEGIN:
         return Refuse("unavailable", "the checkout page could not be made in time; try again")
     if facts.earlier:
-        return CloseEarlier(facts.earlier)
+        return CloseEarlier(facts.earlier[0])
     return BeginCheckout(facts.prices[plan], facts.last.id if facts.last else "")
 
 

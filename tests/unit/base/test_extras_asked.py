@@ -24,8 +24,8 @@ from hermesops.platform.aws import program as aws_program
 from hermesops.platform.local import world as local_world
 from hermesops.settings.environment import Environment
 from hermesops.users.billing.current import StripeSubscriptions
-from hermesops.users.billing.stripe_api import StripeApi
 from hermesops.users.billing.events import Rules, read_event
+from hermesops.users.billing.stripe_api import StripeApi
 from tests.support.fakes.parts import part
 
 Way = Callable[[], object]
