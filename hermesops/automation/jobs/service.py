@@ -37,7 +37,7 @@ from hermesops.store.operations.runner import Operations
 from hermesops.store.registry import Registry
 from hermesops.users.billing.service import Billing
 from hermesops.users.subscriptions.plans import PlanStatements
-from hermesops.users.subscriptions.sweep import SubscriptionSweep
+from hermesops.users.subscriptions.sweep import SubscriptionSweep, SweepReport
 from hermesops.users.user_requests.carrier import RequestCarrier
 
 ALL = "all"
@@ -334,6 +334,22 @@ class Jobs:
         """
         job = replace(self.named("billing"), do=partial(self.bill, everybody=True))
         return await do_now(job, self.registry)
+
+    async def sweep_now(self) -> SweepReport:
+        """Run the job ``billing-sweep`` now; returns all of its result.
+
+        Raises:
+            LeaseHeldError: Another process does it.
+            HermesError: It failed; its row has the problem.
+        """
+        reports: list[SweepReport] = []
+
+        async def sweep() -> Report:
+            reports.append(await self.sweep.run())
+            return Report(reports[0].summary)
+
+        await do_now(replace(self.named(SWEEP), do=sweep), self.registry)
+        return reports[0]
 
     async def _write_budgets(self) -> Report:
         await in_db_thread(self.model_tokens.write_budgets)

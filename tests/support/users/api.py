@@ -39,6 +39,8 @@ from hermesops.store.registry.database import Database
 from hermesops.store.user_rows.accounts import UserAccounts
 from hermesops.store.user_rows.approvals import TurnApprovals
 from hermesops.store.user_rows.files import ChatFiles
+from hermesops.store.user_rows.plans import UserPlans
+from hermesops.store.user_rows.requests import UserRequests
 from hermesops.store.user_rows.sessions import WebSessions
 from hermesops.store.user_rows.turns import Turns
 from hermesops.users.agent_jobs.service import AgentJobs
@@ -48,6 +50,7 @@ from hermesops.users.chat.agent_runs import AgentRuns
 from hermesops.users.chat.carrier import ChatRows, TurnCarrier
 from hermesops.users.chat.events import EventLog
 from hermesops.users.chat.service import Chat
+from hermesops.users.user_requests.service import Requests
 from tests.support.billing.stripe_events import Endpoint, fresh_secret
 from tests.support.real.relay import HOST, RelayWorld, relaying
 from tests.support.real.stores.registries import KEYS, TurnedClock
@@ -181,6 +184,8 @@ class UsersApi:
             jobs=AgentJobs(accounts, relay),
             settings=AgentSettings(self.relay.registry, _no_machines),
             pages=Pages.load(),
+            requests=Requests(UserRequests(self.database, KEYS)),
+            plans=UserPlans(self.database, KEYS),
             stripe=StripeDoor(lambda: [STRIPE.secret], self.relay.registry.billing.receive, 300),
         )
         return chat, parts
