@@ -194,7 +194,9 @@ class _UsersWork:
 
     async def _bill(self) -> None:
         billing = self._connected.billing
-        if self._connected.container.endpoint.stripe_url and await asyncio.to_thread(billing.due):
+        if not self._connected.container.endpoint.stripe_url:
+            return
+        if await asyncio.to_thread(billing.due):
             await billing.run()
 
     async def _read_statements(self) -> None:

@@ -55,8 +55,12 @@ def overview(row: "UserOverview") -> dict[str, object]:
 def sweep(report: "SweepReport") -> dict[str, object]:
     """The result of a sweep over all subscriptions."""
     differences = [
-        {"subscription": found.seen.subscription_id, "user_id": found.seen.user_id, "difference": found.words}
-        for found in report.differences
+        {
+            "subscription": difference.fact.subscription_id,
+            "user_id": difference.fact.user_id,
+            "difference": difference.words,
+        }
+        for difference in report.differences
     ]
     return {
         "dry_run": report.is_dry_run,

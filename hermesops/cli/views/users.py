@@ -31,7 +31,7 @@ def overview_lines(row: "UserOverview") -> list[str]:
 
 def sweep_lines(report: "SweepReport") -> list[str]:
     """A sweep: its result, then each difference and problem."""
-    differences = [f"{found.seen.subscription_id}: {found.words}" for found in report.differences]
+    differences = [f"{difference.fact.subscription_id}: {difference.words}" for difference in report.differences]
     hidden = report.problem_count - len(report.problems)
     more = [f"and {hidden} more problems"] if hidden else []
     return [report.summary, *differences, *report.problems, *more]

@@ -84,7 +84,7 @@ class StripePages:
         answer = await self.api.ask(lambda v1: v1.checkout.sessions.create(params, options), about=f"price {price}")
         return self._checkout(answer.content)
 
-    async def look(self, session_id: str) -> Checkout:
+    async def observe(self, session_id: str) -> Checkout:
         """A checkout session as it is now; raises as ``begin``."""
         answer = await self.api.ask(lambda v1: v1.checkout.sessions.retrieve(session_id), about="such checkout page")
         return self._checkout(answer.content)

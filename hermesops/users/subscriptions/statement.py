@@ -106,11 +106,11 @@ class StripeStatements:
         """
         id_ = subscription.id
         about = f"subscription {id_}"
-        asked = await self.api.ask(lambda v1: v1.subscriptions.retrieve(id_), about=about)
+        subscribed = await self.api.ask(lambda v1: v1.subscriptions.retrieve(id_), about=about)
         params = {"subscription": id_, "limit": MOST_INVOICES}
         listed = await self.api.ask(lambda v1: v1.invoices.list(params), about=about)
         try:
-            period, invoices = _Period.model_validate(asked.content), _Invoices.model_validate(listed.content)
+            period, invoices = _Period.model_validate(subscribed.content), _Invoices.model_validate(listed.content)
         except ValidationError as error:
             raise UnavailableError(f"Stripe's answer about {id_} cannot be read") from error
         is_over = period.status in ENDED or period.ends_at is not None
@@ -127,8 +127,8 @@ class StripeStatements:
         """The next charge; without its amount where Stripe does not say it."""
         params = {"subscription": subscription_id}
         try:
-            asked = await self.api.ask(lambda v1: v1.invoices.create_preview(params), about="next invoice")
-            preview = _Preview.model_validate(asked.content)
+            answer = await self.api.ask(lambda v1: v1.invoices.create_preview(params), about="next invoice")
+            preview = _Preview.model_validate(answer.content)
         except (StripeRefusedError, ValidationError):
             return Charge(at)
         return Charge(at, preview.amount_due, preview.currency)

@@ -28,11 +28,11 @@ class Difference:
     """A subscription whose state at Stripe no event said.
 
     Attributes:
-        seen: Its state at Stripe.
+        fact: Its state at Stripe.
         words: The difference, for people.
     """
 
-    seen: BillingFact
+    fact: BillingFact
     words: str
 
 
@@ -56,28 +56,28 @@ class SweepReport:
     @property
     def summary(self) -> str:
         """The report in a line."""
-        verb = "differ from the events" if self.is_dry_run else "were repaired"
+        verb = "differ from the events" if self.is_dry_run else "repaired"
         numbers = f"{counted(self.count, 'subscription')} compared; {len(self.differences)} {verb}"
         return f"{numbers}, {counted(self.problem_count, 'problem')}"
 
 
-def difference(seen: BillingFact, facts: Sequence[BillingFact]) -> Difference | None:
+def difference(fact: BillingFact, facts: Sequence[BillingFact]) -> Difference | None:
     """The difference between a subscription at Stripe and what events said of it; ``None`` for none. Pure.
 
     Args:
         facts: Of events about it, in the order in which they came.
     """
-    before, after = subscription_of(facts), subscription_of([*facts, seen])
+    before, after = subscription_of(facts), subscription_of([*facts, fact])
     if after is None or (before is not None and _state(before) == _state(after)):
         return None
     if before is None:
-        return Difference(seen, f"no event has come; it is {after.status}")
+        return Difference(fact, f"no event has come; it is {after.status}")
     changes = [
         f"{name} {old or 'none'} -> {new or 'none'}"
         for name, old, new in zip(("status", "prices", "pause"), _state(before), _state(after), strict=True)
         if old != new
     ]
-    return Difference(seen, ", ".join(changes))
+    return Difference(fact, ", ".join(changes))
 
 
 def _state(subscription: Subscription) -> tuple[str, str, str]:
@@ -95,22 +95,22 @@ class SeenSubscriptions:
     registry: Registry
     settle: Callable[[UserId], Awaitable[None]]
 
-    def compare(self, seen: Sequence[BillingFact]) -> list[Difference]:
+    def compare(self, at_stripe: Sequence[BillingFact]) -> list[Difference]:
         """Those of these states that no event said."""
-        facts = self.registry.billing.facts_of([fact.subscription_id for fact in seen])
-        differences = (difference(_named(fact), facts.get(fact.subscription_id, ())) for fact in seen)
-        return [found for found in differences if found is not None]
+        facts = self.registry.billing.facts_of([fact.subscription_id for fact in at_stripe])
+        differences = (difference(_named(fact), facts.get(fact.subscription_id, ())) for fact in at_stripe)
+        return [each for each in differences if each is not None]
 
     def owner(self, subscription_id: str) -> UserId | None:
         """Whom the first event of a subscription names; ``None`` where none names anybody."""
         return self.registry.billing.user_of(subscription_id)
 
-    async def record(self, seen: BillingFact) -> None:
+    async def record(self, at_stripe: BillingFact) -> None:
         """Record one state if no event said it, and apply it. May be repeated."""
-        for found in self.compare([seen]):
-            self.registry.billing.add_seen(found.seen)
-            if found.seen.user_id is not None:
-                await self.settle(found.seen.user_id)
+        for each in self.compare([at_stripe]):
+            self.registry.billing.add_seen(each.fact)
+            if each.fact.user_id is not None:
+                await self.settle(each.fact.user_id)
 
 
 def _named(fact: BillingFact) -> BillingFact:
@@ -156,11 +156,11 @@ class SubscriptionSweep:
             count += len(page)
             problems += page_problems
             listed |= {fact.subscription_id for fact in facts}
-            found = self.seen.compare(facts)
-            differences += found
+            page_differences = self.seen.compare(facts)
+            differences += page_differences
             if not is_dry_run:
-                for each in found:
-                    await self.seen.record(each.seen)
+                for each in page_differences:
+                    await self.seen.record(each.fact)
         problems += self._not_listed(listed)
         return SweepReport(count, tuple(differences), tuple(problems[:MOST_PROBLEMS]), len(problems), is_dry_run)
 

@@ -33,7 +33,7 @@ from hermesops.store.user_rows.requests import UserRequests
 from hermesops.users.agent_settings.service import AgentSettings, ChangedMeanwhileError
 from hermesops.users.billing.current import StripeSubscriptions
 from hermesops.users.billing.decide import Policy, counting
-from hermesops.users.billing.subscription import subscriptions_of
+from hermesops.users.billing.subscription import Subscription, subscriptions_of
 from hermesops.users.subscriptions.checkout import StripePages
 from hermesops.users.subscriptions.plans import newest
 from hermesops.users.subscriptions.sweep import SeenSubscriptions
@@ -150,9 +150,8 @@ class RequestCarrier:
     # Observed
 
     def _facts(self, request: UserRequest) -> Facts:
-        registry, user_id = self.registry, request.user_id
-        said = [event.fact for event in registry.billing.of_user(user_id) if event.fact is not None]
-        subscriptions = subscriptions_of(user_id, said)
+        registry = self.registry
+        subscriptions = self._subscriptions(request.user_id)
         operation = registry.operations.get(request.operation_id) if request.operation_id else None
         session = self.rows().answer(request).get("session")
         return Facts(
@@ -164,6 +163,10 @@ class RequestCarrier:
             earlier=self._earlier(request),
             operation=operation.status if operation else None,
         )
+
+    def _subscriptions(self, user_id: UserId) -> tuple[Subscription, ...]:
+        events = self.registry.billing.of_user(user_id)
+        return subscriptions_of(user_id, [event.fact for event in events if event.fact is not None])
 
     def _earlier(self, request: UserRequest) -> tuple[str, ...]:
         """The checkout sessions of other requests of the user that have not ended."""
@@ -188,7 +191,7 @@ class RequestCarrier:
             case BeginCheckout(price=price, paid_before=paid_before):
                 return await self._begin(stripe, request, price, paid_before)
             case LookAtCheckout(session=session):
-                return replace(facts, checkout=await stripe.pages.look(session))
+                return replace(facts, checkout=await stripe.pages.observe(session))
             case RecordSubscription(subscription_id=id_):
                 return await self._bought(stripe, request, id_, facts)
             case EndWithPeriod(subscription_id=id_):
@@ -204,7 +207,7 @@ class RequestCarrier:
 
     async def _close(self, stripe: AtStripe, session: str, facts: Facts) -> Facts | RequestOutcome:
         """Close an earlier request's page; one that was paid meanwhile ends this request."""
-        checkout = await stripe.pages.look(session)
+        checkout = await stripe.pages.observe(session)
         if checkout.status is CheckoutStatus.COMPLETE:
             why = "you have just paid for a plan; it is being confirmed"
             return RequestOutcome(RequestState.REFUSED, why, "has-plan")
@@ -228,8 +231,7 @@ class RequestCarrier:
     async def _bought(self, stripe: AtStripe, request: UserRequest, subscription_id: str, facts: Facts) -> Facts:
         """Record what was bought, whose event may be late or lost."""
         await self.seen.record(await stripe.subscriptions.get(subscription_id))
-        said = [event.fact for event in self.registry.billing.of_user(request.user_id) if event.fact is not None]
-        subscriptions = subscriptions_of(request.user_id, said)
+        subscriptions = self._subscriptions(request.user_id)
         return replace(
             facts,
             subscription=counting(subscriptions, self.policy, now=self.registry.now()),

@@ -88,7 +88,7 @@ async def test_a_user_buys_a_plan_gets_an_agent_and_ends_it(api: UsersApi, world
     assert (await grace.ask("POST", "/subscribe", json=body)).json() == {"request": request, "checkout_url": url}
     shown = (await grace.ask("GET", "/plan")).json()["subscribing"]
     assert (shown["request"], shown["url"]) == (request, url)
-    assert await pay(world.stripe, url) == f"{api.process.url}/plan"
+    assert await pay(world.stripe, url) == f"{api.process.url}/hermes-max/chat#/plan"
     paid = await eventually(grace, "/plan", status="active", subscribing=None)
     assert (paid["plan"], paid["next_charge"]["amount"], paid["next_charge"]["currency"]) == ("light", 2_900, "eur")
     assert [line["amount"] for invoice in paid["invoices"] for line in invoice["lines"]] == [2_900]

@@ -1,7 +1,9 @@
 """Users' plans on a real registry, with the stand-in of Stripe over HTTP; what is opened are rows."""
 
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -36,6 +38,7 @@ from hermesops.users.subscriptions.sweep import SeenSubscriptions, SubscriptionS
 from hermesops.users.user_requests.carrier import AtStripe, RequestCarrier
 from tests.support.billing.stripe_events import USER, fresh_secret
 from tests.support.fakes.parts import part
+from tests.support.real.relay import HOST
 from tests.support.real.stores.registries import KEYS, placed
 
 _USER = UserId(USER)
@@ -124,18 +127,18 @@ class PlanWorld:
             at_stripe=at_stripe,
             seen=SeenSubscriptions(here, self.agents(here).settle),
             settings=AgentSettings(here, self._configure),
-            back=lambda origin: f"{origin}/plan",
+            back=lambda origin: f"{origin}/hermes-max/chat#/plan",
             refresh=self.statements().refresh,
             hold_lease=lambda subject: LeaseKeeper(self.registry, subject),
         )
 
     async def _admit(self, user: str, plan: Plan, *, subscription: str) -> tuple[object, object]:
-        made = placed(self.registry, user, plan)
-        self.registry.billing.bind(made.id, subscription)
-        intent = {"user": user, "plan": plan.value, "machine_name": made.machine_name}
-        subject = f"instance/{made.id}"
-        opened = self.registry.operations.open(OperationKind.PROVISION, subject, intent=intent, instance_id=made.id)
-        return made, opened
+        instance = placed(self.registry, user, plan)
+        self.registry.billing.bind(instance.id, subscription)
+        intent = {"user": user, "plan": plan.value, "machine_name": instance.machine_name}
+        subject = f"instance/{instance.id}"
+        opened = self.registry.operations.open(OperationKind.PROVISION, subject, intent=intent, instance_id=instance.id)
+        return instance, opened
 
     async def _configure(self, user: str, patch: Patch, reason: str) -> Operation:
         """As ``InstanceRequests.configure``, where the machine needs nothing."""
@@ -156,9 +159,9 @@ class PlanWorld:
         return request
 
     def now(self, request: UserRequest) -> UserRequest:
-        found = self.rows.get(request.user_id, request.id)
-        assert found is not None
-        return found
+        current = self.rows.get(request.user_id, request.id)
+        assert current is not None
+        return current
 
     def answer(self, request: UserRequest) -> Mapping[str, Any]:
         return self.rows.answer(self.now(request))
@@ -173,16 +176,20 @@ class PlanWorld:
 
 
 @contextlib.asynccontextmanager
-async def plan_world(registry: Registry, database: Database) -> AsyncIterator[PlanWorld]:
-    """Plans of one user."""
-    import socket  # noqa: PLC0415 - as above
+async def plan_world(
+    registry: Registry, database: Database, clock: Callable[[], float] = time.time
+) -> AsyncIterator[PlanWorld]:
+    """Plans of one user.
 
-    from tests.support.users.api import HOST, served  # noqa: PLC0415 - it imports this package
+    Args:
+        clock: Of the stand-in of Stripe, in seconds since 1970.
+    """
+    from tests.support.users.api import served  # noqa: PLC0415 - it imports this package
 
     listener = socket.create_server((HOST, 0))
     secret = fresh_secret()
     url = f"http://{HOST}:{listener.getsockname()[1]}{PREFIX}"
-    stripe = LocalStripe(url, secret)
+    stripe = LocalStripe(url, secret, clock=clock)
     async with served(Starlette(routes=[Mount(PREFIX, routes=stripe.routes())]), listener):
         yield PlanWorld(registry, database, stripe, url, secret)
     await stripe.close()

@@ -89,9 +89,11 @@ class LocalStripe:
         books = self.books
         return [
             self._post("/v1/checkout/sessions", "checkout", lambda _, body: books.begin_checkout(body, f"{page}/pay")),
-            self._get("/v1/checkout/sessions/{id}", lambda asked: books.session(asked.path_params["id"])),
+            self._get("/v1/checkout/sessions/{id}", lambda request: books.session(request.path_params["id"])),
             self._post(
-                "/v1/checkout/sessions/{id}/expire", "none", lambda at, _: books.close_checkout(at.path_params["id"])
+                "/v1/checkout/sessions/{id}/expire",
+                "none",
+                lambda request, _: books.close_checkout(request.path_params["id"]),
             ),
             self._post(
                 "/v1/billing_portal/sessions",
@@ -101,7 +103,7 @@ class LocalStripe:
                 ),
             ),
             self._get("/v1/subscriptions", self._list_subscriptions),
-            self._get("/v1/subscriptions/{id}", lambda asked: books.subscription(asked.path_params["id"])),
+            self._get("/v1/subscriptions/{id}", lambda request: books.subscription(request.path_params["id"])),
             self._post("/v1/subscriptions/{id}", "update", self._update),
             self._get("/v1/invoices", self._list_invoices),
             self._post("/v1/invoices/create_preview", "preview", self._preview),

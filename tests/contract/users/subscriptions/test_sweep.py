@@ -49,7 +49,7 @@ async def test_a_lost_event_is_repaired_and_a_second_sweep_finds_nothing(world: 
     assert world.registry.billing.list() == ()
     report = await world.sweep().run()
     assert (report.count, report.problems) == (1, ())
-    assert report.summary == "1 subscription compared; 1 were repaired, 0 problems"
+    assert report.summary == "1 subscription compared; 1 repaired, 0 problems"
     [operation] = world.registry.operations.list()
     assert operation.intent["plan"] == "light"
     assert (await world.sweep().run()).differences == ()
@@ -81,11 +81,12 @@ async def test_pages_are_read_to_the_end_and_foreign_subscriptions_are_problems(
         await world.subscribed()
         world.user = UserId(world.user[:-1] + str(int(world.user[-1]) + 1))
     books = world.stripe.books
-    for id_, changes in {
+    odd: dict[str, dict[str, object]] = {
         "sub_unreadable": {"items": None},
         "sub_nobody": {"metadata": {}},
         "sub_odd": {"status": "frozen"},
-    }.items():
+    }
+    for id_, changes in odd.items():
         first = next(iter(books.subscriptions.values()))
         books.subscriptions[id_] = {**first, "id": id_, **changes}
     report = await world.sweep().run()
@@ -115,7 +116,7 @@ async def test_another_user_and_a_subscription_that_is_gone_are_only_named(world
 async def test_without_a_key_or_an_answer_nothing_is_concluded(world: PlanWorld) -> None:
     await world.subscribed()
     world.stripe_url = "http://127.0.0.1:9"
-    with pytest.raises(UnavailableError):
+    with pytest.raises(UnavailableError, match="Stripe does not answer"):
         await world.sweep().run()
     world.is_sold = False
     assert not world.sweep().is_possible

@@ -63,7 +63,7 @@ async def test_a_plan_is_bought_at_the_checkout_page_though_no_event_comes(
     assert answer["url"].startswith(world.stripe_url)
     session = world.stripe.books.sessions[answer["session"]]
     assert (session["client_reference_id"], session["metadata"]) == (world.user, {"user_id": world.user})
-    assert session["success_url"] == "http://localhost/plan"
+    assert session["success_url"] == "http://localhost/hermes-max/chat#/plan"
     clock.turn(6)
     assert (await carried(world, request)).detail == "pay at the checkout page"
     world.stripe.books.pay(answer["session"])
