@@ -53,6 +53,11 @@ class WorldFiles:
         self.stripe_key = folder / "stripe.key"
         self.stripe_secret = folder / "stripe.secret"
 
+    @property
+    def stripe_keys(self) -> tuple[Path, Path]:
+        """Keys of the stand-in of Stripe."""
+        return self.stripe_key, self.stripe_secret
+
 
 PROVIDER_KEY = "sk_local_model_"
 """What the key of the world's model as a provider begins with."""

@@ -119,8 +119,8 @@ class RequestCarrier:
 
     async def _carry(self, request: UserRequest) -> None:
         """Decide and do, until the request ends or waits."""
-        facts = self._facts(request)
         try:
+            facts = self._facts(request)
             for _ in range(_STEPS):
                 decision = decide(request, facts, now=self.registry.now())
                 if isinstance(decision, Refuse | Done | Wait):
@@ -150,12 +150,14 @@ class RequestCarrier:
     # Observed
 
     def _facts(self, request: UserRequest) -> Facts:
-        registry = self.registry
+        registry, body = self.registry, self.rows().body(request)
+        if request.body and not body:
+            raise RefusedError("its content is sealed with another messages.key than this process has")
         subscriptions = self._subscriptions(request.user_id)
         operation = registry.operations.get(request.operation_id) if request.operation_id else None
         session = self.rows().answer(request).get("session")
         return Facts(
-            body=self.rows().body(request),
+            body=body,
             subscription=counting(subscriptions, self.policy, now=registry.now()),
             last=newest(subscriptions),
             prices=self.prices if self.at_stripe() else {},

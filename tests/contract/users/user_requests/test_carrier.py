@@ -2,12 +2,14 @@
 
 import contextlib
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from hermesops.access.secrets.keyring.key_ring import KeyRing
 from hermesops.model.billing.user_request import BODY_STAYS, ROW_STAYS, RequestKind, RequestState, UserRequest
 from hermesops.model.ids import UserId
 from hermesops.model.operation import OperationKind, OperationStatus
@@ -177,6 +179,15 @@ async def test_settings_become_an_operation_whose_end_ends_the_request(world: Pl
     assert outcome(await carried(world, request)) == (RequestState.DONE, "")
     changes = [entry for entry in world.registry.audit.list() if entry.action == "settings_changed"]
     assert {entry.who for entry in changes} <= {f"user:{world.user}"}
+
+
+async def test_a_worker_with_another_key_refuses_nothing_for_an_hour(world: PlanWorld, clock: TurnedClock) -> None:
+    request = world.ask(SUBSCRIBE, plan="light")
+    carrier = replace(world.carrier(), rows=lambda: UserRequests(world.database, KeyRing("k2", {"k2": bytes(32)})))
+    await carrier.run()
+    assert (world.now(request).state, world.now(request).tries) == (RequestState.QUEUED, 1)
+    clock.turn(2)
+    assert (await carried(world, request)).state is RequestState.WAITING
 
 
 async def test_content_is_sealed_and_gone_a_day_after_the_end(world: PlanWorld, clock: TurnedClock) -> None:
