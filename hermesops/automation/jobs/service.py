@@ -155,7 +155,7 @@ class Jobs:
             Job(
                 "statements",
                 "read at Stripe what users' plan pages show",
-                timedelta(seconds=5),
+                timedelta(seconds=10),
                 self._due_statements,
                 lambda: _reported(self.plan_statements.run(), "{} read", "statement"),
             ),

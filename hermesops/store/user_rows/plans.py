@@ -12,7 +12,6 @@ from hermesops.model.ids import UserId
 from hermesops.store.registry.database import Database
 from hermesops.store.registry.encryption.sealing import Sealer, place
 from hermesops.store.registry.repositories.base import insert_or_update
-from hermesops.store.registry.schema.tables import billing_events
 from hermesops.store.registry.schema.user_tables import user_plans
 
 _COLUMNS = user_plans.c
@@ -60,26 +59,6 @@ class UserPlans:
         values = {"user_id": user_id, "statement": sealed, "read_at": read_at}
         with self._database.writing() as connection:
             insert_or_update(connection, user_plans, values)
-
-    def due(self, *, limit: int = 500) -> tuple[UserId, ...]:
-        """Users of whose subscriptions an event has come since their statement was read."""
-        events, named = billing_events.c, billing_events.alias("named").c
-        newest = sa.func.max(events.received_at, type_=events.received_at.type)
-        query = (
-            sa.select(named.user_id)
-            .select_from(
-                billing_events.join(named.user_id.table, named.subscription_id == events.subscription_id).outerjoin(
-                    user_plans, _COLUMNS.user_id == named.user_id
-                )
-            )
-            .where(named.user_id.is_not(None), events.created_at.is_not(None))
-            .group_by(named.user_id, _COLUMNS.read_at)
-            .having(sa.or_(_COLUMNS.read_at.is_(None), newest >= _COLUMNS.read_at))
-            .order_by(named.user_id)
-            .limit(limit)
-        )
-        with self._database.reading() as connection:
-            return tuple(UserId(id_) for id_ in connection.scalars(query))
 
 
 def _place(user_id: UserId) -> str:

@@ -32,7 +32,8 @@ class PlanStatements:
 
     def due(self) -> list[str]:
         """Users whose statement is older than an event about them; none where Stripe cannot be asked."""
-        return [] if self.at_stripe() is None else list(self.rows().due())
+        users = self.registry.billing.outdated_statements()
+        return list(users) if users and self.at_stripe() is not None else []
 
     async def run(self) -> dict[str, str]:
         """Read every statement that is due; why not, by user, empty where it was read."""

@@ -14,7 +14,7 @@ import structlog
 
 from hermesops.base.fan_out import Limits, fan_out
 from hermesops.base.narration import counted
-from hermesops.errors import HermesError, RefusedError, UnavailableError, UsageError
+from hermesops.errors import HermesError, RefusedError, UsageError
 from hermesops.model.billing.checkout import CheckoutStatus
 from hermesops.model.billing.user_request import (
     RequestKind,
@@ -131,7 +131,7 @@ class RequestCarrier:
                     self.registry.user_requests.decide(request, result)
                     return
                 facts = result
-        except (UnavailableError, RefusedError, LeaseHeldError) as error:
+        except HermesError as error:
             _log.warning("user_request_not_decided", request=request.id, kind=request.kind, why=error.message)
             self._record(request, after_failure(request, now=self.registry.now()), is_failed_try=True)
 

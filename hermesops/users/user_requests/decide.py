@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from hermesops.model.billing.checkout import LATEST_BEGIN, Checkout, CheckoutStatus
-from hermesops.model.billing.user_request import RequestKind, UserRequest
+from hermesops.model.billing.user_request import RequestKind, RequestState, UserRequest
 from hermesops.model.operation import OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.users.billing.subscription import ENDED, PAID, Subscription
@@ -23,7 +23,10 @@ OPERATION = timedelta(seconds=1)
 """Pause between two looks at an operation."""
 
 GIVEN_UP = timedelta(hours=1)
-"""From a request to its refusal where nothing could be decided, as without an answer of Stripe's."""
+"""From a request to its refusal where nothing could be begun, as without an answer of Stripe's."""
+
+CLOSED = timedelta(hours=24)
+"""From a request to its refusal where it was begun: until then its checkout page may be open, and may be paid."""
 
 _LONGEST_PAUSE = timedelta(minutes=5)
 
@@ -225,9 +228,9 @@ def _settings(facts: Facts) -> Decision:
 
 
 def after_failure(request: UserRequest, *, now: datetime) -> Wait | Refuse:
-    """The decision where a step failed in passing: again after a pause that grows, and given up after an hour."""
-    if now - request.created_at > GIVEN_UP:
-        return Refuse("unavailable", "this was not available for an hour; try again")
+    """The decision where a step failed in passing: again after a pause that grows, until it is given up."""
+    if now - request.created_at > (GIVEN_UP if request.state is RequestState.QUEUED else CLOSED):
+        return Refuse("unavailable", "this was not available for too long; try again")
     pause = min(_LONGEST_PAUSE, timedelta(seconds=2 ** min(request.tries, 10)))
     return Wait("this is not available now and is tried again", pause)
 

@@ -20,6 +20,7 @@ from hermesops.model.ids import InstanceId, OperationId, UserId, instance_subjec
 from hermesops.model.unknown_name import unknown_name
 from hermesops.store.registry.repositories.base import Repository, insert_if_absent
 from hermesops.store.registry.schema.tables import LIVING, billing_events, hermes_instances, operations
+from hermesops.store.registry.schema.user_tables import user_plans
 
 _COLUMNS = billing_events.c
 _DETAIL = 500
@@ -275,6 +276,22 @@ class BillingRepository(Repository):
         column = hermes_instances.c.stripe_subscription_id
         query = sa.select(hermes_instances.c.id, column).where(LIVING, column.is_not(None), column != "")
         return {InstanceId(row.id): row.stripe_subscription_id for row in self._rows(query)}
+
+    def outdated_statements(self, *, limit: int = 500) -> tuple[UserId, ...]:
+        """Users of whose subscriptions an event has come since their statement was read."""
+        named = billing_events.alias("named")
+        newest = sa.func.max(_COLUMNS.received_at, type_=_COLUMNS.received_at.type)
+        same = billing_events.join(named, named.c.subscription_id == _COLUMNS.subscription_id)
+        query = (
+            sa.select(named.c.user_id)
+            .select_from(same.outerjoin(user_plans, user_plans.c.user_id == named.c.user_id))
+            .where(named.c.user_id.is_not(None), _COLUMNS.created_at.is_not(None))
+            .group_by(named.c.user_id, user_plans.c.read_at)
+            .having(sa.or_(user_plans.c.read_at.is_(None), newest >= user_plans.c.read_at))
+            .order_by(named.c.user_id)
+            .limit(limit)
+        )
+        return tuple(UserId(row.user_id) for row in self._rows(query))
 
     # Decided
 

@@ -12,6 +12,7 @@ from hermesops.model.operation import OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.users.billing.subscription import Status, Subscription
 from hermesops.users.user_requests.decide import (
+    CLOSED,
     GIVEN_UP,
     LATER,
     SOON,
@@ -153,7 +154,11 @@ def test_malformed_settings_are_refused(body: dict[str, object]) -> None:
 def test_a_failing_step_is_tried_again_ever_later_and_given_up() -> None:
     pauses = [after_failure(request(tries=tries), now=NOW) for tries in (0, 1, 5, 9, 500)]
     assert [each.pause.total_seconds() for each in pauses if isinstance(each, Wait)] == [1, 2, 32, 300, 300]
-    assert isinstance(after_failure(request(age=GIVEN_UP + timedelta(seconds=1)), now=NOW), Refuse)
+    late = request(age=GIVEN_UP + timedelta(seconds=1))
+    assert isinstance(after_failure(late, now=NOW), Refuse)
+    begun = replace(late, state=RequestState.WAITING)
+    assert isinstance(after_failure(begun, now=NOW), Wait), "its page may still be paid"
+    assert isinstance(after_failure(replace(begun, created_at=NOW - CLOSED - SOON), now=NOW), Refuse)
 
 
 def test_a_plan_is_sold_by_its_only_price_or_by_the_chosen_one() -> None:
