@@ -10,11 +10,20 @@ from fastapi.openapi.utils import get_openapi
 from hermesops.api import problems
 from hermesops.api.front import Front
 from hermesops.api.parts import ApiParts
-from hermesops.api.routes import chat, cron, files, instance, me, pages, settings, sign_in, usage, webhooks
+from hermesops.api.routes import chat, cron, files, instance, me, pages, plan, settings, sign_in, usage, webhooks
 
 VERSION = "1"
 PREFIX = "/api/hermes"
-ROUTERS = (me.router, instance.router, chat.router, files.router, usage.router, settings.router, cron.router)
+ROUTERS = (
+    me.router,
+    instance.router,
+    chat.router,
+    files.router,
+    usage.router,
+    plan.router,
+    settings.router,
+    cron.router,
+)
 """Routes of users, below the prefix."""
 
 

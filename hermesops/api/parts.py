@@ -12,10 +12,12 @@ from hermesops.api.sign_in.tokens import InvalidTokenError, Tokens
 from hermesops.model.ids import UserId
 from hermesops.store.user_rows.accounts import UserAccounts
 from hermesops.store.user_rows.files import ChatFiles
+from hermesops.store.user_rows.plans import UserPlans
 from hermesops.users.agent_jobs.service import AgentJobs
 from hermesops.users.agent_settings.service import AgentSettings
 from hermesops.users.billing.door import StripeDoor
 from hermesops.users.chat.service import Chat
+from hermesops.users.user_requests.service import Requests
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _SAME = frozenset({"", "none", "same-origin"})
@@ -32,7 +34,7 @@ class ApiParts:
     Attributes:
         origin: Of the pages, as browsers send it.
         hosts: Names by which the API is asked.
-        settings: ``None`` where this process may not change settings.
+        settings: ``None`` where this process may not read settings.
         stripe: ``None`` where there is no signing secret of Stripe's.
     """
 
@@ -47,6 +49,8 @@ class ApiParts:
     jobs: AgentJobs
     settings: AgentSettings | None
     pages: Pages
+    requests: Requests
+    plans: UserPlans
     stripe: StripeDoor | None = None
 
 

@@ -32,6 +32,8 @@ from hermesops.users.chat.service import (
     NoSuchTurnError,
     NotAskedError,
 )
+from hermesops.users.user_requests.refusals import HasPlanError, NoPlanError, NotSoldError, RequestRefusedError
+from hermesops.users.user_requests.service import NoSuchRequestError, TooManyRequestsError
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -48,6 +50,12 @@ STATUSES: tuple[tuple[type[HermesError], HTTPStatus, str, str], ...] = (
     (SettingsNotHereError, HTTPStatus.SERVICE_UNAVAILABLE, "not-here-yet", ""),
     (SettingsRefusedError, HTTPStatus.CONFLICT, "refused", ""),
     (JobRefusedError, HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", ""),
+    (NoSuchRequestError, HTTPStatus.NOT_FOUND, "no-such-request", ""),
+    (HasPlanError, HTTPStatus.CONFLICT, "has-plan", ""),
+    (NoPlanError, HTTPStatus.CONFLICT, "no-plan", ""),
+    (NotSoldError, HTTPStatus.CONFLICT, "not-sold", ""),
+    (RequestRefusedError, HTTPStatus.CONFLICT, "refused", ""),
+    (TooManyRequestsError, HTTPStatus.CONFLICT, "too-many-open", ""),
     (TooManyFilesError, HTTPStatus.CONFLICT, "too-many-files", ""),
     (UnsignedEventError, HTTPStatus.UNAUTHORIZED, "unsigned", ""),
     (AgentNotReadyError, HTTPStatus.SERVICE_UNAVAILABLE, "agent-not-ready", ""),

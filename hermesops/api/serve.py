@@ -26,17 +26,20 @@ from hermesops.api.sign_in.tokens import Issuer, Tokens
 from hermesops.app.users_container import UsersContainer
 from hermesops.base.waiting import cancel, pause
 from hermesops.errors import HermesError, Hint, UsageError
-from hermesops.model.ids import UserId
+from hermesops.model.billing.events import BillingState
+from hermesops.model.billing.user_request import RequestState
 from hermesops.model.operation import Operation
 from hermesops.settings.sections import WebSettings
-from hermesops.users.agent_settings.service import AgentSettings, Patch
+from hermesops.users.agent_settings.service import AgentSettings
 from hermesops.users.chat.service import Chat
+from hermesops.users.user_requests.service import Requests
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from hermesops.app.connected import Connected
     from hermesops.app.container import Container
+    from hermesops.model.ids import OperationId
 
 LOCAL_CLIENT = "hermes-web"
 """Client of the local world's issuer."""
@@ -49,6 +52,9 @@ _AT_ONCE = 8_000
 _MOST_FILES = 65_536
 _KEEP_ALIVE_S = 30
 _STOP_S = 3
+_LOOK_S = 0.3
+_AGAIN_S = 10.0
+"""Seconds until an operation that stopped halfway is run again."""
 
 log = structlog.get_logger()
 
@@ -57,7 +63,7 @@ async def serve(container: "Container", listener: socket.socket) -> None:
     """Serve users until cancelled. Closes the listener.
 
     With the setting ``relay.url`` this process holds no key that opens a machine. In the local world, which has no
-    relay of its own, it is one too, and renews the tokens that it needs.
+    relay of its own, it is one too, renews the tokens that it needs, and carries out what users ask for.
 
     Raises:
         UsageError: A setting is missing.
@@ -84,10 +90,10 @@ async def _serve_local(container: "Container", listener: socket.socket) -> None:
         web, chat = container.env.settings.web, container.make_chat(relay)
         issuer = _issuer_of(web) if web.issuer else _issuer_of_world(container.endpoint.issuer_url)
         origin = web.origin or f"http://localhost:{_port_of(listener)}"
-        settings = AgentSettings(container.registry, _Configuring(connected).begin)
+        settings = connected.request_carrier.settings
         hosts = _hosts(origin, listener)
         parts = _parts(container, relay, chat, issuer, origin=origin, hosts=hosts, settings=settings)
-        await _serve(parts, listener, chat.run(), _renew_tokens(connected))
+        await _serve(parts, listener, chat.run(), _renew_tokens(connected), _UsersWork(connected).run())
 
 
 def raise_open_files() -> None:
@@ -169,6 +175,8 @@ def _parts(
         jobs=container.make_agent_jobs(relay),
         settings=settings,
         pages=Pages.load(),
+        requests=Requests(container.user_requests),
+        plans=container.user_plans,
         stripe=container.stripe_door(),
     )
 
@@ -208,26 +216,64 @@ def _issuer_of_world(url: str) -> IssuerAddresses:
     return IssuerAddresses(url, f"{url}/keys", f"{url}/authorize", f"{url}/token", LOCAL_CLIENT)
 
 
-class _Configuring:
-    """Opens operations that give agents settings, and runs them in this process; a worker goes on with one left."""
+class _UsersWork:
+    """Does in this process what workers do for users: requests, and with a stand-in of Stripe events and statements.
+
+    Operations that follow are run here too. A worker beside it does the same; leases keep the two apart.
+    """
 
     def __init__(self, connected: "Connected") -> None:
         self._connected = connected
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[OperationId, asyncio.Task[None]] = {}
 
-    async def begin(self, user_id: str, patch: Patch, why: str) -> Operation:
-        """Open one."""
-        operation = await self._connected.instance_requests.configure(UserId(user_id), patch, reason=why)
-        task = asyncio.ensure_future(self._run(operation))
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        return operation
+    async def run(self) -> None:
+        """Work until cancelled."""
+        try:
+            while True:
+                for work in (self._carry_requests, self._bill, self._read_statements):
+                    try:
+                        await work()
+                    except HermesError as error:
+                        log.warning("users_work_failed", why=error.message)
+                for operation in await asyncio.to_thread(self._left):
+                    self._running[operation.id] = asyncio.ensure_future(self._run(operation))
+                await pause(_LOOK_S)
+        finally:
+            await cancel(*self._running.values())
+
+    async def _carry_requests(self) -> None:
+        carrier = self._connected.request_carrier
+        if await asyncio.to_thread(carrier.due):
+            await carrier.run()
+
+    async def _bill(self) -> None:
+        billing = self._connected.billing
+        if not self._connected.container.endpoint.stripe_url:
+            return
+        if await asyncio.to_thread(billing.due):
+            await billing.run()
+
+    async def _read_statements(self) -> None:
+        statements = self._connected.container.plan_statements
+        if await asyncio.to_thread(statements.due):
+            await statements.run()
+
+    def _left(self) -> list[Operation]:
+        """Operations of users' requests and subscriptions that have not ended and are not run here."""
+        registry = self._connected.container.registry
+        ids = {event.operation_id for event in registry.billing.list(states=(BillingState.WAITING,))}
+        ids |= {request.operation_id for request in registry.user_requests.list(state=RequestState.WAITING)}
+        operations = (registry.operations.get(id_) for id_ in ids - {None} - self._running.keys() if id_)
+        return [operation for operation in operations if not operation.status.has_ended]
 
     async def _run(self, operation: Operation) -> None:
         try:
             await self._connected.operations.run(operation)
         except HermesError as error:
             log.warning("operation_not_ended", operation=operation.id, why=error.message)
+            await pause(_AGAIN_S)
+        finally:
+            del self._running[operation.id]
 
 
 class Server(uvicorn.Server):

@@ -82,5 +82,9 @@ class Connected:
 
     rollouts = cached_property(parts.rollouts.rollouts)
     billing = cached_property(parts.users.billing)
+    paid_agents = cached_property(parts.users.paid_agents)
+    sweep = cached_property(parts.users.sweep)
+    seen_subscriptions = cached_property(parts.users.seen_subscriptions)
+    request_carrier = cached_property(parts.users.request_carrier)
     jobs = cached_property(parts.automation.jobs)
     monitor = parts.monitoring.monitor

@@ -208,6 +208,12 @@ class Container:
     billing_events = cached_property(parts.users.billing_events)
     model_usage = cached_property(parts.users.model_usage)
     stripe_door = parts.users.stripe_door
+    billing_policy = cached_property(parts.users.billing_policy)
+    user_requests = cached_property(parts.users.user_requests)
+    user_plans = cached_property(parts.users.user_plans)
+    plan_statements = cached_property(parts.users.plan_statements)
+    request_directory = cached_property(parts.users.request_directory)
+    user_directory = cached_property(parts.users.user_directory)
 
     user_rows = cached_property(parts.chat.user_rows)
     messages = cached_property(parts.chat.messages)

@@ -33,4 +33,6 @@ class UsersContainer:
     relay_client = cached_property(parts.chat.relay_client)
     make_chat = parts.chat.chat
     make_agent_jobs = parts.chat.agent_jobs
+    user_requests = cached_property(parts.users.user_requests)
+    user_plans = cached_property(parts.users.user_plans)
     stripe_door = parts.users.stripe_door

@@ -298,6 +298,9 @@ class BillingSettings(Section):
     """Table ``[billing]``: Stripe's prices, secrets and policies."""
 
     prices: Mapping[str, Plan] = Field({}, description="Plans by the id of their price at Stripe")
+    sold: Mapping[Plan, str] = Field(
+        {}, description="Price at Stripe by which users buy a plan, by plan; without: the plan's only price"
+    )
     product: str = Field(
         "", description="Id of the product that agents are sold as at Stripe; empty: the account sells nothing else"
     )
@@ -310,7 +313,7 @@ class BillingSettings(Section):
         description="Signing secret of Stripe's webhook endpoint, two lines while it is rolled; empty: secrets.home",
     )
     key_file: Path | None = Field(
-        None, description="Stripe API key that may read subscriptions, to check their state before changes; empty: none"
+        None, description="Stripe API key that reads subscriptions and makes checkout pages; empty: secrets.home"
     )
     livemode: Literal["auto", "live", "test"] = Field(
         "auto", description="Mode of the accepted events at Stripe; auto: live in production, else test"

@@ -144,10 +144,11 @@ BILLING_SECRET = SecretSpec(
 )
 BILLING_KEY = SecretSpec(
     "billing.key",
-    "reads subscriptions at Stripe",
+    "reads subscriptions at Stripe, and makes checkout pages",
     "billing.key_file",
     rotation=(
-        "make a second restricted key in Stripe's dashboard, which may read subscriptions and nothing else",
+        "make a second restricted key in Stripe's dashboard: it may write subscriptions, checkout and portal sessions",
+        "let it read prices and invoices, and nothing else",
         Hint(("secrets", "set", "billing.key", "--from", "FILE")),
         "delete the old key in the dashboard",
     ),

@@ -4,11 +4,13 @@ The local world writes its addresses to ``world.json``.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from hermesops.base.files.private_file import read_secret
 from hermesops.errors import Hint, UnavailableError, UsageError
+from hermesops.model.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,8 @@ class Endpoint:
         daemon_port: Port of machines to which the broker connects.
         platform_url: The platform's service for machines; empty where there is none.
         issuer_url: The local world's issuer of users' tokens; empty where there is none.
+        stripe_url: The local world's stand-in of Stripe; empty where there is none.
+        stripe_prices: Plans by the stand-in's prices.
     """
 
     api_url: str
@@ -35,6 +39,8 @@ class Endpoint:
     daemon_port: int
     platform_url: str = ""
     issuer_url: str = ""
+    stripe_url: str = ""
+    stripe_prices: Mapping[str, Plan] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse a key that no request could carry.
@@ -68,6 +74,8 @@ def local_endpoint(world_file: Path) -> Endpoint:
             daemon_port=int(world["daemon_port"]),
             platform_url=str(world.get("platform_url", "")),
             issuer_url=str(world.get("issuer_url", "")),
+            stripe_url=str(world.get("stripe_url", "")),
+            stripe_prices={price: Plan(plan) for price, plan in world.get("stripe_prices", {}).items()},
         )
     except FileNotFoundError:
         raise UnavailableError("the local world is not up", hint=Hint(("local", "up"))) from None

@@ -1,9 +1,17 @@
 """Secrets and endpoints of an environment, from its settings."""
 
 from dataclasses import replace
+from pathlib import Path
 
 from hermesops.access.secrets.backends.folder import EnvironmentBackend
-from hermesops.access.secrets.catalog import API_KEY, CATALOG, ROUTER_KEY
+from hermesops.access.secrets.catalog import (
+    API_KEY,
+    BILLING_KEY,
+    BILLING_SECRET,
+    CATALOG,
+    ROUTER_KEY,
+    SecretSpec,
+)
 from hermesops.access.secrets.endpoint import Endpoint, local_endpoint
 from hermesops.access.secrets.instance_keys import parse_router_keys, read_router_keys
 from hermesops.access.secrets.store import Secrets, home_of
@@ -94,7 +102,7 @@ def secrets_of(env: Environment) -> "Secrets":
         RefusedError: The setting ``secrets.home`` names no home.
     """
     settings = env.settings
-    files = {spec.name: value_of(settings, spec.setting) for spec in CATALOG}
+    files = {spec.name: value_of(settings, spec.setting) or _of_world(env, spec) for spec in CATALOG}
     variables = {name: text.get_secret_value() for name, text in env.secrets.items()}
     home = home_of(
         settings.secrets.home,
@@ -103,6 +111,13 @@ def secrets_of(env: Environment) -> "Secrets":
         variables=EnvironmentBackend(variables, prefix=SECRET_PREFIX),
     )
     return Secrets({name: file for name, file in files.items() if file}, home)
+
+
+def _of_world(env: Environment, spec: SecretSpec) -> Path | None:
+    """The file of a secret that the local world's stand-in of a vendor made; ``None`` for none."""
+    name = {BILLING_KEY.name: "stripe.key", BILLING_SECRET.name: "stripe.secret"}.get(spec.name)
+    file = env.world / name if env.is_local and name else None
+    return file if file and file.exists() else None
 
 
 def router_keys_of(env: Environment, endpoint: "Endpoint", secrets: "Secrets") -> tuple[bytes, ...]:

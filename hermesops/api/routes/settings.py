@@ -1,13 +1,17 @@
 """``/api/hermes/settings``: what users may set of their agent."""
 
 from typing import Annotated
+from uuid import uuid4
 
 from fastapi import APIRouter, Header, Response
 from pydantic import BaseModel, Field
 
 from hermesops.api.parts import CurrentUser, Parts
 from hermesops.api.routes.shapes import Strict, Text
+from hermesops.errors import UsageError
+from hermesops.model.billing.user_request import RequestKind
 from hermesops.users.agent_settings.service import AgentSettings, SettingsNotHereError, UserSettings
+from hermesops.users.user_requests.refusals import raise_refused
 
 router = APIRouter(tags=["settings"])
 
@@ -37,10 +41,11 @@ class SettingsRequest(Strict):
     disabled_tools: Annotated[list[Annotated[str, Field(pattern=_TOOL)]], Field(max_length=64)] | None = None
 
 
-class OperationAnswer(BaseModel):
-    """The operation that gives the agent its settings."""
+class SettingsChangeAnswer(BaseModel):
+    """The request to give the agent its settings, and its operation; ``None`` until that is opened."""
 
-    operation: str
+    request: str
+    operation: str | None
 
 
 @router.get("/settings")
@@ -52,11 +57,18 @@ async def get_settings(user: CurrentUser, parts: Parts, response: Response) -> S
 
 
 @router.patch("/settings", status_code=202)
-async def change_settings(body: SettingsRequest, user: CurrentUser, parts: Parts, if_match: Tag) -> OperationAnswer:
+async def change_settings(
+    body: SettingsRequest, user: CurrentUser, parts: Parts, if_match: Tag
+) -> SettingsChangeAnswer:
     """Change settings that are as ``If-Match`` says; the agent has them once the operation has ended."""
     changes = {name: value for name, value in body.model_dump().items() if value is not None}
-    operation = await _service(parts).change(user, changes, tag=if_match.strip('"'))
-    return OperationAnswer(operation=operation)
+    if not changes:
+        raise UsageError("no setting is named")
+    await parts.chat.account(user)
+    content = {"changes": changes, "tag": if_match.strip('"')}
+    view = await parts.requests.ask(user, RequestKind.SETTINGS, f"settings-{uuid4()}", content)
+    raise_refused(view.request)
+    return SettingsChangeAnswer(request=view.request.id, operation=view.request.operation_id)
 
 
 def _service(parts: Parts) -> AgentSettings:

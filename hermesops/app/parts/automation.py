@@ -70,6 +70,9 @@ def jobs(connected: "Connected") -> "Jobs":
         proxy_tokens=connected.proxy_tokens,
         model_tokens=connected.model_tokens,
         billing=connected.billing,
+        user_requests=connected.request_carrier,
+        plan_statements=container.plan_statements,
+        sweep=connected.sweep,
     )
 
 

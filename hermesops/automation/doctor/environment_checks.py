@@ -43,7 +43,7 @@ from hermesops.model.ids import platform_machine_name
 from hermesops.platform.parts.router import parse_provider_keys
 from hermesops.settings.environment import Environment
 from hermesops.store.registry import Registry
-from hermesops.users.billing.secrets import rules_of, subscriptions_at_stripe
+from hermesops.users.billing.secrets import rules_of, stripe_api
 from hermesops.vendor.justavps import Client
 
 LOCAL_WORLD = "the local world"
@@ -235,7 +235,7 @@ class EnvironmentChecks:
 
     async def _stripe_is_asked(self) -> str:
         settings, is_production = self.env.settings.billing, self.env.is_production
-        if subscriptions_at_stripe(settings, self.secrets(), is_production=is_production) is None:
+        if stripe_api(settings, self.secrets(), is_production=is_production) is None:
             return "none: Stripe's events alone decide"
         return "Stripe is asked before anything is done"
 

@@ -36,10 +36,14 @@ from hermesops.store.operations.outcomes import (
 from hermesops.store.operations.runner import Operations
 from hermesops.store.registry import Registry
 from hermesops.users.billing.service import Billing
+from hermesops.users.subscriptions.plans import PlanStatements
+from hermesops.users.subscriptions.sweep import SubscriptionSweep, SweepReport
+from hermesops.users.user_requests.carrier import RequestCarrier
 
 ALL = "all"
+SWEEP = "billing-sweep"
 
-_MINUTE, _HOUR = timedelta(minutes=1), timedelta(hours=1)
+_MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 _RECORDS = "recovery-records"
 
 _ONE_BY_ONE = Limits(at_once=1, slow_after_s=600.0, within_s=3600.0)
@@ -95,6 +99,9 @@ class Jobs:
     proxy_tokens: ProxyTokens
     model_tokens: ModelTokens
     billing: Billing
+    user_requests: RequestCarrier
+    plan_statements: PlanStatements
+    sweep: SubscriptionSweep
 
     @classmethod
     def without_connection(cls, settings: Settings, registry: Registry, problem: UnavailableError) -> Self:
@@ -137,6 +144,27 @@ class Jobs:
                 timedelta(seconds=10),
                 self._unbilled,
                 self.bill,
+            ),
+            Job(
+                "user-requests",
+                "carry out what users ask for: subscribe, change settings, end a plan",
+                timedelta(seconds=1),
+                self._due_requests,
+                self._carry_requests,
+            ),
+            Job(
+                "statements",
+                "read at Stripe what users' plan pages show",
+                timedelta(seconds=10),
+                self._due_statements,
+                lambda: _reported(self.plan_statements.run(), "{} read", "statement"),
+            ),
+            Job(
+                SWEEP,
+                "compare all subscriptions at Stripe with what events said, and repair what none told",
+                10 * _MINUTE,
+                self._unswept,
+                self._sweep,
             ),
             Job(
                 "tokens",
@@ -307,6 +335,22 @@ class Jobs:
         job = replace(self.named("billing"), do=partial(self.bill, everybody=True))
         return await do_now(job, self.registry)
 
+    async def sweep_now(self) -> SweepReport:
+        """Run the job ``billing-sweep`` now; returns all of its result.
+
+        Raises:
+            LeaseHeldError: Another process does it.
+            HermesError: It failed; its row has the problem.
+        """
+        reports: list[SweepReport] = []
+
+        async def sweep() -> Report:
+            reports.append(await self.sweep.run())
+            return Report(reports[0].summary)
+
+        await do_now(replace(self.named(SWEEP), do=sweep), self.registry)
+        return reports[0]
+
     async def _write_budgets(self) -> Report:
         await in_db_thread(self.model_tokens.write_budgets)
         return Report("model routers read the budgets within seconds")
@@ -412,6 +456,24 @@ class Jobs:
     async def bill(self, *, everybody: bool = False) -> Report:
         """Do the job ``billing``; of ``everybody``, though their events are to wait longer."""
         return Report(await self.billing.run(everybody=everybody))
+
+    def _due_requests(self) -> list[str]:
+        return self.user_requests.due()
+
+    def _due_statements(self) -> list[str]:
+        return self.plan_statements.due()
+
+    async def _carry_requests(self) -> Report:
+        return Report(await self.user_requests.run())
+
+    def _unswept(self) -> list[str]:
+        last = self.registry.jobs.get(SWEEP)
+        ended_at = last.ended_at if last and not last.problem else None
+        is_fresh = ended_at is not None and self.registry.now() - ended_at < _DAY
+        return ["subscriptions at Stripe"] if not is_fresh and self.sweep.is_possible else []
+
+    async def _sweep(self) -> Report:
+        return Report((await self.sweep.run()).summary)
 
     # Pools
 

@@ -22,6 +22,7 @@ SUMMARIES = {
     "relay": "The relay: the one way by which the platform's services reach agents.",
     "rollout": "Rollouts: one release deployed to many instances, in stages that halt when a gate fails.",
     "rollback": "Roll one instance, or all of a rollout, back to the release before.",
+    "user": "Users: their agents, subscriptions and requests.",
     "billing": "Billing: Stripe's events about subscriptions, and the changes of agents that follow.",
     "job": "Scheduled jobs: work that workers start by themselves.",
     "fleet": "The whole fleet.",
@@ -40,7 +41,7 @@ SUMMARIES = {
 
 SECTIONS = {
     "Everyday": (
-        *("provision", "instance", "wait", "fleet", "operation", "alert", "runbook", "billing"),
+        *("provision", "instance", "wait", "fleet", "operation", "alert", "runbook", "user", "billing"),
         *("worker", "monitor", "job"),
     ),
     "Releases": ("image", "release", "rollout", "rollback"),

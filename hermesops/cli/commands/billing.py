@@ -10,12 +10,15 @@ from hermesops.cli.console import advice, require_reason, result, table
 from hermesops.cli.groups.noun import Noun
 from hermesops.cli.options.values import one_of
 from hermesops.cli.views import billing as view
+from hermesops.cli.views.users import sweep_lines
 from hermesops.errors import CHANGES_REMAIN, Hint, UsageError
 from hermesops.views.billing import event as event_shape
+from hermesops.views.users import sweep as sweep_shape
 
 if TYPE_CHECKING:
     from hermesops.app.connected import Connected
     from hermesops.model.billing.events import BillingEvent
+    from hermesops.users.subscriptions.sweep import SweepReport
 
 app = Noun(no_args_is_help=True)
 
@@ -126,6 +129,26 @@ def retry(
     aside = sum(billing_event.state == "set_aside" for billing_event in looked)
     line = f"processed again: {counted(len(looked), 'event')}; {aside} still set aside"
     result("billing-retry", {"events": [event_shape(billing_event) for billing_event in looked]}, [line])
+
+
+@app.command(waits=True)
+def sweep(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List differences; record nothing.")] = False,
+) -> int:
+    """Compare all subscriptions at Stripe with what events said, and repair what no event told.
+
+    Workers do this once a day. A difference is applied as an event of that moment would be. Remaining differences and
+    problems end with exit code 7.
+    """
+
+    async def work(connected: "Connected") -> "SweepReport":
+        if dry_run:
+            return await connected.sweep.run(is_dry_run=True)
+        return await connected.jobs.sweep_now()
+
+    report = context.run_connected(context.compose(), work)
+    result("billing-sweep", sweep_shape(report), sweep_lines(report))
+    return CHANGES_REMAIN if report.problem_count or (dry_run and report.differences) else 0
 
 
 @app.command()

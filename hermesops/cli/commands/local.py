@@ -42,8 +42,17 @@ Monitoring = Annotated[
 ]
 
 
+Vendors = Annotated[
+    bool,
+    typer.Option(
+        "--vendors",
+        help="Also run stand-ins of vendors, from now on: Stripe's checkout page and portal, where nobody pays.",
+    ),
+]
+
+
 @app.command(waits=True)
-def up(driver: Driver = None, monitoring: Monitoring = False) -> None:
+def up(driver: Driver = None, monitoring: Monitoring = False, vendors: Vendors = False) -> None:
     """Start the local world, or find it running; its machines run again."""
     environment = context.environment()
     command = serve_command(environment.name)
@@ -60,7 +69,8 @@ def up(driver: Driver = None, monitoring: Monitoring = False) -> None:
     variables = server_environment(environment)
     progress = _progress(environment, driver)
     report = progress.step if progress else say
-    status = context.run(_world(driver or "").up(command, environment=variables, report=report))
+    world = _world(driver or "")
+    status = context.run(world.up(command, environment=variables, report=report, vendors=vendors))
     if progress and progress.count > 1:  # a world that was up already took no time
         progress.end()
     if left_over := context.compose().world_purge.left_over([machine["id"] for machine in status.machines]):

@@ -27,6 +27,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from hermesops.model.ids import is_alias, user_id_from_alias
+
 PREFIX = "/issuer"
 CLIENT = "hermes-web"
 TOKEN_S = 3600
@@ -122,7 +124,7 @@ class LocalIssuer:
         if refusal := _refusal_of(form):
             return refusal
         people = {user.id: user for user in await run_in_threadpool(self._people)}
-        user = people.get(form.get("user", ""))
+        user = people.get(form.get("user", "")) or _newcomer(form.get("name", ""))
         if user is None:
             return _bad("there is no such user")
         code = secrets.token_urlsafe(24)
@@ -159,6 +161,11 @@ class LocalIssuer:
         return code.user if is_same else None
 
 
+def _newcomer(name: str) -> Person | None:
+    """A user who has no agent yet, under the same id each time; ``None`` for no name of a user."""
+    return Person(user_id_from_alias(name), name) if is_alias(name) else None
+
+
 def _refusal_of(query: Mapping[str, str]) -> Response | None:
     """Why a sign-in cannot begin; ``None`` when it can. Browsers are sent back to loopback alone."""
     if any(len(value) > _LONGEST for value in query.values()):
@@ -180,12 +187,16 @@ def _page(people: Sequence[Person], query: Mapping[str, str]) -> str:
         f'<p><button name="user" value="{html.escape(user.id)}">Continue as {html.escape(user.name)}</button></p>'
         for user in people
     )
-    nobody = "<p>This local world has no user with an agent yet.</p>"
+    new = (
+        "<p><label>Or as a new user, without an agent: "
+        '<input name="name" maxlength="31" pattern="[a-z][a-z0-9-]*"></label> <button>Continue</button></p>'
+    )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Sign in</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1"></head><body><main>'
         "<h1>Sign in to the local world</h1>"
-        f'<form method="post" action="authorize">{hidden}{buttons or nobody}</form></main></body></html>'
+        f'<form method="post" action="authorize">{hidden}{buttons}</form>'
+        f'<form method="post" action="authorize">{hidden}{new}</form></main></body></html>'
     )
 
 

@@ -8,7 +8,7 @@ import contextlib
 import functools
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -44,6 +44,9 @@ from hermesops.localcloud.server import control
 from hermesops.localcloud.server.listener import Listener, listen_again, port_of
 from hermesops.localcloud.server.process import hold
 from hermesops.localcloud.store.database import Store
+from hermesops.localcloud.vendors.stripe.books import PRICES
+from hermesops.localcloud.vendors.stripe.server import PREFIX as STRIPE
+from hermesops.localcloud.vendors.stripe.server import LocalStripe
 from hermesops.localcloud.webhooks import Webhooks
 from hermesops.localcloud.world import platform_forward, platform_socket
 from hermesops.localcloud.world.files import PROVIDER_KEY, WorldFiles, key_of, write_object
@@ -150,7 +153,9 @@ async def serve(  # noqa: PLR0913, PLR0915 - the one place where a server is put
             facts["users_url"] = await stack.enter_async_context(
                 platform_socket.opened_for_users(users, store, _LOOPBACK)
             )
-        api = _api(parts, port_of(api_socket), facts, objects, files.date_shift, issuer)
+        vendors = await stack.enter_async_context(_vendors(files, where, facts))
+        own_vendors = [Mount(ISSUER, routes=issuer.routes()), *vendors]
+        api = _api(parts, port_of(api_socket), facts, objects, files.date_shift, own_vendors)
         proxy = Proxy(api, store, parts.fleet.broker, parts.faults)
         listeners = [
             Listener(SilenceLimit(proxy, parts.faults), api_socket, proxy.upgrade),
@@ -230,7 +235,12 @@ def vendor_routes(parts: _Parts, port: int) -> list[Route]:
 
 
 def _api(
-    parts: _Parts, port: int, facts: Mapping[str, object], objects: ObjectStore, date_shift: Path, issuer: LocalIssuer
+    parts: _Parts,
+    port: int,
+    facts: Mapping[str, object],
+    objects: ObjectStore,
+    date_shift: Path,
+    own_vendors: Sequence[Mount],
 ) -> Starlette:
     handlers = {Problem: answer_problem, HTTPException: answer_http_exception, **disk_handlers(parts.store.path)}
     answering = functools.partial(Starlette, exception_handlers=handlers)
@@ -241,10 +251,27 @@ def _api(
     return answering(
         routes=[
             Mount(PREFIX, app=KeyCheck(FaultMiddleware(vendor, parts.faults, parts.fleet.names_of), parts.keys)),
-            Mount(ISSUER, routes=issuer.routes()),
+            *own_vendors,
             Mount(control.PREFIX, app=KeyCheck(answering(routes=own.routes()), parts.keys)),
         ],
     )
+
+
+@contextlib.asynccontextmanager
+async def _vendors(files: WorldFiles, where: Serving, facts: dict[str, object]) -> AsyncIterator[list[Mount]]:
+    """The stand-ins of vendors, while the block lasts; none in a world that came up without."""
+    if not files.stripe.exists():
+        yield []
+        return
+    users_url = str(facts.get("users_url", ""))
+    endpoint = f"{users_url}/webhooks/stripe/hermes" if users_url else ""
+    key_of(files.stripe_key, "sk_test_")
+    stripe = LocalStripe(f"{where.api_url}{STRIPE}", key_of(files.stripe_secret, "whsec_"), endpoint, files.stripe)
+    facts |= {"stripe_url": stripe.url, "stripe_prices": {price: plan for price, (plan, _) in PRICES.items()}}
+    try:
+        yield [Mount(STRIPE, routes=stripe.routes())]
+    finally:
+        await stripe.close()
 
 
 def _platform_facts(forwarded: platform_forward.Forwarded) -> dict[str, object]:

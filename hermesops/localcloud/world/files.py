@@ -28,6 +28,9 @@ class WorldFiles:
         monitoring: There once monitoring has come up on it.
         date_shift: By how much the platform's service is to tell machines a wrong time; absent for not at all.
         object_store_key: The object store's root credential, in the format of AWS's programs.
+        stripe: The account of the stand-in of Stripe; there once the world has come up with vendors.
+        stripe_key: Opens the stand-in's API.
+        stripe_secret: Signs the stand-in's events.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -46,6 +49,14 @@ class WorldFiles:
         self.date_shift = folder / "date-shift.json"
         self.model_usage = folder / "model-usage"
         self.object_store_key = folder / "object-store.key"
+        self.stripe = folder / "stripe.json"
+        self.stripe_key = folder / "stripe.key"
+        self.stripe_secret = folder / "stripe.secret"
+
+    @property
+    def stripe_keys(self) -> tuple[Path, Path]:
+        """Keys of the stand-in of Stripe."""
+        return self.stripe_key, self.stripe_secret
 
 
 PROVIDER_KEY = "sk_local_model_"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from hermesops.base.extras import Extra, require
 from hermesops.base.narration import counted
 from hermesops.base.waiting import Pending, WaitExpiredError, until
-from hermesops.errors import BrokenInvariantError, HermesError, Hint, PartlyDoneError, UnavailableError
+from hermesops.errors import BrokenInvariantError, HermesError, Hint, PartlyDoneError, RefusedError, UnavailableError
 from hermesops.localcloud.drivers.interface import MODEL_PORT, Driver
 from hermesops.localcloud.faults.rules import FaultOrder
 from hermesops.localcloud.server.control_client import ControlClient, WorldStatus
@@ -24,7 +24,7 @@ from hermesops.localcloud.server.process import NARRATION, ServerProcess
 from hermesops.localcloud.store.database import Store
 from hermesops.localcloud.store.rows import ImageRow, MachineRow, MachineStatus
 from hermesops.localcloud.world.driver_choice import DriverChoice
-from hermesops.localcloud.world.files import WorldFiles, read_object
+from hermesops.localcloud.world.files import WorldFiles, read_object, write_object
 from hermesops.model.ids import MachineId
 
 if TYPE_CHECKING:
@@ -69,11 +69,13 @@ class World:
         environment: Mapping[str, str],
         report: Callable[[str], None],
         timeout_s: float = UP_TIMEOUT_S,
+        vendors: bool = False,
     ) -> WorldStatus:
         """Start the server unless it runs; wait until it answers and earlier running machines run again.
 
         Args:
             server_command: Starts a process that ends up in ``serve`` for this folder.
+            vendors: From now on, run stand-ins of vendors beside it, as of Stripe.
 
         Raises:
             RefusedError: Not root, the computer lacks what machines need, or the world has another base.
@@ -83,6 +85,11 @@ class World:
         """
         self._choice.refuse_another()
         fresh = not self._process.pid()
+        if vendors and not self._files.stripe.exists():
+            if not fresh:
+                hint = Hint(("local", "down"), ", then", ("local", "up", "--vendors"))
+                raise RefusedError("the local world is up without vendors", hint=hint)
+            write_object(self._files.stripe, {})
         if fresh:
             require(Extra.LOCAL, "a local world")
             self._choice.refuse_incapable()
@@ -266,8 +273,8 @@ class World:
         files = self._files
         database = [files.database.with_name(files.database.name + end) for end in ("", "-wal", "-shm")]
         logs = [files.log, files.log.with_name(f"{files.log.name}.1")]
-        keys = (files.api_key, files.model_key, files.provider_key, files.object_store_key)
-        others = (files.world, files.base, files.platform, files.monitoring, files.date_shift, files.lock)
+        keys = (files.api_key, files.model_key, files.provider_key, files.object_store_key, *files.stripe_keys)
+        others = (files.world, files.base, files.platform, files.monitoring, files.date_shift, files.stripe, files.lock)
         for file in (*others, *keys, *logs, *database):
             file.unlink(missing_ok=True)
         for folder in (files.object_store, files.model_usage):

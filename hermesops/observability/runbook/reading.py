@@ -3,7 +3,7 @@
 READING = frozenset(
     {
         *("alert list", "audit log", "audit verify", "backup list", "cell list", "cell show", "doctor", "fleet cost"),
-        *("billing list", "billing show"),
+        *("billing list", "billing show", "user show"),
         *("fleet changes", "fleet drift", "fleet outdated", "fleet status", "fleet top", "fleet usage"),
         *("identity list", "identity show", "instance list"),
         *("instance logs", "instance show", "instance timeline", "instance verify"),

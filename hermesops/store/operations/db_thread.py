@@ -6,6 +6,7 @@ One thread, because SQLite takes one writer at a time anyway, and makes several 
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from functools import partial
 from typing import ParamSpec, TypeVar
 
@@ -16,8 +17,12 @@ _thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="registry")
 
 
 async def in_db_thread(call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-    """Make a registry call in that thread. A cancelled caller first waits until the call has ended."""
-    future = asyncio.get_running_loop().run_in_executor(_thread, partial(call, *args, **options))
+    """Make a registry call in that thread, in the caller's context: audit entries name the caller's actor.
+
+    A cancelled caller first waits until the call has ended.
+    """
+    run = partial(copy_context().run, call, *args, **options)
+    future = asyncio.get_running_loop().run_in_executor(_thread, run)
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:

@@ -42,6 +42,7 @@ from hermesops.store.registry.repositories.rollouts.freezes import FreezeReposit
 from hermesops.store.registry.repositories.rollouts.releases import ReleaseRepository
 from hermesops.store.registry.repositories.rollouts.rollout import RolloutEventRepository, RolloutRepository
 from hermesops.store.registry.repositories.rollouts.targets import RolloutTargetRepository
+from hermesops.store.registry.repositories.user_requests import UserRequestRepository
 from hermesops.store.registry.repositories.users import UserRepository
 from hermesops.store.registry.schema import role_grants, schema_version
 from hermesops.store.registry.schema.tables import meta
@@ -66,6 +67,7 @@ class Registry:
         self._context = context
         self._database = context.database
         self.users = UserRepository(context)
+        self.user_requests = UserRequestRepository(context)
         self.instances = InstanceRepository(context)
         self.instance_secrets = InstanceSecretRepository(context)
         self.policies = InstancePolicyRepository(context)

@@ -71,8 +71,11 @@ class AgentSettings:
         instance = await asyncio.to_thread(self._instance, user_id)
         return shown(await asyncio.to_thread(self.registry.instance_secrets.settings, instance.id))
 
-    async def change(self, user_id: UserId, changes: Mapping[str, object], *, tag: str) -> str:
+    async def change(self, user_id: UserId, changes: Mapping[str, object], *, tag: str, reason: str) -> str:
         """Change settings that are as ``tag`` says; returns the id of the operation.
+
+        Args:
+            reason: Of the operation, for the audit; names the request.
 
         Raises:
             ChangedMeanwhileError: They are not.
@@ -84,7 +87,7 @@ class AgentSettings:
             raise UsageError(f"only {', '.join(sorted(SETTABLE))} can be set")
         instance = await asyncio.to_thread(self._instance, user_id)
         try:
-            operation = await self.configure(instance.user_id, patch_of(changes, tag), f"asked for by user {user_id}")
+            operation = await self.configure(instance.user_id, patch_of(changes, tag), reason)
         except ChangedMeanwhileError:
             raise
         except (RefusedError, LeaseHeldError) as refused:

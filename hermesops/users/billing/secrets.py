@@ -6,6 +6,7 @@ from hermesops.errors import RefusedError
 from hermesops.settings.sections import BillingSettings
 from hermesops.users.billing.current import StripeSubscriptions
 from hermesops.users.billing.events import Rules
+from hermesops.users.billing.stripe_api import StripeApi
 
 
 def rules_of(settings: BillingSettings, secrets: Secrets, *, is_production: bool) -> Rules:
@@ -24,10 +25,11 @@ def rules_of(settings: BillingSettings, secrets: Secrets, *, is_production: bool
     return Rules(lines, settings.tolerance_s, livemode, settings.account, settings.product, settings.user_key)
 
 
-def subscriptions_at_stripe(
-    settings: BillingSettings, secrets: Secrets, *, is_production: bool
-) -> StripeSubscriptions | None:
+def stripe_api(settings: BillingSettings, secrets: Secrets, *, is_production: bool, url: str = "") -> StripeApi | None:
     """Stripe's API; ``None`` where there is no key to it.
+
+    Args:
+        url: Of its stand-in in a local world; empty for Stripe's own.
 
     Raises:
         RefusedError: The key is of the other mode, or no secret key at all.
@@ -38,7 +40,12 @@ def subscriptions_at_stripe(
     mode = "live" if _is_live(settings, is_production=is_production) else "test"
     if not key.startswith((f"sk_{mode}_", f"rk_{mode}_")):
         raise RefusedError(f"billing.key is no key of Stripe's {mode} mode", hint=f"it begins with rk_{mode}_")
-    return StripeSubscriptions(key, settings.user_key, settings.product)
+    return StripeApi(key, url)
+
+
+def subscriptions_at_stripe(settings: BillingSettings, api: StripeApi | None) -> StripeSubscriptions | None:
+    """Subscriptions of the product that agents are sold as; ``None`` where Stripe is not asked."""
+    return StripeSubscriptions(api, settings.user_key, settings.product) if api else None
 
 
 def _is_live(settings: BillingSettings, *, is_production: bool) -> bool:

@@ -10,6 +10,7 @@ from hermesops.model.plan import Plan
 from hermesops.store.registry.repositories.credentials.model_usage import Budget, RouterLedger
 from hermesops.users.agent_settings.service import ChangedMeanwhileError, patch_of, tag_of
 from hermesops.users.chat import carrier
+from hermesops.users.user_requests import service
 from tests.support.users.api import Client, UsersApi
 
 PNG = b"\x89PNG\r\n\x1a\nx"
@@ -19,6 +20,7 @@ PNG = b"\x89PNG\r\n\x1a\nx"
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look again at once."""
     monkeypatch.setattr(carrier, "_AGAIN_S", 0.02)
+    monkeypatch.setattr(service, "DECIDED_WITHIN_S", 0.0)
 
 
 async def test_conversations_are_listed_read_on_and_deleted(api: UsersApi, ada: Client) -> None:
@@ -120,8 +122,10 @@ async def test_settings_are_shown_with_their_tag_and_changed_under_it(api: Users
     assert shown.json()["models"]
     missing = await ada.ask("PATCH", "/settings", json={"personality": "brief"})
     assert (missing.status_code, missing.json()["code"]) == (422, "malformed")
-    away = await ada.ask("PATCH", "/settings", json={"personality": "brief"}, headers={"if-match": f'"{tag}"'})
-    assert (away.status_code, away.json()["detail"]) == (503, "this is not available now; try again")
+    asked = await ada.ask("PATCH", "/settings", json={"personality": "brief"}, headers={"if-match": f'"{tag}"'})
+    assert (asked.status_code, asked.json()["operation"]) == (202, None), "a worker has not looked yet"
+    request = (await ada.ask("GET", f"/requests/{asked.json()['request']}")).json()
+    assert (request["kind"], request["state"], request["url"]) == ("settings", "queued", None)
     settings = InstanceSettings(personality="kind", messengers={"TELEGRAM_BOT_TOKEN": "x"})
     patched = patch_of({"personality": "brief"}, tag_of(settings))(settings)
     assert (patched.personality, patched.messengers) == ("brief", settings.messengers)

@@ -25,6 +25,7 @@ from hermesops.errors import HermesError
 from hermesops.model.fleet.vitals import Vital
 from hermesops.observability.telemetry.client import MonitoringClient, Question
 from hermesops.users.billing.current import StripeSubscriptions
+from hermesops.users.billing.stripe_api import StripeApi
 from hermesops.vendor.justavps.connections import http_client
 
 ANSWERED = "answered"
@@ -51,7 +52,7 @@ async def _prometheus(url: str) -> None:
 
 async def _stripe(url: str) -> None:
     try:
-        await StripeSubscriptions("sk_test_x", "user", base_url=url).get("sub_1")
+        await StripeSubscriptions(StripeApi("sk_test_x", url), "user").get("sub_1")
     except HermesError as error:
         if not error.message.startswith("Stripe's answer"):
             raise

@@ -43,6 +43,8 @@ from hermesops.store.registry.schema.role_grants import API as API_ROLE
 from hermesops.store.user_rows.accounts import UserAccounts
 from hermesops.store.user_rows.approvals import TurnApprovals
 from hermesops.store.user_rows.files import ChatFiles
+from hermesops.store.user_rows.plans import UserPlans
+from hermesops.store.user_rows.requests import UserRequests
 from hermesops.store.user_rows.sessions import WebSessions
 from hermesops.store.user_rows.turns import Turns
 from hermesops.users.agent_jobs.service import AgentJobs
@@ -52,6 +54,7 @@ from hermesops.users.chat.agent_runs import AgentRuns
 from hermesops.users.chat.carrier import ChatRows, TurnCarrier
 from hermesops.users.chat.events import EventLog
 from hermesops.users.chat.service import Chat
+from hermesops.users.user_requests.service import Requests
 from tests.support.billing.stripe_events import Endpoint, fresh_secret
 from tests.support.real.relay import HOST, RelayWorld, relaying
 from tests.support.real.stores.postgresql import as_role, make_role
@@ -196,6 +199,8 @@ class UsersApi:
             jobs=AgentJobs(accounts, relay),
             settings=AgentSettings(self.relay.registry, _no_machines),
             pages=Pages.load(),
+            requests=Requests(UserRequests(self.database, KEYS)),
+            plans=UserPlans(self.database, KEYS),
             stripe=StripeDoor(lambda: [STRIPE.secret], partial(receive, self.database), 300),
         )
         return chat, parts

@@ -28,5 +28,5 @@ def test_each_operation_says_what_it_may_answer_instead() -> None:
 
 def test_no_field_of_a_request_is_open() -> None:
     schemas = openapi()["components"]["schemas"]
-    for name in ("ChatRequest", "ApprovalRequest", "JobRequest", "SettingsRequest"):
+    for name in ("ChatRequest", "ApprovalRequest", "JobRequest", "SettingsRequest", "SubscribeRequest", "KeyRequest"):
         assert schemas[name]["additionalProperties"] is False, name

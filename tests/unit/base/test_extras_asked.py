@@ -25,6 +25,7 @@ from hermesops.platform.local import world as local_world
 from hermesops.settings.environment import Environment
 from hermesops.users.billing.current import StripeSubscriptions
 from hermesops.users.billing.events import Rules, read_event
+from hermesops.users.billing.stripe_api import StripeApi
 from tests.support.fakes.parts import part
 
 Way = Callable[[], object]
@@ -60,7 +61,7 @@ def test_each_way_asks_for_its_extra(tmp_path: Path) -> None:
     world = World(tmp_path / "world", base_definition=tmp_path, driver="sim")
     now = datetime.now(UTC)
     rules = Rules(("s",), 300.0, livemode=False, account="", product="", user_key="user")
-    subscriptions = StripeSubscriptions(key="k", user_key="user")
+    subscriptions = StripeSubscriptions(StripeApi("k"), user_key="user")
     ways: list[tuple[Extra, Way]] = [
         (Extra.AWS, lambda: aws_program.aws_program(staging, "s3://state")),
         (Extra.AWS, lambda: aws_platform.require_pulumi(staging, "up")),

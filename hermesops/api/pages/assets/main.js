@@ -136,6 +136,7 @@ class Page {
 
   async #showConversation(name) {
     this.#shown = new Conversation(name, this);
+    if (this.#instance?.status !== "running") void this.#lookAtInstance(); // it may have been made meanwhile
     fill(this.#view, this.#shown.element);
     this.#showMenu();
     // On a touch screen the focus in the text would cover half of the conversation with a keyboard.

@@ -4,7 +4,9 @@ Entries are chained in the order of commits: SQLite's write lock or an advisory 
 a time. The new head is anchored after the commit; if the process dies before, the next head covers both entries.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cached_property, partial
 from typing import Any
 
@@ -22,6 +24,22 @@ Warn = Callable[..., None]
 
 _LOCK = 0x6865726D6574
 """Number of the advisory lock under which PostgreSQL appends once at a time."""
+
+
+_acting: ContextVar[str] = ContextVar("acting", default="")
+
+
+@contextmanager
+def acting_as(actor: str) -> Iterator[None]:
+    """Name another actor in the entries of this block, as ``user:ID`` while a worker carries out a user's request.
+
+    The process must be allowed to act by itself all the same.
+    """
+    token = _acting.set(actor)
+    try:
+        yield
+    finally:
+        _acting.reset(token)
 
 
 def no_warning(event: str, **fields: object) -> None:
@@ -61,8 +79,8 @@ class AuditLog:
         why: str,
     ) -> None:
         """Append an entry when the transaction is about to commit; none when it does not."""
-        at = self._database.now(connection)
-        entry = AuditEntry(0, at, self.actor, action, subject, why, dict(before), dict(after))
+        at, own = self._database.now(connection), self.actor
+        entry = AuditEntry(0, at, _acting.get() or own, action, subject, why, dict(before), dict(after))
         ending_of(connection).before_commit.append(partial(self._append, connection, entry))
 
     def _anchor_head(self, head: AuditHead) -> None:

@@ -1,6 +1,7 @@
 """Rows of ``billing_events``: Stripe's events as received, and the facts parsed from them."""
 
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -18,8 +19,9 @@ from hermesops.model.billing.events import (
 from hermesops.model.ids import InstanceId, OperationId, UserId, instance_subject
 from hermesops.model.unknown_name import unknown_name
 from hermesops.store.registry.database import Database
-from hermesops.store.registry.repositories.base import Repository
+from hermesops.store.registry.repositories.base import Repository, insert_if_absent
 from hermesops.store.registry.schema.tables import LIVING, billing_events, hermes_instances, operations
+from hermesops.store.registry.schema.user_tables import user_plans
 
 _COLUMNS = billing_events.c
 _DETAIL = 500
@@ -35,6 +37,8 @@ _MOST_REFUSED_BODIES = 100
 
 _LOOKED_AT_SOON = timedelta(minutes=3)
 """Longer than an event waits that could not be applied, and shorter than any days of grace."""
+
+_SEEN = "it was read at Stripe, and no event had said it"
 
 _HAS_ENDED = (BillingState.APPLIED.value, BillingState.DISMISSED.value, BillingState.REFUSED.value)
 _WAITS = _COLUMNS.state == BillingState.WAITING.value
@@ -244,6 +248,55 @@ class BillingRepository(Repository):
     def _is_due(self, connection: sa.Connection) -> sa.ColumnElement[bool]:
         now = self._database.now(connection)
         return sa.and_(_WAITS, sa.or_(_COLUMNS.due_at.is_(None), _COLUMNS.due_at <= now))
+
+    # As read at Stripe
+
+    def facts_of(self, subscription_ids: Collection[str]) -> Mapping[str, Sequence[BillingFact]]:
+        """What events said of these subscriptions, each in the order in which they came."""
+        is_it = sa.and_(_COLUMNS.subscription_id.in_(list(subscription_ids)), _COLUMNS.created_at.is_not(None))
+        facts: defaultdict[str, Any] = defaultdict(tuple)
+        for row in self._rows(_EVENTS.where(is_it).order_by(_COLUMNS.id)):
+            if (fact := _event(row).fact) is not None:
+                facts[fact.subscription_id] += (fact,)
+        return facts
+
+    def add_seen(self, fact: BillingFact) -> bool:
+        """Add the state of a subscription that no event said, to be applied as an event; whether it is new.
+
+        Args:
+            fact: Its ``event_id`` is ours, and the same for the same state read at the same time.
+        """
+        with self._database.writing() as connection:
+            now = self._database.now(connection)
+            values = {**_read_values(fact.event_id, fact.type, fact), "received_at": now, "detail": _SEEN}
+            values["state"] = BillingState.WAITING.value
+            if not insert_if_absent(connection, billing_events, values):
+                return False
+            after = {"subscription": fact.subscription_id, "status": fact.status, "prices": list(fact.prices)}
+            self._note(connection, "subscription_read", f"user/{fact.user_id}", after=after, why=_SEEN)
+        return True
+
+    def paying_subscriptions(self) -> dict[InstanceId, str]:
+        """The subscription that pays for each living instance that has one."""
+        column = hermes_instances.c.stripe_subscription_id
+        query = sa.select(hermes_instances.c.id, column).where(LIVING, column.is_not(None), column != "")
+        return {InstanceId(row.id): row.stripe_subscription_id for row in self._rows(query)}
+
+    def outdated_statements(self, *, limit: int = 500) -> tuple[UserId, ...]:
+        """Users of whose subscriptions an event has come since their statement was read."""
+        named = billing_events.alias("named")
+        newest = sa.func.max(_COLUMNS.received_at, type_=_COLUMNS.received_at.type)
+        same = billing_events.join(named, named.c.subscription_id == _COLUMNS.subscription_id)
+        query = (
+            sa.select(named.c.user_id)
+            .select_from(same.outerjoin(user_plans, user_plans.c.user_id == named.c.user_id))
+            .where(named.c.user_id.is_not(None), _COLUMNS.created_at.is_not(None))
+            .group_by(named.c.user_id, user_plans.c.read_at)
+            .having(sa.or_(user_plans.c.read_at.is_(None), newest >= user_plans.c.read_at))
+            .order_by(named.c.user_id)
+            .limit(limit)
+        )
+        return tuple(UserId(row.user_id) for row in self._rows(query))
 
     # Decided
 

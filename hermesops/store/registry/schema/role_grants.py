@@ -16,7 +16,14 @@ from hermesops.store.registry.schema.tables import (
     model_usage_batches,
     users,
 )
-from hermesops.store.registry.schema.user_tables import chat_files, turn_approvals, turns, web_sessions
+from hermesops.store.registry.schema.user_tables import (
+    chat_files,
+    turn_approvals,
+    turns,
+    user_plans,
+    user_requests,
+    web_sessions,
+)
 
 ROUTER = "router"
 """Role of the model router."""
@@ -110,6 +117,12 @@ RIGHTS: Mapping[str, Sequence[TableRights]] = {
             deletes=True,
         ),
         TableRights(web_sessions, select=ALL, insert=ALL, update=("tokens",), deletes=True),
+        TableRights(
+            user_requests,
+            select=ALL,
+            insert=("id", "user_id", "kind", "client_key", "body", "state", "created_at"),
+        ),
+        TableRights(user_plans, select=ALL),
         TableRights(billing_events, select=("id",), insert=("body", "signature", "received_at"), numbers=True),
     ),
 }

@@ -1,4 +1,6 @@
-"""Tables of the users' half: turns of the web chat, its files, and sessions of pages. The users' API writes them.
+"""Tables of the users' half: turns of the web chat, its files, requests, plans, and sessions of pages.
+
+The users' API writes them, but for decisions about requests and for plans, which workers write.
 
 A second key ring, ``messages``, seals what users say: the process that the internet reaches needs no other key.
 """
@@ -8,7 +10,17 @@ import sqlalchemy as sa
 from hermesops.store.registry.schema.columns import UtcTimestamp, uuid
 from hermesops.store.registry.schema.tables import SEALED, metadata
 
-__all__ = ["MESSAGES", "OPEN_TURN", "chat_files", "metadata", "turn_approvals", "turns", "web_sessions"]
+__all__ = [
+    "MESSAGES",
+    "OPEN_TURN",
+    "chat_files",
+    "metadata",
+    "turn_approvals",
+    "turns",
+    "user_plans",
+    "user_requests",
+    "web_sessions",
+]
 
 MESSAGES = "messages"
 """The key ring that seals what users say, as a column's ``info`` names it."""
@@ -79,4 +91,39 @@ web_sessions = sa.Table(
     sa.Column("tokens", sa.Text, nullable=False, info={SEALED: MESSAGES}),
     sa.Column("created_at", UtcTimestamp, nullable=False),
     sa.Column("expires_at", UtcTimestamp, nullable=False, index=True),
+)
+
+user_requests = sa.Table(
+    "user_requests",
+    metadata,
+    sa.Column("id", uuid(), primary_key=True),
+    # No key of users: who subscribes has no row there before the agent has one.
+    sa.Column("user_id", uuid(), nullable=False),
+    # Texts and not enumerations of the database: words are added with time, and an older hermesops may meet one.
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("client_key", sa.String(64), nullable=False),
+    # The parameters; NULL a day after the end.
+    sa.Column("body", sa.Text, nullable=True, info={SEALED: MESSAGES}),
+    sa.Column("state", sa.String(16), nullable=False),
+    # The outcome: its content, as an address of Stripe's; a code; words for the user.
+    sa.Column("answer", sa.Text, nullable=True, info={SEALED: MESSAGES}),
+    sa.Column("code", sa.String(32), nullable=False, server_default=""),
+    sa.Column("detail", sa.String(500), nullable=False, server_default=""),
+    sa.Column("operation_id", uuid(), sa.ForeignKey("operations.id"), nullable=True),
+    sa.Column("created_at", UtcTimestamp, nullable=False),
+    sa.Column("decided_at", UtcTimestamp, nullable=True),
+    sa.Column("ended_at", UtcTimestamp, nullable=True, index=True),
+    sa.Column("due_at", UtcTimestamp, nullable=True),
+    sa.Column("tries", sa.Integer, nullable=False, server_default="0"),
+    sa.UniqueConstraint("user_id", "client_key", name="uq_user_requests_client_key"),
+    sa.Index("ix_user_requests_state_due_at", "state", "due_at"),
+)
+
+user_plans = sa.Table(
+    "user_plans",
+    metadata,
+    # What Stripe charges a user, as the plan page shows it; workers read it anew when an event has come.
+    sa.Column("user_id", uuid(), primary_key=True),
+    sa.Column("statement", sa.Text, nullable=False, info={SEALED: MESSAGES}),
+    sa.Column("read_at", UtcTimestamp, nullable=False),
 )

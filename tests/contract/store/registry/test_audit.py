@@ -1,5 +1,6 @@
 """The audit is chained as it is written, and whoever rewrites it behind our back is found: both databases."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -10,8 +11,10 @@ import pytest
 import sqlalchemy as sa
 
 from hermesops.errors import BrokenInvariantError
+from hermesops.store.operations.db_thread import in_db_thread
 from hermesops.store.registry import Registry, open_registry
 from hermesops.store.registry.audit.anchor import Anchor
+from hermesops.store.registry.audit.log import acting_as
 from tests.support.real.stores.registries import KEYS, TurnedClock, registry_at
 
 
@@ -52,6 +55,15 @@ def rewrite(registry: Registry, *statements: str, with_triggers: bool = True) ->
 
 def findings(registry: Registry) -> list[int]:
     return [finding.id for finding in registry.audit.check().findings]
+
+
+async def test_entries_of_a_users_request_name_the_user_in_threads_too(registry: Registry) -> None:
+    with acting_as("user:ada"):
+        await in_db_thread(write, registry, 1)
+        await asyncio.to_thread(write, registry, 2)
+        write(registry, 3)
+    await in_db_thread(write, registry, 4)
+    assert [entry.who for entry in registry.audit.list()] == ["tester", *["user:ada"] * 3]
 
 
 def test_what_is_written_hangs_together_and_is_anchored(registry: Registry, anchor: Anchor) -> None:

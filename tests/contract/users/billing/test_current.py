@@ -13,7 +13,8 @@ from hermesops.errors import HermesError, RefusedError, UnavailableError
 from hermesops.model.billing.events import DELETED
 from hermesops.settings.sections import BillingSettings
 from hermesops.users.billing.current import StripeSubscriptions
-from hermesops.users.billing.secrets import rules_of, subscriptions_at_stripe
+from hermesops.users.billing.secrets import rules_of, stripe_api
+from hermesops.users.billing.stripe_api import StripeApi
 from tests.support.billing.stripe_events import USER, subscription
 from tests.support.fakes.parts import part
 
@@ -31,7 +32,7 @@ class Answers:
     url: str = ""
 
     def api(self) -> StripeSubscriptions:
-        return StripeSubscriptions(KEY, "user_id", base_url=self.url)
+        return StripeSubscriptions(StripeApi(KEY, self.url), "user_id")
 
 
 @pytest.fixture
@@ -90,7 +91,7 @@ async def test_what_it_cannot_say_is_an_error_without_the_key(
 
 async def test_nobody_there_is_no_answer() -> None:
     with pytest.raises(UnavailableError, match="Stripe does not answer"):
-        await StripeSubscriptions(KEY, "user_id", base_url="http://127.0.0.1:9").get("sub_1")
+        await StripeSubscriptions(StripeApi(KEY, "http://127.0.0.1:9"), "user_id").get("sub_1")
 
 
 @pytest.mark.parametrize(
@@ -100,14 +101,14 @@ async def test_nobody_there_is_no_answer() -> None:
 def test_a_key_of_the_other_mode_is_refused(key: str, is_production: bool, works: bool) -> None:  # noqa: FBT001 - pytest's
     secrets = part(find=lambda _: key)
     if works:
-        assert subscriptions_at_stripe(SETTINGS, secrets, is_production=is_production) is not None
+        assert stripe_api(SETTINGS, secrets, is_production=is_production) is not None
         return
     with pytest.raises(RefusedError, match="mode"):
-        subscriptions_at_stripe(SETTINGS, secrets, is_production=is_production)
+        stripe_api(SETTINGS, secrets, is_production=is_production)
 
 
 def test_nothing_is_asked_without_a_key() -> None:
-    assert subscriptions_at_stripe(SETTINGS, part(find=lambda _: None), is_production=True) is None
+    assert stripe_api(SETTINGS, part(find=lambda _: None), is_production=True) is None
 
 
 @pytest.mark.parametrize(

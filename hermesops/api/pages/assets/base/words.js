@@ -49,6 +49,13 @@ export function timeOf(value) {
   return Number.isNaN(time.getTime()) ? null : time;
 }
 
+/** An amount in the smallest unit of a currency. */
+export function amountOf(amount, currency) {
+  const code = /^[a-z]{3}$/i.test(currency ?? "") ? currency.toUpperCase() : "USD";
+  const format = new Intl.NumberFormat(undefined, { style: "currency", currency: code });
+  return format.format(amount / 10 ** format.resolvedOptions().maximumFractionDigits);
+}
+
 /** Today the hour, else the day. */
 export function shortTime(time) {
   const isToday = time.toDateString() === new Date().toDateString();

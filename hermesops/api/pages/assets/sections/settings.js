@@ -91,23 +91,29 @@ async function write(form, fields, before, etag, told, again) {
   }
   told.textContent = "Saved as soon as your agent has the settings …";
   try {
-    await ask("PATCH", "/settings", { body: changes, headers: { "If-Match": etag } });
-    if (await isTaken(form, etag)) {
+    const { data } = await ask("PATCH", "/settings", { body: changes, headers: { "If-Match": etag } });
+    if (await isTaken(form, data.request)) {
       await again();
       announce("Your agent has the new settings.");
     } else told.textContent = "That takes longer than usual. Look here again in a few minutes.";
   } catch (problem) {
     if (!(problem instanceof Problem)) throw problem;
     told.textContent = wordsOf(problem);
-    if (problem.status === 412) told.append(" ", reload(again));
+    if (problem.code === "changed-meanwhile") told.append(" ", reload(again));
   }
 }
 
-/** Wait until the agent has other settings than these; the API opens an operation and answers at once. */
-async function isTaken(form, etag) {
+/**
+ * Wait until the agent has the settings of a request, which the API answers at once.
+ *
+ * @throws {Problem} once it is refused
+ */
+async function isTaken(form, request) {
   for (let look = 0; look < MOST_LOOKS && form.isConnected; look += 1) {
+    const { data } = await ask("GET", `/requests/${encodeURIComponent(request)}`);
+    if (data.state === "done") return true;
+    if (data.state === "refused") throw new Problem(409, { code: data.code ?? "", detail: data.detail });
     await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
-    if ((await ask("GET", "/settings")).etag !== etag) return true;
   }
   return false;
 }

@@ -1,0 +1,368 @@
+"""The stand-in of Stripe over HTTP: its API, its pages for payers, and signed events to one endpoint.
+
+It refuses what Stripe refuses: keys of the other mode, unknown parameters, a known idempotency key with others, closed
+pages. Source: as of ``books``; https://docs.stripe.com/webhooks for deliveries.
+"""
+
+import asyncio
+import hmac
+import html
+import json
+import re
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from hashlib import sha256
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+import httpx
+import structlog
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from hermesops.base.network.http import own_client
+from hermesops.base.waiting import cancel, pause
+from hermesops.localcloud.vendors.stripe.books import PRICES, Books, StripeError
+
+PREFIX = "/stripe"
+_AGAIN_S = (0.5, 2.0, 5.0, 15.0, 60.0)
+"""Seconds between deliveries of an event that was not taken."""
+
+_LARGEST = 64 * 1024
+_KEYS = 1_000
+_WORDS = re.compile(r"[^\[\]]+")
+_PARAMETERS: Mapping[str, frozenset[str]] = {
+    "checkout": frozenset(
+        {
+            *("mode", "client_reference_id", "line_items", "metadata", "subscription_data", "success_url"),
+            *("cancel_url", "expires_at", "customer"),
+        }
+    ),
+    "portal": frozenset({"customer", "return_url"}),
+    "update": frozenset({"cancel_at_period_end"}),
+    "preview": frozenset({"subscription"}),
+    "none": frozenset(),
+}
+
+log = structlog.get_logger()
+
+Answering = Callable[[Request, Mapping[str, Any]], Mapping[str, Any]]
+
+
+class LocalStripe:
+    """The stand-in.
+
+    Args:
+        url: Its own, with its prefix.
+        secret: Signs events.
+        endpoint: Takes events; empty for none.
+        file: Keeps the account; ``None`` for nowhere.
+        clock: Seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        secret: str,
+        endpoint: str = "",
+        file: Path | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.url = url
+        self.books = Books(file, clock, self._emit)
+        self.requests: list[str] = []
+        self.lost = 0
+        """How many of the next events nobody gets."""
+
+        self._secret = secret
+        self._endpoint = endpoint
+        self._answers: dict[str, tuple[str, Mapping[str, Any]]] = {}
+        self._deliveries: set[asyncio.Task[None]] = set()
+
+    def routes(self) -> list[Route]:
+        """Its routes, below its prefix."""
+        page = self.url
+        books = self.books
+        return [
+            self._post("/v1/checkout/sessions", "checkout", lambda _, body: books.begin_checkout(body, f"{page}/pay")),
+            self._get("/v1/checkout/sessions/{id}", lambda request: books.session(request.path_params["id"])),
+            self._post(
+                "/v1/checkout/sessions/{id}/expire",
+                "none",
+                lambda request, _: books.close_checkout(request.path_params["id"]),
+            ),
+            self._post(
+                "/v1/billing_portal/sessions",
+                "portal",
+                lambda _, body: books.open_portal(
+                    body.get("customer", ""), body.get("return_url", ""), f"{page}/portal"
+                ),
+            ),
+            self._get("/v1/subscriptions", self._list_subscriptions),
+            self._get("/v1/subscriptions/{id}", lambda request: books.subscription(request.path_params["id"])),
+            self._post("/v1/subscriptions/{id}", "update", self._update),
+            self._get("/v1/invoices", self._list_invoices),
+            self._post("/v1/invoices/create_preview", "preview", self._preview),
+            Route("/pay/{id}", self._show_checkout, methods=["GET"]),
+            Route("/pay/{id}", self._act_on_checkout, methods=["POST"]),
+            Route("/portal/{id}", self._show_portal, methods=["GET"]),
+            Route("/portal/{id}", self._act_on_portal, methods=["POST"]),
+        ]
+
+    async def close(self) -> None:
+        """End deliveries under way."""
+        await cancel(*self._deliveries)
+
+    async def delivered(self) -> None:
+        """Wait until every event was taken or given up."""
+        while self._deliveries:
+            await asyncio.gather(*self._deliveries, return_exceptions=True)
+
+    # The API
+
+    def _get(self, path: str, answer: Callable[[Request], Mapping[str, Any]]) -> Route:
+        async def handle(request: Request) -> Response:
+            return await self._answered(request, lambda: _now(answer(request)))
+
+        return Route(path, handle, methods=["GET"])
+
+    def _post(self, path: str, kind: str, answer: Answering) -> Route:
+        async def act(request: Request) -> Mapping[str, Any]:
+            text = (await request.body())[:_LARGEST].decode()
+            body = parameters_of(text)
+            if unknown := body.keys() - _PARAMETERS[kind]:
+                raise StripeError(f"Received unknown parameter: {min(unknown)}")
+            key = request.headers.get("idempotency-key", "")
+            named = f"{request.url.path}?{text}"
+            if key in self._answers:
+                before, result = self._answers[key]
+                if before != named:
+                    raise StripeError(
+                        "Keys for idempotent requests can only be used with the same parameters they were first used "
+                        "with.",
+                        kind="idempotency_error",
+                    )
+                return result
+            result = answer(request, body)
+            self.books.keep()
+            if key:
+                self._answers[key] = (named, json.loads(json.dumps(result)))
+                while len(self._answers) > _KEYS:
+                    del self._answers[next(iter(self._answers))]
+            return result
+
+        async def handle(request: Request) -> Response:
+            return await self._answered(request, lambda: act(request))
+
+        return Route(path, handle, methods=["POST"])
+
+    async def _answered(self, request: Request, act: Callable[[], Awaitable[Mapping[str, Any]]]) -> Response:
+        self.requests.append(f"{request.method} {request.url.path.partition('/v1')[2]}")
+        del self.requests[:-_KEYS]
+        scheme, _, key = request.headers.get("authorization", "").partition(" ")
+        if scheme != "Bearer" or not key.startswith(("sk_test_", "rk_test_")):
+            return _error(StripeError("Invalid API Key provided", HTTPStatus.UNAUTHORIZED))
+        try:
+            return JSONResponse(await act())
+        except StripeError as error:
+            return _error(error)
+
+    def _list_subscriptions(self, request: Request) -> Mapping[str, Any]:
+        rows = list(reversed(self.books.subscriptions.values()))
+        if request.query_params.get("status") != "all":
+            rows = [row for row in rows if row["status"] != "canceled"]
+        return _page_of(rows, request, "/v1/subscriptions")
+
+    def _list_invoices(self, request: Request) -> Mapping[str, Any]:
+        wanted = request.query_params.get("subscription", "")
+        self.books.subscription(wanted)
+        rows = [
+            row
+            for row in reversed(self.books.invoices.values())
+            if row["parent"]["subscription_details"]["subscription"] == wanted
+        ]
+        return _page_of(rows, request, "/v1/invoices")
+
+    def _update(self, request: Request, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        ends = {"true": True, "false": False}.get(str(body.get("cancel_at_period_end", "")))
+        return self.books.update(request.path_params["id"], ends_with_period=ends)
+
+    def _preview(self, _request: Request, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        subscription = self.books.subscription(str(body.get("subscription", "")))
+        if subscription["status"] == "canceled" or subscription["cancel_at_period_end"]:
+            raise StripeError("No upcoming invoices for this subscription")
+        return self.books.invoice(subscription)
+
+    # Pages
+
+    async def _show_checkout(self, request: Request) -> Response:
+        try:
+            session = self.books.session(request.path_params["id"])
+        except StripeError as error:
+            return _page("Checkout", f"<p>{html.escape(str(error))}</p>", HTTPStatus.NOT_FOUND)
+        if session["status"] != "open":
+            return _page("Checkout", "<p>This page is closed.</p>", HTTPStatus.GONE)
+        plan, cents = PRICES[self.books.sessions[session["id"]]["price"]]
+        words = f"<p>Plan {plan}, {cents / 100:.2f} EUR a month. No money moves here.</p>"
+        back = html.escape(session["cancel_url"])
+        form = _form({"pay": f"Pay {cents / 100:.2f} EUR"}) + f'<p><a href="{back}">Back without paying</a></p>'
+        return _page("Checkout", words + form, back=session["success_url"])
+
+    async def _act_on_checkout(self, request: Request) -> Response:
+        try:
+            session = self.books.pay(request.path_params["id"])
+        except StripeError as error:
+            return _page("Checkout", f"<p>{html.escape(str(error))}</p>", HTTPStatus.GONE)
+        self.books.keep()
+        return RedirectResponse(session["success_url"], HTTPStatus.SEE_OTHER)
+
+    async def _show_portal(self, request: Request) -> Response:
+        portal = self.books.portals.get(request.path_params["id"])
+        if portal is None:
+            return _page("Your subscription", "<p>This page is closed.</p>", HTTPStatus.GONE)
+        subscriptions = self.books.of_customer(portal["customer"])
+        shown = "".join(_subscription_words(each) for each in subscriptions[:5])
+        back = f'<p><a href="{html.escape(portal["return_url"])}">Back</a></p>'
+        actions = {
+            "cancel": "End with the period",
+            "renew": "Go on after the period",
+            "heavy": "Change to plan heavy",
+            "light": "Change to plan light",
+            "fail": "Let the payment fail",
+            "succeed": "Pay the open invoice",
+            "end": "End at once",
+        }
+        return _page("Your subscription", shown + _form(actions) + back)
+
+    async def _act_on_portal(self, request: Request) -> Response:
+        portal = self.books.portals.get(request.path_params["id"])
+        subscriptions = self.books.of_customer(portal["customer"]) if portal else []
+        if portal and subscriptions:
+            action = dict(parse_qsl((await request.body())[:_LARGEST].decode())).get("action", "")
+            try:
+                self._act(subscriptions[0]["id"], action)
+            except StripeError as error:
+                return _page("Your subscription", f"<p>{html.escape(str(error))}</p>", HTTPStatus.CONFLICT)
+            self.books.keep()
+        return RedirectResponse(f"{self.url}/portal/{request.path_params['id']}", HTTPStatus.SEE_OTHER)
+
+    def _act(self, subscription_id: str, action: str) -> None:
+        match action:
+            case "cancel" | "renew":
+                self.books.update(subscription_id, ends_with_period=action == "cancel")
+            case "light" | "heavy":
+                self.books.update(subscription_id, price=f"price_{action}")
+            case "fail" | "succeed" | "end":
+                status = {"fail": "past_due", "succeed": "active", "end": "canceled"}[action]
+                self.books.set_status(subscription_id, status)
+
+    # Events
+
+    def _emit(self, kind: str, about: Mapping[str, Any]) -> None:
+        if not self._endpoint:
+            return
+        if self.lost:
+            self.lost -= 1
+            return
+        event = {
+            "id": f"evt_{secrets.token_hex(12)}",
+            "object": "event",
+            "api_version": "2026-10-28.endive",
+            "created": self.books.now,
+            "livemode": False,
+            "type": kind,
+            "data": {"object": about},
+        }
+        task = asyncio.ensure_future(self._deliver(json.dumps(event)))
+        self._deliveries.add(task)
+        task.add_done_callback(self._deliveries.discard)
+
+    async def _deliver(self, body: str) -> None:
+        async with own_client(timeout=10) as http:
+            for again_s in (*_AGAIN_S, None):
+                header = signature_of(body, self._secret, self.books.now)
+                try:
+                    answer = await http.post(self._endpoint, content=body, headers={"stripe-signature": header})
+                    if answer.is_success:
+                        return
+                except httpx.HTTPError:
+                    pass
+                if again_s is not None:
+                    await pause(again_s)
+        log.warning("stripe_event_given_up")
+
+
+def signature_of(body: str, secret: str, now: int) -> str:
+    """The header ``Stripe-Signature`` of an event. Pure."""
+    digest = hmac.new(secret.encode(), f"{now}.{body}".encode(), sha256).hexdigest()
+    return f"t={now},v1={digest}"
+
+
+def parameters_of(text: str) -> dict[str, Any]:
+    """The parameters of a form in Stripe's notation, ``a[b][0][c]=d``. Pure."""
+    parameters: dict[str, Any] = {}
+    for name, value in parse_qsl(text, keep_blank_values=True):
+        words = _WORDS.findall(name)
+        into = parameters
+        for word in words[:-1]:
+            into = into.setdefault(word, {})
+        into[words[-1]] = value
+    return {name: _listed(value) for name, value in parameters.items()}
+
+
+def _listed(value: object) -> object:
+    """A group whose names are numbers is a list."""
+    if not isinstance(value, dict):
+        return value
+    inner = {name: _listed(each) for name, each in value.items()}
+    return list(inner.values()) if inner and all(name.isdigit() for name in inner) else inner
+
+
+async def _now(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    return answer
+
+
+def _page_of(rows: list[dict[str, Any]], request: Request, url: str) -> Mapping[str, Any]:
+    limit = int(request.query_params.get("limit", 10))
+    if not 1 <= limit <= 100:  # noqa: PLR2004 - Stripe's bounds
+        raise StripeError("This value must be between 1 and 100.")
+    after = request.query_params.get("starting_after", "")
+    ids = [row["id"] for row in rows]
+    if after and after not in ids:
+        raise StripeError(f"No such object: '{after}'")
+    begin = ids.index(after) + 1 if after else 0
+    page = rows[begin : begin + limit]
+    return {"object": "list", "url": url, "has_more": begin + limit < len(rows), "data": page}
+
+
+def _error(error: StripeError) -> Response:
+    return JSONResponse({"error": {"message": str(error), "type": error.kind}}, error.status)
+
+
+def _subscription_words(subscription: Mapping[str, Any]) -> str:
+    plan, _ = PRICES[subscription["items"]["data"][0]["price"]["id"]]
+    ends = ", ends with the period" if subscription["cancel_at_period_end"] else ""
+    return f"<p>Plan {plan}: {html.escape(subscription['status'])}{ends}</p>"
+
+
+def _form(actions: Mapping[str, str]) -> str:
+    buttons = "".join(
+        f'<p><button name="action" value="{name}">{html.escape(words)}</button></p>' for name, words in actions.items()
+    )
+    return f'<form method="post">{buttons}</form>'
+
+
+def _page(title: str, body: str, status: int = HTTPStatus.OK, *, back: str = "") -> Response:
+    onward = f" {'/'.join(back.split('/')[:3])}" if back else ""
+    policy = f"default-src 'none'; form-action 'self'{onward}; frame-ancestors 'none'; base-uri 'none'"
+    content = (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"></head><body><main>'
+        f"<h1>{title}</h1><p>A stand-in of Stripe in the local world.</p>{body}</main></body></html>"
+    )
+    headers = {"content-security-policy": policy, "cache-control": "no-store", "referrer-policy": "no-referrer"}
+    return HTMLResponse(content, status, headers=headers)

@@ -1,0 +1,1 @@
+"""Requests of users that only workers may carry out: decided, done by existing requests, audited as the user."""

@@ -1,0 +1,143 @@
+"""The stand-in of Stripe, asked by Stripe's own library: it refuses what Stripe refuses, and signs as Stripe does."""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import stripe
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+
+from hermesops.errors import RefusedError
+from hermesops.localcloud.vendors.stripe import server
+from hermesops.localcloud.vendors.stripe.books import Books
+from hermesops.localcloud.vendors.stripe.server import PREFIX, LocalStripe, parameters_of
+from hermesops.users.billing.stripe_api import StripeApi, StripeRefusedError
+from tests.support.billing.stripe_events import fresh_secret
+from tests.support.users.api import served
+
+SESSION = {
+    "mode": "subscription",
+    "line_items": [{"price": "price_light", "quantity": 1}],
+    "success_url": "http://localhost/back",
+    "subscription_data": {"metadata": {"user_id": "u"}},
+}
+
+
+@dataclass
+class Receiver:
+    """An endpoint for events, which refuses the first ones."""
+
+    refuses: int = 0
+    taken: list[tuple[bytes, str]] = field(default_factory=list)
+
+    async def take(self, request: Request) -> Response:
+        if self.refuses:
+            self.refuses -= 1
+            return Response(status_code=503)
+        self.taken.append((await request.body(), request.headers["stripe-signature"]))
+        return Response(status_code=204)
+
+
+@dataclass
+class World:
+    """The stand-in with its endpoint, and a client of it."""
+
+    stripe: LocalStripe
+    receiver: Receiver
+    secret: str
+    url: str
+
+    async def ask(self, call: Callable[[Any], Any], key: str = "sk_test_x") -> Any:  # noqa: ANN401 - as JSON
+        return (await StripeApi(key, self.url).ask(call)).content
+
+    async def begin(self, **changes: object) -> Any:  # noqa: ANN401 - as JSON
+        params: Any = {**SESSION, **changes}
+        return await self.ask(lambda v1: v1.checkout.sessions.create(params))
+
+
+@pytest.fixture
+async def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
+    monkeypatch.setattr(server, "_AGAIN_S", (0.01, 0.01))
+    receiver, secret = Receiver(), fresh_secret()
+    app = Starlette(routes=[Route("/take", receiver.take, methods=["POST"])])
+    async with served(app) as url:
+        local = LocalStripe("http://127.0.0.1:1/stripe", secret, f"{url}/take", tmp_path / "stripe.json")
+        app.router.routes.append(Mount(PREFIX, routes=local.routes()))
+        yield World(local, receiver, secret, f"{url}{PREFIX}")
+        await local.close()
+
+
+async def test_its_events_are_signed_as_stripes_and_sent_until_they_are_taken(world: World) -> None:
+    world.receiver.refuses = 2
+    session = await world.begin()
+    world.stripe.books.pay(session["id"])
+    await world.stripe.delivered()
+    kinds = set()
+    for body, signature in world.receiver.taken:
+        kinds.add(stripe.Webhook.construct_event(body, signature, world.secret)["type"])
+    assert kinds == {"checkout.session.completed", "customer.subscription.created", "invoice.paid"}
+
+
+async def test_the_account_outlives_the_server(world: World, tmp_path: Path) -> None:
+    session = await world.begin()
+    world.stripe.books.pay(session["id"])
+    world.stripe.books.keep()
+    again = Books(tmp_path / "stripe.json", lambda: 0.0, lambda _kind, _about: None)
+    assert again.subscriptions == world.stripe.books.subscriptions
+    assert json.loads((tmp_path / "stripe.json").read_text())["sessions"].keys() == {session["id"]}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"line_items": [{"price": "price_huge", "quantity": 1}]},
+        {"customer": "cus_none"},
+        {"expires_at": 1_000},
+        {"return_url": "http://localhost/"},
+    ],
+    ids=["price", "customer", "expiry", "unknown parameter"],
+)
+async def test_a_checkout_that_stripe_refuses_is_refused(world: World, changes: dict[str, object]) -> None:
+    with pytest.raises(StripeRefusedError, match="Stripe knows no that"):
+        await world.begin(**changes)
+    assert world.stripe.books.sessions == {}
+
+
+async def test_a_known_key_of_a_request_has_the_same_answer_and_no_other_parameters(world: World) -> None:
+    options: Any = {"idempotency_key": "k"}
+    params: Any = SESSION
+    first = await world.ask(lambda v1: v1.checkout.sessions.create(params, options))
+    assert await world.ask(lambda v1: v1.checkout.sessions.create(params, options)) == first
+    other: Any = {**SESSION, "success_url": "http://localhost/other"}
+    with pytest.raises(Exception, match="Stripe"):
+        await world.ask(lambda v1: v1.checkout.sessions.create(other, options))
+    assert len(world.stripe.books.sessions) == 1
+
+
+async def test_a_closed_page_is_neither_paid_nor_closed_again(world: World) -> None:
+    session = await world.begin()
+    close: Callable[[Any], Any] = lambda v1: v1.checkout.sessions.expire(session["id"])  # noqa: E731 - as ``ask`` takes it
+    assert (await world.ask(close))["status"] == "expired"
+    with pytest.raises(StripeRefusedError, match="Stripe knows no"):
+        await world.ask(close)
+
+
+async def test_a_key_of_the_other_mode_opens_nothing(world: World) -> None:
+    with pytest.raises(RefusedError, match=r"refuses billing\.key"):
+        await world.ask(lambda v1: v1.subscriptions.list(), "sk_live_x")
+
+
+def test_parameters_are_read_in_stripes_notation() -> None:
+    text = "mode=subscription&line_items[0][price]=p&line_items[0][quantity]=1&metadata[user_id]=u&empty="
+    assert parameters_of(text) == {
+        "mode": "subscription",
+        "line_items": [{"price": "p", "quantity": "1"}],
+        "metadata": {"user_id": "u"},
+        "empty": "",
+    }
