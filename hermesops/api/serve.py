@@ -1,6 +1,7 @@
 """The API as a process: its connections to agents, what runs beside it, and its listener."""
 
 import asyncio
+import resource
 import socket
 import time
 from collections.abc import AsyncIterator, Coroutine
@@ -12,7 +13,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from hermesops.agents.relay.client import RelayClient
-from hermesops.agents.relay.credential import CallerCredential
+from hermesops.agents.relay.credential import CallerCredential, Signed
 from hermesops.agents.relay.routes import API
 from hermesops.api.application import application
 from hermesops.api.limits import Limits
@@ -22,11 +23,14 @@ from hermesops.api.routes.sign_in import CALLBACK
 from hermesops.api.sign_in.issuer_client import IssuerAddresses, IssuerClient
 from hermesops.api.sign_in.page_sessions import PageSessions
 from hermesops.api.sign_in.tokens import Issuer, Tokens
+from hermesops.app.users_container import UsersContainer
 from hermesops.base.waiting import cancel, pause
-from hermesops.errors import HermesError, Hint, RefusedError, UsageError
+from hermesops.errors import HermesError, Hint, UsageError
 from hermesops.model.billing.events import BillingState
 from hermesops.model.billing.user_request import RequestState
 from hermesops.model.operation import Operation
+from hermesops.settings.sections import WebSettings
+from hermesops.users.agent_settings.service import AgentSettings
 from hermesops.users.chat.service import Chat
 from hermesops.users.user_requests.service import Requests
 
@@ -42,7 +46,10 @@ LOCAL_CLIENT = "hermes-web"
 
 _LOOPBACK = "127.0.0.1"
 _TOKENS_EVERY_S = 2.0
-_AT_ONCE = 2_000
+_AT_ONCE = 8_000
+"""Connections: 5,000 idle streams of answers, and requests beside them. ``make bench T=api`` shows their memory."""
+
+_MOST_FILES = 65_536
 _KEEP_ALIVE_S = 30
 _STOP_S = 3
 _LOOK_S = 0.3
@@ -55,43 +62,74 @@ log = structlog.get_logger()
 async def serve(container: "Container", listener: socket.socket) -> None:
     """Serve users until cancelled. Closes the listener.
 
-    In the local world, which has no relay of its own, this process is one too, renews the tokens that it needs, and
-    carries out what users ask for.
+    With the setting ``relay.url`` this process holds no key that opens a machine. In the local world, which has no
+    relay of its own, it is one too, renews the tokens that it needs, and carries out what users ask for.
 
     Raises:
-        RefusedError: It is not the local world: this process would hold tokens that open machines.
         UsageError: A setting is missing.
-        UnavailableError: The local world is not up.
+        RefusedError: The registry's tables are of another hermesops.
+        UnavailableError: The database, or the local world, is not up.
     """
-    if not container.env.is_local:
-        raise RefusedError("the users' API is its own relay so far, which is for the local world alone")
+    raise_open_files()
+    settings = container.env.settings
+    if container.env.is_local and not settings.relay.url:
+        await _serve_local(container, listener)
+        return
+    users = UsersContainer(container.env, container.warn)
+    relay, issuer, origin = users.relay_client, _issuer_of(settings.web), settings.web.origin
+    if not origin:
+        raise UsageError("missing web.origin", hint=Hint(("settings", "set", "web.origin", "https://HOST")))
+    await asyncio.to_thread(users.require_tables)
+    chat = users.make_chat(relay)
+    parts = _parts(users, relay, chat, issuer, origin=origin, hosts=_hosts(origin, listener), settings=None)
+    await _serve(parts, listener, chat.run())
+
+
+async def _serve_local(container: "Container", listener: socket.socket) -> None:
     async with container.connect() as connected, _relay(container) as relay:
-        chat = container.make_chat(relay)
-        parts = _parts(connected, relay, chat, int(listener.getsockname()[1]))
-        beside: list[Coroutine[Any, Any, None]] = [chat.run(), _renew_tokens(connected), _UsersWork(connected).run()]
-        server = Server(application(parts), listener)
-        running = [asyncio.ensure_future(work) for work in beside]
-        try:
-            await server.serve_until_cancelled()
-        finally:
-            await cancel(*running)
+        web, chat = container.env.settings.web, container.make_chat(relay)
+        issuer = _issuer_of(web) if web.issuer else _issuer_of_world(container.endpoint.issuer_url)
+        origin = web.origin or f"http://localhost:{_port_of(listener)}"
+        settings, hosts = connected.request_carrier.settings, _hosts(origin, listener)
+        parts = _parts(container, relay, chat, issuer, origin=origin, hosts=hosts, settings=settings)
+        await _serve(parts, listener, chat.run(), _renew_tokens(connected), _UsersWork(connected).run())
 
 
-def origin_of(container: "Container", port: int) -> str:
-    """The origin of users' pages."""
-    return container.env.settings.web.origin or f"http://localhost:{port}"
+def raise_open_files() -> None:
+    """Allow this process as many open files as its user may have: each connection is one, and 1,024 are usual."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_FILES if most == resource.RLIM_INFINITY else min(most, _MOST_FILES)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+
+
+async def _serve(parts: ApiParts, listener: socket.socket, *beside: Coroutine[Any, Any, None]) -> None:
+    """Serve until cancelled, with work beside that ends with it."""
+    server = Server(application(parts), listener)
+    running = [asyncio.ensure_future(work) for work in beside]
+    try:
+        await server.serve_until_cancelled()
+    finally:
+        await cancel(*running)
+
+
+def _port_of(listener: socket.socket) -> int:
+    """The listener's TCP port; 0 where it is no TCP socket."""
+    return 0 if listener.family == socket.AF_UNIX else int(listener.getsockname()[1])
 
 
 @asynccontextmanager
 async def _relay(container: "Container") -> AsyncIterator[RelayClient]:
     """The relay in this process, on a port of loopback that only its own certificate opens."""
+
+    async def sign(request: str) -> Signed:
+        admitted = await asyncio.to_thread(container.callers.admit, API, request, why="the users' API of this process")
+        return Signed(admitted.certificate, admitted.authorities)
+
     with socket.create_server((_LOOPBACK, 0)) as listener:
         listener.setblocking(False)
         url = f"https://{_LOOPBACK}:{listener.getsockname()[1]}"
         serving = asyncio.ensure_future(container.relay.serve(listener, [_LOOPBACK], grace_s=1))
-        credential = CallerCredential(
-            lambda request: container.callers.admit(API, request, why="the users' API of this process")
-        )
+        credential = CallerCredential(sign)
         try:
             yield RelayClient(lambda: url, credential.context)
         finally:
@@ -110,26 +148,31 @@ async def _renew_tokens(connected: "Connected") -> None:
         await pause(_TOKENS_EVERY_S)
 
 
-def _parts(connected: "Connected", relay: RelayClient, chat: Chat, port: int) -> ApiParts:
-    container = connected.container
-    origin, addresses = origin_of(container, port), _issuer_of(container)
-    issuer = IssuerClient(addresses)
-    kind = container.env.settings.web.issuer_kind
-    issuers = [Issuer(addresses.issuer, kind, frozenset({addresses.client_id}), issuer.keys)]
-    denied = frozenset(text.strip() for text in container.env.settings.web.denied.split(",") if text.strip())
+def _parts(
+    container: "Container | UsersContainer",
+    relay: RelayClient,
+    chat: Chat,
+    addresses: IssuerAddresses,
+    *,
+    origin: str,
+    hosts: frozenset[str],
+    settings: AgentSettings | None,
+) -> ApiParts:
+    web, issuer = container.env.settings.web, IssuerClient(addresses)
+    issuers = [Issuer(addresses.issuer, web.issuer_kind, frozenset({addresses.client_id}), issuer.keys)]
+    denied = frozenset(text.strip() for text in web.denied.split(",") if text.strip())
     tokens = Tokens(issuers, denied=lambda user: user in denied)
-    sessions = PageSessions(container.web_sessions, tokens, issuer, f"{origin}{CALLBACK}", time.time)
     return ApiParts(
         origin=origin,
-        hosts=_hosts(origin, port),
+        hosts=hosts,
         tokens=tokens,
-        sessions=sessions,
+        sessions=PageSessions(container.web_sessions, tokens, issuer, f"{origin}{CALLBACK}", time.time),
         limits=Limits(),
         accounts=container.accounts,
         files=container.chat_rows.files,
         chat=chat,
         jobs=container.make_agent_jobs(relay),
-        settings=connected.request_carrier.settings,
+        settings=settings,
         pages=Pages.load(),
         requests=Requests(container.user_requests),
         plans=container.user_plans,
@@ -137,24 +180,34 @@ def _parts(connected: "Connected", relay: RelayClient, chat: Chat, port: int) ->
     )
 
 
-def _hosts(origin: str, port: int) -> frozenset[str]:
-    return frozenset({origin.partition("://")[2], f"localhost:{port}", f"{_LOOPBACK}:{port}"})
+def _hosts(origin: str, listener: socket.socket) -> frozenset[str]:
+    """Names by which the API is asked: the origin's, and on a TCP port those of loopback."""
+    port = _port_of(listener)
+    loopback = {f"localhost:{port}", f"{_LOOPBACK}:{port}"} if port else set[str]()
+    return frozenset({origin.partition("://")[2], *loopback})
 
 
-def _issuer_of(container: "Container") -> IssuerAddresses:
-    web = container.env.settings.web
-    if web.issuer:
-        needed: Mapping[str, str] = {
-            "web.client_id": web.client_id,
-            "web.keys_url": web.keys_url,
-            "web.authorize_url": web.authorize_url,
-            "web.token_url": web.token_url,
-        }
-        for name, value in needed.items():
-            if not value:
-                raise UsageError("the issuer is not described", hint=Hint(("settings", "set", name, "VALUE")))
-        return IssuerAddresses(web.issuer, web.keys_url, web.authorize_url, web.token_url, web.client_id)
-    url = container.endpoint.issuer_url
+def _issuer_of(web: WebSettings) -> IssuerAddresses:
+    """The issuer of users' tokens that the settings describe.
+
+    Raises:
+        UsageError: A setting is missing.
+    """
+    needed: Mapping[str, str] = {
+        "web.issuer": web.issuer,
+        "web.client_id": web.client_id,
+        "web.keys_url": web.keys_url,
+        "web.authorize_url": web.authorize_url,
+        "web.token_url": web.token_url,
+    }
+    for name, value in needed.items():
+        if not value:
+            hint = Hint(("settings", "set", name, "VALUE"))
+            raise UsageError(f"missing {name}, which describes the issuer of users' tokens", hint=hint)
+    return IssuerAddresses(web.issuer, web.keys_url, web.authorize_url, web.token_url, web.client_id)
+
+
+def _issuer_of_world(url: str) -> IssuerAddresses:
     if not url:
         raise UsageError(
             "the users' API needs an issuer of tokens", hint=Hint(("settings", "set", "web.issuer", "https://ISSUER"))

@@ -9,7 +9,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, TypeVar
 
@@ -22,6 +22,10 @@ T = TypeVar("T")
 
 _MOST_ABANDONED = 16
 """Threads of a process that may still wait for one and the same; with more of them it is not asked."""
+
+_OF_SERVICE = 32
+"""Threads of a service for calls of its database. asyncio's own number is six on two cores, and six writes that wait
+for a slow disk would hold every read."""
 
 _PIECE = 1 << 16
 _HINT = "run the same command again"
@@ -59,6 +63,11 @@ def wait(work: Callable[[], T], *, whom: str, within_s: float) -> T:
         raise (error if done.done() else _late(whom, within_s)) from error
     finally:
         _leave(thread, done)
+
+
+def give_threads() -> None:
+    """Give the running loop, one of a service, threads enough that calls that wait hold no others."""
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_OF_SERVICE, "call"))
 
 
 def refuse_late(whom: str) -> None:

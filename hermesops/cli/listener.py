@@ -6,6 +6,7 @@ import socket
 from collections.abc import Coroutine
 from typing import Any
 
+from hermesops.base.blocking import give_threads
 from hermesops.cli.console import say
 from hermesops.errors import Hint, UnavailableError, UsageError
 
@@ -39,14 +40,20 @@ def inherited(descriptor: int) -> socket.socket:
     return listener
 
 
+def _shown(listener: socket.socket) -> str:
+    """The address of a listener: a path, or a host and its port."""
+    name = listener.getsockname()
+    return str(name) if listener.family == socket.AF_UNIX else f"{name[0]}:{name[1]}"
+
+
 async def serve_until_signal(listener: socket.socket, serving: Coroutine[Any, Any, None], what: str) -> None:
     """Run ``serving`` until SIGTERM or SIGINT cancels it, then close the listener; a second signal does not wait."""
+    give_threads()
     with listener:
         task = asyncio.ensure_future(serving)
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-        address, port = listener.getsockname()[:2]
-        say(f"{what} on {address}:{port}")
+        say(f"{what} on {_shown(listener)}")
         await asyncio.gather(task, return_exceptions=True)
     if not task.cancelled() and (failure := task.exception()):
         raise failure

@@ -30,7 +30,7 @@ from hermesops.store.registry.maintenance import transfer
 from hermesops.store.registry.schema import schema_version
 from hermesops.vendor.channel import Channel
 
-UNITS = ("hermesops-worker.service", "hermesops-monitor.service", "hermesops-identity.service")
+UNITS = tuple(f"hermesops-{process}.service" for process in ("worker", "monitor", "identity", "relay"))
 """Of role ``hermes_platform_control``: they work with a registry that has this environment's rows, and no other."""
 
 _STORE = "/etc/hermes-platform/secrets/object-store"

@@ -35,8 +35,13 @@ PLAYBOOK, GROUP = "platform", "platforms"
 STAGES = (
     (("hermes_base", "hermes_platform_tls"),),
     (
-        ("hermes_platform_object_store", "hermes_platform_postgresql", "hermes_platform_control"),
-        ("hermes_platform_redis", "hermes_platform_monitoring", "hermes_platform_llm_router"),
+        (
+            "hermes_platform_object_store",
+            "hermes_platform_postgresql",
+            "hermes_platform_control",
+            "hermes_platform_api",
+        ),
+        ("hermes_platform_redis", "hermes_platform_monitoring", "hermes_platform_llm_router", "hermes_platform_edge"),
     ),
 )
 """Roles of the playbook. A stage needs those before it; its sequences of roles need nothing of each other.
@@ -50,8 +55,8 @@ ROLES = tuple(role for stage in STAGES for sequence in stage for role in sequenc
 TLS = "/etc/hermes-platform/tls"
 """Folder of a platform's host with its certificates."""
 
-OPEN_PORTS = (5432, 6380, 8443, 8444, 8445, 8446, 8447)
-"""TCP ports on which a platform's services may be reached, by mutual TLS or TLS with a key."""
+OPEN_PORTS = (5432, 6380, 8443, 8444, 8445, 8446, 8447, 8449)
+"""TCP ports on which a platform's services may be reached, by mutual TLS or TLS with a key; users' by TLS."""
 
 RoleSequence = tuple[str, ...]
 """Roles that run one after another."""

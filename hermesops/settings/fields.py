@@ -23,6 +23,7 @@ from hermesops.settings.sections import (
     PlatformSettings,
     PulumiSettings,
     RegistrySettings,
+    RelaySettings,
     ReleaseSettings,
     RolloutSettings,
     RouterSettings,
@@ -188,6 +189,7 @@ class Settings(Section):
     monitoring: MonitoringSettings = MonitoringSettings.model_validate({})
     platform: PlatformSettings = PlatformSettings.model_validate({})
     billing: BillingSettings = BillingSettings.model_validate({})
+    relay: RelaySettings = RelaySettings.model_validate({})
     web: WebSettings = WebSettings.model_validate({})
 
     @field_validator("server_types", "data_gb")

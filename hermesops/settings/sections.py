@@ -241,6 +241,23 @@ class MonitoringSettings(Section):
     )
 
 
+class RelaySettings(Section):
+    """Table ``[relay]``: the relay as one of its callers finds it, and the caller's certificate."""
+
+    url: str = Field(
+        "",
+        pattern=r"^(https://[A-Za-z0-9.\[\]:_-]+)?$",
+        description="Relay by which the users' API reaches agents, https://HOST:PORT; empty: the local world's API is "
+        "its own",
+    )
+    credential_file: Path | None = Field(
+        None, description="Key, certificate and authorities of this caller of the relay, PEM, one behind the other"
+    )
+    renewed_file: Path | None = Field(
+        None, description="File that takes them once they are renewed; empty: relay.credential_file"
+    )
+
+
 class WebSettings(Section):
     """Table ``[web]``: the users' pages and API: their address, the issuer of tokens, and the key of what users say."""
 
@@ -261,6 +278,16 @@ class WebSettings(Section):
     token_url: str = Field("", pattern=_HTTPS, description="URL at which the issuer gives tokens for codes")
     messages_key_file: Path | None = Field(
         None, description="Key that encrypts what users say in rows; empty: keys/messages.key, made on first use"
+    )
+    redis_url: str = Field(
+        "",
+        pattern=r"^(rediss?://([A-Za-z0-9_-]{1,64}@)?[A-Za-z0-9.-]{1,255}(:[0-9]{1,5})?)?$",
+        description="Redis that carries the events of running answers between processes of the API, "
+        "rediss://USER@HOST:PORT; empty: each process has its own alone",
+    )
+    redis_password_file: Path | None = Field(None, description="Password of that user of Redis; empty: none")
+    redis_tls_folder: Path | None = Field(
+        None, description="Folder with authorities.crt, client.crt and client.key for Redis; empty: the system's CAs"
     )
     denied: str = Field(
         "", max_length=100_000, description="Ids of users whom the API refuses, comma-separated, as for abuse"

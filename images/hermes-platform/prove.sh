@@ -35,7 +35,7 @@ promise "hermes-router" test -s "$ours/router/hermes-router.pyz"
 promise "LiteLLM" router
 promise "hermesops" env HOME=/nonexistent /opt/hermesops/current/venv/bin/hermesops --version
 promise "its programs belong to root" test "$(stat --format=%U /opt/hermesops/current/venv 2>/dev/null)" = root
-promise "users of the platform's services" id hermes-object-store hermes-ingest hermes-logs hermes-router hermesops hermesops-identity
+promise "users of the platform's services" id hermes-object-store hermes-ingest hermes-logs hermes-router hermesops hermesops-identity hermesops-relay hermesops-api
 promise "nothing of the platform's is set up" not units_of_the_platform
 promise "nothing of the distribution's runs" not distributions_own
 promise "units of the distribution's are masked" masked postgresql.service redis-server.service nginx.service \

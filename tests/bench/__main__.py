@@ -19,6 +19,7 @@ from hermesops.app import Container
 from hermesops.settings.environment import Environment
 from tests.bench import (
     bench_ansible,
+    bench_api,
     bench_backup,
     bench_demo,
     bench_engine,
@@ -119,6 +120,7 @@ KINDS = {
     "hostile": Kind("agents taken over", bench_hostile.measure),
     "ingest": Kind("floods of metrics", bench_ingest.measure, needs_root=True),
     "router": Kind("the model router", bench_router.measure),
+    "api": Kind("the users' API", bench_api.measure),
     "backup": Kind("backups", bench_backup.measure, needs_root=True),
     "machines": Kind("machines", lambda board, folder: asyncio.run(in_a_world(board, folder)), needs_root=True),
     "idle": Kind("idle machines", idle_machines, needs_root=True),

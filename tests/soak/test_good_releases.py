@@ -4,8 +4,10 @@ A gate that halts one of them has compared what chance differs in, such as a gat
 that it prints names, of each vital, the figure that came nearest to its limit.
 """
 
+import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -43,7 +45,20 @@ async def test_none_is_halted_on_real_agents_that_are_monitored(tmp_path: Path) 
         await world.ok("local", "up", "--monitoring")
         await world.ok("image", "build", "hermes-base")
         await _provisioned(world, REAL)
-        await _all_rolled_out(world, f"{REAL} real agents", "--soak", "45s")
+        async with _watched(world):
+            await _all_rolled_out(world, f"{REAL} real agents", "--soak", "45s")
+
+
+@asynccontextmanager
+async def _watched(world: Command) -> AsyncIterator[None]:
+    """A monitor until the block ends: an alert that there is none holds every rollout."""
+    monitor = await world.start("monitor")
+    reading = asyncio.ensure_future(monitor.communicate())  # an hour of its lines is more than a pipe holds
+    try:
+        yield
+    finally:
+        monitor.terminate()
+        await asyncio.wait_for(reading, 90)
 
 
 async def _provisioned(world: Command, count: int) -> None:

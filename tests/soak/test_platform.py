@@ -35,6 +35,7 @@ SERVICES = {
     "hermesops-worker",
     "hermesops-monitor",
     "hermesops-identity",
+    "hermesops-relay",
 }
 
 

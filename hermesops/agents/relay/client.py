@@ -30,9 +30,10 @@ _FROM = "x-relay-from"
 """Header of every answer: ``agent``, or ``relay`` where the relay itself answers."""
 
 _NOT_TAKEN = frozenset(
-    {"relay_full", "agent_busy", "agent_away", "agent_not_ready", "relay_not_ready", "agent_refuses"}
+    {"relay_full", "agent_busy", "agent_away", "agent_not_ready", "relay_not_ready", "agent_refuses", "not_a_caller"}
 )
-"""Codes with which the relay says that the agent did not get a request, and may get it later."""
+"""Codes with which the relay says that the agent did not get a request, and may get it later: also where this caller's
+certificate has expired, until an operator admits it again."""
 
 
 class NoSuchThingError(RefusedError):

@@ -1,17 +1,16 @@
 """``/api/hermes/settings``: what users may set of their agent."""
 
-from http import HTTPStatus
 from typing import Annotated
 from uuid import uuid4
 
-from fastapi import APIRouter, Header, HTTPException, Response
+from fastapi import APIRouter, Header, Response
 from pydantic import BaseModel, Field
 
 from hermesops.api.parts import CurrentUser, Parts
 from hermesops.api.routes.shapes import Strict, Text
 from hermesops.errors import UsageError
 from hermesops.model.billing.user_request import RequestKind
-from hermesops.users.agent_settings.service import AgentSettings, UserSettings
+from hermesops.users.agent_settings.service import AgentSettings, SettingsNotHereError, UserSettings
 from hermesops.users.user_requests.refusals import raise_refused
 
 router = APIRouter(tags=["settings"])
@@ -74,7 +73,7 @@ async def change_settings(
 
 def _service(parts: Parts) -> AgentSettings:
     if parts.settings is None:
-        raise HTTPException(HTTPStatus.NOT_IMPLEMENTED)
+        raise SettingsNotHereError
     return parts.settings
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hermesops.agents.relay.serve import RelayService
     from hermesops.app.connected import Connected
     from hermesops.app.container import Container
+    from hermesops.app.users_container import UsersContainer
     from hermesops.platform.parts.tls import HostCertificates
 
 
@@ -36,7 +37,7 @@ def endpoint(container: "Container") -> "Endpoint":
     return endpoint_of(container.env)
 
 
-def secrets(container: "Container") -> "Secrets":
+def secrets(container: "Container | UsersContainer") -> "Secrets":
     """Keys and passwords that hermesops itself needs."""
     from hermesops.access.secrets.environment import secrets_of
 

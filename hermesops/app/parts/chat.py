@@ -9,42 +9,44 @@ if TYPE_CHECKING:
     from hermesops.access.secrets.keyring.key_ring import KeyRing
     from hermesops.agents.relay.client import RelayClient
     from hermesops.app.container import Container
+    from hermesops.app.users_container import UsersContainer
     from hermesops.store.registry.database import Database
     from hermesops.store.user_rows.accounts import UserAccounts
     from hermesops.store.user_rows.sessions import WebSessions
     from hermesops.users.agent_jobs.service import AgentJobs
     from hermesops.users.chat.carrier import ChatRows
+    from hermesops.users.chat.events import EventLog
     from hermesops.users.chat.service import Chat
 
 _APPROVAL = timedelta(seconds=55)
 """For how long an agent waits for an approval: ``approvals.timeout`` of hermes-agent 0.19.0 is 60 s, less the way."""
 
 
-def user_rows(container: "Container") -> "Database":
+def user_rows(container: "Container | UsersContainer") -> "Database":
     """The database of the users' half."""
     return container.registry_place.user_rows()
 
 
-def messages(container: "Container") -> "KeyRing":
+def messages(container: "Container | UsersContainer") -> "KeyRing":
     """The key ring that seals what users say."""
     return container.registry_place.messages()
 
 
-def accounts(container: "Container") -> "UserAccounts":
+def accounts(container: "Container | UsersContainer") -> "UserAccounts":
     """Users' agents, as the users' API sees them."""
     from hermesops.store.user_rows.accounts import UserAccounts
 
     return UserAccounts(container.user_rows)
 
 
-def web_sessions(container: "Container") -> "WebSessions":
+def web_sessions(container: "Container | UsersContainer") -> "WebSessions":
     """Sessions of pages."""
     from hermesops.store.user_rows.sessions import WebSessions
 
     return WebSessions(container.user_rows, container.messages)
 
 
-def chat_rows(container: "Container") -> "ChatRows":
+def chat_rows(container: "Container | UsersContainer") -> "ChatRows":
     """Rows that the chat works on."""
     from hermesops.store.user_rows.approvals import TurnApprovals
     from hermesops.store.user_rows.files import ChatFiles
@@ -55,7 +57,7 @@ def chat_rows(container: "Container") -> "ChatRows":
     return ChatRows(Turns(database, ring), TurnApprovals(database, ring, _APPROVAL), ChatFiles(database, ring))
 
 
-def chat(container: "Container", relay: "RelayClient") -> "Chat":
+def chat(container: "Container | UsersContainer", relay: "RelayClient") -> "Chat":
     """Users' chat with their agents, which this process carries.
 
     Args:
@@ -63,16 +65,65 @@ def chat(container: "Container", relay: "RelayClient") -> "Chat":
     """
     from hermesops.users.chat.agent_runs import AgentRuns
     from hermesops.users.chat.carrier import TurnCarrier
-    from hermesops.users.chat.events import EventLog
     from hermesops.users.chat.service import Chat
 
-    rows, runs, events = container.chat_rows, AgentRuns(relay), EventLog()
+    rows, runs, events = container.chat_rows, AgentRuns(relay), _events(container)
     name = f"{os.getpid()}-{secrets.token_hex(6)}"
     carrier = TurnCarrier(rows, runs, events, name, container.accounts.now)
     return Chat(container.accounts, rows, runs, events, carrier)
 
 
-def agent_jobs(container: "Container", relay: "RelayClient") -> "AgentJobs":
+def _events(container: "Container | UsersContainer") -> "EventLog":
+    """Events of turns: shared with other processes where there is a Redis."""
+    from hermesops.users.chat.events import EventLog
+
+    web = container.env.settings.web
+    if not web.redis_url:
+        return EventLog()
+    from hermesops.users.chat.redis_client import redis_client
+    from hermesops.users.chat.shared_events import SharedEventLog
+
+    return SharedEventLog(redis_client(web), container.messages)
+
+
+def require_tables(container: "UsersContainer") -> None:
+    """Check that the tables are those of this code.
+
+    Raises:
+        RefusedError: They are older or newer.
+        UnavailableError: The database does not answer.
+    """
+    from hermesops.store.registry.schema import schema_version
+
+    schema_version.require(container.user_rows)
+
+
+def relay_client(container: "UsersContainer") -> "RelayClient":
+    """The relay that the settings name, and the certificate by which this process calls it.
+
+    Raises:
+        UsageError: A setting is missing.
+        RefusedError: The certificate is missing or damaged, or others may read it.
+    """
+    from hermesops.agents.relay.client import RelayClient
+    from hermesops.agents.relay.stored_credential import StoredCredential
+    from hermesops.errors import Hint, UsageError
+
+    relay = container.env.settings.relay
+    if not relay.url:
+        hint = Hint(("settings", "set", "relay.url", "https://127.0.0.1:8448"))
+        raise UsageError("missing relay.url: outside the local world, the relay alone reaches agents", hint=hint)
+    if relay.credential_file is None:
+        hint = Hint(("relay", "admit", "api", "--request", "FILE", "--to", "FOLDER"))
+        raise UsageError(
+            "missing relay.credential_file, the certificate by which this process calls the relay", hint=hint
+        )
+    stored = StoredCredential(relay.credential_file, relay.renewed_file or relay.credential_file, relay.url)
+    stored.load()
+    return RelayClient(lambda: relay.url, stored.credential().context)
+
+
+def agent_jobs(container: "Container | UsersContainer", relay: "RelayClient") -> "AgentJobs":
     """Jobs that users give their agents to do at times; ``relay`` as of ``chat``."""
     from hermesops.users.agent_jobs.service import AgentJobs
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hermesops.app.connected import Connected
     from hermesops.app.container import Container
+    from hermesops.app.users_container import UsersContainer
     from hermesops.model.operation import Operation
     from hermesops.store.user_rows.plans import UserPlans
     from hermesops.store.user_rows.requests import UserRequests
@@ -37,9 +38,10 @@ def billing_events(container: "Container") -> "BillingEvents":
     return BillingEvents(container.registry)
 
 
-def stripe_door(container: "Container") -> "StripeDoor | None":
+def stripe_door(container: "Container | UsersContainer") -> "StripeDoor | None":
     """Takes Stripe's events; ``None`` where there is no signing secret."""
     from hermesops.access.secrets.catalog import BILLING_SECRET
+    from hermesops.store.registry.repositories.billing import receive
     from hermesops.users.billing.door import StripeDoor
 
     secrets = container.secrets
@@ -49,7 +51,7 @@ def stripe_door(container: "Container") -> "StripeDoor | None":
     def lines() -> list[str]:
         return [line.strip() for line in secrets.read(BILLING_SECRET).splitlines() if line.strip()]
 
-    return StripeDoor(lines, container.registry.billing.receive, container.env.settings.billing.tolerance_s)
+    return StripeDoor(lines, partial(receive, container.user_rows), container.env.settings.billing.tolerance_s)
 
 
 def model_usage(container: "Container") -> "ModelUsage":
@@ -84,14 +86,14 @@ def at_stripe(container: "Container") -> "StripeSubscriptions | None":
     return subscriptions_at_stripe(container.env.settings.billing, stripe(container))
 
 
-def user_requests(container: "Container") -> "UserRequests":
+def user_requests(container: "Container | UsersContainer") -> "UserRequests":
     """Requests of users, as the users' API adds and reads them."""
     from hermesops.store.user_rows.requests import UserRequests
 
     return UserRequests(container.user_rows, container.messages)
 
 
-def user_plans(container: "Container") -> "UserPlans":
+def user_plans(container: "Container | UsersContainer") -> "UserPlans":
     """Statements of users' subscriptions."""
     from hermesops.store.user_rows.plans import UserPlans
 

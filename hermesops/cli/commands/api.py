@@ -26,7 +26,8 @@ def serve(
 ) -> None:
     """Serve users' requests and the chat page until a signal stops it. Logs JSON on stderr, no address of a request.
 
-    In the local world it is its own relay; users sign in at the world's issuer.
+    It reaches agents through the relay at relay.url, by a certificate that it renews there. In the local world it is
+    its own relay, and users sign in at the world's issuer.
     """
     require(Extra.PLATFORM, "api serve")
     from hermesops.api.serve import serve as serve_api

@@ -21,11 +21,12 @@ from hermesops.machines.image.bundles.control import ControlBundle
 from hermesops.platform.host import CertificatePairs, HostAddress
 from hermesops.settings.environment import Environment
 from hermesops.settings.fields import FIELDS, value_of
+from hermesops.store.registry.schema import role_grants
 
 AUTHORITIES = "/etc/hermes-platform/tls/authorities.crt"
 """Where role ``hermes_platform_tls`` puts the authorities that certificates may be signed by."""
 
-PROCESSES = {"hermesops": "/var/lib/hermesops", "hermesops-identity": "/var/lib/hermesops-identity"}
+PROCESSES = {name: f"/var/lib/{name}" for name in ("hermesops", "hermesops-identity", "hermesops-relay")}
 """Users of hermesops' processes, with their homes; the names in the certificates by which they reach the registry."""
 
 OPERATOR = "hermesops-operator"
@@ -34,7 +35,11 @@ OPERATOR = "hermesops-operator"
 DATABASE_USER = "hermesops"
 """Role of the database that owns the registry."""
 
-DATABASE_CLIENTS = {DATABASE_USER: [*PROCESSES, OPERATOR], "router": ["hermesops-router"]}
+DATABASE_CLIENTS = {
+    DATABASE_USER: [*PROCESSES, OPERATOR],
+    role_grants.ROUTER: ["hermesops-router"],
+    role_grants.API: ["hermesops-api"],
+}
 """Names in certificates by roles of the database."""
 
 STORE_KEYS = "object-store.keys"
@@ -92,7 +97,7 @@ class ControlPart:
             "keys": self.keys(),
             **self.proof,
             "object_store": True,
-            "processes": ["worker", "monitor", "identity"] if self.is_connected else [],
+            "processes": ["worker", "monitor", "identity", "relay"] if self.is_connected else [],
             "vendor_api": self.vendor_api,
             "vendor_api_port": self.vendor_api_port,
         }

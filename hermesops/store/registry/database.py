@@ -4,11 +4,13 @@ It must not know tables or rows.
 """
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import sqlalchemy as sa
 
@@ -36,6 +38,9 @@ _BUSY_MS = 20_000
 _ENDING = "hermesops_ending"
 _FILE = "hermesops_file"
 _DOCTOR = Hint(("doctor",), "checks it;", ("settings", "show"), "shows the configured registry")
+
+_WRITERS: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
+"""For each file, the lock of this process's threads that write to it."""
 
 Clock = Callable[[], datetime]
 
@@ -89,6 +94,7 @@ class Database:
         """Called before each guarded write; may refuse it."""
         self.in_write: Callable[[sa.Connection], None] | None = None
         """Called in each guarded transaction that writes, first; may refuse it."""
+        self._writers = _WRITERS.setdefault(self.title, threading.Lock()) if self.is_sqlite else None
         self._engine = _sqlite_engine(self._url) if self.is_sqlite else _postgresql_engine(self._url)
 
     @contextmanager
@@ -123,6 +129,7 @@ class Database:
         options = {"hermesops_writes": True, _ENDING: ending}
         with (
             self._translated(),
+            self._turn_to_write(),
             self._engine.connect().execution_options(**options) as connection,
             connection.begin(),
         ):
@@ -157,6 +164,23 @@ class Database:
     def close(self) -> None:
         """Close every connection of the pool."""
         self._engine.dispose()
+
+    @contextmanager
+    def _turn_to_write(self) -> Iterator[None]:
+        """Wait until no other thread of this process writes; PostgreSQL has no such need.
+
+        SQLite has one writer, and the others look again ever more seldom: in turn, 32 threads committed twice as often,
+        and their slowest commit took a third of the time.
+        """
+        if self._writers is None:
+            yield
+            return
+        if not self._writers.acquire(timeout=_BUSY_MS / 1000):
+            raise _locked(self.title)
+        try:
+            yield
+        finally:
+            self._writers.release()
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -256,16 +280,20 @@ def _as_ours(title: str, error: sa.exc.DBAPIError) -> HermesError:
     if code.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")):
         return RefusedError(f"the registry {title} may not be written by this user", hint=_DOCTOR)
     if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return UnavailableError(
-            f"the registry {title} is locked by another process for more than {_BUSY_MS // 1000} s",
-            hint=Hint(("operation", "list"), ", then repeat the command"),
-        )
+        return _locked(title)
     if code.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_CANTOPEN")) or isinstance(
         error, sa.exc.OperationalError
     ):
         return UnavailableError(f"the registry {title} does not answer: {message}", hint=_DOCTOR)
     # A broken constraint or a missing table is our own mistake: it keeps its traceback.
     return BrokenInvariantError(f"the registry {title} refused a write: {message}")
+
+
+def _locked(title: str) -> UnavailableError:
+    return UnavailableError(
+        f"the registry {title} is locked by another process for more than {_BUSY_MS // 1000} s",
+        hint=Hint(("operation", "list"), ", then repeat the command"),
+    )
 
 
 def _not_written_by_server(title: str, error: sa.exc.DBAPIError) -> NotWrittenError | None:

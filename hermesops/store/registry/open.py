@@ -44,7 +44,7 @@ from hermesops.store.registry.repositories.rollouts.rollout import RolloutEventR
 from hermesops.store.registry.repositories.rollouts.targets import RolloutTargetRepository
 from hermesops.store.registry.repositories.user_requests import UserRequestRepository
 from hermesops.store.registry.repositories.users import UserRepository
-from hermesops.store.registry.schema import router_grants, schema_version
+from hermesops.store.registry.schema import role_grants, schema_version
 from hermesops.store.registry.schema.tables import meta
 from hermesops.store.registry.transactions.assign_machine import AssignmentTransactions
 from hermesops.store.registry.transactions.change_settings import SettingsTransactions
@@ -180,7 +180,7 @@ def open_registry(
 
 
 def migrate_registry(url: str, *, anchor: Anchor | None = None, copies: Copies | None = None) -> tuple[str, str]:
-    """Migrate the tables to this code's revision, and give the model router's role its rights; safe to call twice.
+    """Migrate the tables to this code's revision, and give roles of services their rights; safe to call twice.
 
     Parameters are as for ``open_registry``.
 
@@ -191,7 +191,7 @@ def migrate_registry(url: str, *, anchor: Anchor | None = None, copies: Copies |
     try:
         refuse_loss(database, anchor, copies)
         revision = schema_version.migrate(database, copies.take if copies else None)
-        router_grants.grant(database)
+        role_grants.grant(database)
         return revision or "", schema_version.REVISIONS[-1]
     finally:
         database.close()

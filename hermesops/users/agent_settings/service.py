@@ -6,7 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 
-from hermesops.errors import RefusedError, UsageError
+from hermesops.errors import RefusedError, UnavailableError, UsageError
 from hermesops.model.billing.route import ROUTES
 from hermesops.model.fleet.instance import Instance, InstanceSettings
 from hermesops.model.ids import UserId
@@ -22,6 +22,13 @@ Patch = Callable[[InstanceSettings], InstanceSettings]
 
 class ChangedMeanwhileError(RefusedError):
     """The settings are not those that the user saw."""
+
+
+class SettingsNotHereError(UnavailableError):
+    """This process neither reads nor changes settings: the registry's key seals them, and a worker gives them."""
+
+    def __init__(self) -> None:
+        super().__init__("settings of agents are not offered here yet")
 
 
 class SettingsRefusedError(RefusedError):

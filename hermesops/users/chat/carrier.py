@@ -90,6 +90,7 @@ class TurnCarrier:
         finally:
             if renewing is not None:
                 await cancel(renewing)
+                self._events.leave(turn_id)
             with suppress(HermesError):
                 await asyncio.to_thread(self._turns.release, turn_id, self._name)
 

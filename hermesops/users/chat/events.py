@@ -1,10 +1,12 @@
 """Events of turns, as pages read them: kept until some minutes after a turn's end, and read from any place.
 
-They are in this process. Losing them costs speed alone: pages then get the answer from the agent's transcript.
+They are in this process; ``shared_events`` shares them with other ones. Losing them costs speed alone: pages then get
+the answer from the agent's transcript.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from hermesops.base.waiting import pause
@@ -40,12 +42,17 @@ class ChatEvent:
         """Whether nothing follows."""
         return self.kind in _LAST
 
+    def follows(self, position: int) -> bool:
+        """Whether nothing lies between a position and this event, in the events of its carrier."""
+        return self.id == position + 1 or self.id % STEP == 1
+
 
 @dataclass
 class _TurnEvents:
     events: list[ChatEvent] = field(default_factory=list)
     next_id: int = 1
     characters: int = 0
+    readers: int = 0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -56,38 +63,55 @@ class EventLog:
         self._turns: dict[str, _TurnEvents] = {}
         self._dropping: set[asyncio.Task[None]] = set()
 
+    async def run(self) -> None:
+        """Exchange events with other processes until cancelled; this log is of one process, and has nothing to do."""
+
     def begin(self, turn_id: str, carries: int) -> None:
         """Begin to carry a turn, as the ``carries``-th process that does."""
         turn = self._turns.setdefault(turn_id, _TurnEvents())
         turn.next_id = max(turn.next_id, (carries - 1) * STEP + 1)
 
-    def add(self, turn_id: str, kind: str, data: Mapping[str, object]) -> None:
-        """Append an event, and wake its readers."""
+    def leave(self, turn_id: str) -> None:
+        """Carry a turn no more; its events stay."""
+
+    def add(self, turn_id: str, kind: str, data: Mapping[str, object]) -> ChatEvent | None:
+        """Append an event, and wake its readers; ``None`` for a piece of an answer that is too long."""
         turn = self._turns.setdefault(turn_id, _TurnEvents())
         if kind == "delta":
             turn.characters += len(str(data.get("text")))
             if turn.characters > MOST_CHARACTERS:
-                return
+                return None
         event = ChatEvent(turn.next_id, kind, data)
         turn.events.append(event)
         turn.next_id += 1
-        turn.changed.set()
-        turn.changed = asyncio.Event()
+        self.ring(turn_id)
         if event.is_last:
             task = asyncio.ensure_future(self._drop(turn_id))
             self._dropping.add(task)
             task.add_done_callback(self._dropping.discard)
+        return event
 
     async def after(self, turn_id: str, position: int, *, wait_s: float) -> Sequence[ChatEvent]:
         """The events behind a position; where there are none yet, the next ones, or nothing after ``wait_s``."""
-        turn = self._turns.setdefault(turn_id, _TurnEvents())
-        if not (turn.events and turn.events[-1].id > position):
-            try:
-                await asyncio.wait_for(turn.changed.wait(), wait_s)
-            except TimeoutError:
-                self._forget_empty(turn_id)
-                return ()
-        return [event for event in turn.events if event.id > position]
+        with self._reading(turn_id) as changed:
+            if not self.has_after(turn_id, position):
+                try:
+                    await asyncio.wait_for(changed.wait(), wait_s)
+                except TimeoutError:
+                    return ()
+            return [event for event in self._turns[turn_id].events if event.id > position]
+
+    def has_after(self, turn_id: str, position: int) -> bool:
+        """Whether an event behind a position is kept here."""
+        events = self._turns.get(turn_id, _TurnEvents()).events
+        return bool(events) and events[-1].id > position
+
+    def ring(self, turn_id: str = "") -> None:
+        """Wake the readers of a turn, or of all turns."""
+        for turn in (self._turns.get(turn_id),) if turn_id else self._turns.values():
+            if turn is not None:
+                turn.changed.set()
+                turn.changed = asyncio.Event()
 
     def unresolved(self, turn_id: str) -> frozenset[str]:
         """Ids of requests for approval that pages still show as open."""
@@ -100,11 +124,20 @@ class EventLog:
         events = self._turns.get(turn_id, _TurnEvents()).events
         return bool(events) and events[-1].is_last and events[-1].id > position
 
-    def _forget_empty(self, turn_id: str) -> None:
-        """Forget a turn that is carried elsewhere, or not yet; a reader that waits for it again begins anew."""
-        turn = self._turns.get(turn_id)
-        if turn is not None and not turn.events and turn.next_id == 1:
-            del self._turns[turn_id]
+    @contextmanager
+    def _reading(self, turn_id: str) -> Iterator[asyncio.Event]:
+        """Hold a turn for a reader; the event is set once something has happened since.
+
+        A turn without events is forgotten with its last reader: it is carried elsewhere, or not yet.
+        """
+        turn = self._turns.setdefault(turn_id, _TurnEvents())
+        turn.readers += 1
+        try:
+            yield turn.changed
+        finally:
+            turn.readers -= 1
+            if not (turn.readers or turn.events or turn.next_id > 1):
+                self._turns.pop(turn_id, None)
 
     async def _drop(self, turn_id: str) -> None:
         await pause(KEPT_S)

@@ -4,6 +4,7 @@ Eligibility stands here once; every method takes the user whom the token names, 
 """
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -34,7 +35,9 @@ MOST_OPEN = 2
 _SWEEP_S = 5.0
 _FORGET_EVERY = 720
 _LOOK_S = 2.0
-"""Seconds after which a reader of a turn that another process carries looks at its row."""
+"""Seconds after which a reader of a turn that another process carries looks at its row; twice as many each time."""
+
+_LONGEST_LOOK_S = 15.0
 
 
 class NoAgentError(RefusedError):
@@ -127,15 +130,18 @@ class Chat:
 
     async def events(self, turn: Turn, after: int) -> AsyncIterator[ChatEvent]:
         """Yield a turn's events behind position ``after``, those to come too, until the last one."""
-        position = after
+        position, has_gap, wait_s = after, False, _LOOK_S
         while True:
-            for event in await self._events.after(turn.id, position, wait_s=_LOOK_S):
-                yield event
-                position = event.id
+            for event in await self._events.after(turn.id, position, wait_s=wait_s):
+                has_gap = has_gap or not event.follows(position)
+                position, wait_s = event.id, _LOOK_S
+                if not (has_gap and event.kind == "delta"):  # an answer with a hole is worse than one that comes whole
+                    yield event
                 if event.is_last:
                     return
             if turn.id in self._carrying:
                 continue
+            wait_s = min(2 * wait_s, _LONGEST_LOOK_S)
             present = await asyncio.to_thread(self._turns.get, turn.user_id, turn.id)
             if present is None or (present.has_ended and not self._events.ends_after(turn.id, position)):
                 yield await self._recalled(present or turn, position)
@@ -270,19 +276,21 @@ class Chat:
     # The process
 
     async def run(self) -> None:
-        """Carry turns that no process carries, as after a crash, until cancelled; and forget old ones."""
-        count = 0
+        """Carry turns that no process carries, as after a crash, until cancelled; forget old ones; share events."""
+        sharing = asyncio.ensure_future(self._events.run())
         try:
-            while True:
-                with suppress(UnavailableError):
-                    for turn_id in await asyncio.to_thread(self._turns.orphans):
-                        self._carry(turn_id)
-                    if count % _FORGET_EVERY == 0:
-                        await asyncio.to_thread(self._turns.forget)
-                count += 1
-                await pause(_SWEEP_S)
+            await asyncio.gather(sharing, self._sweep())
         finally:
-            await cancel(*self._carrying.values())
+            await cancel(sharing, *self._carrying.values())
+
+    async def _sweep(self) -> None:
+        for count in itertools.count():
+            with suppress(UnavailableError):
+                for turn_id in await asyncio.to_thread(self._turns.orphans):
+                    self._carry(turn_id)
+                if count % _FORGET_EVERY == 0:
+                    await asyncio.to_thread(self._turns.forget)
+            await pause(_SWEEP_S)
 
     async def _refuse_busy(self, user_id: UserId) -> None:
         rows = await asyncio.to_thread(self._turns.conversations, user_id)

@@ -325,5 +325,15 @@ async def test_what_users_say_is_sealed_and_gone_once_it_is_answered(api: UsersA
 
 
 def _dump(api: UsersApi) -> str:
-    with api.database.reading() as connection:
+    with api.all_rows.reading() as connection:
         return "".join(str(connection.execute(table.select()).all()) for table in metadata.sorted_tables)
+
+
+async def test_writes_that_wait_for_a_slow_disk_hold_no_read(api: UsersApi, ada: Client) -> None:
+    with api.database.writing():  # on SQLite nobody else writes meanwhile
+        sending = [asyncio.ensure_future(ada.whole(f"message {number}")) for number in range(8)]
+        async with asyncio.timeout(10):
+            responses = [await ada.ask("GET", "/me") for _ in range(20)]
+    assert {response.status_code for response in responses} == {200}
+    ended = await asyncio.gather(*sending, return_exceptions=True)
+    assert any(isinstance(events, list) and events[-1].kind == "done" for events in ended)

@@ -443,6 +443,15 @@ async def test_nothing_is_sent_to_a_suspended_agent_and_the_reason_is_spoken(scr
 
 
 @pytest.mark.turns(2)
+async def test_a_page_that_is_opened_too_early_comes_by_itself(chat: ChatPage) -> None:
+    chat.proxy.lost = "/api/hermes/me"
+    await chat.page.reload()
+    await expect(chat.page.get_by_role("button", name="Try again")).to_be_visible()
+    chat.proxy.lost = ""
+    await expect(chat.message).to_be_visible()
+
+
+@pytest.mark.turns(2)
 async def test_a_user_who_is_signed_out_is_led_back(scripted: ScriptedChat, chat: ChatPage) -> None:
     place = chat.page.url
     await chat.page.get_by_role("button", name="Sign out").click()

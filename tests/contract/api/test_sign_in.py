@@ -82,7 +82,7 @@ async def test_a_page_signs_in_with_one_click_and_holds_no_token(api: UsersApi, 
     page = await browser.ask("GET", f"{browser.origin}/hermes-max/chat")
     assert page.headers["content-security-policy"] == CONTENT_SECURITY_POLICY
     assert page.headers["cache-control"] == "no-cache"
-    with api.database.reading() as connection:
+    with api.all_rows.reading() as connection:
         [row] = connection.execute(web_sessions.select()).all()
     assert browser.cookies[COOKIE] not in str(row)
     assert "eyJ" not in str(row)  # no token in clear
@@ -211,7 +211,7 @@ async def test_the_page_comes_only_from_its_folder(browser: Browser) -> None:
 
 
 def _tokens(api: UsersApi) -> dict[str, str]:
-    with api.database.reading() as connection:
+    with api.all_rows.reading() as connection:
         [id_] = connection.scalars(sa.select(web_sessions.c.id)).all()
         sealed = connection.execute(sa.select(web_sessions.c.tokens)).scalar_one()
     tokens: dict[str, str] = json.loads(KEYS.unseal(sealed, place=f"web_sessions/tokens/{id_}"))

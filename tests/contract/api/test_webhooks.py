@@ -14,6 +14,6 @@ async def test_an_event_of_stripes_is_a_row_and_another_is_none(api: UsersApi, a
     for sent, header, status in ((body, signature, 204), (body + b" ", signature, 401), (body, "", 401)):
         answer = await ada.http.post("/webhooks/stripe/hermes", content=sent, headers={"stripe-signature": header})
         assert answer.status_code == status, answer.text
-    with api.database.reading() as connection:
+    with api.all_rows.reading() as connection:
         rows = connection.execute(sa.select(billing_events.c.body, billing_events.c.signature)).all()
     assert [(bytes(row.body), row.signature) for row in rows] == [(body, signature)]

@@ -16,8 +16,9 @@ from hermesops.programs.model_router.accounts.ledger import PostgresLedger
 from hermesops.store.registry import Registry
 from hermesops.store.registry.open import migrate_registry
 from hermesops.store.registry.repositories.credentials.model_usage import Budget, RouterLedger
-from tests.support.real.router.litellm_router import as_router, make_role
-from tests.support.real.stores.postgresql import PostgreSql
+from hermesops.store.registry.schema.role_grants import ROUTER
+from tests.support.real.router.litellm_router import as_router
+from tests.support.real.stores.postgresql import PostgreSql, make_role
 from tests.support.real.stores.registries import placed, registry_at
 
 TODAY = datetime.now(UTC).date()
@@ -43,7 +44,7 @@ def ledger_at(request: pytest.FixtureRequest, tmp_path: object) -> tuple[str, Ca
     url = server.new_database()
     if request.param == "postgresql":
         return url, lambda: RouterLedger(url)
-    make_role(url)
+    make_role(url, ROUTER)
     return url, lambda: PostgresLedger(as_router(url))
 
 
@@ -92,7 +93,7 @@ def test_the_router_may_do_nothing_else(postgresql_server: PostgreSql) -> None:
     url = postgresql_server.new_database()
     registry = registry_at(url)
     placed(registry)
-    make_role(url)
+    make_role(url, ROUTER)
     migrate_registry(url)  # of a database that was made before the role
     with psycopg.connect(as_router(url), autocommit=True) as router:
         for statement in (
@@ -127,7 +128,7 @@ def test_a_right_that_it_lost_is_given_back(postgresql_server: PostgreSql, lost:
     url = postgresql_server.new_database()
     registry = registry_at(url)
     ada = placed(registry)
-    make_role(url)
+    make_role(url, ROUTER)
     migrate_registry(url)
     with psycopg.connect(url.replace("postgresql+psycopg", "postgresql"), autocommit=True) as owner:
         owner.execute(f"REVOKE {lost} FROM router".encode())

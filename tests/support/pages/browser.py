@@ -15,8 +15,8 @@ from tests.support.suite.prerequisites import require
 PHONE, DESK = (390, 844), (1440, 900)
 Scheme = Literal["light", "dark"]
 
-_PATIENCE_MS = 15_000
-"""For whatever a busy computer takes; nothing waits for it to end."""
+_PATIENCE_MS = 30_000
+"""For whatever a busy computer takes, a request of the page that is repeated included; nothing waits for it to end."""
 
 expect.set_options(timeout=_PATIENCE_MS)
 

@@ -88,9 +88,10 @@ class ChatPage:
         await self.page.goto(f"{self.url}/hermes-max/chat#/{place}")
 
     async def sign_in(self) -> None:
-        """Sign in at the world's issuer, which the page leads to."""
+        """Sign in at the world's issuer, which the page leads to, and wait until the page is there."""
         await self.page.goto(f"{self.url}/hermes-max/chat")
         await self.page.get_by_role("button", name="Continue as ada").click()
+        await expect(self.message).to_be_visible()
 
     async def send(self, text: str) -> None:
         """Write a message, and send it by the keyboard."""

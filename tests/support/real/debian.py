@@ -12,6 +12,9 @@ from tests.support.suite.kept import shared_cache
 PLATFORM = ("nginx", "prometheus", "prometheus-alertmanager", "libsnappy1v5")
 """What the platform's monitoring runs; Prometheus and Alertmanager bring promtool and amtool."""
 
+REDIS = ("redis-server", "redis-tools", "libjemalloc2", "liblzf1")
+"""Redis, and libraries that are on few computers."""
+
 
 def unpacked(*packages: str) -> Path | None:
     """The root below which these packages are unpacked; ``None`` where they are not to be had."""

@@ -44,7 +44,7 @@ def parts() -> tuple[Sequence[Part], ...]:
     package registries.
     """
     go = (_go("actionlint", ACTIONLINT), _go("versitygw", VERSITYGW), _go("Loki", LOKI))
-    packages = Part("Prometheus, Alertmanager, nginx", _has_debian, _in_thread(_unpack))
+    packages = Part("Prometheus, Alertmanager, nginx, Redis", _has_debian, _in_thread(_unpack))
     environment = Part("LiteLLM", (litellm_environment.place() / "complete").exists, _in_thread(_install))
     library = Part("SQLite", sqlite.is_built, _in_thread(sqlite.library))
     base = (Part("the base", bases.manifest().exists, _in_thread(_bootstrap)),) if os.geteuid() == 0 else ()
@@ -90,11 +90,11 @@ def _in_thread(make: Callable[[Reporter], object]) -> Callable[[Reporter], Await
 
 
 def _has_debian() -> bool:
-    return all(map(debian.is_unpacked, debian.PLATFORM))
+    return all(map(debian.is_unpacked, (*debian.PLATFORM, *debian.REDIS)))
 
 
 def _unpack(_: Reporter) -> None:
-    if debian.unpacked(*debian.PLATFORM) is None:
+    if debian.unpacked(*debian.PLATFORM, *debian.REDIS) is None:
         raise LookupError("apt-get download does not work here")
 
 

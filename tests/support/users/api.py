@@ -5,9 +5,10 @@ import contextlib
 import json
 import socket
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -18,7 +19,7 @@ from starlette.routing import Mount
 from starlette.types import ASGIApp
 
 from hermesops.agents.relay.client import RelayClient
-from hermesops.agents.relay.credential import CallerCredential
+from hermesops.agents.relay.credential import CallerCredential, Signed
 from hermesops.agents.relay.routes import API
 from hermesops.api.application import application
 from hermesops.api.limits import Limits
@@ -29,6 +30,7 @@ from hermesops.api.serve import LOCAL_CLIENT, Server
 from hermesops.api.sign_in.issuer_client import IssuerAddresses, IssuerClient
 from hermesops.api.sign_in.page_sessions import PageSessions
 from hermesops.api.sign_in.tokens import Issuer, Tokens
+from hermesops.base.blocking import give_threads
 from hermesops.base.network.http import own_client
 from hermesops.base.waiting import cancel
 from hermesops.errors import UnavailableError
@@ -36,6 +38,8 @@ from hermesops.localcloud.issuer.issuer import LocalIssuer, Person
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.operation import Operation
 from hermesops.store.registry.database import Database
+from hermesops.store.registry.repositories.billing import receive
+from hermesops.store.registry.schema.role_grants import API as API_ROLE
 from hermesops.store.user_rows.accounts import UserAccounts
 from hermesops.store.user_rows.approvals import TurnApprovals
 from hermesops.store.user_rows.files import ChatFiles
@@ -53,6 +57,7 @@ from hermesops.users.chat.service import Chat
 from hermesops.users.user_requests.service import Requests
 from tests.support.billing.stripe_events import Endpoint, fresh_secret
 from tests.support.real.relay import HOST, RelayWorld, relaying
+from tests.support.real.stores.postgresql import as_role, make_role
 from tests.support.real.stores.registries import KEYS, TurnedClock
 from tests.support.users.scripted_agent import ScriptedAgent
 
@@ -111,7 +116,9 @@ class UsersApi:
     """The API, and what stands behind it.
 
     Attributes:
+        database: As the API has it.
         agent: Ada's.
+        make_events: Makes the events of a process.
         denied: Users whom the API refuses.
     """
 
@@ -120,6 +127,7 @@ class UsersApi:
     issuer: LocalIssuer
     agent: ScriptedAgent
     ada: Instance
+    make_events: Callable[[], EventLog] = EventLog
     denied: set[str] = field(default_factory=set)
     processes: list[Process] = field(default_factory=list)
 
@@ -127,6 +135,11 @@ class UsersApi:
     def process(self) -> Process:
         """The newest process."""
         return self.processes[-1]
+
+    @property
+    def all_rows(self) -> Database:
+        """The database as its owner has it."""
+        return self.relay.registry._database
 
     @property
     def rows(self) -> ChatRows:
@@ -159,12 +172,14 @@ class UsersApi:
                 self.processes.remove(process)
                 await cancel(process.sweeping)
 
+    async def _admit(self, request: str) -> Signed:
+        admitted = self.relay.callers.admit(API, request, why="test")
+        return Signed(admitted.certificate, admitted.authorities)
+
     def _parts(self, port: int) -> tuple[Chat, ApiParts]:
-        credential = CallerCredential(
-            lambda request: self.relay.callers.admit(API, request, why="test"), lambda: self.relay.clock().timestamp()
-        )
+        credential = CallerCredential(self._admit, lambda: self.relay.clock().timestamp())
         relay = RelayClient(lambda: f"https://{HOST}:{self.relay.port}", credential.context)
-        accounts, rows, runs, events = UserAccounts(self.database), self.rows, AgentRuns(relay), EventLog()
+        accounts, rows, runs, events = UserAccounts(self.database), self.rows, AgentRuns(relay), self.make_events()
         carrier = TurnCarrier(rows, runs, events, uuid4().hex, accounts.now)
         chat = Chat(accounts, rows, runs, events, carrier)
         origin, url = f"http://localhost:{port}", self.issuer.url
@@ -186,7 +201,7 @@ class UsersApi:
             pages=Pages.load(),
             requests=Requests(UserRequests(self.database, KEYS)),
             plans=UserPlans(self.database, KEYS),
-            stripe=StripeDoor(lambda: [STRIPE.secret], self.relay.registry.billing.receive, 300),
+            stripe=StripeDoor(lambda: [STRIPE.secret], partial(receive, self.database), 300),
         )
         return chat, parts
 
@@ -196,10 +211,14 @@ async def _no_machines(_user: str, _patch: Patch, _why: str) -> Operation:
 
 
 @contextlib.asynccontextmanager
-async def users_api(folder: Path, url: str, clock: TurnedClock) -> AsyncIterator[UsersApi]:
+async def users_api(
+    folder: Path, url: str, clock: TurnedClock, make_events: Callable[[], EventLog] = EventLog
+) -> AsyncIterator[UsersApi]:
     """The API with one process, and ada's agent that answers what it is told."""
+    give_threads()
     agent = ScriptedAgent()
     async with contextlib.AsyncExitStack() as stack:
+        own_url = _url_of_api(url)
         relay = await stack.enter_async_context(relaying(folder, url=url, clock=clock))
         agent_url = await stack.enter_async_context(served(agent.app()))
         listener = socket.create_server((HOST, 0))
@@ -209,12 +228,20 @@ async def users_api(folder: Path, url: str, clock: TurnedClock) -> AsyncIterator
         )
         routes = [Mount("/issuer", routes=issuer.routes())]
         await stack.enter_async_context(served(Starlette(routes=routes), listener))
-        database = Database(url, clock=clock)
+        database = Database(own_url, clock=clock)
         stack.callback(database.close)
         ada = relay.agent("ada", agent_url)
-        api = UsersApi(relay, database, issuer, agent, ada)
+        api = UsersApi(relay, database, issuer, agent, ada, make_events)
         await stack.enter_async_context(api.started())
         yield api
+
+
+def _url_of_api(url: str) -> str:
+    """The database as the API has it: in PostgreSQL by a role with rights of its own, which a migration gives it."""
+    if not url.startswith("postgresql"):
+        return url
+    make_role(url, API_ROLE)
+    return as_role(url, API_ROLE)
 
 
 @dataclass

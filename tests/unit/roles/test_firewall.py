@@ -38,7 +38,7 @@ def test_connections_to_open_ports_are_bounded_where_that_is_wanted() -> None:
 
 def test_only_users_of_hermesops_own_services_act_with_the_role_of_a_host_at_aws() -> None:
     """By number, before the rule that refuses everybody; the router, which tenants feed, is none of them."""
-    users = {"hermesops": 991, "hermesops-identity": 992, "hermes-alarms": 993}
+    users = {"hermesops": 991, "hermesops-identity": 992, "hermesops-relay": 994, "hermes-alarms": 993}
     assert set(ACT_AS_HOST) == set(users)
     told = {"results": [{"name": name, "uid": uid} for name, uid in users.items()]}
 
@@ -46,8 +46,8 @@ def test_only_users_of_hermesops_own_services_act_with_the_role_of_a_host_at_aws
 
     lines = [line.strip() for line in rules.splitlines() if "skuid" in line and ("169.254" in line or "fd00:" in line)]
     assert lines == [
-        "meta skuid { 991, 992, 993 } ip daddr 169.254.169.254 tcp dport 80 accept",
-        "meta skuid { 991, 992, 993 } ip6 daddr fd00:ec2::254 tcp dport 80 accept",
+        "meta skuid { 991, 992, 994, 993 } ip daddr 169.254.169.254 tcp dport 80 accept",
+        "meta skuid { 991, 992, 994, 993 } ip6 daddr fd00:ec2::254 tcp dport 80 accept",
         "meta skuid != 0 ip daddr 169.254.0.0/16 reject",
         "meta skuid != 0 ip6 daddr { fe80::/10, fd00:ec2::254 } reject",
     ]

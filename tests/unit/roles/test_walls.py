@@ -9,13 +9,14 @@ import pytest
 from hermesops.base import assets
 from tests.support.releases.role_files import rendered
 
-ROUTER, INGEST, STORE = (f"hermes_platform_{name}" for name in ("llm_router", "monitoring", "object_store"))
+ROUTER, INGEST, STORE, API = (f"hermes_platform_{name}" for name in ("llm_router", "monitoring", "object_store", "api"))
 GIVEN: Mapping[str, object] = {"hermes_platform_llm_router_database_port": 5432}
 
 UNBOUNDED: Mapping[str, str] = {
     "hermes-platform-alarms": "asks AWS by names, and Alertmanager; what it reads are the account's own alarms",
     "hermes-platform-alertmanager": "sends alerts to wherever the operator sets; Prometheus and nginx alone feed it",
     "hermes-platform-database-passwords": "asks AWS by names; nobody feeds it",
+    "hermes-platform-edge": "answers everybody; passes on to the sockets of the users' API alone",
     "hermes-platform-nginx": "answers everybody; passes on to addresses that its configuration names, and to no other",
     "hermes-platform-postgresql": "answers whoever has a certificate; opens no connection but a backup's",
     "hermes-platform-postgresql-backup@": "brings backups to the object store that the operator sets",
@@ -26,6 +27,7 @@ UNBOUNDED: Mapping[str, str] = {
     "hermesops-identity": "asks the registry and, on AWS, its secrets; hands machines what the registry says",
     "hermesops-migrate": "asks the registry alone, before others start",
     "hermesops-monitor": "works on the whole fleet: the vendor, machines, the platform",
+    "hermesops-relay": "carries requests to whichever machine the registry names, by the vendor's proxy",
     "hermesops-vendor-api": "passes a local world's API on; it is on no rented host",
     "hermesops-worker": "works on the whole fleet: the vendor, machines, the platform, stores",
 }
@@ -55,6 +57,7 @@ def test_every_unit_of_a_platform_has_walls_or_a_reason() -> None:
         "hermes-platform-object-store-iam",
         "hermes-platform-prometheus",
         "hermes-platform-router",
+        "hermesops-api",
     }
 
 
@@ -64,6 +67,7 @@ def test_every_unit_of_a_platform_has_walls_or_a_reason() -> None:
         (ROUTER, "router-walls.nft", "hermes-router"),
         (INGEST, "ingest-walls.nft", "hermes-ingest"),
         (STORE, "object-store-walls.nft", "hermes-object-store"),
+        (API, "api-walls.nft", "hermesops-api"),
     ],
 )
 def test_walls_end_with_a_refusal_for_their_one_user_and_are_installed_and_read_again(
@@ -108,6 +112,18 @@ def test_the_router_reaches_providers_and_the_registry_and_nothing_of_the_host()
     assert all(network in rules[2] for network in ("10.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "192.168.0.0/16"))
     assert all(network in rules[3] for network in ("::/96", "fc00::/7", "fe80::/10"))
     assert rules[4:] == ["tcp dport 443 accept", "reject"]
+
+
+def test_the_users_api_reaches_the_registry_the_relay_and_its_issuer_and_nothing_else_of_the_host() -> None:
+    rules = _opened(rendered(API, "api-walls.nft.j2"))
+
+    assert rules[:2] == ["tcp dport 5432 accept", "ip daddr 127.0.0.1 tcp dport 8448 accept"]
+    assert rules[2].startswith("fib daddr type local reject")
+    assert all(network in rules[3] for network in ("10.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "192.168.0.0/16"))
+    assert all(network in rules[4] for network in ("::/96", "fc00::/7", "fe80::/10"))
+    assert rules[5:] == ["tcp dport 443 accept", "reject"]
+    shared = _opened(rendered(API, "api-walls.nft.j2", {"hermes_platform_api_redis": True}))
+    assert [rule for rule in shared if rule not in rules] == ["ip daddr 127.0.0.1 tcp dport 6380 accept"]
 
 
 @pytest.mark.parametrize(

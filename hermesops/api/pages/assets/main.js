@@ -15,6 +15,9 @@ const SIGN_OUT = "/hermes-max/sign-out";
 const ONWARD = "hermes:onward";
 const FIRST = "main";
 const LOOK_AGAIN_MS = 60_000;
+const ENTER_TIMEOUT_MS = 8_000;
+const ENTER_AGAIN_MS = 1_000;
+const LONGEST_WAIT_MS = 30_000;
 
 class Page {
   #menu = new Menu();
@@ -35,17 +38,24 @@ class Page {
     addEventListener("hashchange", () => this.#route());
     for (const name of ["online", "offline"]) addEventListener(name, () => this.#refresh());
     setInterval(() => document.hidden || !this.#isSignedIn || this.#lookAtInstance(), LOOK_AGAIN_MS);
-    await this.#guarded(async () => {
-      const { data } = await ask("GET", "/me");
-      document.getElementById("user").textContent = plain(data.display_name || data.user);
-      this.#isSignedIn = true;
-      document.body.classList.add("signed-in");
-      await Promise.all([this.#lookAtInstance(), this.changed()]);
-      this.#goOnward();
-      this.#route();
-      this.#sections = await available();
-      this.#showMenu();
-    });
+    let problem = await this.#guarded(() => this.#enter());
+    // A page that was opened while the API starts, or on a bad network, comes without anybody's doing.
+    for (let waitMs = ENTER_AGAIN_MS; problem?.isPassing && !this.#isSignedIn; waitMs *= 2) {
+      await new Promise((resolve) => setTimeout(resolve, Math.min(waitMs, LONGEST_WAIT_MS)));
+      if (!this.#isSignedIn) problem = await this.#guarded(() => this.#enter());
+    }
+  }
+
+  async #enter() {
+    const { data } = await ask("GET", "/me", { timeoutMs: ENTER_TIMEOUT_MS });
+    document.getElementById("user").textContent = plain(data.display_name || data.user);
+    this.#isSignedIn = true;
+    document.body.classList.add("signed-in");
+    await Promise.all([this.#lookAtInstance(), this.changed()]);
+    this.#goOnward();
+    this.#route();
+    this.#sections = await available();
+    this.#showMenu();
   }
 
   /** Why no message can be sent, or null. */
@@ -181,13 +191,16 @@ class Page {
     });
   }
 
-  /** Do something; a problem is shown in its place with a way to try again. */
+  /** Do something; a problem is shown in its place with a way to try again, and returned. */
   async #guarded(act, box = this.#view) {
     try {
       await act();
     } catch (problem) {
       if (!(problem instanceof Problem)) throw problem;
-      if (problem.isSignedOut) return this.signedOut();
+      if (problem.isSignedOut) {
+        this.signedOut();
+        return problem;
+      }
       const words = problem.isAbsent ? "There is nothing of this kind here yet." : wordsOf(problem);
       alarm(words);
       fill(
@@ -199,8 +212,9 @@ class Page {
           button({ onclick: () => this.#guarded(act, box) }, "Try again"),
         ),
       );
+      return problem;
     }
-    return undefined;
+    return null;
   }
 }
 

@@ -1,6 +1,6 @@
 """Accounts and usage in the platform's PostgreSQL, with the rights of the role ``router`` and no more.
 
-The statements are all that a router needs of the registry; ``store.registry.schema.router_grants`` gives its role the
+The statements are all that a router needs of the registry; ``store.registry.schema.role_grants`` gives its role the
 rights to these and no others.
 """
 

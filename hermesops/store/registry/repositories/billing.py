@@ -18,6 +18,7 @@ from hermesops.model.billing.events import (
 )
 from hermesops.model.ids import InstanceId, OperationId, UserId, instance_subject
 from hermesops.model.unknown_name import unknown_name
+from hermesops.store.registry.database import Database
 from hermesops.store.registry.repositories.base import Repository, insert_if_absent
 from hermesops.store.registry.schema.tables import LIVING, billing_events, hermes_instances, operations
 from hermesops.store.registry.schema.user_tables import user_plans
@@ -59,18 +60,22 @@ class Outcome:
     due_at: datetime | None = None
 
 
+def receive(database: Database, body: bytes, signature: str) -> int:
+    """Put an event into the queue as it came, which needs no other right on the table; the number of its row."""
+    with database.writing() as connection:
+        values = {"body": body, "signature": signature, "received_at": database.now(connection)}
+        number: int = connection.execute(billing_events.insert().values(values).returning(_COLUMNS.id)).scalar_one()
+    return number
+
+
 class BillingRepository(Repository):
     """Stripe's events, from receipt to their end."""
 
     # As received
 
     def receive(self, body: bytes, signature: str) -> int:
-        """Put an event into the queue as the control plane's endpoint does; the number of its row."""
-        with self._database.writing() as connection:
-            values = {"body": body, "signature": signature, "received_at": self._database.now(connection)}
-            adding = billing_events.insert().values(values).returning(_COLUMNS.id)
-            number: int = connection.execute(adding).scalar_one()
-        return number
+        """Put an event into the queue; the number of its row."""
+        return receive(self._database, body, signature)
 
     def queued(self, *, limit: int = 100) -> tuple[int, ...]:
         """Return the numbers of events that are not parsed yet, the oldest first."""

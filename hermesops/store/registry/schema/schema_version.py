@@ -18,7 +18,7 @@ REVISIONS = ("0001", "0002", "0003")
 MIGRATIONS = Path(__file__).parent.parent / "migrations"
 """Folder of the scripts, one for each revision."""
 
-_VERSION = sa.Table("alembic_version", sa.MetaData(), sa.Column("version_num", sa.String(32), primary_key=True))
+VERSION = sa.Table("alembic_version", sa.MetaData(), sa.Column("version_num", sa.String(32), primary_key=True))
 """Alembic's own table; it has one row."""
 
 _REVISION = re.compile(r"\d{4}")
@@ -66,9 +66,9 @@ def is_foreign(database: Database) -> bool:
         return False
     with database.reading() as connection:
         inspector = sa.inspect(connection)
-        if not inspector.has_table(_VERSION.name):
+        if not inspector.has_table(VERSION.name):
             return bool(inspector.get_table_names())
-        revision = connection.execute(sa.select(_VERSION)).scalar()
+        revision = connection.execute(sa.select(VERSION)).scalar()
         if revision != REVISIONS[-1]:
             return revision not in REVISIONS
         return any(not _has_columns(inspector, table) for table in metadata.sorted_tables)
@@ -117,9 +117,9 @@ def lock(database: Database, connection: sa.Connection) -> None:
 
 
 def _current(connection: sa.Connection) -> str | None:
-    if not sa.inspect(connection).has_table(_VERSION.name):
+    if not sa.inspect(connection).has_table(VERSION.name):
         return None
-    version: object = connection.execute(sa.select(_VERSION)).scalar()
+    version: object = connection.execute(sa.select(VERSION)).scalar()
     if not isinstance(version, str) or not _REVISION.fullmatch(version):
         # The table and its row are made in one transaction; a damaged page may hold anything.
         raise BrokenInvariantError("the registry is damaged: it has no revision", hint=RESTORE)
@@ -138,9 +138,9 @@ def _make(connection: sa.Connection) -> None:
     """Make the tables as code knows them, at this code's revision: no script has to repeat them."""
     from hermesops.store.registry.schema import indexes  # noqa: PLC0415 - imports the dialects of both databases
 
-    _VERSION.create(connection)
+    VERSION.create(connection)
     indexes.metadata.create_all(connection)
-    connection.execute(_VERSION.insert().values(version_num=REVISIONS[-1]))
+    connection.execute(VERSION.insert().values(version_num=REVISIONS[-1]))
     connection.execute(meta.insert().values(name=EPOCH, value="1"))
 
 

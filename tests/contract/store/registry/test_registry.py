@@ -36,9 +36,10 @@ from hermesops.store.registry.encryption.sealing import sealed_cells
 from hermesops.store.registry.open import migrate_registry
 from hermesops.store.registry.repositories.credentials.model_usage import RouterLedger
 from hermesops.store.registry.schema import indexes, tables
+from hermesops.store.registry.schema.role_grants import ROUTER
 from hermesops.store.registry.schema.schema_version import MIGRATIONS, REVISIONS
 from tests.support.hostile.databases import of_no_text
-from tests.support.real.router.litellm_router import as_router, make_role
+from tests.support.real.router.litellm_router import as_router
 from tests.support.real.stores import postgresql
 from tests.support.real.stores.registries import CELL, KEYS, TurnedClock, placed, registry_at
 
@@ -160,7 +161,7 @@ def test_a_newer_registry_is_refused_by_an_older_hermesops(registry: Registry, u
 @pytest.mark.postgres
 def test_processes_that_migrate_at_once_do_not_disturb_each_others_grants(server: postgresql.PostgreSql) -> None:
     url = server.new_database()
-    make_role(url)
+    postgresql.make_role(url, ROUTER)
     migrate_registry(url)
     for _ in range(10):
         with psycopg.connect(url) as admin:

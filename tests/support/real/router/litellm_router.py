@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import psycopg
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -23,8 +22,9 @@ from hermesops.base.waiting import pause
 from hermesops.localcloud.server.listener import listen
 from hermesops.programs.model_router import build
 from hermesops.store.registry import Registry
+from hermesops.store.registry.schema.role_grants import ROUTER
 from tests.support.real.ends_with_us import KILLED
-from tests.support.real.stores.postgresql import PostgreSql
+from tests.support.real.stores.postgresql import PostgreSql, as_role, make_role
 from tests.support.real.stores.registries import registry_at
 
 KEYS = {
@@ -275,23 +275,14 @@ def _free_port() -> int:
 
 def as_router(url: str) -> str:
     """The URL of the same database for the router's own role."""
-    return url.replace("user=tester", "user=router")
-
-
-def make_role(url: str) -> None:
-    """Make the router's role in a database's server, unless it is there."""
-    with psycopg.connect(url, autocommit=True) as admin:
-        admin.execute(
-            "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'router') "
-            "THEN CREATE ROLE router LOGIN; END IF; END $$"
-        )
+    return as_role(url, ROUTER)
 
 
 @contextmanager
 def registry_for_routers(server: PostgreSql) -> Iterator[tuple[Registry, str]]:
     """A registry in PostgreSQL whose router has a role of its own."""
     url = server.new_database()
-    make_role(url)
+    make_role(url, ROUTER)
     registry = registry_at(url)
     try:
         yield registry, url

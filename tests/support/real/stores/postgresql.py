@@ -95,6 +95,18 @@ class PostgreSql:
         return True
 
 
+def as_role(url: str, role: str) -> str:
+    """The URL of the same database for another role."""
+    return url.replace("user=tester", f"user={role}")
+
+
+def make_role(url: str, role: str) -> None:
+    """Make a service's role in a database's server, unless it is there; a migration gives it its rights."""
+    with psycopg.connect(url, autocommit=True) as admin:
+        if admin.execute("SELECT FROM pg_roles WHERE rolname = %s", [role]).fetchone() is None:
+            admin.execute(f"CREATE ROLE {role} LOGIN".encode())
+
+
 @contextmanager
 def running() -> Iterator[PostgreSql]:
     """Run a fresh server; it ends with the block, and with this process should that be killed."""

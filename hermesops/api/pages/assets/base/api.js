@@ -30,7 +30,7 @@ export class Problem extends Error {
 
   /** Whether the API has no such thing at all. */
   get isAbsent() {
-    return [404, 405, 501].includes(this.status) && this.code !== "no-agent";
+    return this.code === "not-here-yet" || [404, 405, 501].includes(this.status) && this.code !== "no-agent";
   }
 }
 

@@ -99,7 +99,7 @@ def test_our_own_wheel_is_the_package_that_runs_here(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "chosen"),
     [
-        ("hermesops.txt", ["--no-dev", "--extra=roles", "--extra=billing"]),  # its host applies roles, its worker bills
+        ("hermesops.txt", ["--no-dev", "--extra=roles", "--extra=billing", "--extra=platform"]),  # roles, bills, serves
         ("uv.txt", ["--only-group=bundle"]),
     ],
 )

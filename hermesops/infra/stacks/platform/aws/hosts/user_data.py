@@ -17,7 +17,7 @@ BUNDLES = "platform"
 
 FOLDER = "/var/lib/hermesops-platform"
 
-ACT_AS_HOST = ("hermesops", "hermesops-identity", "hermes-alarms")
+ACT_AS_HOST = ("hermesops", "hermesops-identity", "hermesops-relay", "hermes-alarms")
 """Users of the host, beside root, whose programs act with its role: not those that tenants or the internet feed."""
 
 LARGEST = 16 * 1024

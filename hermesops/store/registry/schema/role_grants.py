@@ -1,0 +1,193 @@
+"""Rights of services on the tables: the PostgreSQL role of each has these and no others."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from hermesops.store.registry.database import Database
+from hermesops.store.registry.schema import schema_version
+from hermesops.store.registry.schema.tables import (
+    billing_events,
+    hermes_instances,
+    instance_details,
+    model_budgets,
+    model_usage,
+    model_usage_batches,
+    users,
+)
+from hermesops.store.registry.schema.user_tables import (
+    chat_files,
+    turn_approvals,
+    turns,
+    user_plans,
+    user_requests,
+    web_sessions,
+)
+
+ROUTER = "router"
+"""Role of the model router."""
+
+API = "hermes_api"
+"""Role of the users' API, which the internet reaches."""
+
+ALL = ("*",)
+"""Every column of a table, those of later revisions too."""
+
+
+@dataclass(frozen=True)
+class TableRights:
+    """Rights of a role on one table.
+
+    Attributes:
+        select: Columns that it reads; ``insert``, ``update``: columns that it writes.
+        deletes: Whether it deletes rows.
+        numbers: Whether its new rows take their ``id`` from the table's sequence.
+    """
+
+    table: sa.Table
+    select: tuple[str, ...] = ()
+    insert: tuple[str, ...] = ()
+    update: tuple[str, ...] = ()
+    deletes: bool = False
+    numbers: bool = False
+
+    def each(self) -> "Iterator[Privilege]":
+        """Each privilege of one column, or of the table."""
+        for verb, names in (("SELECT", self.select), ("INSERT", self.insert), ("UPDATE", self.update)):
+            columns = self.table.columns if names == ALL else [self.table.columns[name] for name in names]
+            yield from (Privilege(verb, self.table.name, column.name) for column in columns)
+        if self.deletes:
+            yield Privilege("DELETE", self.table.name)
+        if self.numbers:
+            yield Privilege("USAGE", f"{self.table.name}_id_seq")
+
+
+@dataclass(frozen=True, order=True)
+class Privilege:
+    """A right as PostgreSQL lists it.
+
+    Attributes:
+        name: Of a table, or of a sequence for ``USAGE``.
+        column: Empty where it is of the whole table.
+    """
+
+    verb: str
+    name: str
+    column: str = ""
+
+
+RIGHTS: Mapping[str, Sequence[TableRights]] = {
+    ROUTER: (
+        TableRights(instance_details, select=("instance_id", "model_token_generation", "model_token_floor")),
+        TableRights(hermes_instances, select=("id", "plan", "vm_ip")),
+        TableRights(model_budgets, select=ALL),
+        TableRights(model_usage, select=ALL, insert=ALL, update=ALL),
+        TableRights(model_usage_batches, select=("id",), insert=ALL),
+    ),
+    API: (
+        TableRights(schema_version.VERSION, select=ALL),
+        TableRights(users, select=("id", "alias")),
+        TableRights(hermes_instances, select=("id", "user_id", "plan", "status", "created_at", "last_heartbeat")),
+        TableRights(instance_details, select=("instance_id", "region")),
+        TableRights(model_usage, select=("day", "instance_id", "input_tokens", "output_tokens", "micros")),
+        TableRights(model_budgets, select=("plan", "micros")),
+        TableRights(
+            turns,
+            select=ALL,
+            insert=("id", "user_id", "instance_id", "conversation", "client_key", "message", "state", "created_at"),
+            update=(
+                *("message", "state", "transcript_mark", "run_id", "sent_at", "stop_at", "ended_at", "detail"),
+                *("carrier", "carried_until", "carries"),
+            ),
+            deletes=True,
+        ),
+        TableRights(
+            turn_approvals,
+            select=ALL,
+            insert=("turn_id", "number", "asked_at", "request"),
+            update=("answered_at", "choice", "request"),
+            deletes=True,
+        ),
+        TableRights(
+            chat_files,
+            select=ALL,
+            insert=("id", "user_id", "bytes", "created_at", "content"),
+            update=("turn_id",),
+            deletes=True,
+        ),
+        TableRights(web_sessions, select=ALL, insert=ALL, update=("tokens",), deletes=True),
+        TableRights(
+            user_requests,
+            select=ALL,
+            insert=("id", "user_id", "kind", "client_key", "body", "state", "created_at"),
+        ),
+        TableRights(user_plans, select=ALL),
+        TableRights(billing_events, select=("id",), insert=("body", "signature", "received_at"), numbers=True),
+    ),
+}
+"""The rights of each role. A column that the registry's own key seals is in none."""
+
+
+def privileges(role: str) -> frozenset[Privilege]:
+    """Every privilege of a role. Pure."""
+    return frozenset(privilege for rights in RIGHTS[role] for privilege in rights.each())
+
+
+def grant(database: Database) -> None:
+    """Give each role its rights, and take others on these tables away; safe to call twice and from two processes.
+
+    A role that the database's server does not have stays without.
+    """
+    if database.is_sqlite:
+        return
+    for role in RIGHTS:
+        with database.reading() as connection:
+            is_done = not _is_there(connection, role) or _held(connection, role) == privileges(role)
+        if is_done:
+            continue
+        with database.writing(guarded=False) as connection:
+            # Two grants on one table at once end in "tuple concurrently updated": PostgreSQL locks no catalogue.
+            schema_version.lock(database, connection)
+            for statement in _statements(role, _held(connection, role)):
+                connection.exec_driver_sql(statement)
+
+
+def _statements(role: str, held: frozenset[Privilege]) -> Iterator[str]:
+    """Statements that lead from the rights held to those of the role. Pure.
+
+    Revoking a right on a table revokes it on each column, so that rights are taken first and given then.
+    """
+    wanted = privileges(role)
+    for name in sorted({each.name for each in held - wanted}):
+        yield f"REVOKE ALL ON {_kind(name, held)} {name} FROM {role}"
+    yield f"GRANT USAGE ON SCHEMA public TO {role}"
+    columns: dict[tuple[str, str], list[str]] = {}
+    for each in sorted(wanted):
+        columns.setdefault((each.verb, each.name), []).extend(filter(None, [each.column]))
+    for (verb, name), names in columns.items():
+        listed = f" ({', '.join(names)})" if names else ""
+        yield f"GRANT {verb}{listed} ON {_kind(name, wanted)} {name} TO {role}"
+
+
+def _kind(name: str, among: frozenset[Privilege]) -> str:
+    return "SEQUENCE" if Privilege("USAGE", name) in among else "TABLE"
+
+
+def _is_there(connection: sa.Connection, role: str) -> bool:
+    roles = sa.table("pg_roles", sa.column("rolname"))
+    return connection.execute(sa.select(roles).where(roles.c.rolname == role)).first() is not None
+
+
+def _held(connection: sa.Connection, role: str) -> frozenset[Privilege]:
+    """The role's own rights on tables of the schema ``public``. Source: PostgreSQL's manual, 37.42 and 37.43."""
+    query = sa.text(
+        "SELECT privilege_type, table_name, column_name FROM information_schema.role_column_grants"
+        " WHERE grantee = :role AND table_schema = 'public' "
+        "UNION SELECT privilege_type, table_name, '' FROM information_schema.role_table_grants"
+        " WHERE grantee = :role AND table_schema = 'public'"
+        " AND privilege_type NOT IN ('SELECT', 'INSERT', 'UPDATE', 'REFERENCES') "
+        "UNION SELECT privilege_type, object_name, '' FROM information_schema.role_usage_grants"
+        " WHERE grantee = :role AND object_schema = 'public' AND object_type = 'SEQUENCE'"
+    )
+    return frozenset(Privilege(*map(str, row)) for row in connection.execute(query, {"role": role}))

@@ -1,0 +1,240 @@
+"""The platform's public door: a real nginx with the role's file, before two processes that say what they were asked."""
+
+import asyncio
+import contextlib
+import json
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from hermesops.api.serve import Server
+from hermesops.base.waiting import Pending, cancel, until
+from tests.support.real import edge
+from tests.support.real.monitoring.platform_host import programs
+from tests.support.releases.role_files import rendered
+from tests.support.suite.prerequisites import require
+
+pytestmark = pytest.mark.turns(8)
+
+ORIGIN = "agents.test"
+FEW = {"hermes_platform_edge_requests_per_second": 1, "hermes_platform_edge_burst": 3}
+
+
+@dataclass
+class Process:
+    """A process of the API.
+
+    Attributes:
+        go: Lets a stream's next event go.
+    """
+
+    name: str
+    path: Path
+    go: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
+    readers: int = 0
+
+    async def answer(self, request: Request) -> Response:
+        body = await request.body()
+        return JSONResponse({"process": self.name, "headers": dict(request.headers), "bytes": len(body)})
+
+    async def stream(self, request: Request) -> Response:
+        del request
+        return StreamingResponse(self._events(), media_type="text/event-stream")
+
+    async def _events(self) -> AsyncIterator[bytes]:
+        self.readers += 1
+        try:
+            for number in range(3):
+                yield f"id: {number}\n\n".encode()
+                await self.go.acquire()
+        finally:
+            self.readers -= 1
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        routes = [Route("/events", self.stream), Route("/{path:path}", self.answer, methods=["GET", "POST"])]
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(self.path))
+        listener.listen()
+        listener.setblocking(False)
+        serving = asyncio.ensure_future(Server(Starlette(routes=routes), listener).serve_until_cancelled())
+        try:
+            yield
+        finally:
+            await cancel(serving)
+            self.path.unlink()
+
+
+@pytest.fixture
+def root() -> Path:
+    folder = programs()
+    require(folder, "Debian's programs")
+    assert folder
+    return folder
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> list[Process]:
+    return [Process(name, tmp_path / f"{name}.sock") for name in ("one", "two")]
+
+
+@contextlib.asynccontextmanager
+async def opened(
+    folder: Path, root: Path, processes: list[Process], variables: dict[str, object] | None = None
+) -> AsyncIterator[tuple[edge.Edge, httpx.AsyncClient]]:
+    """The door, and a client of it."""
+    with edge.running(folder, root, [process.path for process in processes], variables) as door:
+        headers = {"host": ORIGIN}
+        async with httpx.AsyncClient(
+            base_url=door.url, verify=door.context(), headers=headers, timeout=30, trust_env=False
+        ) as http:
+            yield door, http
+
+
+async def both(stack: contextlib.AsyncExitStack, processes: list[Process]) -> None:
+    for process in processes:
+        await stack.enter_async_context(process.serving())
+
+
+async def test_a_session_stays_at_one_process_and_moves_where_that_one_is_gone(
+    tmp_path: Path, root: Path, processes: list[Process]
+) -> None:
+    async def asked(http: httpx.AsyncClient, session: str) -> str:
+        answer = await http.get("/x", headers={"cookie": f"theme=dark; __Host-hermes={session}"})
+        return str(answer.json()["process"])
+
+    async with contextlib.AsyncExitStack() as stack:
+        one, two = processes
+        await stack.enter_async_context(one.serving())
+        async with two.serving(), opened(tmp_path, root, processes) as (_, http):
+            places = {session: {await asked(http, session) for _ in range(4)} for session in map(str, range(16))}
+            assert all(len(place) == 1 for place in places.values())
+            assert {name for place in places.values() for name in place} == {"one", "two"}
+            tokens = {
+                (await http.get("/x", headers={"authorization": f"Bearer {token}"})).json()["process"]
+                for token in map(str, range(16))
+            }
+            assert tokens == {"one", "two"}
+        async with opened(tmp_path, root, processes) as (_, http):
+            assert {await asked(http, session) for session in places} == {"one"}
+
+
+async def test_nobody_behind_is_told_as_the_apis_own_refusals_are(
+    tmp_path: Path, root: Path, processes: list[Process]
+) -> None:
+    async with opened(tmp_path, root, processes) as (_, http):
+        answer = await http.get("/api/hermes/me")
+    assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["retry-after"] == "5"
+
+
+async def test_many_requests_of_one_address_are_refused_and_another_address_is_served(
+    tmp_path: Path, root: Path, processes: list[Process]
+) -> None:
+    """The addresses are those that a load balancer names; nobody else's word counts."""
+    async with contextlib.AsyncExitStack() as stack:
+        await both(stack, processes)
+        proxied = {**FEW, "hermes_platform_edge_proxies": ["127.0.0.0/8"]}
+        _, http = await stack.enter_async_context(opened(tmp_path, root, processes, proxied))
+
+        async def statuses(address: str, count: int = 8) -> list[int]:
+            headers = {"x-forwarded-for": address}
+            return [(await http.get("/x", headers=headers)).status_code for _ in range(count)]
+
+        of_one = await statuses("203.0.113.7")
+        assert set(of_one) == {200, 429}
+        assert of_one[:4] == [200] * 4
+        assert 429 in await statuses("1.2.3.4, 203.0.113.7"), (
+            "the address that the balancer saw counts, not a forged one"
+        )
+        assert await statuses("203.0.113.8", 4) == [200] * 4
+        assert await statuses("2001:db8:1:1::5", 4) == [200] * 4
+        assert 429 in await statuses("2001:db8:1:1:ffff::7", 4), "of the same network of 64 bits"
+        assert await statuses("2001:db8:1:2::5", 4) == [200] * 4
+        refused = await http.get("/x", headers={"x-forwarded-for": "203.0.113.7"})
+        assert (refused.json()["code"], refused.headers["retry-after"]) == ("too-many-requests", "5")
+
+
+async def test_an_address_of_the_clients_own_making_changes_nothing(
+    tmp_path: Path, root: Path, processes: list[Process]
+) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        await both(stack, processes)
+        _, http = await stack.enter_async_context(opened(tmp_path, root, processes, dict(FEW)))
+        forged = [
+            {"x-forwarded-for": f"203.0.113.{n}", "forwarded": "for=1.1.1.1", "x-real-ip": "9.9.9.9"} for n in range(8)
+        ]
+        answers = [await http.get("/x", headers=headers) for headers in forged]
+        assert 429 in [answer.status_code for answer in answers]
+        headers: dict[str, Any] = answers[0].json()["headers"]
+        assert (headers["host"], headers["x-real-ip"]) == (ORIGIN, "127.0.0.1")
+        assert not {"x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "forwarded"} & headers.keys()
+        assert answers[0].headers["strict-transport-security"] == "max-age=31536000"
+
+
+async def test_streams_of_one_address_are_bounded_and_come_as_they_are_sent(
+    tmp_path: Path, root: Path, processes: list[Process]
+) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        await both(stack, processes)
+        _, http = await stack.enter_async_context(
+            opened(tmp_path, root, processes, {"hermes_platform_edge_connections": 2})
+        )
+        async with asyncio.timeout(30), http.stream("GET", "/events") as first, http.stream("GET", "/events"):
+            pieces = first.aiter_bytes()
+            assert await anext(pieces) == b"id: 0\n\n"
+            assert (await http.get("/x")).status_code == 429
+            for process in processes:
+                process.go.release()
+                process.go.release()
+            assert (await anext(pieces)).startswith(b"id: 1\n\n")
+
+        async def check() -> bool | Pending[bool]:
+            readers = sum(process.readers for process in processes)
+            return Pending(f"{readers} readers") if readers else True
+
+        await until(check, what="the streams behind to end with their readers", timeout_s=30, every_s=0.05)
+
+
+async def test_bodies_are_bounded_and_uploads_may_be_larger(
+    tmp_path: Path, root: Path, processes: list[Process]
+) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        await both(stack, processes)
+        _, http = await stack.enter_async_context(opened(tmp_path, root, processes))
+        large, upload = b"x" * ((1 << 20) + 1), b"x" * (10 << 20)
+        assert (await http.post("/api/hermes/chat", content=large[1:])).json()["bytes"] == 1 << 20
+        refused = await http.post("/api/hermes/chat", content=large)
+        assert (refused.status_code, refused.json()["code"]) == (413, "too-large")
+        assert (await http.post("/api/hermes/chat/files", content=upload)).json()["bytes"] == len(upload)
+        assert (await http.post("/api/hermes/chat/files/", content=upload)).status_code == 413
+        assert (await http.post("/api/hermes/chat/files", content=upload + large)).status_code == 413
+
+
+async def test_older_tls_and_clear_text_get_nothing(tmp_path: Path, root: Path, processes: list[Process]) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        await both(stack, processes)
+        door, _ = await stack.enter_async_context(opened(tmp_path, root, processes))
+        older = door.context()
+        older.maximum_version = ssl.TLSVersion.TLSv1_2
+        with pytest.raises(ssl.SSLError):
+            await asyncio.open_connection(edge.HOST, door.port, ssl=older, server_hostname=edge.HOST)
+        async with httpx.AsyncClient(timeout=30, trust_env=False) as http:
+            assert (await http.get(f"http://{edge.HOST}:{door.port}/x")).status_code == 400
+
+
+def test_its_problems_are_json() -> None:
+    text = rendered(edge.ROLE, "edge-nginx.conf.j2")
+    bodies = [line.split("'")[1] for line in text.splitlines() if "return " in line]
+    assert {json.loads(body)["status"] for body in bodies} == {413, 429, 503}
