@@ -90,8 +90,7 @@ async def _serve_local(container: "Container", listener: socket.socket) -> None:
         web, chat = container.env.settings.web, container.make_chat(relay)
         issuer = _issuer_of(web) if web.issuer else _issuer_of_world(container.endpoint.issuer_url)
         origin = web.origin or f"http://localhost:{_port_of(listener)}"
-        settings = connected.request_carrier.settings
-        hosts = _hosts(origin, listener)
+        settings, hosts = connected.request_carrier.settings, _hosts(origin, listener)
         parts = _parts(container, relay, chat, issuer, origin=origin, hosts=hosts, settings=settings)
         await _serve(parts, listener, chat.run(), _renew_tokens(connected), _UsersWork(connected).run())
 

@@ -36,3 +36,5 @@ class UsersContainer:
     user_requests = cached_property(parts.users.user_requests)
     user_plans = cached_property(parts.users.user_plans)
     stripe_door = parts.users.stripe_door
+    user_requests = cached_property(parts.users.user_requests)
+    user_plans = cached_property(parts.users.user_plans)

@@ -44,6 +44,7 @@ async def test_a_new_user_pays_and_talks_with_an_agent(world: Command, browser: 
         await page.get_by_role("button", name="Go to checkout").click()
         await page.get_by_role("button", name="Pay 29.00 EUR").click()
         await page.get_by_role("link", name="Talk to your agent").click(timeout=60_000)
+        await expect(page.locator("#state")).to_have_text("running")
         await expect(await chat.ask("hello")).to_contain_text("YOU SAID: hello", timeout=30_000)
         await chat.go("plan")
         await expect(page.get_by_role("heading", name="Payment")).to_be_visible()

@@ -28,7 +28,7 @@ def clock() -> TurnedClock:
 @pytest.fixture
 async def world(api: UsersApi) -> AsyncIterator[PlanWorld]:
     """The work of workers for users, done beside the API; Stripe's events go to the API."""
-    async with plan_world(api.relay.registry, api.database) as world:
+    async with plan_world(api.relay.registry, api.relay.registry._database) as world:
         world.secret = world.stripe._secret = STRIPE.secret
         world.stripe._endpoint = f"{api.process.url}/webhooks/stripe/hermes"
         working = asyncio.ensure_future(work(world, api.relay.clock))

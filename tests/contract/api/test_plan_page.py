@@ -28,7 +28,7 @@ async def world(scripted: ScriptedChat) -> AsyncIterator[PlanWorld]:
     """The work of workers for users, beside the API; no event of Stripe's comes."""
     relay = scripted.api.relay
     clock, registry = relay.clock, relay.registry
-    async with plan_world(registry, scripted.api.database, lambda: clock().timestamp()) as world:
+    async with plan_world(registry, registry._database, lambda: clock().timestamp()) as world:
         world.user = scripted.api.ada.user_id
         working = asyncio.ensure_future(work(world, registry, clock))
         yield world

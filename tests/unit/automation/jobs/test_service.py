@@ -16,6 +16,8 @@ from hermesops.store.operations.outcomes import Outcome
 from tests.support.fakes.instances import ADA
 from tests.support.fakes.parts import part
 
+NOW, DAY = datetime(2026, 1, 1, tzinfo=UTC), timedelta(days=1)
+
 
 def jobs(**parts: Any) -> Jobs:  # noqa: ANN401 - each stands for a service
     settings = Settings.model_validate({"without_jobs": parts.pop("without", "")})
@@ -29,6 +31,9 @@ def jobs(**parts: Any) -> Jobs:  # noqa: ANN401 - each stands for a service
         "model_tokens",
         "operations",
         "billing",
+        "user_requests",
+        "plan_statements",
+        "sweep",
     )
     return Jobs(settings=settings, registry=parts.pop("registry", part()), **({name: part() for name in names} | parts))
 
@@ -63,6 +68,22 @@ async def test_a_report_counts_what_was_done_and_names_what_was_not() -> None:
         "hermesops job run backups again",
     )
     assert failure("backups", Report("2 agents backed up", outcomes=(Outcome("ada", done="done"),))) is None
+
+
+@pytest.mark.parametrize(
+    ("last", "is_possible", "is_due"),
+    [
+        (None, True, True),
+        (None, False, False),
+        (JobRun(NOW, NOW, "done", ""), True, False),
+        (JobRun(NOW, NOW, "", "no answer"), True, True),
+        (JobRun(NOW - DAY, NOW - DAY - timedelta(seconds=1), "done", ""), True, True),
+    ],
+    ids=["never", "without a key", "today", "failed", "yesterday"],
+)
+def test_subscriptions_are_swept_once_a_day(last: JobRun | None, *, is_possible: bool, is_due: bool) -> None:
+    registry = part(jobs=part(get=lambda _: last), now=lambda: NOW)
+    assert bool(jobs(registry=registry, sweep=part(is_possible=is_possible)).named("billing-sweep").due()) is is_due
 
 
 async def test_one_erased_backup_that_fails_does_not_keep_others() -> None:
