@@ -16,6 +16,8 @@ from hermesops.users.agent_jobs.service import AgentJobs
 from hermesops.users.agent_settings.service import AgentSettings
 from hermesops.users.billing.door import StripeDoor
 from hermesops.users.chat.service import Chat
+from hermesops.users.connections.agent_calls import AgentCalls
+from hermesops.users.connections.service import Connections
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _SAME = frozenset({"", "none", "same-origin"})
@@ -34,6 +36,8 @@ class ApiParts:
         hosts: Names by which the API is asked.
         settings: ``None`` where this process may not change settings.
         stripe: ``None`` where there is no signing secret of Stripe's.
+        connections: ``None`` where there is no project at the vendor of connections.
+        agent_calls: As ``connections``.
     """
 
     origin: str
@@ -48,6 +52,8 @@ class ApiParts:
     settings: AgentSettings | None
     pages: Pages
     stripe: StripeDoor | None = None
+    connections: Connections | None = None
+    agent_calls: AgentCalls | None = None
 
 
 def parts_of(request: Request) -> ApiParts:

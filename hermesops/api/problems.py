@@ -32,6 +32,9 @@ from hermesops.users.chat.service import (
     NoSuchTurnError,
     NotAskedError,
 )
+from hermesops.users.connections.mcp_messages import MalformedMessageError
+from hermesops.users.connections.mcp_proxy import NothingConnectedError, SessionEndedError, UnknownAgentError
+from hermesops.users.connections.service import NoSuchServiceError, StaleLinkError, TooManyConnectionsError
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -49,6 +52,13 @@ STATUSES: tuple[tuple[type[HermesError], HTTPStatus, str, str], ...] = (
     (JobRefusedError, HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", ""),
     (TooManyFilesError, HTTPStatus.CONFLICT, "too-many-files", ""),
     (UnsignedEventError, HTTPStatus.UNAUTHORIZED, "unsigned", ""),
+    (NoSuchServiceError, HTTPStatus.NOT_FOUND, "no-such-service", ""),
+    (TooManyConnectionsError, HTTPStatus.CONFLICT, "too-many-connections", ""),
+    (StaleLinkError, HTTPStatus.CONFLICT, "stale-link", ""),
+    (UnknownAgentError, HTTPStatus.UNAUTHORIZED, "unknown-agent", ""),
+    (NothingConnectedError, HTTPStatus.CONFLICT, "nothing-connected", ""),
+    (SessionEndedError, HTTPStatus.NOT_FOUND, "session-ended", ""),
+    (MalformedMessageError, HTTPStatus.BAD_REQUEST, "malformed", ""),
     (AgentNotReadyError, HTTPStatus.SERVICE_UNAVAILABLE, "agent-not-ready", ""),
     (AgentBusyError, HTTPStatus.SERVICE_UNAVAILABLE, "agent-busy", "your agent takes no request now; try again"),
     (UsageError, HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", ""),
