@@ -18,6 +18,7 @@ from hermesops.api.application import application
 from hermesops.api.limits import Limits
 from hermesops.api.pages_served import Pages
 from hermesops.api.parts import ApiParts
+from hermesops.api.routes.connections import CALLBACK as CONNECTED
 from hermesops.api.routes.sign_in import CALLBACK
 from hermesops.api.sign_in.issuer_client import IssuerAddresses, IssuerClient
 from hermesops.api.sign_in.page_sessions import PageSessions
@@ -40,6 +41,7 @@ LOCAL_CLIENT = "hermes-web"
 
 _LOOPBACK = "127.0.0.1"
 _TOKENS_EVERY_S = 2.0
+_CONNECTIONS_EVERY_S = 10.0
 _AT_ONCE = 2_000
 _KEEP_ALIVE_S = 30
 _STOP_S = 3
@@ -62,7 +64,7 @@ async def serve(container: "Container", listener: socket.socket) -> None:
     async with container.connect() as connected, _relay(container) as relay:
         chat = container.make_chat(relay)
         parts = _parts(connected, relay, chat, int(listener.getsockname()[1]))
-        beside: list[Coroutine[Any, Any, None]] = [chat.run(), _renew_tokens(connected)]
+        beside: list[Coroutine[Any, Any, None]] = [chat.run(), _renew_tokens(connected), _follow_connections(connected)]
         server = Server(application(parts), listener)
         running = [asyncio.ensure_future(work) for work in beside]
         try:
@@ -104,6 +106,21 @@ async def _renew_tokens(connected: "Connected") -> None:
         await pause(_TOKENS_EVERY_S)
 
 
+async def _follow_connections(connected: "Connected") -> None:
+    """Do the job ``connections``, as a worker does where there is one; each step of it is safe to repeat."""
+    while True:
+        try:
+            work = connected.connection_work
+            if work is None:
+                return
+            for subject, problem in (await work.run()).items():
+                if problem:
+                    log.warning("connection_not_followed", subject=subject, why=problem)
+        except HermesError as error:
+            log.warning("connections_not_followed", why=error.message)
+        await pause(_CONNECTIONS_EVERY_S)
+
+
 def _parts(connected: "Connected", relay: RelayClient, chat: Chat, port: int) -> ApiParts:
     container = connected.container
     origin, addresses = origin_of(container, port), _issuer_of(container)
@@ -126,6 +143,8 @@ def _parts(connected: "Connected", relay: RelayClient, chat: Chat, port: int) ->
         settings=AgentSettings(container.registry, _Configuring(connected).begin),
         pages=Pages.load(),
         stripe=container.stripe_door(),
+        connections=container.make_connections(f"{origin}{CONNECTED}"),
+        agent_calls=container.make_agent_calls(),
     )
 
 

@@ -208,6 +208,8 @@ class Container:
     billing_events = cached_property(parts.users.billing_events)
     model_usage = cached_property(parts.users.model_usage)
     stripe_door = parts.users.stripe_door
+    make_connections = parts.users.connections
+    make_agent_calls = parts.users.agent_calls
 
     user_rows = cached_property(parts.chat.user_rows)
     messages = cached_property(parts.chat.messages)

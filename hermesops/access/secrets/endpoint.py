@@ -4,6 +4,7 @@ The local world writes its addresses to ``world.json``.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +25,8 @@ class Endpoint:
         daemon_port: Port of machines to which the broker connects.
         platform_url: The platform's service for machines; empty where there is none.
         issuer_url: The local world's issuer of users' tokens; empty where there is none.
+        composio_url: The local world's Composio; empty where there is none.
+        composio_key: Of its project.
     """
 
     api_url: str
@@ -35,6 +38,8 @@ class Endpoint:
     daemon_port: int
     platform_url: str = ""
     issuer_url: str = ""
+    composio_url: str = ""
+    composio_key: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         """Refuse a key that no request could carry.
@@ -68,8 +73,15 @@ def local_endpoint(world_file: Path) -> Endpoint:
             daemon_port=int(world["daemon_port"]),
             platform_url=str(world.get("platform_url", "")),
             issuer_url=str(world.get("issuer_url", "")),
+            composio_url=str(world.get("composio_url", "")),
+            composio_key=_composio_key(world),
         )
     except FileNotFoundError:
         raise UnavailableError("the local world is not up", hint=Hint(("local", "up"))) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"cannot read {world_file}: {error}", hint=Hint(("local", "up"), "writes it anew")) from error
+
+
+def _composio_key(world: Mapping[str, object]) -> str:
+    file = world.get("composio_key_file")
+    return read_secret(Path(str(file)), what="project key of the local Composio") if file else ""

@@ -70,6 +70,7 @@ def jobs(connected: "Connected") -> "Jobs":
         proxy_tokens=connected.proxy_tokens,
         model_tokens=connected.model_tokens,
         billing=connected.billing,
+        connections=lambda: connected.connection_work,
     )
 
 

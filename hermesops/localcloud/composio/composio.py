@@ -23,13 +23,14 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from hermesops.localcloud.composio.mcp_server import McpServer
+from hermesops.model.connections.service import SERVICES
 
 PREFIX = "/composio"
-KEY = "ak_local"
-"""The project's key: whoever reaches this computer's loopback has the world's accounts, which are made up."""
-
 LINK_S = 600.0
 _WINDOW_S = 60.0
+_TOOLKITS = frozenset(service.slug for service in SERVICES)
+"""Each has a configuration, named ``ac_TOOLKIT``."""
+
 _REVOCABLE = frozenset({"ACTIVE", "REVOKED"})
 _UNREVOCABLE_TOOLKITS = frozenset({"airtable"})
 
@@ -54,7 +55,6 @@ class LocalComposio:
     Args:
         url: Its own, without the API's path.
         key: The project's key.
-        auth_configs: Toolkits by the id of their configuration.
         most: Requests a minute.
         clock: Seconds since 1970.
     """
@@ -63,14 +63,12 @@ class LocalComposio:
         self,
         url: str,
         *,
-        key: str = KEY,
-        auth_configs: dict[str, str] | None = None,
+        key: str,
         most: int = 2_000,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.url = url
         self.key = key
-        self.auth_configs = auth_configs or {}
         self.most = most
         self.clock = clock
         self.accounts: dict[str, Account] = {}
@@ -132,8 +130,8 @@ class LocalComposio:
 
     async def _link(self, request: Request) -> Response:
         body = await request.json()
-        toolkit = self.auth_configs.get(body["auth_config_id"])
-        if toolkit is None:
+        prefix, _, toolkit = body["auth_config_id"].partition("_")
+        if prefix != "ac" or toolkit not in _TOOLKITS:
             return _refusal(HTTPStatus.BAD_REQUEST, "Auth config not found")
         id_, token = f"ca_{secrets.token_hex(8)}", f"lk_{secrets.token_hex(12)}"
         until = self.clock() + LINK_S

@@ -76,7 +76,7 @@ class UserConnections:
                 "link_expires_at": now + life,
             }
             row = connection.execute(user_connections.insert().values(values).returning(*_COLUMNS)).one()
-        return _connection(row)
+        return connection_of(row)
 
     def got_link(self, id_: str, account: str, link_expires_at: datetime) -> bool:
         """Record the account that a link makes; ``False`` where the connection has ended meanwhile."""
@@ -92,7 +92,7 @@ class UserConnections:
             )
             taking = user_connections.update().where(is_it).values(callback_hash=None).returning(*_COLUMNS)
             row = connection.execute(taking).one_or_none()
-        return _connection(row) if row else None
+        return connection_of(row) if row else None
 
     def move(self, before: Connection, state: ConnectionState, detail: str = "") -> bool:
         """Change a connection's state; ``False`` where it is in another state than before.
@@ -147,7 +147,7 @@ class UserConnections:
                 _COLUMNS.state != ConnectionState.REVOKING.value,
             )
             rows = connection.execute(user_connections.update().where(is_it).values(values).returning(*_COLUMNS)).all()
-        return tuple(map(_connection, rows))
+        return tuple(map(connection_of, rows))
 
     def of_user(self, user_id: UserId) -> tuple[Connection, ...]:
         """A user's connections, oldest first."""
@@ -171,7 +171,19 @@ class UserConnections:
             query = sa.select(*columns).select_from(joined).where(_is_due(now, pace))
             query = query.order_by(_COLUMNS.checked_at.nulls_first(), _COLUMNS.changed_at).limit(limit)
             rows = connection.execute(query).all()
-        return tuple((_connection(row), bool(row.has_agent)) for row in rows)
+        return tuple((connection_of(row), bool(row.has_agent)) for row in rows)
+
+    def linked_services(self) -> Mapping[InstanceId, tuple[str, ...]]:
+        """Linked services, in order, by agents that are not terminated."""
+        joined = user_connections.join(hermes_instances, hermes_instances.c.id == _COLUMNS.instance_id)
+        query = sa.select(_COLUMNS.instance_id, _COLUMNS.service).select_from(joined)
+        query = query.where(_COLUMNS.state == ConnectionState.LINKED.value, LIVING).order_by(_COLUMNS.service)
+        services: dict[InstanceId, tuple[str, ...]] = {}
+        with self._database.reading() as connection:
+            for row in connection.execute(query):
+                agent = InstanceId(row.instance_id)
+                services[agent] = (*services.get(agent, ()), row.service)
+        return services
 
     def counts(self) -> Mapping[ConnectionState, int]:
         """Number of connections, by state."""
@@ -192,7 +204,7 @@ class UserConnections:
     def _list(self, is_it: sa.ColumnElement[bool]) -> tuple[Connection, ...]:
         query = sa.select(user_connections).where(is_it).order_by(_COLUMNS.created_at, _COLUMNS.id)
         with self._database.reading() as connection:
-            return tuple(map(_connection, connection.execute(query).all()))
+            return tuple(map(connection_of, connection.execute(query).all()))
 
 
 MOST_UNCLEANED = 30
@@ -243,7 +255,8 @@ def _replace(
     connection.execute(user_connections.update().where(is_older).values(values))
 
 
-def _connection(row: sa.Row[Any]) -> Connection:
+def connection_of(row: sa.Row[Any]) -> Connection:
+    """A connection of its row. Pure."""
     return Connection(
         id=row.id,
         user_id=UserId(row.user_id),

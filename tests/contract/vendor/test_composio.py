@@ -43,8 +43,7 @@ def clock() -> Clock:
 async def vendor(clock: Clock) -> AsyncIterator[LocalComposio]:
     listener = socket.create_server((HOST, 0))
     url = f"http://{HOST}:{listener.getsockname()[1]}/composio"
-    configs = {"ac_gmail": "gmail", "ac_airtable": "airtable"}
-    vendor = LocalComposio(url, key=KEY, auth_configs=configs, most=20, clock=clock)
+    vendor = LocalComposio(url, key=KEY, most=20, clock=clock)
     async with served(Starlette(routes=[Mount("/composio", routes=vendor.routes())]), listener):
         yield vendor
 

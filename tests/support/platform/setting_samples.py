@@ -28,6 +28,9 @@ OF_A_PATTERN: Mapping[str, object] = {
     "web.keys_url": "https://issuer.test/keys",
     "web.authorize_url": "https://issuer.test/authorize",
     "web.token_url": "https://issuer.test/token",
+    "connections.services": "gmail=ac_1,slack=ac_2",
+    "connections.base_url": "https://composio.test",
+    "connections.agents_url": "https://pages.test/mcp",
     "platform.account": "111122223333",
     "platform.region": "eu-central-1",
     # Read as addresses once they are there.

@@ -237,7 +237,6 @@ async def users_api(folder: Path, url: str, clock: TurnedClock) -> AsyncIterator
         composio = LocalComposio(
             f"http://{HOST}:{composio_listener.getsockname()[1]}/composio",
             key=f"ak_{uuid4().hex}",
-            auth_configs={f"ac_{service.slug}": service.slug for service in SERVICES},
             clock=lambda: clock().timestamp(),
         )
         mounted = Starlette(routes=[Mount("/composio", routes=composio.routes())])
