@@ -50,6 +50,10 @@ class McpAccesses:
             insert_or_update(connection, mcp_access, values)
         return token
 
+    def bar(self, instance_id: InstanceId) -> None:
+        """Have no token reach an agent's services; its row stays."""
+        self.grant(instance_id)
+
     def is_token(self, instance_id: InstanceId, token: str) -> bool:
         """Whether an agent has this token."""
         is_it = sa.and_(_COLUMNS.instance_id == instance_id, _COLUMNS.token_hash == digest(token))
@@ -83,7 +87,7 @@ class McpAccesses:
             return connection.execute(changing).first() is not None
 
     def end(self, instance_id: InstanceId) -> None:
-        """Take an agent's token away."""
+        """Delete an agent's row."""
         with self._database.writing() as connection:
             connection.execute(mcp_access.delete().where(_COLUMNS.instance_id == instance_id))
 

@@ -80,19 +80,25 @@ class AgentAccess:
         return entry == entry_for(self.url, agent, token, services) and self.accesses.is_token(agent, token)
 
     async def _bring(self, agent: InstanceId) -> None:
-        """Bring one agent there: access ends before the settings say so, and begins before they do."""
+        """Bring one agent there."""
         services = services_of(await asyncio.to_thread(self.rows.of_instance, agent))
         instance = await asyncio.to_thread(self.registry.instances.get, agent)
         settings = await asyncio.to_thread(self.registry.instance_secrets.settings, agent)
         if not services or instance.status is InstanceStatus.TERMINATED:
-            await asyncio.to_thread(self.accesses.end, agent)
-            if SERVER in settings.mcp_servers:
-                await self._configure(instance.user_id, None)
+            await self._take(agent, instance.user_id, has_entry=SERVER in settings.mcp_servers)
             return
         token = token_in(settings.mcp_servers.get(SERVER))
         if not await asyncio.to_thread(self.accesses.is_token, agent, token):
             token = await asyncio.to_thread(self.accesses.grant, agent)
         await self._configure(instance.user_id, entry_for(self.url, agent, token, services))
+
+    async def _take(self, agent: InstanceId, user_id: str, *, has_entry: bool) -> None:
+        """End an agent's way: its token first; its row stays for as long as its settings have the entry."""
+        if not has_entry:
+            await asyncio.to_thread(self.accesses.end, agent)
+            return
+        await asyncio.to_thread(self.accesses.bar, agent)
+        await self._configure(user_id, None)
 
     async def _configure(self, user_id: str, entry: Mapping[str, object] | None) -> None:
         await self.configure(user_id, patch_to(entry), "the user's connected services have changed")
