@@ -92,7 +92,7 @@ def next_step(connection: Connection, account: VendorAccount | None, *, has_agen
         case ConnectionState.LINKED:
             return _of_linked(connection, account)
         case ConnectionState.EXPIRED:
-            return Move(ConnectionState.LINKED) if account and _is_right(connection, account) else account and Seen()
+            return _of_expired(connection, account)
         case _ as never:
             assert_never(never)
 
@@ -139,6 +139,12 @@ def _of_linked(connection: Connection, account: VendorAccount | None) -> Step | 
     if account.status is AccountStatus.ACTIVE and not _is_right(connection, account):
         return Move(ConnectionState.EXPIRED, REMOVED)
     return Seen()
+
+
+def _of_expired(connection: Connection, account: VendorAccount | None) -> Step | None:
+    if account is None:
+        return None
+    return Move(ConnectionState.LINKED) if _is_right(connection, account) else Seen()
 
 
 def _is_right(connection: Connection, account: VendorAccount) -> bool:

@@ -70,9 +70,9 @@ def browser_address_in(answer: Mapping[str, Any], *, origin: str) -> str:
     Raises:
         UnavailableError: It is none.
     """
-    value = answer.get("redirect_url")
-    if _is_address(value, _LONGEST_BROWSER_ADDRESS) and (origin_of(value) == origin or value.startswith("https://")):
-        return str(value)
+    address = _address(answer.get("redirect_url"), _LONGEST_BROWSER_ADDRESS)
+    if address and (origin_of(address) == origin or address.startswith("https://")):
+        return address
     raise UnavailableError("Composio's answer has no usable redirect_url")
 
 
@@ -83,9 +83,9 @@ def mcp_address_in(answer: Mapping[str, Any], *, origin: str) -> str:
         UnavailableError: It is none, or elsewhere.
     """
     mcp = answer.get("mcp")
-    value = mcp.get("url") if isinstance(mcp, Mapping) else None
-    if _is_address(value, LONGEST_ADDRESS) and origin_of(value) == origin:
-        return str(value)
+    address = _address(mcp.get("url") if isinstance(mcp, Mapping) else None, LONGEST_ADDRESS)
+    if address and origin_of(address) == origin:
+        return address
     raise UnavailableError("Composio's answer has no usable address of an MCP server")
 
 
@@ -124,14 +124,10 @@ def origin_of(address: str) -> str:
     return f"{parts.scheme}://{parts.hostname}:{port or (443 if parts.scheme == 'https' else 80)}"
 
 
-def _is_address(value: object, longest: int) -> bool:
-    return (
-        isinstance(value, str)
-        and len(value) <= longest
-        and value.isascii()
-        and value.isprintable()
-        and " " not in value
-    )
+def _address(value: object, longest: int) -> str:
+    """A text that may be an address; empty for none."""
+    is_usable = isinstance(value, str) and len(value) <= longest and value.isascii() and value.isprintable()
+    return str(value) if is_usable and " " not in str(value) else ""
 
 
 def _scopes(value: object) -> tuple[str, ...]:

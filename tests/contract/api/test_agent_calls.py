@@ -25,8 +25,9 @@ from hermesops.store.user_rows.connections import UserConnections
 from hermesops.store.user_rows.mcp_access import McpAccesses
 from hermesops.users.connections import agent_calls, mcp_proxy
 from hermesops.users.connections.decide import LINK
+from tests.support.real.relay import HOST
 from tests.support.suite.cases import each_case
-from tests.support.users.api import HOST, UsersApi, served
+from tests.support.users.api import UsersApi, served
 
 INITIALIZE = {"protocolVersion": "2025-06-18", "capabilities": {"sampling": {}}, "clientInfo": {"name": "x"}}
 

@@ -14,6 +14,7 @@ from hermesops.model.fleet.instance import InstanceStatus
 from hermesops.store.registry.schema.user_tables import mcp_access, user_connections
 from hermesops.store.user_rows.connections import MOST_UNCLEANED, UserConnections
 from hermesops.store.user_rows.mcp_access import McpAccesses
+from hermesops.vendor.composio.client import Link
 from tests.support.suite.cases import each_case
 from tests.support.users.api import Client, UsersApi
 from tests.support.users.browser import Browser
@@ -224,8 +225,8 @@ async def lost_link(api: UsersApi) -> None:
     assert service is not None
     link = service.vendor.link
 
-    async def lost(*arguments: str) -> Any:  # noqa: ANN401 - nothing is returned
-        await link(*arguments)
+    async def lost(user: str, auth_config: str, callback_url: str) -> Link:
+        await link(user, auth_config, callback_url)
         raise UnavailableError("lost")
 
     service.vendor.link = lost  # type: ignore[method-assign]

@@ -19,8 +19,9 @@ from hermesops.localcloud.composio.composio import LINK_S, LocalComposio
 from hermesops.model.connections.connection import AccountStatus
 from hermesops.vendor.composio import client as composio_client
 from hermesops.vendor.composio.client import Composio, NoSuchAccountError, NotRevocableError, rest_of
+from tests.support.real.relay import HOST
 from tests.support.suite.cases import each_case
-from tests.support.users.api import HOST, served
+from tests.support.users.api import served
 
 KEY = "ak_of_this_test"
 CALLBACK = "https://pages.test/callback/state"

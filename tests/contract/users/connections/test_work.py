@@ -118,6 +118,7 @@ async def test_the_last_service_takes_token_and_entry_along(api: UsersApi, confi
     assert problems[f"agent {api.ada.id}"] == "something is under way"
     assert not McpAccesses(api.database).is_token(api.ada.id, token)
     configuring.is_busy = False
+    api.relay.clock.turn(11)
     await work.run()
     assert work.due() == [f"agent {api.ada.id}"]
     await work.run()

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,7 +32,7 @@ STATES = st.sampled_from(list(ConnectionState))
 STATUSES = st.sampled_from(list(AccountStatus))
 
 
-def connection(state: ConnectionState, **values: object) -> Connection:
+def connection(state: ConnectionState, **values: Any) -> Connection:  # noqa: ANN401 - fields of it
     made = Connection(
         "id",
         UserId("ada"),
@@ -130,7 +131,7 @@ def test_an_account_that_is_active_again_is_linked_again() -> None:
 
 
 def test_times_run_out() -> None:
-    def step(state: ConnectionState, after: timedelta, **values: object) -> object:
+    def step(state: ConnectionState, after: timedelta, **values: Any) -> object:  # noqa: ANN401 - as above
         pending = account(AccountStatus.PENDING)
         return next_step(connection(state, **values), pending, has_agent=True, now=NOW + after)
 
