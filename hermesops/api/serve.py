@@ -108,11 +108,9 @@ async def _renew_tokens(connected: "Connected") -> None:
 
 async def _follow_connections(connected: "Connected") -> None:
     """Do the job ``connections``, as a worker does where there is one; each step of it is safe to repeat."""
-    while True:
+    work = connected.make_connection_work()
+    while work is not None:
         try:
-            work = connected.connection_work
-            if work is None:
-                return
             for subject, problem in (await work.run()).items():
                 if problem:
                     log.warning("connection_not_followed", subject=subject, why=problem)

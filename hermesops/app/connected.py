@@ -82,6 +82,6 @@ class Connected:
 
     rollouts = cached_property(parts.rollouts.rollouts)
     billing = cached_property(parts.users.billing)
-    connection_work = cached_property(parts.users.connection_work)
+    make_connection_work = parts.users.connection_work
     jobs = cached_property(parts.automation.jobs)
     monitor = parts.monitoring.monitor

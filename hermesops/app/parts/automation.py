@@ -1,6 +1,6 @@
 """Doctor, scheduled jobs, runbooks and their drills."""
 
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def jobs(connected: "Connected") -> "Jobs":
         proxy_tokens=connected.proxy_tokens,
         model_tokens=connected.model_tokens,
         billing=connected.billing,
-        connections=lambda: connected.connection_work,
+        connections=cache(connected.make_connection_work),
     )
 
 
