@@ -98,7 +98,7 @@ def next_step(connection: Connection, account: VendorAccount | None, *, has_agen
 
 
 def comes_back(connection: Connection, user: str, session: str) -> bool:
-    """Whether the browser that came back is the one that got the link; else the account is nobody's and goes away."""
+    """Whether the browser that came back is the one that got the link; an account of any other one goes away."""
     return connection.user_id == user and connection.session in {"", session}
 
 

@@ -210,7 +210,7 @@ async def test_a_link_that_nobody_got_leaves_nothing(api: UsersApi, browser: Bro
     rows = UserConnections(api.database)
     await connected(api, browser)
     [linked] = api.composio.accounts
-    with pytest.raises(UnavailableError):
+    with pytest.raises(UnavailableError, match="gave no link"):
         await lost_link(api)
     assert len(api.composio.accounts) == 2
     assert [row.account for row in rows.of_user(api.ada.user_id)] == [linked, ""]

@@ -425,17 +425,17 @@ async def test_a_job_is_added_and_removed(chat: ChatPage) -> None:
 async def test_a_service_is_connected_and_disconnected(scripted: ScriptedChat, chat: ChatPage) -> None:
     composio = scripted.api.composio
     await chat.go("connections")
-    for choice, state in (("Refuse", "not connected"), ("Agree", "connected")):
-        await chat.page.get_by_role("button", name="Connect Gmail").click()
+    for verb, choice, state in (("Connect", "Refuse", "not connected"), ("Connect again", "Agree", "connected")):
+        await chat.page.get_by_role("button", name=f"{verb}: Gmail", exact=True).click()
         await chat.page.get_by_role("button", name=choice).click()
         gmail = chat.page.locator("li", has_text="Gmail")
         await expect(gmail.locator(".badge")).to_have_text(state)
     [account] = composio.accounts.values()
     assert (account.user, account.status) == (scripted.api.ada.id, "ACTIVE")
     assert await chat.watched.serious() == []
-    await chat.page.get_by_role("button", name="Disconnect Gmail").press("Enter")
+    await chat.page.get_by_role("button", name="Disconnect: Gmail").press("Enter")
     await expect(chat.spoken).to_have_text("Gmail is disconnected.")
-    await expect(chat.page.get_by_role("button", name="Connect Gmail")).to_be_visible()
+    await expect(chat.page.get_by_role("button", name="Connect: Gmail", exact=True)).to_be_visible()
     assert not composio.accounts
 
 

@@ -71,7 +71,7 @@ async def test_a_link_becomes_an_account_that_is_revoked_and_deleted(composio: C
     await composio.delete(link.account)
     await composio.delete(link.account)
     assert (await composio.account(link.account)).status is AccountStatus.GONE
-    with pytest.raises(NoSuchAccountError):
+    with pytest.raises(NoSuchAccountError, match="no such thing"):
         await composio.revoke(link.account)
 
 
@@ -86,11 +86,11 @@ async def test_an_account_that_is_not_active_and_a_service_that_cannot_are_not_r
     composio: Composio, vendor: LocalComposio
 ) -> None:
     pending = await composio.link("i-1", "ac_gmail", CALLBACK)
-    with pytest.raises(NotRevocableError):
+    with pytest.raises(NotRevocableError, match="revokes nothing"):
         await composio.revoke(pending.account)
     other = await composio.link("i-1", "ac_airtable", CALLBACK)
     vendor.agree(other.url)
-    with pytest.raises(NotRevocableError):
+    with pytest.raises(NotRevocableError, match="revokes nothing"):
         await composio.revoke(other.account)
 
 
@@ -99,7 +99,7 @@ async def test_a_session_has_the_accounts_of_its_user_alone(composio: Composio, 
     vendor.agree(link.url)
     session = await composio.open_session("i-1", {"gmail": [link.account]})
     assert session.url == f"{vendor.url}/mcp/{session.id}"
-    with pytest.raises(RefusedError):
+    with pytest.raises(RefusedError, match="Connected account not found"):
         await composio.open_session("i-2", {"gmail": [link.account]})
     await composio.end_session(session.id)
     await composio.end_session(session.id)
@@ -211,9 +211,9 @@ async def test_a_read_is_safe_to_repeat_and_a_change_may_have_happened(
 ) -> None:
     monkeypatch.setattr(composio_client, "_TIME_S", 0.5)
     async with answering(answer) as composio:
-        with pytest.raises(UnavailableError):
+        with pytest.raises(UnavailableError, match="Composio does not answer: "):
             await composio.account("ca_1")
-        with pytest.raises(UnknownOutcomeError):
+        with pytest.raises(UnknownOutcomeError, match="Composio's answer was lost: "):
             await composio.revoke("ca_1")
 
 

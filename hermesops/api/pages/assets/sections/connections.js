@@ -61,6 +61,7 @@ function line(connection, again) {
       await again();
     });
   const since = timeOf(connection.since);
+  const verb = state === "none" ? "Connect" : "Connect again";
   return element(
     "li",
     {},
@@ -76,12 +77,9 @@ function line(connection, again) {
     ),
     state !== "active" &&
       connection.offered &&
-      button(
-        { class: "small", "aria-label": `Connect ${title}`, onclick: connect },
-        state === "none" ? "Connect" : "Connect again",
-      ),
+      button({ class: "small", "aria-label": `${verb}: ${title}`, onclick: connect }, verb),
     state !== "none" &&
-      button({ class: "danger small", "aria-label": `Disconnect ${title}`, onclick: disconnect }, "Disconnect"),
+      button({ class: "danger small", "aria-label": `Disconnect: ${title}`, onclick: disconnect }, "Disconnect"),
   );
 }
 
