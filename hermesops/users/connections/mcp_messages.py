@@ -33,7 +33,15 @@ _LONGEST = 256
 
 
 class MalformedMessageError(RefusedError):
-    """It is no message that an agent may send."""
+    """It is no message that an agent may send.
+
+    Attributes:
+        id: Of the message, where it has a usable one: then the protocol has an answer that says so.
+    """
+
+    def __init__(self, words: str, id_: str | int | None = None) -> None:
+        super().__init__(words)
+        self.id = id_
 
 
 @dataclass(frozen=True)
@@ -42,11 +50,13 @@ class Message:
 
     Attributes:
         is_first: Whether it begins a session of the protocol.
+        id: ``None`` where no answer is expected.
     """
 
     content: bytes = field(repr=False)
     method: str
     is_first: bool = False
+    id: str | int | None = None
 
 
 def rebuilt(body: bytes) -> Message:
@@ -61,19 +71,30 @@ def rebuilt(body: bytes) -> Message:
         raise MalformedMessageError(f"the message is malformed: {error}") from None
     if raw.get("jsonrpc") != "2.0":
         raise MalformedMessageError("the message is not JSON-RPC 2.0")
-    method = raw.get("method")
-    if method is None:
+    if raw.get("method") is None:
         return _answer(raw)
+    try:
+        return _request(raw, raw.get("method"))
+    except MalformedMessageError as error:
+        raise MalformedMessageError(error.message, raw["id"] if _is_id(raw.get("id")) else None) from None
+
+
+def failure(id_: str | int, words: str) -> bytes:
+    """The protocol's answer to a message that was refused, or did not get through. Pure."""
+    return json.dumps({"jsonrpc": "2.0", "id": id_, "error": {"code": -32000, "message": words}}).encode()
+
+
+def _request(raw: Mapping[str, Any], method: object) -> Message:
     build = _METHODS.get(method) if isinstance(method, str) else None
     if build is None:
         raise MalformedMessageError("the message has a method that agents may not use")
     message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
-    if not method.startswith("notifications/"):
+    if not str(method).startswith("notifications/"):
         message["id"] = _id(raw.get("id"))
     params = build(_mapping(raw.get("params"), "params"))
     if params:
         message["params"] = params
-    return Message(json.dumps(message).encode(), method, is_first=method == "initialize")
+    return Message(json.dumps(message).encode(), str(method), is_first=method == "initialize", id=message.get("id"))
 
 
 def _answer(raw: Mapping[str, Any]) -> Message:
@@ -142,11 +163,14 @@ def _nothing(_params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _id(value: object) -> str | int:
-    is_usable = isinstance(value, str | int) and not isinstance(value, bool) and len(str(value)) <= _LONGEST
-    if not is_usable:
+    if not _is_id(value):
         raise MalformedMessageError("the id is none")
     assert isinstance(value, str | int)  # noqa: S101 - as checked
     return value
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, str | int) and not isinstance(value, bool) and len(str(value)) <= _LONGEST
 
 
 def _mapping(value: object, name: str) -> dict[str, Any]:

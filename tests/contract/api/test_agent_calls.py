@@ -29,6 +29,7 @@ from tests.support.real.relay import HOST
 from tests.support.suite.cases import each_case
 from tests.support.users.api import UsersApi, served
 
+FAILED = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32000, "message": "the service is not available; try again"}}
 INITIALIZE = {"protocolVersion": "2025-06-18", "capabilities": {"sampling": {}}, "clientInfo": {"name": "x"}}
 
 
@@ -226,7 +227,11 @@ async def test_an_agent_that_asks_otherwise_is_told_so(api: UsersApi, agent: Age
 async def test_a_tool_that_would_reach_further_is_refused(api: UsersApi, agent: Agent, tool: str) -> None:
     await agent.begin()
     answer = await agent.send("tools/call", {"name": tool, "arguments": {}})
+    assert answer.status_code == 200
+    assert answer.json()["error"]["message"] == "agents may not use this tool"
+    answer = await agent.send("tools/call", json={"jsonrpc": "2.0", "method": "tools/call", "params": {"name": tool}})
     assert (answer.status_code, answer.json()["code"]) == (400, "malformed")
+    assert await agent.tools() == ["GMAIL_WHO_AM_I"]
     assert not any(server.calls for server in api.composio.sessions.values())
 
 
@@ -295,7 +300,9 @@ async def test_a_vendors_other_answers_are_no_answers_to_an_agent(
 
     async with vendor_answers(api, agent, answer):
         got = await agent.send("tools/list")
-    assert (got.status_code, got.json()["code"]) == (503, "unavailable")
+        begun = await agent.send("initialize", INITIALIZE)
+    assert got.json() == FAILED
+    assert (begun.status_code, begun.json()["code"]) == (503, "unavailable")
     assert "location" not in got.headers
 
 
@@ -338,7 +345,7 @@ async def test_an_answer_without_an_end_is_cut(
         try:
             got = await agent.send("tools/list")
             assert kind == "no head"
-            assert got.status_code == 503
+            assert got.json() == FAILED
         except httpx.HTTPError:
             assert kind != "no head"
         assert calls.places.taken == 0
@@ -361,7 +368,7 @@ async def test_an_agent_has_its_own_places(api: UsersApi, agent: Agent) -> None:
         for _ in range(most):
             await waiting.acquire()
         refused = await agent.send("tools/list")
-        assert (refused.status_code, refused.json()["code"]) == (503, "unavailable")
+        assert refused.json() == FAILED
         held.set()
         assert {(await call).status_code for call in calls} == {200}
         assert (await agent.send("tools/list")).status_code == 200
