@@ -10,7 +10,21 @@ from fastapi.openapi.utils import get_openapi
 from hermesops.api import problems
 from hermesops.api.front import Front
 from hermesops.api.parts import ApiParts
-from hermesops.api.routes import chat, cron, files, instance, me, pages, plan, settings, sign_in, usage, webhooks
+from hermesops.api.routes import (
+    agent_calls,
+    chat,
+    connections,
+    cron,
+    files,
+    instance,
+    me,
+    pages,
+    plan,
+    settings,
+    sign_in,
+    usage,
+    webhooks,
+)
 
 VERSION = "1"
 PREFIX = "/api/hermes"
@@ -23,6 +37,7 @@ ROUTERS = (
     plan.router,
     settings.router,
     cron.router,
+    connections.router,
 )
 """Routes of users, below the prefix."""
 
@@ -53,7 +68,7 @@ def routed() -> FastAPI:
     )
     for router in ROUTERS:
         app.include_router(router, prefix=PREFIX, responses=problems.RESPONSES)
-    for router in (sign_in.router, pages.router, webhooks.router):
+    for router in (sign_in.router, pages.router, webhooks.router, connections.pages, agent_calls.router):
         app.include_router(router, include_in_schema=False)
     for kind, answer in problems.HANDLERS.items():
         app.add_exception_handler(kind, answer)

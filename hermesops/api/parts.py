@@ -17,6 +17,8 @@ from hermesops.users.agent_jobs.service import AgentJobs
 from hermesops.users.agent_settings.service import AgentSettings
 from hermesops.users.billing.door import StripeDoor
 from hermesops.users.chat.service import Chat
+from hermesops.users.connections.agent_calls import AgentCalls
+from hermesops.users.connections.service import Connections
 from hermesops.users.user_requests.service import Requests
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -36,6 +38,8 @@ class ApiParts:
         hosts: Names by which the API is asked.
         settings: ``None`` where this process may not read settings.
         stripe: ``None`` where there is no signing secret of Stripe's.
+        connections: ``None`` where there is no project at the vendor of connections.
+        agent_calls: As ``connections``.
     """
 
     origin: str
@@ -52,6 +56,8 @@ class ApiParts:
     requests: Requests
     plans: UserPlans
     stripe: StripeDoor | None = None
+    connections: Connections | None = None
+    agent_calls: AgentCalls | None = None
 
 
 def parts_of(request: Request) -> ApiParts:

@@ -32,6 +32,9 @@ from hermesops.users.chat.service import (
     NoSuchTurnError,
     NotAskedError,
 )
+from hermesops.users.connections.mcp_messages import MalformedMessageError
+from hermesops.users.connections.mcp_proxy import NothingConnectedError, SessionEndedError, UnknownAgentError
+from hermesops.users.connections.service import NoSuchServiceError, StaleLinkError, TooManyConnectionsError
 from hermesops.users.user_requests.refusals import HasPlanError, NoPlanError, NotSoldError, RequestRefusedError
 from hermesops.users.user_requests.service import NoSuchRequestError, TooManyRequestsError
 
@@ -58,6 +61,13 @@ STATUSES: tuple[tuple[type[HermesError], HTTPStatus, str, str], ...] = (
     (TooManyRequestsError, HTTPStatus.CONFLICT, "too-many-open", ""),
     (TooManyFilesError, HTTPStatus.CONFLICT, "too-many-files", ""),
     (UnsignedEventError, HTTPStatus.UNAUTHORIZED, "unsigned", ""),
+    (NoSuchServiceError, HTTPStatus.NOT_FOUND, "no-such-service", ""),
+    (TooManyConnectionsError, HTTPStatus.CONFLICT, "too-many-connections", ""),
+    (StaleLinkError, HTTPStatus.CONFLICT, "stale-link", ""),
+    (UnknownAgentError, HTTPStatus.UNAUTHORIZED, "unknown-agent", ""),
+    (NothingConnectedError, HTTPStatus.CONFLICT, "nothing-connected", ""),
+    (SessionEndedError, HTTPStatus.NOT_FOUND, "session-ended", ""),
+    (MalformedMessageError, HTTPStatus.BAD_REQUEST, "malformed", ""),
     (AgentNotReadyError, HTTPStatus.SERVICE_UNAVAILABLE, "agent-not-ready", ""),
     (AgentBusyError, HTTPStatus.SERVICE_UNAVAILABLE, "agent-busy", "your agent takes no request now; try again"),
     (UsageError, HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", ""),

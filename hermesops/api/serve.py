@@ -19,6 +19,7 @@ from hermesops.api.application import application
 from hermesops.api.limits import Limits
 from hermesops.api.pages_served import Pages
 from hermesops.api.parts import ApiParts
+from hermesops.api.routes.connections import CALLBACK as CONNECTED
 from hermesops.api.routes.sign_in import CALLBACK
 from hermesops.api.sign_in.issuer_client import IssuerAddresses, IssuerClient
 from hermesops.api.sign_in.page_sessions import PageSessions
@@ -32,6 +33,8 @@ from hermesops.model.operation import Operation
 from hermesops.settings.sections import WebSettings
 from hermesops.users.agent_settings.service import AgentSettings
 from hermesops.users.chat.service import Chat
+from hermesops.users.connections.agent_calls import AgentCalls
+from hermesops.users.connections.service import Connections
 from hermesops.users.user_requests.service import Requests
 
 if TYPE_CHECKING:
@@ -50,6 +53,7 @@ _AT_ONCE = 8_000
 """Connections: 5,000 idle streams of answers, and requests beside them. ``make bench T=api`` shows their memory."""
 
 _MOST_FILES = 65_536
+_CONNECTIONS_EVERY_S = 10.0
 _KEEP_ALIVE_S = 30
 _STOP_S = 3
 _LOOK_S = 0.3
@@ -81,7 +85,7 @@ async def serve(container: "Container", listener: socket.socket) -> None:
         raise UsageError("missing web.origin", hint=Hint(("settings", "set", "web.origin", "https://HOST")))
     await asyncio.to_thread(users.require_tables)
     chat = users.make_chat(relay)
-    parts = _parts(users, relay, chat, issuer, origin=origin, hosts=_hosts(origin, listener), settings=None)
+    parts = _parts(users, relay, chat, issuer, origin=origin, hosts=_hosts(origin, listener))
     await _serve(parts, listener, chat.run())
 
 
@@ -90,9 +94,23 @@ async def _serve_local(container: "Container", listener: socket.socket) -> None:
         web, chat = container.env.settings.web, container.make_chat(relay)
         issuer = _issuer_of(web) if web.issuer else _issuer_of_world(container.endpoint.issuer_url)
         origin = web.origin or f"http://localhost:{_port_of(listener)}"
-        settings, hosts = connected.request_carrier.settings, _hosts(origin, listener)
-        parts = _parts(container, relay, chat, issuer, origin=origin, hosts=hosts, settings=settings)
-        await _serve(parts, listener, chat.run(), _renew_tokens(connected), _UsersWork(connected).run())
+        parts = _parts(
+            container,
+            relay,
+            chat,
+            issuer,
+            origin=origin,
+            hosts=_hosts(origin, listener),
+            settings=connected.request_carrier.settings,
+            connections=container.make_connections(f"{origin}{CONNECTED}"),
+            agent_calls=container.make_agent_calls(),
+        )
+        await _serve(parts, listener, chat.run(), *_beside(connected))
+
+
+def _beside(connected: "Connected") -> tuple[Coroutine[Any, Any, None], ...]:
+    """The work of a platform's workers that a local world without any does in this process."""
+    return _renew_tokens(connected), _UsersWork(connected).run(), _follow_connections(connected)
 
 
 def raise_open_files() -> None:
@@ -148,6 +166,19 @@ async def _renew_tokens(connected: "Connected") -> None:
         await pause(_TOKENS_EVERY_S)
 
 
+async def _follow_connections(connected: "Connected") -> None:
+    """Do the job ``connections``, as a worker does where there is one; each step of it is safe to repeat."""
+    work = connected.make_connection_work()
+    while work is not None:
+        try:
+            for subject, problem in (await work.run()).items():
+                if problem:
+                    log.warning("connection_not_followed", subject=subject, why=problem)
+        except HermesError as error:
+            log.warning("connections_not_followed", why=error.message)
+        await pause(_CONNECTIONS_EVERY_S)
+
+
 def _parts(
     container: "Container | UsersContainer",
     relay: RelayClient,
@@ -156,7 +187,9 @@ def _parts(
     *,
     origin: str,
     hosts: frozenset[str],
-    settings: AgentSettings | None,
+    settings: AgentSettings | None = None,
+    connections: Connections | None = None,
+    agent_calls: AgentCalls | None = None,
 ) -> ApiParts:
     web, issuer = container.env.settings.web, IssuerClient(addresses)
     issuers = [Issuer(addresses.issuer, web.issuer_kind, frozenset({addresses.client_id}), issuer.keys)]
@@ -177,6 +210,8 @@ def _parts(
         requests=Requests(container.user_requests),
         plans=container.user_plans,
         stripe=container.stripe_door(),
+        connections=connections,
+        agent_calls=agent_calls,
     )
 
 

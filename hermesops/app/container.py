@@ -214,6 +214,8 @@ class Container:
     plan_statements = cached_property(parts.users.plan_statements)
     request_directory = cached_property(parts.users.request_directory)
     user_directory = cached_property(parts.users.user_directory)
+    make_connections = parts.connections.connections
+    make_agent_calls = parts.connections.agent_calls
 
     user_rows = cached_property(parts.chat.user_rows)
     messages = cached_property(parts.chat.messages)

@@ -36,5 +36,3 @@ class UsersContainer:
     user_requests = cached_property(parts.users.user_requests)
     user_plans = cached_property(parts.users.user_plans)
     stripe_door = parts.users.stripe_door
-    user_requests = cached_property(parts.users.user_requests)
-    user_plans = cached_property(parts.users.user_plans)

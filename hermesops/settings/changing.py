@@ -37,6 +37,7 @@ _EFFECTS: Mapping[str, Hint] = {
     "local": Hint(("local", "down"), ", then", ("local", "up")),
     "platform": _PLATFORM,
     "billing": _PLATFORM,
+    "connections": _PLATFORM,
     "model": _PLATFORM,
     "router": _PLATFORM,
 }

@@ -16,6 +16,7 @@ from hermesops.settings.sections import (
     _MOST_DAYS,
     BackupSettings,
     BillingSettings,
+    ConnectionSettings,
     LocalSettings,
     ModelSettings,
     MonitoringSettings,
@@ -191,6 +192,7 @@ class Settings(Section):
     billing: BillingSettings = BillingSettings.model_validate({})
     relay: RelaySettings = RelaySettings.model_validate({})
     web: WebSettings = WebSettings.model_validate({})
+    connections: ConnectionSettings = ConnectionSettings.model_validate({})
 
     @field_validator("server_types", "data_gb")
     @classmethod

@@ -294,6 +294,25 @@ class WebSettings(Section):
     )
 
 
+class ConnectionSettings(Section):
+    """Table ``[connections]``: services that agents may use for their users, by a project at Composio."""
+
+    key_file: Path | None = Field(
+        None, description="Key of the project at Composio; empty: secrets.home, and without one no service is offered"
+    )
+    services: str = Field(
+        "",
+        pattern=r"^([a-z0-9]{1,64}=[A-Za-z0-9_-]{1,128}(,|$))*$",
+        description="Services that are offered, as gmail=ac_ID,slack=ac_ID with their configurations at Composio",
+    )
+    base_url: str = Field("", pattern=_HTTPS, description="URL of Composio's API; empty: its own, or the local world's")
+    agents_url: str = Field(
+        "",
+        pattern=_HTTPS,
+        description="URL of agents' calls as machines reach it, https://HOST/mcp; empty: agents are told of none",
+    )
+
+
 class BillingSettings(Section):
     """Table ``[billing]``: Stripe's prices, secrets and policies."""
 

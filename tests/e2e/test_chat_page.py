@@ -43,3 +43,14 @@ async def test_settings_that_changed_meanwhile_are_not_overwritten(browsers: Bro
         await chat.page.get_by_role("button", name="Save").click()
         await chat.page.get_by_role("button", name="Show the new values").click()
         await expect(chat.page.get_by_label("Personality")).to_have_value("Calm and short.")
+
+
+async def test_ada_connects_a_service_at_the_worlds_composio(browsers: Browsers) -> None:
+    async with browsers.open() as chat:
+        await chat.go("connections")
+        await chat.page.get_by_role("button", name="Connect: Notion", exact=True).click()
+        await chat.page.get_by_role("button", name="Agree").click()
+        notion = chat.page.locator("li", has_text="Notion")
+        await expect(notion.locator(".badge")).to_have_text("connected")
+        await chat.page.get_by_role("button", name="Disconnect: Notion").click()
+        await expect(chat.page.get_by_role("button", name="Connect: Notion", exact=True)).to_be_visible()

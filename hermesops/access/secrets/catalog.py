@@ -153,6 +153,17 @@ BILLING_KEY = SecretSpec(
         "delete the old key in the dashboard",
     ),
 )
+CONNECTIONS_KEY = SecretSpec(
+    "connections.key",
+    "uses and revokes users' accounts of services, at Composio",
+    "connections.key_file",
+    rotation=(
+        "make a second project key in Composio's dashboard",
+        Hint(("secrets", "set", "connections.key", "--from", "FILE")),
+        Hint(("secrets", "check", "connections.key")),
+        "delete the old key in the dashboard",
+    ),
+)
 
 CATALOG = (
     API_KEY,
@@ -167,6 +178,7 @@ CATALOG = (
     RELEASE_KEY,
     BILLING_SECRET,
     BILLING_KEY,
+    CONNECTIONS_KEY,
 )
 """All of them, in the order in which they are shown."""
 

@@ -28,6 +28,8 @@ class Endpoint:
         issuer_url: The local world's issuer of users' tokens; empty where there is none.
         stripe_url: The local world's stand-in of Stripe; empty where there is none.
         stripe_prices: Plans by the stand-in's prices.
+        composio_url: The local world's Composio; empty where there is none.
+        composio_key: Of its project.
     """
 
     api_url: str
@@ -41,6 +43,8 @@ class Endpoint:
     issuer_url: str = ""
     stripe_url: str = ""
     stripe_prices: Mapping[str, Plan] = field(default_factory=dict)
+    composio_url: str = ""
+    composio_key: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         """Refuse a key that no request could carry.
@@ -76,8 +80,15 @@ def local_endpoint(world_file: Path) -> Endpoint:
             issuer_url=str(world.get("issuer_url", "")),
             stripe_url=str(world.get("stripe_url", "")),
             stripe_prices={price: Plan(plan) for price, plan in world.get("stripe_prices", {}).items()},
+            composio_url=str(world.get("composio_url", "")),
+            composio_key=_composio_key(world),
         )
     except FileNotFoundError:
         raise UnavailableError("the local world is not up", hint=Hint(("local", "up"))) from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"cannot read {world_file}: {error}", hint=Hint(("local", "up"), "writes it anew")) from error
+
+
+def _composio_key(world: Mapping[str, object]) -> str:
+    file = world.get("composio_key_file")
+    return read_secret(Path(str(file)), what="project key of the local Composio") if file else ""

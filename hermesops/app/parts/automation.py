@@ -1,6 +1,6 @@
 """Doctor, scheduled jobs, runbooks and their drills."""
 
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def jobs(connected: "Connected") -> "Jobs":
         user_requests=connected.request_carrier,
         plan_statements=container.plan_statements,
         sweep=connected.sweep,
+        connections=cache(connected.make_connection_work),
     )
 
 

@@ -17,6 +17,7 @@ from hermesops.access.secrets.catalog import (
     BILLING_KEY,
     BILLING_SECRET,
     CATALOG,
+    CONNECTIONS_KEY,
     DATABASE_KEY,
     MESSAGES_KEY,
     PROVIDERS_KEY,
@@ -44,9 +45,12 @@ from hermesops.platform.parts.router import parse_provider_keys
 from hermesops.settings.environment import Environment
 from hermesops.store.registry import Registry
 from hermesops.users.billing.secrets import rules_of, stripe_api
+from hermesops.users.connections.project import project_of
 from hermesops.vendor.justavps import Client
 
 LOCAL_WORLD = "the local world"
+_NOBODY = "hermesops-check"
+"""Nobody's name at Composio."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,7 @@ class EnvironmentChecks:
             RELEASE_KEY: self._release_key_signs,
             BILLING_SECRET: self._endpoint_is_known,
             BILLING_KEY: self._stripe_is_asked,
+            CONNECTIONS_KEY: self._composio_is_asked,
         }
         chosen = [secret for secret in CATALOG if not names or secret.name in names]
         return [check for secret in chosen for check in await check_all({secret.name: opens[secret]})]
@@ -238,6 +243,15 @@ class EnvironmentChecks:
         if stripe_api(settings, self.secrets(), is_production=is_production) is None:
             return "none: Stripe's events alone decide"
         return "Stripe is asked before anything is done"
+
+    async def _composio_is_asked(self) -> str:
+        if self.secrets().find(CONNECTIONS_KEY) is None:
+            own = "the local world's Composio stands in" if self.env.is_local else "no service is offered"
+            return f"none: {own}"
+        project = project_of(self.env.settings.connections, self.secrets(), None)
+        assert project is not None  # noqa: S101 - the key is there
+        await project.composio.accounts_of(_NOBODY)
+        return f"Composio takes it; {counted(len(project.services), 'service')} offered"
 
     async def _providers_are_named(self) -> str:
         text = self.secrets().find(PROVIDERS_KEY)

@@ -1,6 +1,6 @@
 """The scheduled jobs of an environment."""
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -36,6 +36,7 @@ from hermesops.store.operations.outcomes import (
 from hermesops.store.operations.runner import Operations
 from hermesops.store.registry import Registry
 from hermesops.users.billing.service import Billing
+from hermesops.users.connections.work import ConnectionWork
 from hermesops.users.subscriptions.plans import PlanStatements
 from hermesops.users.subscriptions.sweep import SubscriptionSweep, SweepReport
 from hermesops.users.user_requests.carrier import RequestCarrier
@@ -83,6 +84,9 @@ class _Unconnected:
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - of whatever the part has
         raise self.problem
 
+    def __call__(self) -> Any:  # noqa: ANN401 - as above
+        raise self.problem
+
 
 @dataclass(frozen=True)
 class Jobs:
@@ -102,6 +106,7 @@ class Jobs:
     user_requests: RequestCarrier
     plan_statements: PlanStatements
     sweep: SubscriptionSweep
+    connections: Callable[[], ConnectionWork | None]
 
     @classmethod
     def without_connection(cls, settings: Settings, registry: Registry, problem: UnavailableError) -> Self:
@@ -165,6 +170,13 @@ class Jobs:
                 10 * _MINUTE,
                 self._unswept,
                 self._sweep,
+            ),
+            Job(
+                "connections",
+                "follow agents' connections to services, revoke those that ended",
+                timedelta(seconds=10),
+                self._unconnected,
+                self._connect,
             ),
             Job(
                 "tokens",
@@ -474,6 +486,18 @@ class Jobs:
 
     async def _sweep(self) -> Report:
         return Report((await self.sweep.run()).summary)
+
+    # Connections
+
+    def _unconnected(self) -> list[str]:
+        work = self.connections()
+        return work.due() if work else []
+
+    async def _connect(self) -> Report:
+        work = self.connections()
+        if work is None:
+            return Report("no service is offered here")
+        return await _reported(work.run(), "{} followed", "connection")
 
     # Pools
 

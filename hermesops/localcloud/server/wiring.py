@@ -23,6 +23,8 @@ from hermesops.localcloud.api.disk_copies import BackupsApi, ImagesApi
 from hermesops.localcloud.api.keys import PREFIX, KeyCheck, Keys, ProxyTokens
 from hermesops.localcloud.api.machines import Machines
 from hermesops.localcloud.api.problem import Problem, answer_http_exception, answer_problem, disk_handlers
+from hermesops.localcloud.composio.composio import PREFIX as COMPOSIO
+from hermesops.localcloud.composio.composio import LocalComposio
 from hermesops.localcloud.drivers.interface import (
     DAEMON_PORT,
     MODEL_PORT,
@@ -149,13 +151,15 @@ async def serve(  # noqa: PLR0913, PLR0915 - the one place where a server is put
             facts["platform_url"] = await stack.enter_async_context(opened)
         issuer = LocalIssuer(f"{where.api_url}{ISSUER}", people)
         facts["issuer_url"] = issuer.url
+        composio = LocalComposio(f"{where.api_url}{COMPOSIO}", key=key_of(files.composio_key, "ak_local_"))
+        facts |= {"composio_url": composio.url, "composio_key_file": str(files.composio_key)}
         if users:
             facts["users_url"] = await stack.enter_async_context(
                 platform_socket.opened_for_users(users, store, _LOOPBACK)
             )
         vendors = await stack.enter_async_context(_vendors(files, where, facts))
-        own_vendors = [Mount(ISSUER, routes=issuer.routes()), *vendors]
-        api = _api(parts, port_of(api_socket), facts, objects, files.date_shift, own_vendors)
+        others = [Mount(ISSUER, routes=issuer.routes()), Mount(COMPOSIO, routes=composio.routes()), *vendors]
+        api = _api(parts, port_of(api_socket), facts, objects, files.date_shift, others)
         proxy = Proxy(api, store, parts.fleet.broker, parts.faults)
         listeners = [
             Listener(SilenceLimit(proxy, parts.faults), api_socket, proxy.upgrade),
@@ -240,7 +244,7 @@ def _api(
     facts: Mapping[str, object],
     objects: ObjectStore,
     date_shift: Path,
-    own_vendors: Sequence[Mount],
+    others: Sequence[Mount],
 ) -> Starlette:
     handlers = {Problem: answer_problem, HTTPException: answer_http_exception, **disk_handlers(parts.store.path)}
     answering = functools.partial(Starlette, exception_handlers=handlers)
@@ -251,7 +255,7 @@ def _api(
     return answering(
         routes=[
             Mount(PREFIX, app=KeyCheck(FaultMiddleware(vendor, parts.faults, parts.fleet.names_of), parts.keys)),
-            *own_vendors,
+            *others,
             Mount(control.PREFIX, app=KeyCheck(answering(routes=own.routes()), parts.keys)),
         ],
     )

@@ -20,6 +20,7 @@ class WorldFiles:
     Attributes:
         world: Where the running world is reachable; absent while it is down.
         model_key: Signs instances' tokens of the model router.
+        composio_key: Of the project at the world's Composio.
         provider_key: With it the platform's router asks the world's, as it would a model's provider.
         base: Names the base of the world's machines and images, once it has been up.
         lock: Held by the server; contains its process id.
@@ -39,6 +40,7 @@ class WorldFiles:
         self.api_key = folder / "api.key"
         self.model_key = folder / "model.key"
         self.provider_key = folder / "provider.key"
+        self.composio_key = folder / "composio.key"
         self.database = folder / "world.db"
         self.base = folder / "base"
         self.lock = folder / "server.lock"

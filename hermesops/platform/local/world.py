@@ -114,7 +114,8 @@ async def serve_world(
 
 
 def _environment_of_users(env: Environment) -> dict[str, str]:
-    return env.for_hermesops(child_environment.BUCKET, secrets=_OF_PLATFORM | {"HERMESOPS_SECRET_MESSAGES_KEY"})
+    secrets = {"HERMESOPS_SECRET_MESSAGES_KEY", "HERMESOPS_SECRET_CONNECTIONS_KEY"}
+    return env.for_hermesops(child_environment.BUCKET, secrets=_OF_PLATFORM | secrets)
 
 
 def _people(env: Environment) -> "Sequence[Person]":

@@ -10,6 +10,7 @@ from hermesops.access.secrets.catalog import (
     AUTHORITY_KEY,
     BILLING_KEY,
     BILLING_SECRET,
+    CONNECTIONS_KEY,
     PULUMI_PASSPHRASE,
     REGISTRY_KEY,
     ROUTER_KEY,
@@ -48,7 +49,16 @@ STORE_KEYS = "object-store.keys"
 IAM_ON_HOST = "https://127.0.0.1:8447"
 """IAM of the host's object store."""
 
-HANDED_OVER = (API_KEY, REGISTRY_KEY, AUTHORITY_KEY, ROUTER_KEY, PULUMI_PASSPHRASE, BILLING_SECRET, BILLING_KEY)
+HANDED_OVER = (
+    API_KEY,
+    REGISTRY_KEY,
+    AUTHORITY_KEY,
+    ROUTER_KEY,
+    PULUMI_PASSPHRASE,
+    BILLING_SECRET,
+    BILLING_KEY,
+    CONNECTIONS_KEY,
+)
 """Secrets that processes on the platform cannot work without; the role says which gets which."""
 
 

@@ -47,7 +47,7 @@ async def ask(client: Client, route: APIRoute) -> Any:  # noqa: ANN401 - httpx's
         options = {"files": {"file": ("a.txt", b"text")}}
     if path == "/settings":
         options["headers"] = {"if-match": f'"{"0" * 32}"'}
-    path = path.format(turn_id=TURN, conversation="main", job_id="abc123", request_id=TURN)
+    path = path.format(turn_id=TURN, conversation="main", job_id="abc123", request_id=TURN, service="gmail")
     return await client.ask(method, path, **options)
 
 

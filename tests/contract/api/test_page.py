@@ -398,7 +398,7 @@ async def test_nothing_keeps_people_out(scripted: ScriptedChat, size: tuple[int,
         await chat.answered()
         assert await chat.watched.serious() == []
         assert await chat.page.evaluate(_TOO_WIDE) == []
-        for section in ("usage", "settings", "jobs", "plan"):
+        for section in ("usage", "settings", "jobs", "connections", "plan"):
             await chat.go(section)
             await expect(chat.page.locator(".section h2").first).to_be_visible()
             assert await chat.watched.serious() == [], section
@@ -421,9 +421,34 @@ async def test_a_job_is_added_and_removed(chat: ChatPage) -> None:
     await expect(chat.page.get_by_text("Your agent does nothing by itself yet.")).to_be_visible()
 
 
+@pytest.mark.turns(3)
+async def test_a_service_is_connected_and_disconnected(scripted: ScriptedChat, chat: ChatPage) -> None:
+    composio = scripted.api.composio
+    await chat.go("connections")
+    for verb, choice, state in (("Connect", "Refuse", "not connected"), ("Connect again", "Agree", "connected")):
+        await chat.page.get_by_role("button", name=f"{verb}: Gmail", exact=True).click()
+        await chat.page.get_by_role("button", name=choice).click()
+        gmail = chat.page.locator("li", has_text="Gmail")
+        await expect(gmail.locator(".badge")).to_have_text(state)
+    [account] = composio.accounts.values()
+    assert (account.user, account.status) == (scripted.api.ada.id, "ACTIVE")
+    assert await chat.watched.serious() == []
+    await chat.page.get_by_role("button", name="Disconnect: Gmail").press("Enter")
+    await expect(chat.spoken).to_have_text("Gmail is disconnected.")
+    await expect(chat.page.get_by_role("button", name="Connect: Gmail", exact=True)).to_be_visible()
+    assert not composio.accounts
+
+
 @pytest.mark.turns(2)
-async def test_a_section_that_the_api_does_not_have_is_not_in_the_menu(chat: ChatPage) -> None:
-    await expect(chat.page.locator("#sections a")).to_have_text(["Plan", "Usage", "Settings", "Jobs"])
+async def test_a_section_that_the_api_does_not_have_is_not_in_the_menu(scripted: ScriptedChat) -> None:
+    parts = scripted.api.process.parts
+    connections = parts.connections
+    object.__setattr__(parts, "connections", None)
+    try:
+        async with scripted.browsers.open() as chat:
+            await expect(chat.page.locator("#sections a")).to_have_text(["Plan", "Usage", "Settings", "Jobs"])
+    finally:
+        object.__setattr__(parts, "connections", connections)
 
 
 @pytest.mark.turns(2)

@@ -30,6 +30,9 @@ OF_A_PATTERN: Mapping[str, object] = {
     "web.authorize_url": "https://issuer.test/authorize",
     "web.redis_url": "rediss://hermesops@redis.test:6380",
     "web.token_url": "https://issuer.test/token",
+    "connections.services": "gmail=ac_1,slack=ac_2",
+    "connections.base_url": "https://composio.test",
+    "connections.agents_url": "https://pages.test/mcp",
     "platform.account": "111122223333",
     "platform.region": "eu-central-1",
     # Read as addresses once they are there.

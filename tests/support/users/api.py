@@ -25,6 +25,7 @@ from hermesops.api.application import application
 from hermesops.api.limits import Limits
 from hermesops.api.pages_served import Pages
 from hermesops.api.parts import ApiParts
+from hermesops.api.routes import connections as connection_routes
 from hermesops.api.routes.sign_in import CALLBACK
 from hermesops.api.serve import LOCAL_CLIENT, Server
 from hermesops.api.sign_in.issuer_client import IssuerAddresses, IssuerClient
@@ -34,7 +35,9 @@ from hermesops.base.blocking import give_threads
 from hermesops.base.network.http import own_client
 from hermesops.base.waiting import cancel
 from hermesops.errors import UnavailableError
+from hermesops.localcloud.composio.composio import LocalComposio
 from hermesops.localcloud.issuer.issuer import LocalIssuer, Person
+from hermesops.model.connections.service import SERVICES
 from hermesops.model.fleet.instance import Instance
 from hermesops.model.operation import Operation
 from hermesops.store.registry.database import Database
@@ -42,7 +45,9 @@ from hermesops.store.registry.repositories.billing import receive
 from hermesops.store.registry.schema.role_grants import API as API_ROLE
 from hermesops.store.user_rows.accounts import UserAccounts
 from hermesops.store.user_rows.approvals import TurnApprovals
+from hermesops.store.user_rows.connections import UserConnections
 from hermesops.store.user_rows.files import ChatFiles
+from hermesops.store.user_rows.mcp_access import McpAccesses
 from hermesops.store.user_rows.plans import UserPlans
 from hermesops.store.user_rows.requests import UserRequests
 from hermesops.store.user_rows.sessions import WebSessions
@@ -54,7 +59,12 @@ from hermesops.users.chat.agent_runs import AgentRuns
 from hermesops.users.chat.carrier import ChatRows, TurnCarrier
 from hermesops.users.chat.events import EventLog
 from hermesops.users.chat.service import Chat
+from hermesops.users.connections.agent_calls import AgentCalls
+from hermesops.users.connections.mcp_proxy import McpProxy
+from hermesops.users.connections.service import Connections
+from hermesops.users.connections.upkeep import ConnectionUpkeep
 from hermesops.users.user_requests.service import Requests
+from hermesops.vendor.composio.client import Composio
 from tests.support.billing.stripe_events import Endpoint, fresh_secret
 from tests.support.real.relay import HOST, RelayWorld, relaying
 from tests.support.real.stores.postgresql import as_role, make_role
@@ -127,6 +137,7 @@ class UsersApi:
     issuer: LocalIssuer
     agent: ScriptedAgent
     ada: Instance
+    composio: LocalComposio
     make_events: Callable[[], EventLog] = EventLog
     denied: set[str] = field(default_factory=set)
     processes: list[Process] = field(default_factory=list)
@@ -145,6 +156,15 @@ class UsersApi:
     def rows(self) -> ChatRows:
         database = self.database
         return ChatRows(Turns(database, KEYS), TurnApprovals(database, KEYS, APPROVAL), ChatFiles(database, KEYS))
+
+    @property
+    def vendor(self) -> Composio:
+        return Composio(lambda: self.composio.key, self.composio.url)
+
+    @property
+    def upkeep(self) -> ConnectionUpkeep:
+        rows, accesses = UserConnections(self.database), McpAccesses(self.database)
+        return ConnectionUpkeep(UserAccounts(self.database), rows, accesses, self.vendor)
 
     def token(self, user: str = "", **changes: object) -> str:
         return self.issuer.access_token(Person(user or self.ada.user_id, "ada"), **changes)
@@ -183,6 +203,7 @@ class UsersApi:
         carrier = TurnCarrier(rows, runs, events, uuid4().hex, accounts.now)
         chat = Chat(accounts, rows, runs, events, carrier)
         origin, url = f"http://localhost:{port}", self.issuer.url
+        connected, accesses = UserConnections(self.database), McpAccesses(self.database)
         client = IssuerClient(IssuerAddresses(url, f"{url}/keys", f"{url}/authorize", f"{url}/token", LOCAL_CLIENT))
         issuers = [Issuer(url, "cognito", frozenset({LOCAL_CLIENT}), client.keys)]
         tokens = Tokens(issuers, denied=lambda user: user in self.denied)
@@ -202,6 +223,15 @@ class UsersApi:
             requests=Requests(UserRequests(self.database, KEYS)),
             plans=UserPlans(self.database, KEYS),
             stripe=StripeDoor(lambda: [STRIPE.secret], partial(receive, self.database), 300),
+            connections=Connections(
+                accounts,
+                connected,
+                self.upkeep,
+                self.vendor,
+                {service.slug: f"ac_{service.slug}" for service in SERVICES[:-1]},
+                f"{origin}{connection_routes.CALLBACK}",
+            ),
+            agent_calls=AgentCalls(McpProxy(connected, accesses, self.vendor)),
         )
         return chat, parts
 
@@ -227,11 +257,19 @@ async def users_api(
             lambda: [Person(id_, name) for id_, name in UserAccounts(database).named()],
         )
         routes = [Mount("/issuer", routes=issuer.routes())]
+        composio_listener = socket.create_server((HOST, 0))
+        composio = LocalComposio(
+            f"http://{HOST}:{composio_listener.getsockname()[1]}/composio",
+            key=f"ak_{uuid4().hex}",
+            clock=lambda: clock().timestamp(),
+        )
+        mounted = Starlette(routes=[Mount("/composio", routes=composio.routes())])
+        await stack.enter_async_context(served(mounted, composio_listener))
         await stack.enter_async_context(served(Starlette(routes=routes), listener))
         database = Database(own_url, clock=clock)
         stack.callback(database.close)
         ada = relay.agent("ada", agent_url)
-        api = UsersApi(relay, database, issuer, agent, ada, make_events)
+        api = UsersApi(relay, database, issuer, agent, ada, composio, make_events)
         await stack.enter_async_context(api.started())
         yield api
 

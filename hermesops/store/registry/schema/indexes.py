@@ -13,7 +13,7 @@ from hermesops.store.registry.schema.tables import (
     rollout_targets,
     unassigned_machines,
 )
-from hermesops.store.registry.schema.user_tables import OPEN_TURN, turns
+from hermesops.store.registry.schema.user_tables import LIVE_CONNECTION, OPEN_TURN, turns, user_connections
 
 __all__ = ["metadata"]
 
@@ -56,3 +56,9 @@ _unique_where(
 )
 _unique_where("one_rollout_per_instance", rollout_targets.c.instance_id, where="held")
 _unique_where("one_open_turn_per_conversation", turns.c.user_id, turns.c.conversation, where=OPEN_TURN)
+_unique_where(
+    "one_live_connection_per_service",
+    user_connections.c.instance_id,
+    user_connections.c.service,
+    where=LIVE_CONNECTION,
+)

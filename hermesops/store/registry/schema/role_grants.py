@@ -18,8 +18,10 @@ from hermesops.store.registry.schema.tables import (
 )
 from hermesops.store.registry.schema.user_tables import (
     chat_files,
+    mcp_access,
     turn_approvals,
     turns,
+    user_connections,
     user_plans,
     user_requests,
     web_sessions,
@@ -77,6 +79,8 @@ class Privilege:
     column: str = ""
 
 
+_MCP_SESSION = ("vendor_session", "vendor_url", "accounts_digest")
+
 RIGHTS: Mapping[str, Sequence[TableRights]] = {
     ROUTER: (
         TableRights(instance_details, select=("instance_id", "model_token_generation", "model_token_floor")),
@@ -123,6 +127,10 @@ RIGHTS: Mapping[str, Sequence[TableRights]] = {
             insert=("id", "user_id", "kind", "client_key", "body", "state", "created_at"),
         ),
         TableRights(user_plans, select=ALL),
+        TableRights(user_connections, select=ALL, insert=ALL, update=ALL, deletes=True),
+        TableRights(
+            mcp_access, select=ALL, insert=ALL, update=("token_hash", "created_at", *_MCP_SESSION), deletes=True
+        ),
         TableRights(billing_events, select=("id",), insert=("body", "signature", "received_at"), numbers=True),
     ),
 }

@@ -1,4 +1,4 @@
-"""Tables of the users' half: turns of the web chat, its files, requests, plans, and sessions of pages.
+"""Tables of the users' half: turns of the web chat, its files, requests, plans, sessions of pages, and connections.
 
 The users' API writes them, but for decisions about requests and for plans, which workers write.
 
@@ -11,12 +11,15 @@ from hermesops.store.registry.schema.columns import UtcTimestamp, uuid
 from hermesops.store.registry.schema.tables import SEALED, metadata
 
 __all__ = [
+    "LIVE_CONNECTION",
     "MESSAGES",
     "OPEN_TURN",
     "chat_files",
+    "mcp_access",
     "metadata",
     "turn_approvals",
     "turns",
+    "user_connections",
     "user_plans",
     "user_requests",
     "web_sessions",
@@ -126,4 +129,45 @@ user_plans = sa.Table(
     sa.Column("user_id", uuid(), primary_key=True),
     sa.Column("statement", sa.Text, nullable=False, info={SEALED: MESSAGES}),
     sa.Column("read_at", UtcTimestamp, nullable=False),
+)
+
+user_connections = sa.Table(
+    "user_connections",
+    metadata,
+    sa.Column("id", uuid(), primary_key=True),
+    sa.Column("user_id", uuid(), sa.ForeignKey("users.id"), nullable=False, index=True),
+    sa.Column("instance_id", uuid(), sa.ForeignKey("hermes_instances.id"), nullable=False, index=True),
+    sa.Column("service", sa.String(64), nullable=False),
+    # Text and not an enumeration of the database: words are added with time, and an older hermesops may meet one.
+    sa.Column("state", sa.String(16), nullable=False, index=True),
+    # The vendor's id of the connected account, which opens nothing without the project's key; empty until it gave one.
+    sa.Column("account", sa.String(128), nullable=False, server_default=""),
+    # SHA-256 of the state in the link's callback; NULL once it was used.
+    sa.Column("callback_hash", sa.String(64), nullable=True, unique=True),
+    # Digest of the page session that asked for the link; empty for a client with a bearer token.
+    sa.Column("session", sa.String(64), nullable=False, server_default=""),
+    sa.Column("detail", sa.String(200), nullable=False, server_default=""),
+    sa.Column("created_at", UtcTimestamp, nullable=False),
+    sa.Column("changed_at", UtcTimestamp, nullable=False),
+    sa.Column("link_expires_at", UtcTimestamp, nullable=False),
+    sa.Column("linked_at", UtcTimestamp, nullable=True),
+    sa.Column("checked_at", UtcTimestamp, nullable=True),
+    # When nothing was left at the vendor of a connection that has ended.
+    sa.Column("cleaned_at", UtcTimestamp, nullable=True),
+)
+
+LIVE_CONNECTION = "state IN ('linked', 'expired')"
+"""Condition of the partial index that lets an agent have one connection to a service at a time."""
+
+mcp_access = sa.Table(
+    "mcp_access",
+    metadata,
+    sa.Column("instance_id", uuid(), sa.ForeignKey("hermes_instances.id"), primary_key=True),
+    # SHA-256 of the agent's token: who reads the table can act for no agent.
+    sa.Column("token_hash", sa.String(64), nullable=False, unique=True),
+    sa.Column("created_at", UtcTimestamp, nullable=False),
+    # The agent's session at the vendor: its id, its address, and a digest of the accounts that it is limited to.
+    sa.Column("vendor_session", sa.String(128), nullable=False, server_default=""),
+    sa.Column("vendor_url", sa.String(1024), nullable=False, server_default=""),
+    sa.Column("accounts_digest", sa.String(64), nullable=False, server_default=""),
 )

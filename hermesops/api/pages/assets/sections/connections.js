@@ -1,9 +1,13 @@
 /** Services that the agent may use for its user. */
 
-import { ask } from "../base/api.js";
-import { element, fill } from "../base/dom.js";
+import { announce } from "../base/announcer.js";
+import { Problem, ask } from "../base/api.js";
+import { button, element, fill } from "../base/dom.js";
 import { visible } from "../base/text.js";
+import { longTime, sentence, timeOf, wordsOf } from "../base/words.js";
 import { card, has } from "./parts.js";
+
+const WORDS = { active: "connected", pending: "waiting for you", expired: "expired", failed: "not connected" };
 
 export const connections = {
   path: "connections",
@@ -11,23 +15,78 @@ export const connections = {
   isThere: () => has("/connections"),
   async show(box) {
     const { data } = await ask("GET", "/connections");
-    const listed = Array.isArray(data) ? data : [];
-    const entries = listed.map(({ service, state }) =>
-      element(
-        "li",
-        {},
-        element("span", {}, visible(String(service))),
-        element("span", { class: "badge" }, visible(String(state))),
-      ),
-    );
+    const again = () => this.show(box);
+    const services = (Array.isArray(data) ? data : []).filter(({ offered, state }) => offered || state !== "none");
+    const about = "Your agent acts at a connected service in your name. You can disconnect it at any time.";
     fill(
       box,
       card(
-        "Connected services",
-        entries.length > 0
-          ? element("ul", { class: "jobs" }, entries)
-          : element("p", {}, "No service is connected yet."),
+        "Services",
+        element("p", { class: "hint" }, about),
+        services.length > 0
+          ? element(
+              "ul",
+              { class: "jobs" },
+              services.map((service) => line(service, again)),
+            )
+          : element("p", {}, "No service is offered here yet."),
       ),
     );
   },
 };
+
+function line(connection, again) {
+  const failure = element("p", { class: "failure", role: "alert" });
+  const title = visible(String(connection.title ?? connection.service));
+  const state = String(connection.state);
+  const attempt = async (work) => {
+    failure.textContent = "";
+    try {
+      await work();
+    } catch (problem) {
+      if (!(problem instanceof Problem)) throw problem;
+      failure.textContent = wordsOf(problem);
+    }
+  };
+  const path = `/connections/${encodeURIComponent(connection.service)}`;
+  const connect = () =>
+    attempt(async () => {
+      const { data } = await ask("POST", path);
+      location.assign(addressIn(data));
+    });
+  const disconnect = () =>
+    attempt(async () => {
+      await ask("DELETE", path);
+      announce(`${title} is disconnected.`);
+      await again();
+    });
+  const since = timeOf(connection.since);
+  const verb = state === "none" ? "Connect" : "Connect again";
+  return element(
+    "li",
+    {},
+    element(
+      "div",
+      {},
+      element("strong", {}, title),
+      WORDS[state] && element("span", { class: "badge" }, WORDS[state]),
+      element("p", { class: "hint" }, sentence(visible(String(connection.purpose ?? "")))),
+      connection.detail && element("p", {}, sentence(visible(String(connection.detail)))),
+      state === "active" && since && element("p", { class: "hint" }, `Since ${longTime(since)}.`),
+      failure,
+    ),
+    state !== "active" &&
+      connection.offered &&
+      button({ class: "small", "aria-label": `${verb}: ${title}`, onclick: connect }, verb),
+    state !== "none" &&
+      button({ class: "danger small", "aria-label": `Disconnect: ${title}`, onclick: disconnect }, "Disconnect"),
+  );
+}
+
+/** An address to which the page may send the browser: by HTTPS, or of this computer in the local world. */
+function addressIn(data) {
+  const address = new URL(String(data?.auth_url));
+  const isLocal = address.protocol === "http:" && ["localhost", "127.0.0.1"].includes(address.hostname);
+  if (address.protocol !== "https:" && !(isLocal && location.protocol === "http:")) throw new Problem(502);
+  return address.href;
+}

@@ -1,0 +1,1 @@
+"""Composio's part of the local world."""

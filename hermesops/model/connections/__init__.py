@@ -1,0 +1,1 @@
+"""Connections of agents to services, such as a user's mailbox."""
