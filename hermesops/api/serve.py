@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -63,6 +64,15 @@ _AGAIN_S = 10.0
 log = structlog.get_logger()
 
 
+@dataclass(frozen=True)
+class _LocalParts:
+    """Services that hold the registry's key or a vendor's, which only the local world's process may."""
+
+    settings: AgentSettings
+    connections: Connections | None
+    agent_calls: AgentCalls | None
+
+
 async def serve(container: "Container", listener: socket.socket) -> None:
     """Serve users until cancelled. Closes the listener.
 
@@ -94,17 +104,13 @@ async def _serve_local(container: "Container", listener: socket.socket) -> None:
         web, chat = container.env.settings.web, container.make_chat(relay)
         issuer = _issuer_of(web) if web.issuer else _issuer_of_world(container.endpoint.issuer_url)
         origin = web.origin or f"http://localhost:{_port_of(listener)}"
-        parts = _parts(
-            container,
-            relay,
-            chat,
-            issuer,
-            origin=origin,
-            hosts=_hosts(origin, listener),
-            settings=connected.request_carrier.settings,
-            connections=container.make_connections(f"{origin}{CONNECTED}"),
-            agent_calls=container.make_agent_calls(),
+        local = _LocalParts(
+            connected.request_carrier.settings,
+            container.make_connections(f"{origin}{CONNECTED}"),
+            container.make_agent_calls(),
         )
+        hosts = _hosts(origin, listener)
+        parts = _parts(container, relay, chat, issuer, origin=origin, hosts=hosts, local=local)
         await _serve(parts, listener, chat.run(), *_beside(connected))
 
 
@@ -187,9 +193,7 @@ def _parts(
     *,
     origin: str,
     hosts: frozenset[str],
-    settings: AgentSettings | None = None,
-    connections: Connections | None = None,
-    agent_calls: AgentCalls | None = None,
+    local: "_LocalParts | None" = None,
 ) -> ApiParts:
     web, issuer = container.env.settings.web, IssuerClient(addresses)
     issuers = [Issuer(addresses.issuer, web.issuer_kind, frozenset({addresses.client_id}), issuer.keys)]
@@ -205,13 +209,13 @@ def _parts(
         files=container.chat_rows.files,
         chat=chat,
         jobs=container.make_agent_jobs(relay),
-        settings=settings,
+        settings=local.settings if local else None,
         pages=Pages.load(),
         requests=Requests(container.user_requests),
         plans=container.user_plans,
         stripe=container.stripe_door(),
-        connections=connections,
-        agent_calls=agent_calls,
+        connections=local.connections if local else None,
+        agent_calls=local.agent_calls if local else None,
     )
 
 

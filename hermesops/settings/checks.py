@@ -19,6 +19,9 @@ _ADDRESSES = (
 )
 
 
+_NAMES_A_USER = frozenset({"web.redis_url"})
+"""Addresses whose user is no secret; their pattern lets no password through."""
+
 _STORES = ("releases", "pulumi.backend")
 
 
@@ -30,7 +33,9 @@ def refuse_user_info(values: Mapping[str, object], sources: Mapping[str, str]) -
     """
     for key, value in values.items():
         texts = value.values() if isinstance(value, Mapping) else [value]
-        if key not in SECRET_KEYS and any(isinstance(text, str) and web_address.has_user_info(text) for text in texts):
+        if key not in SECRET_KEYS | _NAMES_A_USER and any(
+            isinstance(text, str) and web_address.has_user_info(text) for text in texts
+        ):
             raise UsageError(
                 f"{key} (from {_place(key, sources)}): a URL in it has a user or a password before its host",
                 hint=f"take that out of {key}: URLs are shown and logged, secrets stand in files that a *_file setting "

@@ -103,6 +103,13 @@ def test_no_setting_that_is_shown_takes_a_password_in_a_url(tmp_path: Path) -> N
         assert bool(said) is not is_secret(variable_of(key)), f"{key}: {said}"
 
 
+def test_the_redis_of_the_api_may_be_named_with_its_user_and_not_with_a_password(tmp_path: Path) -> None:
+    assert refusal(tmp_path, "web.redis_url", "rediss://hermesops@127.0.0.1:6380") == ""
+    said = refusal(tmp_path, "web.redis_url", f"rediss://hermesops:{CANARY}@127.0.0.1:6380")
+    assert "web.redis_url" in said
+    assert CANARY not in said
+
+
 def test_a_password_in_a_url_of_the_file_is_refused_by_its_key_and_place(tmp_path: Path) -> None:
     for line in (
         f'prometheus_url = "{URL}"',
