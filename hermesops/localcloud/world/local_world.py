@@ -114,6 +114,15 @@ class World:
             await self._process.stop()
             await self.up(server_command, environment=environment, report=report)
 
+    async def extend_base(self, report: Callable[[str], None]) -> None:
+        """Have new machines boot from a base with the platform's packages; raises as ``Driver.extend_base``."""
+        self._choice.refuse_incapable()
+        driver = self._choice.build(report)
+        try:
+            await driver.extend_base()
+        finally:
+            await driver.close(purge=False)
+
     async def contents(self) -> Contents | None:
         """Its contents, up or down; ``None`` when its file is damaged or its server is stuck."""
         try:
