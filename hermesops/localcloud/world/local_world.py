@@ -62,6 +62,23 @@ class World:
         self._process = ServerProcess(self._files.lock, self._files.log)
         self._choice = DriverChoice(self._files, base_definition, bases, driver)
 
+    def refuse_unfit(self) -> None:
+        """Refuse another base or driver than the world's, and, for a new server, a computer that cannot run machines.
+
+        Raises:
+            RefusedError: The settings name another one, or this computer or its user cannot run real machines.
+            UsageError: The extra that its server needs is missing.
+        """
+        self._choice.refuse_another()
+        if not self._process.pid():
+            require(Extra.LOCAL, "a local world")
+            self._choice.refuse_incapable()
+
+    @property
+    def lacks_base(self) -> bool:
+        """Whether its first start builds a base, most of a minute on one processor."""
+        return self._choice.lacks_base
+
     async def up(
         self,
         server_command: Sequence[str],
@@ -81,11 +98,9 @@ class World:
             UnavailableError: It did not come up; the message says why, and the log more.
             BrokenInvariantError: The world's file is damaged.
         """
-        self._choice.refuse_another()
+        self.refuse_unfit()
         fresh = not self._process.pid()
         if fresh:
-            require(Extra.LOCAL, "a local world")
-            self._choice.refuse_incapable()
             self._files.world.unlink(missing_ok=True)
             self._process.start(server_command, environment)
         asked_at = time.monotonic()

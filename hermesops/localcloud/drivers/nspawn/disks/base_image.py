@@ -94,6 +94,15 @@ def read_definition(folder: Path) -> BaseDefinition:
         raise BrokenInvariantError(f"{path}: {error}", hint="install hermesops again") from error
 
 
+def has_base(definition: BaseDefinition, cache: Path) -> bool:
+    """Whether the base is in ``cache``."""
+    return (_home(definition, cache) / "base.json").exists()
+
+
+def _home(definition: BaseDefinition, cache: Path) -> Path:
+    return cache / f"{definition.name}-{definition.digest}"
+
+
 def ensure_base(definition: BaseDefinition, cache: Path, report: Callable[[str], None]) -> Path:
     """The base's root in ``cache``, built first if it is not there (half a minute, with the network).
 
@@ -103,13 +112,13 @@ def ensure_base(definition: BaseDefinition, cache: Path, report: Callable[[str],
         RefusedError: This computer lacks something that the build needs; the hint names the packages.
         UnavailableError: mmdebstrap failed, most often for want of a package mirror.
     """
-    home = cache / f"{definition.name}-{definition.digest}"
-    if (home / "base.json").exists():
+    home = _home(definition, cache)
+    if has_base(definition, cache):
         return home / "root"
     _refuse_what_is_missing(definition)
     cache.mkdir(parents=True, exist_ok=True)
     with _only_builder(cache / f".{home.name}.lock", report) as lock:
-        if not (home / "base.json").exists():
+        if not has_base(definition, cache):
             _build(definition, home, lock, report)
     return home / "root"
 
