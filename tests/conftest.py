@@ -29,7 +29,7 @@ from tests.support.suite.turns import TURNS, group_of, slowest_by_file, take_tur
 from tests.support.worlds.local.kept import kept_or_new_world
 from tests.support.worlds.local.left_worlds import lists_folder, sweep
 
-pytest_plugins = ["pytester", "tests.support.suite.costs"]
+pytest_plugins = ["pytester", "tests.support.suite.costs", "tests.support.suite.compiled"]
 
 _OURS, _TESTS_OWN = "HERMESOPS_", "HERMESOPS_TEST_"
 _ALL = "HERMESOPS_TEST_ALL"
@@ -90,18 +90,6 @@ async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Comma
         yield command
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Let every other worker begin with the last folder, so that two that start together compile no module twice.
-
-    Only where nobody chose tests: all workers need the same order, and folders are sorted back.
-    """
-    is_whole = [config.rootpath / path for path in config.args] == [
-        config.rootpath / folder for folder in config.getini("testpaths")
-    ]
-    if is_whole and getattr(config, "workerinput", {}).get("workerid", "gw0")[-1] in "13579":
-        config.args.reverse()
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Look for no garbage while modules are imported, and never again among what they hold: it takes seconds."""
@@ -113,9 +101,15 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(name: str) -> list[pytest.Item] | None:
+    """Ask no plugin about the names that a module imports: four of five names are no test's."""
+    return None if name.startswith(("test", "Test")) else []
+
+
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> None:
     """Load schemathesis with the tests that it makes: its import is two fifths of a run of one file."""
-    if module_path.name == "test_openapi.py":
+    if module_path.name == "test_openapi.py" and "unit" not in module_path.parts:
         parent.config.pluginmanager.import_plugin("schemathesis.pytest.plugin")
 
 

@@ -127,6 +127,7 @@ class Container:
     releases = cached_property(parts.machines.releases)
     release_key = cached_property(parts.machines.release_key)
     release_changes = cached_property(parts.machines.release_changes)
+    prefetch = cached_property(parts.machines.prefetch)
 
     # Stacks
 

@@ -83,6 +83,7 @@ class PlatformParts:
             services=services,
             client=self.client,
             host=self.host,
+            extend_base=self._extend_base,
             parts=self._parts,
             roles=self.roles,
             report=container.report,
@@ -116,6 +117,7 @@ class PlatformParts:
             client=self.client,
             host=self.host,
             authorities=self._trust.authorities,
+            extend_base=self._extend_base,
             loki=partial(loki_of, container.env, container.report),
             part=self._monitoring_part,
             server_type=settings.server_types[Plan.LIGHT],
@@ -225,6 +227,11 @@ class PlatformParts:
 
         refuse_simulated(is_simulated=self.container.adapters.is_simulated, again=ANEW_WITH_PLATFORM)
         return local_services(read_object(self._world.world))
+
+    async def _extend_base(self) -> None:
+        from hermesops.platform.local.world import world_of
+
+        await world_of(self.container.env).extend_base(self.container.report)
 
     async def _machine(self) -> "MachineId":
         from hermesops.platform.host import find_machine

@@ -205,6 +205,7 @@ class LocalPlatforms:
 
     Args:
         services: ``HOST:PORT`` at which machines and this computer find each service.
+        extend_base: Gives new machines the platform's packages.
         parts: Roles of the playbook, in its order.
         roles: Notes how they were applied.
     """
@@ -215,6 +216,7 @@ class LocalPlatforms:
     services: Mapping[PlatformService, str]
     client: justavps.Client
     host: PlatformHost
+    extend_base: Callable[[], Awaitable[None]]
     parts: Callable[[], Awaitable[Sequence[Part]]]
     roles: RolesRecord
     report: Reporter
@@ -246,6 +248,8 @@ class LocalPlatforms:
 
     async def _up(self, signed: SavedPreview | None) -> PlatformUp:
         begun = time.monotonic()
+        if not self.world.platform.exists():
+            await self.extend_base()
         done = await self.stack.up(signed)
         name, machine_id = platform_machine_name(self.environment), MachineId(str(done.outputs["machine_id"]))
         self.report(f"machine {name}")

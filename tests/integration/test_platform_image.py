@@ -44,6 +44,7 @@ class MadeForPlatform:
 async def made(workshop: Workshop) -> MadeForPlatform:
     if tested_base().name != "base-debian12":
         pytest.skip("the platform's roles are written for Debian 12")
+    await workshop.world.driver.extend_base()
     programs = await asyncio.to_thread(_programs, workshop.world.folder)
     definition = load(assets.folder("images") / PLATFORM_IMAGE)
     told = {**workshop.world.base_variables, "hermes_base_open_ports": list(OPEN_PORTS)}

@@ -91,7 +91,7 @@ class Lost:
 @pytest.fixture(scope="module")
 async def lost(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Lost]:
     require(os.geteuid() == 0, "root")
-    async with converged_world() as world, stores_host(world) as first, stores_host(world) as second:
+    async with converged_world(for_platform=True) as world, stores_host(world) as first, stores_host(world) as second:
         stored = await second.apply((TLS, OBJECT_STORE))
         assert stored.status == "done", stored.failure
         access, secret = await second.key_of("postgresql")

@@ -39,7 +39,7 @@ BUCKETS = ("backups", "postgresql", "pulumi-state", "releases")
 @pytest.fixture(scope="module")
 async def host() -> AsyncIterator[StoresHost]:
     require(os.geteuid() == 0, "root")
-    async with converged_world() as world, stores_host(world) as host:
+    async with converged_world(for_platform=True) as world, stores_host(world) as host:
         yield host
 
 

@@ -59,7 +59,7 @@ async def host(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Host]:
     program = folder / "hermes-router.pyz"
     build.write(program)
     wheels = await asyncio.to_thread(_wheels)
-    async with converged_world() as world, world.machine() as machine_id:
+    async with converged_world(for_platform=True) as world, world.machine() as machine_id:
         authority = authority_in(folder)
         served = authority.serve(["127.0.0.1"], life=LIFE)
         variables: dict[str, object] = {

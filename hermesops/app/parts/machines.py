@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hermesops.machines.image.recipes import ImageRecipes
     from hermesops.machines.release import Releases
     from hermesops.machines.release.builder.build import Builder as ReleaseBuilder
+    from hermesops.machines.release.builder.prefetch import Prefetch
     from hermesops.machines.release.builder.sqlite import SqliteBuilder
     from hermesops.machines.release.service import ReleaseChanges
     from hermesops.machines.release.signing import ReleaseKey
@@ -105,6 +106,17 @@ def _release_builder(container: "Container", pins: "AgentPins | None" = None) ->
         env.cache / "releases",
         container.report,
     )
+
+
+def prefetch(container: "Container") -> "Prefetch":
+    """Fetches ahead what the first release of this environment's image is built of."""
+    from hermesops.machines.image.packages.download import Pip
+    from hermesops.machines.release.builder.prefetch import Prefetch
+
+    env, pins = container.env, container.agent_pins
+    python, lock = next(iter(pins.locks.items()))
+    downloads = Pip(env.for_child(child_environment.PACKAGES), env.cache / "packages")
+    return Prefetch(_sqlite_builder(env, pins), downloads, python, lock, env.cache / "releases", container.report)
 
 
 def _sqlite_builder(env: "Environment", pins: "AgentPins") -> "SqliteBuilder":

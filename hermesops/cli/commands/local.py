@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -58,7 +59,7 @@ def up(driver: Driver = None, monitoring: Monitoring = False, vendors: Vendors =
     command = serve_command(environment.name)
     if driver:
         command += ["--driver", driver]
-    from hermesops.platform.local.world import server_environment
+    from hermesops.platform.local.world import first_start, server_environment
 
     if monitoring:
         from hermesops.localcloud.world.files import is_simulated
@@ -70,7 +71,8 @@ def up(driver: Driver = None, monitoring: Monitoring = False, vendors: Vendors =
     progress = _progress(environment, driver)
     report = progress.step if progress else say
     world = _world(driver or "")
-    status = context.run(world.up(command, environment=variables, report=report, vendors=vendors))
+    start = partial(world.up, command, environment=variables, report=report, vendors=vendors)
+    status = context.run(first_start(world, start, _fetch_ahead, say))
     if progress and progress.count > 1:  # a world that was up already took no time
         progress.end()
     if left_over := context.compose().world_purge.left_over([machine["id"] for machine in status.machines]):
@@ -85,6 +87,10 @@ def up(driver: Driver = None, monitoring: Monitoring = False, vendors: Vendors =
     logs = "" if monitoring_up.logs else "without logs: Loki could not be built"
     lines = [line for line in (done, logs) if line]
     result("local-monitoring", asdict(monitoring_up), [*lines, *monitoring_lines(monitoring_up.url)])
+
+
+def _fetch_ahead() -> None:
+    context.compose().prefetch.run()
 
 
 def _progress(environment: "Environment", driver: str | None) -> "Progress | None":

@@ -151,6 +151,17 @@ class Driver(Protocol):
             RefusedError: Another process drives it.
         """
 
+    async def extend_base(self) -> None:
+        """Have machines that are made without an image boot from a base with the packages of the platform's machine.
+
+        Machines cannot fetch packages. Until then their base has only the packages of agents' machines, which makes the
+        first agent's wait shorter. The base is built first unless this computer has it; the world need not be open.
+
+        Raises:
+            RefusedError: This computer lacks something that the build needs.
+            UnavailableError: It could not be built.
+        """
+
     async def close(self, *, purge: bool) -> None:
         """Leave the machines alone, or with ``purge`` remove every trace of this world, which need not be open."""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from hermesops.base.extras import Extra, require
 from hermesops.errors import Hint, RefusedError
 from hermesops.localcloud.drivers.interface import SERVICE_PORTS, Driver
+from hermesops.localcloud.drivers.nspawn.disks.base_image import has_base, read_definition
 from hermesops.localcloud.drivers.nspawn.driver import NspawnDriver
 from hermesops.localcloud.world.files import SIMULATED, WorldFiles, base_of, is_simulated, write_private
 
@@ -77,6 +78,12 @@ class DriverChoice:
                 f"this computer lacks {', '.join(missing)}",
                 hint="apt-get install systemd-container mmdebstrap nftables iproute2 e2fsprogs",
             )
+
+    @property
+    def lacks_base(self) -> bool:
+        """Whether the base of its machines has to be built first."""
+        bases = self._bases or self._files.folder / "bases"
+        return not self.is_simulated and not has_base(read_definition(self._definition), bases)
 
     def record(self) -> None:
         """Write the base down, now that the world is up."""

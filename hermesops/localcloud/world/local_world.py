@@ -62,6 +62,23 @@ class World:
         self._process = ServerProcess(self._files.lock, self._files.log)
         self._choice = DriverChoice(self._files, base_definition, bases, driver)
 
+    def refuse_unfit(self) -> None:
+        """Refuse another base or driver than the world's, and, for a new server, a computer that cannot run machines.
+
+        Raises:
+            RefusedError: The settings name another one, or this computer or its user cannot run real machines.
+            UsageError: The extra that its server needs is missing.
+        """
+        self._choice.refuse_another()
+        if not self._process.pid():
+            require(Extra.LOCAL, "a local world")
+            self._choice.refuse_incapable()
+
+    @property
+    def lacks_base(self) -> bool:
+        """Whether its first start builds a base, most of a minute on one processor."""
+        return self._choice.lacks_base
+
     async def up(
         self,
         server_command: Sequence[str],
@@ -83,7 +100,7 @@ class World:
             UnavailableError: It did not come up; the message says why, and the log more.
             BrokenInvariantError: The world's file is damaged.
         """
-        self._choice.refuse_another()
+        self.refuse_unfit()
         fresh = not self._process.pid()
         if vendors and not self._files.stripe.exists():
             if not fresh:
@@ -91,8 +108,6 @@ class World:
                 raise RefusedError("the local world is up without vendors", hint=hint)
             write_object(self._files.stripe, {})
         if fresh:
-            require(Extra.LOCAL, "a local world")
-            self._choice.refuse_incapable()
             self._files.world.unlink(missing_ok=True)
             self._process.start(server_command, environment)
         asked_at = time.monotonic()
@@ -120,6 +135,15 @@ class World:
         if self._process.pid():
             await self._process.stop()
             await self.up(server_command, environment=environment, report=report)
+
+    async def extend_base(self, report: Callable[[str], None]) -> None:
+        """Have new machines boot from a base with the platform's packages; raises as ``Driver.extend_base``."""
+        self._choice.refuse_incapable()
+        driver = self._choice.build(report)
+        try:
+            await driver.extend_base()
+        finally:
+            await driver.close(purge=False)
 
     async def contents(self) -> Contents | None:
         """Its contents, up or down; ``None`` when its file is damaged or its server is stuck."""

@@ -107,7 +107,9 @@ async def platform_recipe(
     *,
     is_simulated: bool,
 ) -> "Recipe":
-    """The recipe of the platform's image with the programs of this computer; raises as ``platform_programs``.
+    """The recipe of the platform's image with the programs of this computer, whose builder has the platform's packages.
+
+    Raises as ``platform_programs``.
 
     Args:
         base_variables: Gives variables of role ``hermes_base``.
@@ -120,12 +122,14 @@ async def platform_recipe(
     from hermesops.machines.image.build import Recipe
     from hermesops.machines.image.definition import inputs_of
     from hermesops.platform.host import OPEN_PORTS
+    from hermesops.platform.local.world import world_of
     from hermesops.platform.parts.monitoring import refuse_simulated
 
     settings = env.settings
     if not env.is_local:
         raise RefusedError(f"the platform of environment {env.name} is on AWS, and boots from no image of ours")
     refuse_simulated(is_simulated=is_simulated, again=ANEW)
+    await world_of(env).extend_base(report)
     programs = await platform_programs(env, report)
     variables = {**base_variables(), "hermes_base_open_ports": list(OPEN_PORTS)}
     inputs = inputs_of(

@@ -13,10 +13,11 @@ from hermesops.errors import HermesError, Hint, RefusedError
 from hermesops.settings.environment import Environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from hermesops.localcloud.issuer.issuer import Person
     from hermesops.localcloud.model_router.router import Upstream
+    from hermesops.localcloud.server.control_client import WorldStatus
     from hermesops.localcloud.world.go_tools import GoTools
     from hermesops.localcloud.world.local_world import World
     from hermesops.machines.release.sqlite import Source
@@ -55,6 +56,32 @@ def world_of(env: Environment, driver: str = "") -> "World":
     definition = find_definition(folder("images"), env.settings.local.base)
     driver = driver or env.settings.local.driver
     return World(env.world, base_definition=definition, bases=env.cache / "bases", driver=driver)
+
+
+async def first_start(
+    world: "World", up: "Callable[[], Awaitable[WorldStatus]]", fetch: "Callable[[], None]", report: Reporter
+) -> "WorldStatus":
+    """Start a world; where its base has to be built, fetch ahead meanwhile: the build leaves a processor idle.
+
+    Args:
+        up: Starts it.
+        fetch: Blocks. Its failure is reported: nothing is lost that the first image does not fetch as well.
+    """
+    world.refuse_unfit()  # before anything is begun that an error would have to wait for
+    if not world.lacks_base:
+        return await up()
+    fetching = asyncio.create_task(_fetched(fetch, report))
+    try:
+        return await up()
+    finally:
+        await fetching
+
+
+async def _fetched(fetch: "Callable[[], None]", report: Reporter) -> None:
+    try:
+        await asyncio.to_thread(fetch)
+    except (HermesError, OSError) as failure:
+        report(f"not fetched ahead: {failure}")
 
 
 def server_environment(env: Environment) -> dict[str, str]:

@@ -100,6 +100,7 @@ class LocalMonitoring:
     Args:
         find_url: Says where machines and this computer reach it.
         has_platform: Whether there is a stack of the whole platform, of which monitoring is a part.
+        extend_base: Gives new machines the platform's packages.
         loki: The program Loki, made where there is none; raises where it cannot be made.
         part: Makes the role's part, of the URL and the program Loki.
     """
@@ -111,6 +112,7 @@ class LocalMonitoring:
     client: justavps.Client
     host: PlatformHost
     authorities: Callable[[], str]
+    extend_base: Callable[[], Awaitable[None]]
     loki: Callable[[], Awaitable[Path]]
     part: Callable[[str, Path | None], MonitoringPart]
     server_type: str
@@ -138,6 +140,8 @@ class LocalMonitoring:
             await self.host.wait_for_monitoring(url)
             return LocalMonitoringUp(name, url, (), logs=True, seconds=round(time.monotonic() - begun, 1))
         loki = await found_loki(self.loki, self.report)
+        if not self.world.platform.exists():
+            await self.extend_base()
         order = justavps.MachineOrder(name=name, server_type=self.server_type, region=self.region)
         self.report(f"machine {name}")
         machine_id = await rented(self.client, self.host.channel_to, order, report=self.report)

@@ -47,7 +47,7 @@ def parts() -> tuple[Sequence[Part], ...]:
     packages = Part("Prometheus, Alertmanager, nginx, Redis", _has_debian, _in_thread(_unpack))
     environment = Part("LiteLLM", (litellm_environment.place() / "complete").exists, _in_thread(_install))
     library = Part("SQLite", sqlite.is_built, _in_thread(sqlite.library))
-    base = (Part("the base", bases.manifest().exists, _in_thread(_bootstrap)),) if os.geteuid() == 0 else ()
+    base = (_base("the base"), _base("the platform's base", for_platform=True)) if os.geteuid() == 0 else ()
     return (library, *go), (*base, packages, environment)
 
 
@@ -103,8 +103,12 @@ def _install(_: Reporter) -> None:
         raise LookupError("there is no uv")
 
 
-def _bootstrap(report: Reporter) -> None:
-    ensure_base(read_definition(bases.tested_base()), cached_bases(), report)
+def _base(name: str, *, for_platform: bool = False) -> Part:
+    def bootstrap(report: Reporter) -> None:
+        definition = read_definition(bases.tested_base())
+        ensure_base(definition.for_platform() if for_platform else definition, cached_bases(), report)
+
+    return Part(name, bases.manifest(for_platform=for_platform).exists, _in_thread(bootstrap))
 
 
 def _say(line: str) -> None:

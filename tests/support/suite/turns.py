@@ -138,14 +138,18 @@ def part(turns: Iterable[Turn], budget_s: float, number: int) -> Part:
 def _parted(turns: Sequence[Turn], budget_s: float) -> list[list[Turn]]:
     """The fewest parts of nearly equal size within the budget."""
     limit_s = max(budget_s, *(turn.seconds for turn in turns), 0.0)
-    return next(parts for n in count(1) if (parts := _in_parts(turns, n)) and max(map(_size, parts)) <= limit_s)
+    fewest = max(1, int(_size(turns) / limit_s))
+    return next(parts for n in count(fewest) if max(map(_size, parts := _in_parts(turns, n))) <= limit_s)
 
 
 def _in_parts(turns: Sequence[Turn], parts: int) -> list[list[Turn]]:
     """The longest first, each to the part that is the shortest so far."""
     bins: list[list[Turn]] = [[] for _ in range(parts)]
+    sizes = [0.0] * parts
     for turn in turns:
-        min(bins, key=_size).append(turn)
+        shortest = sizes.index(min(sizes))
+        bins[shortest].append(turn)
+        sizes[shortest] += turn.seconds
     return bins
 
 

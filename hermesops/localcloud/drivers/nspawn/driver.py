@@ -117,8 +117,20 @@ class NspawnDriver(Driver):
         await self.aside(self._take_over)
         await self.aside(self._base)
 
+    async def extend_base(self) -> None:
+        """See ``Driver.extend_base``; the world need not be open."""
+        await self.aside(self._extend_base)
+
+    def _extend_base(self) -> None:
+        ensure_base(read_definition(self._definition).for_platform(), self._bases, self._report)
+        self._store.prepare()
+        self._store.extended_base.touch()  # once it is there: a world never waits for a base that cannot be built
+
     def _base(self) -> Path:
-        return ensure_base(read_definition(self._definition), self._bases, self._report)
+        definition = read_definition(self._definition)
+        if self._store.extended_base.exists():
+            definition = definition.for_platform()
+        return ensure_base(definition, self._bases, self._report)
 
     def _take_over(self, *, forgiving: bool = False) -> OpenWorld:
         if os.geteuid() != 0:

@@ -105,7 +105,7 @@ class OpenWorld:
         self.network.remove()
         self._groups.remove()
         unshare(self.store.machines_folder)
-        for name in ("machines", "images", "layers", "driver.json"):
+        for name in ("machines", "images", "layers", "driver.json", self.store.extended_base.name):
             remove_tree(self.store.state / name)
 
     # Machines
@@ -123,8 +123,9 @@ class OpenWorld:
             if plan.id in self.records:
                 return
             self.clear(plan.id, self.store.machine(plan.id))
+            base = "" if plan.image_id else str(self._base())  # may be built first, so nobody's lock is held
             with self.layers_lock:  # from the record on, the image's layers are in use
-                record = self._order(plan)
+                record = self._order(plan, base)
                 self.store.save_machine(record)
             try:
                 self.records[plan.id] = self._make(plan, record)
@@ -151,15 +152,13 @@ class OpenWorld:
         self.store.save_machine(finished)
         return finished
 
-    def _order(self, plan: MachinePlan) -> MachineRecord:
+    def _order(self, plan: MachinePlan, base: str) -> MachineRecord:
         self.network.address(plan.number)
         taken = next((other for other in self.records.values() if other.number == plan.number), None)
         if taken:
             raise RefusedError(f"machine {taken.id} has number {plan.number} already")
-        if plan.image_id is None:
-            base = str(self._base())
-            layers: tuple[str, ...] = ()
-        else:
+        layers: tuple[str, ...] = ()
+        if plan.image_id:
             image = self.store.image(plan.image_id)
             base, layers = image.base, image.layers
         return MachineRecord(

@@ -49,13 +49,18 @@ class ImageRecord:
 
 
 class Store:
-    """The records and layers in one world's folder."""
+    """The records and layers in one world's folder.
+
+    Attributes:
+        extended_base: There once machines without an image boot from the base with the platform's packages.
+    """
 
     def __init__(self, state: Path) -> None:
         self.state = state
         self.machines_folder = state / "machines"
         self._images = state / "images"
         self.layers = state / "layers"
+        self.extended_base = state / "extended-base"
 
     def prepare(self) -> None:
         """Make the folders; root only, since disks hold users' secrets."""

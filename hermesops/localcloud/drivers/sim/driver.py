@@ -63,6 +63,9 @@ class SimDriver:
             self._open = _Opened(store, machines, daemon, int(silent.getsockname()[1]))
             self._closing = stack.pop_all()
 
+    async def extend_base(self) -> None:
+        """See ``Driver.extend_base``; a simulated machine has no packages."""
+
     async def close(self, *, purge: bool) -> None:
         if self._open:
             await self._open.daemon.close()

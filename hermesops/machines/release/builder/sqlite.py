@@ -95,10 +95,18 @@ class SqliteBuilder:
         for source in self.sources:
             if files := _kept(_described(source), known, read) or self._cached(source):
                 return files
+        return self._cached(self._built(report))
+
+    def prepare(self, report: Callable[[str], None]) -> None:
+        """Build the library of ``files`` unless this computer has one already; raises as that."""
+        if not any(self._cached(source) for source in self.sources):
+            self._built(report)
+
+    def _built(self, report: Callable[[str], None]) -> Source:
         source, archive = self._fetched(report)
         report("compiling SQLite: half a minute of a core, once on this computer")
         _build(source_in(archive, source.url), self._place(source))
-        return self._cached(source)
+        return source
 
     def _cached(self, source: Source) -> Files:
         """The files that this computer has built from a source; none if it has not."""

@@ -74,6 +74,9 @@ class PretendDriver:
     async def open(self) -> None:
         self.calls.append("open")
 
+    async def extend_base(self) -> None:
+        self.calls.append("extend_base")
+
     async def create(self, plan: MachinePlan) -> None:
         self.calls.append(f"create {plan.number}")
         if self.create_gate:

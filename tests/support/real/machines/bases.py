@@ -15,7 +15,8 @@ def tested_base() -> Path:
     return find_definition(assets.folder("images"), named or FIELDS["local.base"].default)
 
 
-def manifest() -> Path:
-    """What that base consists of; the file is there once it has been built."""
+def manifest(*, for_platform: bool = False) -> Path:
+    """What that base consists of, with the platform's packages or without; there once it has been built."""
     definition = read_definition(tested_base())
+    definition = definition.for_platform() if for_platform else definition
     return cached_bases() / f"{definition.name}-{definition.digest}" / "base.json"

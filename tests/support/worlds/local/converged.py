@@ -76,12 +76,18 @@ class ConvergedWorld:
 
 
 @asynccontextmanager
-async def converged_world() -> AsyncIterator[ConvergedWorld]:
-    """A world of its own; nothing of it is left at the end."""
+async def converged_world(*, for_platform: bool = False) -> AsyncIterator[ConvergedWorld]:
+    """A world of its own; nothing of it is left at the end.
+
+    Args:
+        for_platform: Whether its machines have the packages of the platform's.
+    """
     with tempfile.TemporaryDirectory(prefix="hermesops-test-") as name:
         folder = Path(name)
         remember_folder(folder)
         async with opened_driver(folder / "driver") as driver, serving(folder / "server", driver) as cloud:
+            if for_platform:
+                await driver.extend_base()
             key = (cloud.folder / "api.key").read_text().strip()
             async with justavps.Client(f"{cloud.where.api_url}/api/v1", key) as client:
                 yield ConvergedWorld(folder, driver, cloud, client)

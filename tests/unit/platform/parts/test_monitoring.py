@@ -31,12 +31,17 @@ class Host:
         self.authority = authority_in(folder)
         self.world = WorldFiles(folder / "world")
         self.ordered: list[str] = []
+        self.extended = 0
         self.told: list[dict[str, Any]] = []
         self.said: list[str] = []
         self.certificates = {"server.crt": "", "client.crt": ""}
         self.loki_fails = False
         self.has_platform = False
         self.fails = False
+
+    async def extend_base(self) -> None:
+        assert not self.ordered, "a machine that is ordered before has not the platform's packages"
+        self.extended += 1
 
     async def create_machine(self, order: Any) -> Any:  # noqa: ANN401 - stands for a machine
         self.ordered.append(order.name)
@@ -107,6 +112,7 @@ class Host:
             client=client,
             host=platform,
             authorities=lambda: self.authority.certificate,
+            extend_base=self.extend_base,
             loki=self.loki,
             part=self.part,
             server_type="starter",
@@ -141,6 +147,7 @@ async def test_the_host_gets_certificates_once_and_keeps_them(host: Host) -> Non
         "hermes_platform_monitoring",
     ]
     assert host.ordered == [first.machine] * 2
+    assert host.extended == 1, "a machine that is there keeps its base"
 
 
 async def test_what_failed_is_not_there_for_anybody(host: Host) -> None:

@@ -12,15 +12,16 @@ import subprocess
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 
 from hermesops.base import child_environment
 from hermesops.errors import BrokenInvariantError, RefusedError, UnavailableError, UsageError
 from hermesops.localcloud.drivers.nspawn.computer.command import holds_within, run
 from hermesops.localcloud.server.process import try_lock
 
-_RECIPE = "1"
+_RECIPE = "2"
 """Raised when this module makes something else of the same definition."""
 
 _OTHER_BUILDER_S = 900.0
@@ -33,6 +34,7 @@ class BaseDefinition:
     """The definition of a base, as in ``images/<name>/definition.toml``.
 
     Attributes:
+        platform_packages: Packages that only the platform's machine needs: ``for_platform`` has them.
         needs: Files of this computer that the build needs beyond mmdebstrap, each with the package that brings it.
             They decide whether it can be built, not what comes of it.
     """
@@ -44,7 +46,15 @@ class BaseDefinition:
     masked: tuple[str, ...]
     excluded: tuple[str, ...]
     kept: tuple[str, ...]
+    platform_packages: tuple[str, ...] = field(default=(), repr=False)
     needs: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def for_platform(self) -> "BaseDefinition":
+        """The base with the packages of the platform's machine as well; itself if it has none."""
+        if not self.platform_packages:
+            return self
+        packages = (*self.packages, *self.platform_packages)
+        return replace(self, name=f"{self.name}-platform", packages=packages, platform_packages=())
 
     @property
     def digest(self) -> str:
@@ -76,11 +86,21 @@ def read_definition(folder: Path) -> BaseDefinition:
         return BaseDefinition(
             name=folder.name,
             suite=raw["suite"],
+            platform_packages=tuple(raw.get("platform_packages", ())),
             needs=raw.get("needs", {}),
             **{key: tuple(raw[key]) for key in ("components", "packages", "masked", "excluded", "kept")},
         )
     except (OSError, tomllib.TOMLDecodeError, KeyError) as error:
         raise BrokenInvariantError(f"{path}: {error}", hint="install hermesops again") from error
+
+
+def has_base(definition: BaseDefinition, cache: Path) -> bool:
+    """Whether the base is in ``cache``."""
+    return (_home(definition, cache) / "base.json").exists()
+
+
+def _home(definition: BaseDefinition, cache: Path) -> Path:
+    return cache / f"{definition.name}-{definition.digest}"
 
 
 def ensure_base(definition: BaseDefinition, cache: Path, report: Callable[[str], None]) -> Path:
@@ -92,13 +112,13 @@ def ensure_base(definition: BaseDefinition, cache: Path, report: Callable[[str],
         RefusedError: This computer lacks something that the build needs; the hint names the packages.
         UnavailableError: mmdebstrap failed, most often for want of a package mirror.
     """
-    home = cache / f"{definition.name}-{definition.digest}"
-    if (home / "base.json").exists():
+    home = _home(definition, cache)
+    if has_base(definition, cache):
         return home / "root"
     _refuse_what_is_missing(definition)
     cache.mkdir(parents=True, exist_ok=True)
     with _only_builder(cache / f".{home.name}.lock", report) as lock:
-        if not (home / "base.json").exists():
+        if not has_base(definition, cache):
             _build(definition, home, lock, report)
     return home / "root"
 
@@ -153,8 +173,7 @@ def _debootstrap(definition: BaseDefinition, building: Path, lock: int) -> None:
     arguments += ["mmdebstrap", "--mode=root", "--variant=apt", "--format=directory"]
     arguments += [f"--include={','.join(definition.packages)}", f"--components={','.join(definition.components)}"]
     arguments += [f"--aptopt={line}" for line in _apt_settings()]
-    arguments += [f"--dpkgopt=path-exclude={pattern}" for pattern in definition.excluded]
-    arguments += [f"--dpkgopt=path-include={pattern}" for pattern in definition.kept]
+    arguments += [f"--extract-hook={_hook(definition, building)}"]
     log = building / "mmdebstrap.log"
     with log.open("wb") as sink:
         done = subprocess.run(
@@ -172,6 +191,26 @@ def _debootstrap(definition: BaseDefinition, building: Path, lock: int) -> None:
             f"mmdebstrap could not build the base: {errors[-1] if errors else f'exit {done.returncode}'}",
             hint="apt update must work on this computer; its mirror, proxy and certificates are used",
         )
+
+
+def _hook(definition: BaseDefinition, building: Path) -> Path:
+    """A script that has dpkg leave out what the definition excludes, once the essential packages are extracted.
+
+    As mmdebstrap's option ``--dpkgopt`` the same lines slow the extraction down: it then filters each package by a
+    Python program (a fifth of the whole build, measured with 1.3.5). So it extracts those files, and dpkg, which
+    installs the same packages next, brings back those that are kept.
+    """
+    lines = [*(f"path-exclude={pattern}" for pattern in definition.excluded)]
+    lines += [f"path-include={pattern}" for pattern in definition.kept]
+    options, script = building / "dpkg.cfg", building / "extracted.sh"
+    options.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    removed = " ".join(f'"$1"{pattern}' for pattern in definition.excluded)
+    script.write_text(
+        f'#!/bin/sh\nset -e\nrm -rf {removed}\ncp {quote(str(options))} "$1"/etc/dpkg/dpkg.cfg.d/hermesops\n',
+        encoding="utf-8",
+    )
+    script.chmod(0o755)
+    return script
 
 
 def _apt_settings() -> list[str]:

@@ -3,6 +3,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from hermesops.base import assets
 from hermesops.errors import BrokenInvariantError, RefusedError, UsageError
@@ -27,6 +28,43 @@ def test_a_base_is_named_after_what_is_in_it() -> None:
     assert definition.digest != replace(definition, packages=(*definition.packages, "less")).digest
 
 
+def test_packages_of_the_platform_are_in_a_base_of_their_own() -> None:
+    definition = read_definition(SHIPPED)
+    whole = definition.for_platform()
+    assert set(whole.packages) - set(definition.packages) == set(definition.platform_packages)
+    assert (whole.name, whole.masked, whole.excluded) == (
+        f"{definition.name}-platform",
+        definition.masked,
+        definition.excluded,
+    )
+    assert len({definition.digest, whole.digest}) == 2
+    assert replace(definition, platform_packages=()).digest == definition.digest
+    assert whole.for_platform() is whole
+
+
+ANY_CLOCK = "__hermes_base_clock_packages"
+"""One of these is enough."""
+
+
+def packages_of(roles: str) -> set[str]:
+    """The packages that roles of such names install, by their variables."""
+    packages = set[str]()
+    for file in assets.folder("roles").glob(f"{roles}/*/main.yml"):
+        variables = yaml.safe_load(file.read_text()) if file.parent.name in {"defaults", "vars"} else {}
+        for name, value in variables.items():
+            if name.endswith("_packages") and name != ANY_CLOCK:
+                packages.update(*value.values()) if isinstance(value, dict) else packages.update(value)
+    return packages
+
+
+def test_the_default_base_has_each_package_that_a_role_installs() -> None:
+    definition = read_definition(SHIPPED)
+    assert packages_of("hermes_[!p]*") <= {*definition.packages}
+    assert "prometheus" in packages_of("hermes_[!p]*")
+    assert packages_of("hermes_platform_[!a]*") <= {*definition.for_platform().packages}
+    assert {*definition.platform_packages} <= packages_of("hermes_platform_[!a]*"), "no role needs it"
+
+
 def test_a_definition_that_is_not_there_is_a_damaged_installation() -> None:
     with pytest.raises(BrokenInvariantError, match=r"definition\.toml"):
         read_definition(SHIPPED / "nowhere")
@@ -44,7 +82,7 @@ def test_a_machine_of_any_base_holds_no_more_inotify_instances_than_another() ->
 def test_no_base_names_a_mirror() -> None:
     for folder in BASES:
         keys = set(tomllib.loads((folder / "definition.toml").read_text()))
-        assert keys <= {"suite", "components", "packages", "masked", "excluded", "kept", "needs"}
+        assert keys <= {"suite", "components", "packages", "platform_packages", "masked", "excluded", "kept", "needs"}
         assert "://" not in (folder / "definition.toml").read_text()
 
 
