@@ -5,15 +5,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 
+from hermesops.agents.relay.client import RelayClient
 from hermesops.agents.relay.credential import CallerCredential, CallerPem, Signed
 from hermesops.base.files.private_file import read_secret, replace_secret
 from hermesops.base.network.http import own_client
-from hermesops.errors import UnavailableError
+from hermesops.errors import Hint, UnavailableError, UsageError
 from hermesops.vendor.justavps.answer_body import AnswerBody, Deadline, UnreadableAnswerError
 from hermesops.wire import strict_json
+
+if TYPE_CHECKING:
+    from hermesops.settings.sections import RelaySettings
 
 _WHAT = "certificate for the relay"
 _RENEWAL_S = 15.0
@@ -87,3 +92,24 @@ def _signed(body: bytes) -> Signed:
         return Signed(str(answer["certificate"]), str(answer["authorities"]))
     except (strict_json.MalformedJSONError, KeyError) as error:
         raise UnavailableError("the relay's answer about the certificate is malformed") from error
+
+
+def relay_of(settings: "RelaySettings") -> RelayClient:
+    """The relay that the settings name, and the certificate by which this process calls it.
+
+    Raises:
+        UsageError: A setting is missing.
+        RefusedError: The certificate is missing or damaged, or others may read it.
+    """
+    if not settings.url:
+        hint = Hint(("settings", "set", "relay.url", "https://127.0.0.1:8448"))
+        raise UsageError("missing relay.url: outside the local world, the relay alone reaches agents", hint=hint)
+    if settings.credential_file is None:
+        hint = Hint(("relay", "admit", "api", "--request", "FILE", "--to", "FOLDER"))
+        raise UsageError(
+            "missing relay.credential_file, the certificate by which this process calls the relay", hint=hint
+        )
+    renewed = settings.renewed_file or settings.credential_file
+    stored = StoredCredential(settings.credential_file, renewed, settings.url)
+    stored.load()
+    return RelayClient(lambda: settings.url, stored.credential().context)

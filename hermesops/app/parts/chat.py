@@ -105,22 +105,9 @@ def relay_client(container: "UsersContainer") -> "RelayClient":
         UsageError: A setting is missing.
         RefusedError: The certificate is missing or damaged, or others may read it.
     """
-    from hermesops.agents.relay.client import RelayClient
-    from hermesops.agents.relay.stored_credential import StoredCredential
-    from hermesops.errors import Hint, UsageError
+    from hermesops.agents.relay.stored_credential import relay_of
 
-    relay = container.env.settings.relay
-    if not relay.url:
-        hint = Hint(("settings", "set", "relay.url", "https://127.0.0.1:8448"))
-        raise UsageError("missing relay.url: outside the local world, the relay alone reaches agents", hint=hint)
-    if relay.credential_file is None:
-        hint = Hint(("relay", "admit", "api", "--request", "FILE", "--to", "FOLDER"))
-        raise UsageError(
-            "missing relay.credential_file, the certificate by which this process calls the relay", hint=hint
-        )
-    stored = StoredCredential(relay.credential_file, relay.renewed_file or relay.credential_file, relay.url)
-    stored.load()
-    return RelayClient(lambda: relay.url, stored.credential().context)
+    return relay_of(container.env.settings.relay)
 
 
 def agent_jobs(container: "Container | UsersContainer", relay: "RelayClient") -> "AgentJobs":

@@ -83,6 +83,13 @@ FACTS: tuple[Fact, ...] = (
         "tests/unit/programs/node/release/test_activate.py",
     ),
     Fact(
+        "config: servers of tools (mcp_servers) by url, headers, timeout, connect_timeout",
+        {"0.18": "yes"},
+        "RUN 0.19.0: tools are named mcp__NAME__TOOL",
+        ("hermesops/users/connections/agent_access.py",),
+        "tests/contract/users/connections/test_work.py",
+    ),
+    Fact(
         "config: managed scope in /etc/hermes, environment and keys over the user's",
         {"0.18": "yes"},
         "RUN 0.19.0; LATER: hermes_cli/managed_scope.py",

@@ -45,7 +45,7 @@ class Caller:
 
     async def ask(self, credential: CallerCredential) -> None:
         """Have the relay let it in, which then says that there is no such agent."""
-        with pytest.raises(AgentEndedError):
+        with pytest.raises(AgentEndedError, match="unknown agent"):
             await RelayClient(lambda: self.stored.url, credential.context).get("ada", "/v1/capabilities")
 
     @property
@@ -107,7 +107,7 @@ async def test_a_revoked_one_renews_nothing_and_a_new_one_of_the_operator_counts
     caller.relay.clock.turn(HALF_S + 1)
     with pytest.raises(AgentBusyError, match="no longer valid"):
         await caller.ask(credential)
-    with pytest.raises(AgentBusyError):
+    with pytest.raises(AgentBusyError, match="no longer valid"):
         await caller.ask(caller.started())
 
     caller.relay.clock.turn(1)
