@@ -28,6 +28,9 @@ GIVEN_UP = timedelta(hours=1)
 CLOSED = timedelta(hours=24)
 """From a request to its refusal where it was begun: until then its checkout page may be open, and may be paid."""
 
+CLOCKS = timedelta(minutes=5)
+"""By which Stripe's clock and the database's may differ."""
+
 _LONGEST_PAUSE = timedelta(minutes=5)
 
 
@@ -165,8 +168,8 @@ def decide(request: UserRequest, facts: Facts, *, now: datetime) -> Decision:
         case RequestKind.SUBSCRIBE:
             return _subscribe(request, facts, now)
         case RequestKind.CANCEL:
-            if facts.subscription is None:
-                return Refuse("no-plan", "you have no plan that could end")
+            if facts.subscription is None or facts.subscription.started_at > request.created_at + CLOCKS:
+                return Refuse("no-plan", "you have no plan that could end")  # or one bought since, which nobody ends
             return EndWithPeriod(facts.subscription.id)
         case RequestKind.PORTAL:
             if facts.last is None:

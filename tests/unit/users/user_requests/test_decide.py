@@ -12,6 +12,7 @@ from hermesops.model.operation import OperationStatus
 from hermesops.model.plan import Plan
 from hermesops.users.billing.subscription import Status, Subscription
 from hermesops.users.user_requests.decide import (
+    CLOCKS,
     CLOSED,
     GIVEN_UP,
     LATER,
@@ -126,6 +127,13 @@ def test_only_what_is_paid_is_ended_or_changed(kind: RequestKind) -> None:
     one = subscription(Status.PAST_DUE)
     step = decide(request(kind), Facts(body, subscription=one, last=one), now=NOW)
     assert step == (EndWithPeriod("sub_1") if kind is RequestKind.CANCEL else OpenPortal("sub_1"))
+
+
+def test_an_old_request_ends_no_plan_that_was_bought_since() -> None:
+    since = subscription(Status.ACTIVE)
+    for age, expected in ((CLOCKS, EndWithPeriod), (CLOCKS + timedelta(seconds=1), Refuse)):
+        step = decide(request(RequestKind.CANCEL, age=age), Facts({"origin": "x"}, subscription=since), now=NOW)
+        assert isinstance(step, expected), age
 
 
 @pytest.mark.parametrize(
