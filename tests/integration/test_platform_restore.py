@@ -88,6 +88,11 @@ class Lost:
             return dict(found)
 
 
+def without_age(instance: dict[str, Any]) -> dict[str, Any]:
+    """An instance as listed, without what grows from list to list."""
+    return {name: value for name, value in instance.items() if name != "age_s"}
+
+
 @pytest.fixture(scope="module")
 async def lost(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Lost]:
     require(os.geteuid() == 0, "root")
@@ -160,7 +165,8 @@ async def test_the_registry_goes_on_with_a_new_epoch_that_machines_follow(lost: 
     command = lost.command.with_variables(HERMESOPS_REGISTRY_URL=url)
     found = await mended(command, "platform-database-restored")
     assert found["restored"] == "done"
-    assert (await command.ok("instance", "list", "--json")).json["instances"] == lost.instances
+    instances = (await command.ok("instance", "list", "--json")).json["instances"]
+    assert [without_age(each) for each in instances] == [without_age(each) for each in lost.instances]
     await command.ok("instance", "restart", "ada")
 
     instance = lost.instances[0]["instance_id"]
@@ -187,7 +193,7 @@ async def test_another_moment_is_refused_on_a_host_that_has_a_database(lost: Los
     assert "has a database, restored to latest" in refused.failure.message
     vague = await lost.second.apply((POSTGRESQL,), {**lost.variables, **prefixed({"restore_to": "yesterday"})})
     assert vague.failure
-    assert "yesterday is no moment" in vague.failure.message
+    assert "is yesterday; it needs the form" in vague.failure.message
     another = await lost.second.apply((POSTGRESQL,), {**lost.variables, **prefixed({"cipher_key": "another"})})
     assert another.status == "failed"
 

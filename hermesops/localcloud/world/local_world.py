@@ -297,7 +297,14 @@ class World:
         files = self._files
         database = [files.database.with_name(files.database.name + end) for end in ("", "-wal", "-shm")]
         logs = [files.log, files.log.with_name(f"{files.log.name}.1")]
-        keys = (files.api_key, files.model_key, files.provider_key, files.object_store_key, *files.stripe_keys)
+        keys = (
+            files.api_key,
+            files.model_key,
+            files.provider_key,
+            files.object_store_key,
+            files.composio_key,
+            *files.stripe_keys,
+        )
         others = (files.world, files.base, files.platform, files.monitoring, files.date_shift, files.stripe, files.lock)
         for file in (*others, *keys, *logs, *database):
             file.unlink(missing_ok=True)

@@ -54,8 +54,8 @@ class Configuring:
 
 
 def work_of(api: UsersApi, configuring: Configuring) -> ConnectionWork:
-    registry, rows, accesses = api.relay.registry, UserConnections(api.database), McpAccesses(api.database)
-    recording = ConnectionRecording(registry, ConnectionRecords(api.database), api.vendor)
+    registry, rows, accesses = api.relay.registry, UserConnections(api.all_rows), McpAccesses(api.all_rows)
+    recording = ConnectionRecording(registry, ConnectionRecords(api.all_rows), api.vendor)
     return ConnectionWork(api.upkeep, recording, AgentAccess(registry, rows, accesses, URL, configuring.begin))
 
 
@@ -65,7 +65,7 @@ def configuring(api: UsersApi) -> Configuring:
 
 
 async def linked(api: UsersApi, service: str = "gmail") -> str:
-    rows = UserConnections(api.database)
+    rows = UserConnections(api.all_rows)
     link = await api.vendor.link(api.ada.id, f"ac_{service}", "https://pages.test/callback")
     api.composio.agree(link.url)
     row = rows.begin(api.ada.user_id, api.ada.id, service, state=service, session="", life=LINK)
@@ -91,7 +91,7 @@ async def test_a_linked_service_is_recorded_and_told_to_the_agent(api: UsersApi,
     assert record.scopes == ("gmail.read",)
     token = token_in(entry(api))
     assert entry(api) == entry_for(URL, api.ada.id, token, ["gmail"])
-    assert McpAccesses(api.database).is_token(api.ada.id, token)
+    assert McpAccesses(api.all_rows).is_token(api.ada.id, token)
     assert not work.due()
     assert await work.run() == {}
 
@@ -112,11 +112,11 @@ async def test_the_last_service_takes_token_and_entry_along(api: UsersApi, confi
     await linked(api)
     await work.run()
     token = token_in(entry(api))
-    UserConnections(api.database).disconnect(api.ada.user_id, "gmail")
+    UserConnections(api.all_rows).disconnect(api.ada.user_id, "gmail")
     configuring.is_busy = True
     problems = await work.run()
     assert problems[f"agent {api.ada.id}"] == "something is under way"
-    assert not McpAccesses(api.database).is_token(api.ada.id, token)
+    assert not McpAccesses(api.all_rows).is_token(api.ada.id, token)
     configuring.is_busy = False
     api.relay.clock.turn(11)
     await work.run()
@@ -131,14 +131,14 @@ async def test_the_last_service_takes_token_and_entry_along(api: UsersApi, confi
 async def test_a_token_that_never_reached_the_settings_is_replaced(api: UsersApi, configuring: Configuring) -> None:
     work = work_of(api, configuring)
     await linked(api)
-    lost = McpAccesses(api.database).grant(api.ada.id)
+    lost = McpAccesses(api.all_rows).grant(api.ada.id)
     await work.run()
     assert token_in(entry(api)) != lost
-    assert McpAccesses(api.database).is_token(api.ada.id, token_in(entry(api)))
-    McpAccesses(api.database).grant(api.ada.id)  # a process that dies before it opens the operation
+    assert McpAccesses(api.all_rows).is_token(api.ada.id, token_in(entry(api)))
+    McpAccesses(api.all_rows).grant(api.ada.id)  # a process that dies before it opens the operation
     assert work.due() == [f"agent {api.ada.id}"]
     await work.run()
-    assert McpAccesses(api.database).is_token(api.ada.id, token_in(entry(api)))
+    assert McpAccesses(api.all_rows).is_token(api.ada.id, token_in(entry(api)))
 
 
 async def test_settings_that_an_operator_replaces_get_the_entry_again(api: UsersApi, configuring: Configuring) -> None:
@@ -190,7 +190,7 @@ async def test_a_terminated_agent_loses_its_token(api: UsersApi, configuring: Co
     await work.run()
     api.relay.registry.terminations.terminate(api.ada.id)
     await work.run()
-    assert McpAccesses(api.database).of_instance(api.ada.id) is None
+    assert McpAccesses(api.all_rows).of_instance(api.ada.id) is None
     assert not work.due()
 
 

@@ -35,6 +35,7 @@ def jobs(**parts: Any) -> Jobs:  # noqa: ANN401 - each stands for a service
         "plan_statements",
         "sweep",
     )
+    parts.setdefault("connections", lambda: None)
     return Jobs(settings=settings, registry=parts.pop("registry", part()), **({name: part() for name in names} | parts))
 
 

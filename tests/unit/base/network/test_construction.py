@@ -36,7 +36,7 @@ EXPLAINED = {
     "hermesops/base/network/sessions.py": "the home",
     "hermesops/base/network/channels.py": "the home",
     "hermesops/base/network/aws_client.py": "the home of boto3's clients, by what the home says",
-    "hermesops/users/billing/current.py": "Stripe's, with a session of the home",
+    "hermesops/users/billing/stripe_api.py": "Stripe's, with a session of the home",
     "hermesops/infra/stacks/platform/aws/functions/redis_password.py": "runs on AWS, alone",
     "hermesops/programs/ingest/nginx.py": "on the platform's host, without an operator's shell; asks its own host",
     "hermesops/programs/ingest/revocations.py": "on the platform's host, without an operator's shell",
