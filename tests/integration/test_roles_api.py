@@ -122,7 +122,7 @@ async def host_in(folder: Path) -> AsyncIterator[Host]:
     """A host with what stands behind the API."""
     home = {"HOME": str(folder), "HERMESOPS_HOME": str(folder), "HERMESOPS_CACHE": str(shared_cache())}
     bundle = control_bundle_of(Environment.load("local", {**os.environ, **home}), print)  # noqa: TID251 - pip's own
-    async with converged_world() as world, world.machine() as machine_id:
+    async with converged_world(for_platform=True) as world, world.machine() as machine_id:
         host = Host(world, machine_id, authority_in(folder, environment=ENVIRONMENT))
         served = host.authority.serve(["127.0.0.1"], life=LIFE)
         pairs = {name: host.client(name) for name in ("hermesops", "hermesops-identity", "hermesops-relay")}
