@@ -109,6 +109,9 @@ class SharedEventLog(EventLog):
             except (RedisError, OSError, TimeoutError) as error:
                 self._note_state(type(error).__name__)
                 await pause(_AGAIN_S)
+            except Exception:  # sharing is speed alone: nothing of it may end the process's other work
+                log.exception("events_not_shared")
+                await pause(_AGAIN_S)
 
     async def _copy(self) -> None:
         """Copy the events that wait, as one batch."""

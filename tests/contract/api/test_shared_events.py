@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hermesops.base.waiting import Pending, until
+from hermesops.errors import RefusedError
 from hermesops.users.chat import carrier, service, shared_events
 from hermesops.users.chat.shared_events import CHANNEL, SharedEventLog, stream_of
 from tests.support.real.stores.redis_server import RedisServer, redis_server
@@ -190,3 +191,19 @@ async def test_what_others_write_into_redis_is_no_event(
             api.agent.end(api.agent.run, "whole")
             events = [event async for event in reading]
         assert [(event.kind, event.data) for event in events] == [("done", {"text": "whole"})]
+
+
+async def test_events_that_cannot_be_sealed_end_no_sweep(
+    api: UsersApi, ada: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> str:
+        raise RefusedError("the key is gone")
+
+    monkeypatch.setattr(SharedEventLog, "_sealed", refused)
+    async with asyncio.timeout(30), ada.send("go") as sending:
+        await anext(sending)
+        await write(api, "one")
+        await _dropped(api.processes[0])
+        api.agent.end(api.agent.run, "whole")
+        assert [event.kind async for event in sending] == ["delta", "done"]
+    assert not api.processes[0].sweeping.done()
